@@ -5,9 +5,11 @@
 #
 #   make page   builds the web page: build/page/index.html
 #
+#   make refresh   reads the sources of data/ again and shows what would change
+#
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel format install clean
+.PHONY: run test build page bench wheel refresh format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -45,6 +47,10 @@ bench: build
 wheel:
 	@tools/packages.sh
 	packaging/wheel.sh
+
+# APPLY=1 puts the new files into data/ after showing the differences.
+refresh: build
+	python3 tools/refresh.py $(if $(APPLY),--apply)
 
 format:
 	@tools/format.sh

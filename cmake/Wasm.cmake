@@ -99,6 +99,15 @@ add_custom_command(OUTPUT ${wasm_folder}/short_symbols.c
     COMMENT "Packing the short table of torch's symbols" VERBATIM)
 list(FILTER embedded EXCLUDE REGEX "/embedded_torch_symbols.c$")
 list(APPEND embedded ${wasm_folder}/short_symbols.c)
+
+# The catalog without hashes if many rows have one: each takes 32 bytes of the page.
+add_custom_command(OUTPUT ${wasm_folder}/short_catalog.c
+    COMMAND pack_data catalog ${PROJECT_SOURCE_DIR}/data/wheels.jsonl
+            ${wasm_folder}/short_catalog.c 2000
+    DEPENDS pack_data ${PROJECT_SOURCE_DIR}/data/wheels.jsonl
+    COMMENT "Packing the catalog of the page" VERBATIM)
+list(FILTER embedded EXCLUDE REGEX "/embedded_catalog.c$")
+list(APPEND embedded ${wasm_folder}/short_catalog.c)
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration
         -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include

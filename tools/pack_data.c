@@ -1,15 +1,16 @@
 /*
  * pack_data.c: writes the project's data as C source, when the program is built.
  *
- *   pack_data catalog data/wheels.jsonl OUT.c
+ *   pack_data catalog data/wheels.jsonl OUT.c [HASHES_MAX]
  *   pack_data tables OUT.c data/torch.json data/cuda.json ...
  *   pack_data bytes NAME IN OUT.c
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
- * ends the build with its line and field. Tables become one JSON object with a
- * member per file, named as the file is. It is parsed at every start of the
- * program, so remarks are left out, and a list of words becomes one text. Bytes
- * are embedded as they are.
+ * ends the build with its line and field. If more than HASHES_MAX rows have a hash,
+ * all hashes are left out: they do not compress, and the web page must stay small.
+ * Tables become one JSON object with a member per file, named as the file is. It is
+ * parsed at every start of the program, so remarks are left out, and a list of words
+ * becomes one text. Bytes are embedded as they are.
  */
 #include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
@@ -17,6 +18,7 @@
 #include "kit/system/file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zstd.h>
@@ -58,7 +60,25 @@ static int compress_to(const char *path, const char *name, struct af_span conten
     return good ? 0 : 1;
 }
 
-static int pack_catalog(const char *in, const char *out)
+/* The wheels without their hashes if more than `max` have one; NULL: no memory. */
+static const struct af_catalog_wheel *limit_hashes(const struct af_catalog_wheel *wheels,
+                                                   size_t count, size_t max,
+                                                   struct af_arena *arena)
+{
+    size_t hashes = 0;
+    for (size_t i = 0; i < count; i++)
+        hashes += wheels[i].sha256 != NULL;
+    if (hashes <= max)
+        return wheels;
+    struct af_catalog_wheel *bare = af_arena_array(arena, count, sizeof *bare);
+    for (size_t i = 0; bare != NULL && i < count; i++) {
+        bare[i] = wheels[i];
+        bare[i].sha256 = NULL;
+    }
+    return bare;
+}
+
+static int pack_catalog(const char *in, const char *out, size_t hashes_max)
 {
     struct anyflash_error err = {0};
     struct af_arena arena;
@@ -70,8 +90,11 @@ static int pack_catalog(const char *in, const char *out)
     int code = 1;
     af_arena_init(&arena);
     if (af_file_read(&arena, in, AF_CATALOG_BYTES_MAX, &bytes, &err) != ANYFLASH_OK ||
-        af_catalog_rows_read(bytes, in, &arena, &wheels, &count, &date, &err) != ANYFLASH_OK ||
-        af_catalog_pack(wheels, count, date, &packed, &err) != ANYFLASH_OK)
+        af_catalog_rows_read(bytes, in, &arena, &wheels, &count, &date, &err) != ANYFLASH_OK)
+        report(&err);
+    else if ((wheels = limit_hashes(wheels, count, hashes_max, &arena)) == NULL)
+        fprintf(stderr, "pack_data: out of memory\n");
+    else if (af_catalog_pack(wheels, count, date, &packed, &err) != ANYFLASH_OK)
         report(&err);
     else
         code = compress_to(out, "catalog", (struct af_span){packed.data, packed.len});
@@ -193,13 +216,15 @@ static int pack_bytes(const char *name, const char *in, const char *out)
 int main(int argc, char **argv)
 {
     af_json_start();
-    if (argc == 4 && strcmp(argv[1], "catalog") == 0)
-        return pack_catalog(argv[2], argv[3]);
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "catalog") == 0)
+        return pack_catalog(argv[2], argv[3],
+                            argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX);
     if (argc >= 4 && strcmp(argv[1], "tables") == 0)
         return pack_tables(argv[2], argv + 3, argc - 3);
     if (argc == 5 && strcmp(argv[1], "bytes") == 0)
         return pack_bytes(argv[2], argv[3], argv[4]);
-    fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c | tables OUT.c IN.json... | "
-                    "bytes NAME IN OUT.c\n");
+    fprintf(stderr,
+            "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX] | tables OUT.c IN.json... | "
+            "bytes NAME IN OUT.c\n");
     return 2;
 }

@@ -206,6 +206,30 @@ bool af_sha256_is_hex(const char *text)
     return len == AF_SHA256_HEX_BYTES - 1 && text[len] == '\0';
 }
 
+void af_sha256_to_hex(const unsigned char *bytes, char hex[AF_SHA256_HEX_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < AF_SHA256_BYTES; i++) {
+        hex[2 * i] = digits[bytes[i] >> 4];
+        hex[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    hex[2 * AF_SHA256_BYTES] = '\0';
+}
+
+static unsigned digit_value(char digit)
+{
+    return digit <= '9' ? (unsigned)(digit - '0') : (unsigned)((digit | 32) - 'a' + 10);
+}
+
+bool af_sha256_from_hex(const char *hex, unsigned char bytes[AF_SHA256_BYTES])
+{
+    if (!af_sha256_is_hex(hex))
+        return false;
+    for (size_t i = 0; i < AF_SHA256_BYTES; i++)
+        bytes[i] = (unsigned char)(digit_value(hex[2 * i]) << 4 | digit_value(hex[2 * i + 1]));
+    return true;
+}
+
 bool af_sha256_equal(const char *hex_a, const char *hex_b)
 {
     return af_sha256_is_hex(hex_a) && af_sha256_is_hex(hex_b) && strcasecmp(hex_a, hex_b) == 0;

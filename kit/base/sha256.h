@@ -6,6 +6,8 @@
 
 #include "engine/base/base.h"
 
+#define AF_SHA256_BYTES 32
+
 /* 64 hexadecimal digits, lower case, and the NUL. */
 #define AF_SHA256_HEX_BYTES 65
 
@@ -23,6 +25,10 @@ void af_sha256_add(struct af_sha256 *hash, const void *bytes, size_t len);
 void af_sha256_finish(struct af_sha256 *hash, char hex[AF_SHA256_HEX_BYTES]);
 
 void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);
+
+/* Writes a hash of AF_SHA256_BYTES bytes as digits, and reads it back; false: not a hash. */
+void af_sha256_to_hex(const unsigned char *bytes, char hex[AF_SHA256_HEX_BYTES]);
+bool af_sha256_from_hex(const char *hex, unsigned char bytes[AF_SHA256_BYTES]);
 
 /* Whether `text` is 64 hexadecimal digits, in either case. */
 bool af_sha256_is_hex(const char *text);

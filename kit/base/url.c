@@ -131,9 +131,14 @@ int af_url_escape_at(const char *at, size_t len)
     return low < 0 ? -1 : 16 * high + low;
 }
 
+static bool is_end(char c)
+{
+    return c == '\0' || c == '#';
+}
+
 bool af_url_equal(const char *a, const char *b)
 {
-    while (*a != '\0' && *b != '\0') {
+    while (!is_end(*a) && !is_end(*b)) {
         bool plus_a = *a == '+' || af_url_escape_at(a, strnlen(a, 3)) == '+';
         bool plus_b = *b == '+' || af_url_escape_at(b, strnlen(b, 3)) == '+';
         if (plus_a != plus_b || (!plus_a && *a != *b))
@@ -141,7 +146,12 @@ bool af_url_equal(const char *a, const char *b)
         a += *a == '%' && plus_a ? 3 : 1;
         b += *b == '%' && plus_b ? 3 : 1;
     }
-    return *a == *b;
+    return is_end(*a) && is_end(*b);
+}
+
+const char *af_url_with_sha256(struct af_arena *arena, const char *url, const char *sha256)
+{
+    return sha256 == NULL ? url : af_arena_format(arena, "%s#sha256=%s", url, sha256);
 }
 
 /* Decodes the next byte of a file name and moves *at past it. */

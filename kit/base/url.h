@@ -39,8 +39,14 @@ const char *af_url_without_secrets(struct af_arena *arena, const char *url);
 /* The URL with each '+' written as %2B; NULL for NULL. */
 const char *af_url_encode_plus(struct af_arena *arena, const char *url);
 
-/* Whether the URLs are equal, treating '+' and %2B as the same. */
+/* Whether the URLs are equal, treating '+' and %2B as the same, without their fragments. */
 bool af_url_equal(const char *a, const char *b);
+
+/*
+ * The URL with the fragment "#sha256=HEX", which pip and uv check; the URL itself
+ * if `sha256` is NULL.
+ */
+const char *af_url_with_sha256(struct af_arena *arena, const char *url, const char *sha256);
 
 /* The path with all bytes except letters, digits and "-._~/" written as %XX. */
 const char *af_url_encode_path(struct af_arena *arena, const char *path);

@@ -4,6 +4,7 @@
  */
 #include "kit/catalog/catalog.h"
 
+#include "kit/base/sha256.h"
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_rows.h"
 #include "kit/formats/embedded.h"
@@ -56,4 +57,13 @@ void af_catalog_release(struct af_catalog *catalog)
 {
     af_arena_release(&catalog->arena);
     *catalog = (struct af_catalog){0};
+}
+
+const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    if (wheel->sha256 == NULL)
+        return NULL;
+    af_sha256_to_hex(wheel->sha256, hex);
+    return af_arena_text(arena, hex);
 }

@@ -40,6 +40,8 @@ struct af_catalog_wheel {
     const char *sm;          /* SMs with a cubin, joined by ' ': "8.0 9.0" */
     const char *sm_basis;
     const char *note;
+    const char *index; /* package index that serves this file too, ending in '/'; NULL: none */
+    const unsigned char *sha256;       /* of the file, AF_SHA256_BYTES; NULL: unknown */
     enum af_answer cxx11abi;           /* as labelled in the name */
     enum af_answer cxx11abi_effective; /* as found in the extension */
     enum af_answer metadata_has_local;
@@ -80,5 +82,8 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
                                       const char *name, struct anyflash_error *err);
 
 void af_catalog_release(struct af_catalog *catalog);
+
+/* The hash of the wheel's file in hexadecimal; NULL if it is unknown, or the arena failed. */
+const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel);
 
 #endif

@@ -5,11 +5,12 @@
  */
 #include "kit/catalog/catalog_pack.h"
 
+#include "kit/base/sha256.h"
 #include "kit/catalog/intern.h"
 
 #include <string.h>
 
-#define MAGIC "AFC1"
+#define MAGIC "AFC2"
 #define HEAD_BYTES 20u
 #define TEXTS_MAX 65535u
 
@@ -57,6 +58,11 @@ static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
 #define AF_CATALOG_WHEEL_NUMBER(member, type) COLUMN(wheels[i].member, sizeof(type))
 #define AF_CATALOG_WHEEL_ANSWER(member) COLUMN(wheels[i].member, 1)
 #define AF_CATALOG_WHEEL_FLAG(member) COLUMN(wheels[i].member, 1)
+#define AF_CATALOG_WHEEL_HASH(member)                                                          \
+    COLUMN(wheels[i].member != NULL, 1)                                                        \
+    for (size_t i = 0; i < count; i++)                                                         \
+        if (wheels[i].member != NULL)                                                          \
+            af_text_add_n(columns, (const char *)wheels[i].member, AF_SHA256_BYTES);
 #include "kit/catalog/wheel_fields.inc"
 #undef AF_CATALOG_WHEEL_LONG
 #undef AF_CATALOG_WHEEL_TEXT
@@ -64,6 +70,7 @@ static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
 #undef AF_CATALOG_WHEEL_NUMBER
 #undef AF_CATALOG_WHEEL_ANSWER
 #undef AF_CATALOG_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_HASH
 #undef COLUMN
 }
 
@@ -213,6 +220,11 @@ static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels
 #define AF_CATALOG_WHEEL_ANSWER(member)                                                        \
     COLUMN(member, 1, column[i] <= AF_UNKNOWN ? column[i] : AF_UNKNOWN)
 #define AF_CATALOG_WHEEL_FLAG(member) COLUMN(member, 1, column[i] != 0)
+#define AF_CATALOG_WHEEL_HASH(member)                                                          \
+    COLUMN(member, 1, column[i] != 0 ? column : NULL)                                          \
+    for (size_t i = 0; !left->failed && i < count; i++)                                        \
+        if (wheels[i].member != NULL)                                                          \
+            wheels[i].member = take(left, AF_SHA256_BYTES);
 #include "kit/catalog/wheel_fields.inc"
 #undef AF_CATALOG_WHEEL_LONG
 #undef AF_CATALOG_WHEEL_TEXT
@@ -220,6 +232,7 @@ static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels
 #undef AF_CATALOG_WHEEL_NUMBER
 #undef AF_CATALOG_WHEEL_ANSWER
 #undef AF_CATALOG_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_HASH
 #undef COLUMN
 }
 

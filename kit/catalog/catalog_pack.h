@@ -3,12 +3,13 @@
  * one column of numbers per member. It is made and compressed when the program
  * is built; unpacking makes two allocations and copies no text.
  *
- * Layout, all numbers little-endian: "AFC1"; u32 count of wheels, count of
+ * Layout, all numbers little-endian: "AFC2"; u32 count of wheels, count of
  * texts, bytes of the texts, bytes of the file names and URLs; the texts, each
  * ending in NUL (the first is the date); file names and URLs, row by row (an
  * empty URL means none); then the columns in the order of wheel_fields.inc:
  * texts as u16 (0 none, else index + 1), numbers as i16 or i32, answers and
- * flags as u8.
+ * flags as u8; hashes as u8 (0 none), followed by the 32 bytes of each that there
+ * is, because they do not compress.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_PACK_H
 #define AF_KIT_CATALOG_CATALOG_PACK_H

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/catalog/intern.h"
 #include "kit/formats/version.h"
@@ -43,6 +44,15 @@ static void set_answer(struct row *row, const char *key, enum af_answer answer)
         set(row, key, json_boolean(answer == AF_YES));
 }
 
+static void set_hash(struct row *row, const char *key, const unsigned char *hash)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    if (hash == NULL)
+        return;
+    af_sha256_to_hex(hash, hex);
+    set_text(row, key, hex);
+}
+
 /* Stores "8.0 9.0" as a list of texts. */
 static void set_joined(struct row *row, const char *key, const char *text)
 {
@@ -67,6 +77,7 @@ enum anyflash_status af_catalog_write_row(struct af_text *rows,
 #define AF_CATALOG_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
 #define AF_CATALOG_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
 #define AF_CATALOG_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_HASH(member) set_hash(&row, #member, wheel->member);
 #define AF_CATALOG_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
 #define AF_CATALOG_WHEEL_NUMBER(member, type)
 #define AF_CATALOG_WHEEL_FLAG(member)
@@ -74,6 +85,7 @@ enum anyflash_status af_catalog_write_row(struct af_text *rows,
 #undef AF_CATALOG_WHEEL_TEXT
 #undef AF_CATALOG_WHEEL_LONG
 #undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_HASH
 #undef AF_CATALOG_WHEEL_ANSWER
 #undef AF_CATALOG_WHEEL_NUMBER
 #undef AF_CATALOG_WHEEL_FLAG
@@ -190,6 +202,22 @@ static bool read_long(struct reading *reading, const json_t *row, const char *fi
     return reading->arena->failed ? no_memory(reading) : true;
 }
 
+static bool read_hash(struct reading *reading, const json_t *row, const char *field,
+                      const unsigned char **hash_out)
+{
+    unsigned char hash[AF_SHA256_BYTES];
+    const char *text;
+    if (!get_text(reading, row, field, false, &text))
+        return false;
+    if (text == NULL)
+        return true;
+    if (!af_sha256_from_hex(text, hash))
+        return bad(reading, field, "is not 64 hexadecimal digits");
+    *hash_out =
+        (const unsigned char *)af_arena_text_n(reading->arena, (const char *)hash, sizeof hash);
+    return *hash_out != NULL || no_memory(reading);
+}
+
 static bool read_answer(struct reading *reading, const json_t *row, const char *field,
                         enum af_answer *answer_out)
 {
@@ -295,17 +323,23 @@ static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel
     return true;
 }
 
+/* plain http is allowed only for localhost: a local server, or a test's */
+static bool is_address(const char *url)
+{
+    return (af_starts_with(url, "https://") || af_starts_with(url, "http://127.0.0.1:")) &&
+           strpbrk(url, " \"'`$\\") == NULL;
+}
+
 /* Names and URLs are passed to installers, so none may look like an option or a path. */
 static bool check_handles(struct reading *reading, const struct af_catalog_wheel *wheel)
 {
     if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
         !af_ends_with(wheel->filename, ".whl"))
         return bad(reading, "filename", "is not a wheel's file name");
-    /* plain http is allowed only for localhost: a local server, or a test's */
-    if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
-                                !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
-                               strpbrk(wheel->url, " \"'`$\\") != NULL))
+    if (wheel->url != NULL && !is_address(wheel->url))
         return bad(reading, "url", "is not an https URL");
+    if (wheel->index != NULL && (!is_address(wheel->index) || !af_ends_with(wheel->index, "/")))
+        return bad(reading, "index", "is not an https URL that ends in '/'");
     return true;
 }
 
@@ -318,6 +352,9 @@ static bool read_row(struct reading *reading, const json_t *row, struct af_catal
 #define AF_CATALOG_WHEEL_LONG(member, needed)                                                  \
     if (!read_long(reading, row, #member, needed, &wheel->member))                             \
         return false;
+#define AF_CATALOG_WHEEL_HASH(member)                                                          \
+    if (!read_hash(reading, row, #member, &wheel->member))                                     \
+        return false;
 #define AF_CATALOG_WHEEL_ANSWER(member)                                                        \
     if (!read_answer(reading, row, #member, &wheel->member))                                   \
         return false;
@@ -329,6 +366,7 @@ static bool read_row(struct reading *reading, const json_t *row, struct af_catal
 #include "kit/catalog/wheel_fields.inc"
 #undef AF_CATALOG_WHEEL_TEXT
 #undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_HASH
 #undef AF_CATALOG_WHEEL_ANSWER
 #undef AF_CATALOG_WHEEL_JOINED
 #undef AF_CATALOG_WHEEL_NUMBER

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
+#include "kit/base/sha256.h"
 #include "kit/formats/wheel_name.h"
 
 #define PACKAGE_START "flash-attn"
@@ -73,6 +74,15 @@ static void set_local(struct row *row, const struct af_wheel_name *wheel, const 
         set_text(row, "gpu", "rocm");
 }
 
+/* GitHub's "sha256:HEX"; a digest of another kind counts as none. */
+static void set_digest(struct row *row, const char *digest)
+{
+    static const char start[] = "sha256:";
+    if (digest != NULL && af_starts_with(digest, start) &&
+        af_sha256_is_hex(digest + sizeof start - 1))
+        set_text(row, "sha256", digest + sizeof start - 1);
+}
+
 static void fill_row(struct row *row, const struct af_wheel_name *wheel, const char *filename,
                      const char *url, const char *tag, const struct af_listing_source *source)
 {
@@ -133,6 +143,7 @@ static enum anyflash_status read_asset(const json_t *asset, const char *tag, con
     counts->wheels++;
     struct row row = {json_object(), false};
     fill_row(&row, &wheel, filename, url, tag, source);
+    set_digest(&row, json_string_value(json_object_get(asset, "digest")));
     return add_row(&row, rows, err);
 }
 

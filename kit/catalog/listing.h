@@ -4,7 +4,8 @@
  * the wheel check finds the rest.
  *
  * Source: GitHub REST API, "List releases": an array of releases, each with
- * tag_name and assets, each of those with name, state and browser_download_url.
+ * tag_name and assets, each of those with name, state, browser_download_url and,
+ * for files uploaded since June 2025, digest ("sha256:HEX").
  */
 #ifndef AF_KIT_CATALOG_LISTING_H
 #define AF_KIT_CATALOG_LISTING_H

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kit/catalog/publisher.h"
-#include "kit/cli/config_job.h"
+#include "kit/cli/config_fetch.h"
 #include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
@@ -136,6 +136,11 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
     struct af_config_lock *lock = config->job.lock;
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
+        if (pin->index != NULL && !writes)
+            af_config_lock_note(lock,
+                                "not checked yet: `--write` asks the index whether it has "
+                                "'%s'",
+                                pin->file);
         if (pin->path == NULL)
             continue;
         const char *from = af_cli_config_wheel(cli, &config->job, pin);
@@ -143,11 +148,11 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
             af_path_join(&cli->arena, af_path_folder(&cli->arena, config->job.path), pin->path);
         if (to == NULL)
             return af_fail_memory(err);
-        if (from == NULL)
+        if (from == NULL && !writes)
             af_config_lock_note(lock,
-                                "'%s' does not exist yet: download %s into a folder DIR, and "
-                                "`--write --from DIR` copies it there",
-                                pin->path, pin->url);
+                                "'%s' does not exist yet: `--write` downloads it, checks it, "
+                                "and puts it there",
+                                pin->path);
         if (from == NULL || !writes)
             continue;
         enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
@@ -173,6 +178,23 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
 }
 
 /*
+ * Gets the wheels that uv needs beside the project. The text is made once before,
+ * so that nothing is downloaded for a project that cannot be written.
+ */
+static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *config,
+                                         const struct af_config_options *options,
+                                         struct anyflash_error *err)
+{
+    struct af_cli_config_job *job = &config->job;
+    struct af_config_lock before = *job->lock;
+    enum anyflash_status status =
+        config->kind->make(&before, options, job->old, job->shown, &config->made, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_config_fetch(cli, job, err);
+    return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, true, err) : status;
+}
+
+/*
  * Makes the new text and does what --write asks for: wheels first, then the
  * file that names them.
  */
@@ -182,8 +204,12 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
     struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
-    enum anyflash_status status =
-        config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (writes && config->kind->make == af_config_uv)
+        status = fetch_wheels(cli, config, &options, err);
+    if (status == ANYFLASH_OK)
+        status =
+            config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
     if (status == ANYFLASH_OK && writes)
         status = check_content(cli, config, err);
     if (status == ANYFLASH_OK)
@@ -250,10 +276,11 @@ static json_t *pins_json(const struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
-                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "publisher", publisher_json(pin), "path", af_json_text(pin->path),
-                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version",
+                      pin->version, "filename", af_json_text(pin->file), "url",
+                      af_json_text(pin->url), "publisher", publisher_json(pin), "path",
+                      af_json_text(pin->path), "index", af_json_text(pin->index), "sha256",
+                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
                       af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;
@@ -332,7 +359,8 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
     const char *hint = undecided ? "`anyflash plan` shows every option; --prefer chooses one"
-                                 : config->refusal.hint;
+                       : config->refusal.reason != NULL ? config->refusal.hint
+                                                        : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
@@ -373,6 +401,7 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     } else {
         status = view(cli, &config, err);
     }
+    af_cli_config_fetch_end(&config.job);
     af_cli_config_release(&config.job);
     return status;
 }

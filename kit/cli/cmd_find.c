@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "kit/base/url.h"
 #include "kit/cli/load.h"
 #include "kit/cli/wheel_table.h"
 #include "kit/plan/find_answer.h"
@@ -20,12 +21,16 @@ static void write_table(struct af_cli *cli, const struct af_plan_find_answer *an
                                af_plan_find_candidate(answer, answer->wheels[i]), verbose);
 }
 
-/* For other programs: one complete URL per line. */
+/* For other programs: one complete URL per line, with its hash if that is known. */
 static void write_addresses(struct af_cli *cli, const struct af_plan_find_answer *answer)
 {
     for (size_t i = 0; i < answer->shown; i++) {
         const struct af_catalog_wheel *wheel = answer->wheels[i];
-        af_text_add(&cli->out, wheel->url != NULL ? wheel->url : wheel->filename);
+        const char *url = wheel->url == NULL
+                              ? wheel->filename
+                              : af_url_with_sha256(&cli->arena, wheel->url,
+                                                   af_catalog_sha256(&cli->arena, wheel));
+        af_text_add(&cli->out, url == NULL ? "" : url);
         af_text_add(&cli->out, "\n");
     }
 }

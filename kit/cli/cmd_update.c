@@ -3,6 +3,9 @@
  * listings; --check only reports what is new, --undo returns to the embedded
  * catalog.
  */
+#include <string.h>
+
+#include "kit/base/sha256.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
@@ -31,11 +34,12 @@ static enum anyflash_status load_catalogs(struct af_cli *cli, struct catalogs *c
 static json_t *source_json(const struct af_update_source *source)
 {
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
         af_json_count((int64_t)source->known), "listed",
         source->problem != NULL ? json_null() : af_json_count((int64_t)source->listed), "added",
         af_json_count((int64_t)source->added), "gone", af_json_count((int64_t)source->gone),
-        "problem", af_json_text(source->problem));
+        "replaced", af_json_count((int64_t)source->replaced), "problem",
+        af_json_text(source->problem));
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct af_update *update,
@@ -45,19 +49,26 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_updat
     json_t *sources = json_array();
     for (size_t i = 0; i < update->source_count; i++)
         sources = af_json_append(sources, source_json(&update->sources[i]));
-    return af_cli_json_take(cli,
-                            json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema",
-                                      "anyflash-update/1", "saved", saved, "before",
-                                      af_fit_json_catalog(current), "after",
-                                      af_fit_json_catalog(&update->catalog), "added",
-                                      af_json_count((int64_t)update->added), "gone",
-                                      af_json_count((int64_t)update->gone), "sources", sources),
-                            err);
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-update/1",
+                  "saved", saved, "before", af_fit_json_catalog(current), "after",
+                  af_fit_json_catalog(&update->catalog), "added",
+                  af_json_count((int64_t)update->added), "gone",
+                  af_json_count((int64_t)update->gone), "replaced",
+                  af_json_count((int64_t)update->replaced), "sources", sources),
+        err);
 }
 
 static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
 {
     struct af_page page = {.out = &cli->out, .columns = af_page_columns()};
+    if (update->replaced > 0)
+        af_page_format(&page, 0, "", AF_TONE_BAD,
+                       "%zu file%s replaced by %s publisher under the same address: the new "
+                       "hashes are used (-v names the sources)",
+                       update->replaced, update->replaced == 1 ? " was" : "s were",
+                       update->replaced == 1 ? "its" : "their");
     if (update->added + update->gone == 0)
         af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, as of %s%s",
                        update->catalog.count, update->catalog.date,
@@ -74,13 +85,19 @@ static void write_text(struct af_cli *cli, const struct af_update *update, bool 
                        update->source_count - update->read_count, update->source_count);
 }
 
-/* Whether the new catalog adds or removes wheels. */
+static bool same_hash(const unsigned char *a, const unsigned char *b)
+{
+    return a == NULL || b == NULL ? a == b : memcmp(a, b, AF_SHA256_BYTES) == 0;
+}
+
+/* Whether the new catalog adds, removes or replaces wheels, or knows more hashes. */
 static bool differs(const struct af_catalog *a, const struct af_catalog *b)
 {
     if (a->count != b->count)
         return true;
     for (size_t i = 0; i < a->count; i++)
-        if (!af_equal(a->wheels[i].filename, b->wheels[i].filename))
+        if (!af_equal(a->wheels[i].filename, b->wheels[i].filename) ||
+            !same_hash(a->wheels[i].sha256, b->wheels[i].sha256))
             return true;
     return false;
 }
@@ -90,8 +107,11 @@ static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
                                    struct anyflash_error *err)
 {
     bool check = af_option_given(&cli->options, AF_OPTION_CHECK);
+    const char *target = cli->options.values[AF_OPTION_EXPORT];
     enum anyflash_status status =
         check ? ANYFLASH_OK : af_update_save(update, af_state_folder(&cli->arena), err);
+    if (status == ANYFLASH_OK && target != NULL)
+        status = af_update_export(update, target, err);
     if (status != ANYFLASH_OK)
         return status;
     if (check && !differs(&update->catalog, current))

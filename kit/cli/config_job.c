@@ -7,10 +7,13 @@
 
 #include <string.h>
 
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/catalog/tables.h"
 #include "kit/formats/metadata.h"
+#include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/plan/decide.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
@@ -43,7 +46,7 @@ static void read_requires(struct af_arena *arena, struct af_span text,
 
 static enum anyflash_status read_metadata(struct af_arena *arena, const char *path,
                                           struct af_plan_wheel_facts *facts,
-                                          struct anyflash_error *err)
+                                          const char **folder_out, struct anyflash_error *err)
 {
     struct af_source source = {0};
     struct af_wheel_archive archive = {.info = NULL};
@@ -55,6 +58,7 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
         status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
                                             &text, err);
     if (status == ANYFLASH_OK) {
+        *folder_out = af_arena_text(arena, archive.info);
         facts->metadata_version = folder_version(arena, archive.info);
         read_requires(arena, text, facts);
     }
@@ -63,19 +67,50 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
     return status;
 }
 
-static enum anyflash_status wheel_file_facts(struct af_arena *arena, const char *path,
-                                             struct af_plan_wheel_facts *facts_out,
-                                             struct anyflash_error *err)
+/* The distribution and version of the folder NAME-VERSION.dist-info must be the pin's. */
+static enum anyflash_status check_name(struct af_cli *cli, const struct af_cli_config_job *job,
+                                       const struct af_pin *pin, const char *folder,
+                                       const char *inside, struct anyflash_error *err)
+{
+    struct af_version ours;
+    struct af_version its;
+    const char *own = pin->version;
+    size_t len = strcspn(folder, "-");
+    if (!af_name_is((struct af_span){folder, len}, job->lock->package))
+        return af_fail(
+            err, ANYFLASH_E_DATA, "'%s' contains the package '%s'", pin->file,
+            af_text_scrub(&cli->arena, af_arena_text_n(&cli->arena, folder, len), 160));
+    if (inside == NULL || !af_version_parse(inside, strlen(inside), &its) ||
+        !af_version_parse(own, strlen(own), &ours) ||
+        af_version_compare_public(&its, &ours) != 0)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' contains version %s", pin->file,
+                       inside == NULL ? "unknown" : af_text_scrub(&cli->arena, inside, 80));
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
+                                               const struct af_cli_config_job *job,
+                                               const struct af_pin *pin, const char *path,
+                                               struct af_plan_wheel_facts *facts_out,
+                                               struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
     struct af_plan_wheel_facts facts = {0};
+    const char *folder = NULL;
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
+    if (status == ANYFLASH_OK && pin->facts.sha256 != NULL &&
+        !af_sha256_equal(hex, pin->facts.sha256))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is not the file in the catalog: its SHA-256 is %s, expected %s",
+                       af_text_scrub(&cli->arena, path, 300), hex, pin->facts.sha256);
     if (status == ANYFLASH_OK)
-        status = read_metadata(arena, path, &facts, err);
+        status = read_metadata(&cli->arena, path, &facts, &folder, err);
+    if (status == ANYFLASH_OK)
+        status = check_name(cli, job, pin, folder, facts.metadata_version, err);
     if (status != ANYFLASH_OK)
         return status;
-    facts.sha256 = af_arena_text(arena, hex);
-    if (arena->failed)
+    facts.sha256 = af_arena_text(&cli->arena, hex);
+    if (cli->arena.failed)
         return af_fail_memory(err);
     *facts_out = facts;
     return ANYFLASH_OK;
@@ -181,7 +216,6 @@ enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_conf
     return status;
 }
 
-/* The path of the pin's file: below --from, or where an earlier run put it; else NULL. */
 const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
                                 const struct af_pin *pin)
 {
@@ -196,7 +230,7 @@ const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_j
                 return path;
         }
     }
-    return NULL;
+    return job->fetched[pin - job->lock->pins];
 }
 
 /* "cu128" of the torch that the pin is for. */
@@ -236,34 +270,40 @@ static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_l
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
+enum anyflash_status af_cli_config_choose(struct af_cli *cli, struct af_cli_config_job *job,
                                           bool by_path, struct anyflash_error *err)
 {
     const char *source = cli->options.values[AF_OPTION_SOURCE];
     enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
                              : strcmp(source, "path") == 0                 ? AF_PIN_PATH
+                             : strcmp(source, "index") == 0                ? AF_PIN_INDEX
                                                                            : AF_PIN_URL;
     if (how == AF_PIN_URL && strcmp(source, "url") != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path, url or index");
     if (source != NULL && !by_path)
         return af_fail(
             err, ANYFLASH_E_ARGUMENT,
             "--source works only with `config uv`: the other kinds always use the URL");
+    return af_config_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err);
+}
+
+enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
+                                          bool by_path, struct anyflash_error *err)
+{
     for (size_t i = 0; i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
         const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);
         struct af_plan_wheel_facts facts;
         if (path == NULL)
             continue;
-        enum anyflash_status status = wheel_file_facts(&cli->arena, path, &facts, err);
+        enum anyflash_status status =
+            af_cli_config_wheel_facts(cli, job, pin, path, &facts, err);
         if (status != ANYFLASH_OK)
             return status;
         af_config_lock_facts(job->lock, i, facts);
     }
     enum anyflash_status status = compare_torch(cli, job->lock, err);
-    return status == ANYFLASH_OK
-               ? af_config_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err)
-               : status;
+    return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, by_path, err) : status;
 }
 
 void af_cli_config_release(struct af_cli_config_job *job)

@@ -20,6 +20,8 @@ struct af_cli_config_job {
     struct af_decision *decisions; /* one per group of machines */
     size_t decision_count;
     struct af_config_lock *lock; /* NULL before af_cli_config_decide() */
+    const char
+        *fetched[AF_PINS_MAX]; /* config_fetch.h: the pins' files in the cache, or NULL */
 };
 
 /*
@@ -43,9 +45,26 @@ enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_conf
 enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
                                           bool by_path, struct anyflash_error *err);
 
-/* The path of the pin's file: below --from, or in the project's folder of wheels; else NULL. */
+/* Chooses each pin's source again, after its facts changed. */
+enum anyflash_status af_cli_config_choose(struct af_cli *cli, struct af_cli_config_job *job,
+                                          bool by_path, struct anyflash_error *err);
+
+/*
+ * The path of the pin's file: below --from, in the project's folder of wheels, or fetched; else
+ * NULL.
+ */
 const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
                                 const struct af_pin *pin);
+
+/*
+ * Reads hash and metadata of the pin's file. Fails with DATA if they are not those
+ * of the pin, or as reading the file does.
+ */
+enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
+                                               const struct af_cli_config_job *job,
+                                               const struct af_pin *pin, const char *path,
+                                               struct af_plan_wheel_facts *facts_out,
+                                               struct anyflash_error *err);
 
 void af_cli_config_release(struct af_cli_config_job *job);
 

@@ -11,6 +11,8 @@
 #include "kit/base/sha256.h"
 #include "kit/base/source.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
+#include "kit/cli/load.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
@@ -199,6 +201,50 @@ static enum anyflash_status read_name(struct named *named, struct anyflash_error
     return ANYFLASH_OK;
 }
 
+/* The hash that the catalog has for the URL; NULL: none. */
+static enum anyflash_status known_hash(struct named *named, const char *url,
+                                       const char **sha256_out, struct anyflash_error *err)
+{
+    struct af_catalog catalog;
+    enum anyflash_status status = af_cli_catalog_load(named->cli, &catalog, err);
+    *sha256_out = NULL;
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < catalog.count && *sha256_out == NULL; i++)
+        if (catalog.wheels[i].sha256 != NULL && catalog.wheels[i].url != NULL &&
+            af_url_equal(catalog.wheels[i].url, url))
+            *sha256_out = af_catalog_sha256(&named->cli->arena, &catalog.wheels[i]);
+    af_catalog_release(&catalog);
+    return named->cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* The expected hash: --sha256, else the URL's fragment, else the catalog's. */
+static enum anyflash_status read_url(struct named *named, const char *word,
+                                     struct anyflash_error *err)
+{
+    struct af_arena *arena = &named->cli->arena;
+    size_t len = strcspn(word, "#");
+    const char *fragment = word + len;
+    const char *url = af_arena_text_n(arena, word, len);
+    const char *sha256 = NULL;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (url == NULL)
+        return af_fail_memory(err);
+    if (af_starts_with(fragment, "#sha256=") && !af_sha256_is_hex(fragment + 8))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "the URL's '#sha256=' is not followed by 64 hexadecimal digits");
+    if (af_starts_with(fragment, "#sha256="))
+        sha256 = fragment + 8;
+    else
+        status = known_hash(named, url, &sha256, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    named->wheel.sha256 = named->wheel.sha256 != NULL ? named->wheel.sha256 : sha256;
+    named->wheel.url = af_url_encode_plus(arena, url);
+    named->wheel.filename = af_url_file_name(arena, url);
+    return read_name(named, err);
+}
+
 static enum anyflash_status read_word(struct named *named, const char *word,
                                       struct anyflash_error *err)
 {
@@ -207,11 +253,8 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     if (sha256 != NULL && !af_sha256_is_hex(sha256))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 takes 64 hexadecimal digits");
     named->wheel.sha256 = sha256;
-    if (af_url_is_http(word)) {
-        named->wheel.url = af_url_encode_plus(arena, word);
-        named->wheel.filename = af_url_file_name(arena, word);
-        return read_name(named, err);
-    }
+    if (af_url_is_http(word))
+        return read_url(named, word, err);
     named->wheel.path = af_file_real_path(arena, word);
     if (named->wheel.path == NULL && !arena->failed) {
         char shown[200];

@@ -3,6 +3,7 @@
  */
 #include "kit/fit/fit_json.h"
 
+#include "kit/base/sha256.h"
 #include "kit/catalog/publisher.h"
 
 json_t *af_fit_json_catalog(const struct af_catalog *catalog)
@@ -35,18 +36,30 @@ static json_t *truth(enum af_answer answer)
     return answer == AF_UNKNOWN ? json_null() : json_boolean(answer == AF_YES);
 }
 
+/* The hash as digits, or null. */
+static json_t *hash(const struct af_catalog_wheel *wheel)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    if (wheel->sha256 == NULL)
+        return json_null();
+    af_sha256_to_hex(wheel->sha256, hex);
+    return json_string(hex);
+}
+
 json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
 {
-    return json_pack(
-        "{s:s, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "filename", wheel->filename, "url", af_json_text(wheel->url), "source", wheel->source,
-        "publisher", json_stringn(wheel->source, af_publisher_len(wheel->source)), "official",
-        wheel->official, "package", wheel->package, "version", wheel->version, "local",
-        af_json_text(wheel->local), "python", wheel->python, "abi", wheel->abi, "platform",
-        wheel->platform, "torch", af_json_text(wheel->torch), "cuda", af_json_text(wheel->cuda),
-        "cxx11abi", truth(wheel->cxx11abi), "cxx11abi_effective",
-        truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm), "glibc_min",
-        af_json_text(wheel->glibc_min));
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, "
+                     "s:o, s:o, s:o, s:o}",
+                     "filename", wheel->filename, "url", af_json_text(wheel->url), "sha256",
+                     hash(wheel), "source", wheel->source, "publisher",
+                     json_stringn(wheel->source, af_publisher_len(wheel->source)), "official",
+                     wheel->official, "package", wheel->package, "version", wheel->version,
+                     "local", af_json_text(wheel->local), "python", wheel->python, "abi",
+                     wheel->abi, "platform", wheel->platform, "torch",
+                     af_json_text(wheel->torch), "cuda", af_json_text(wheel->cuda), "cxx11abi",
+                     truth(wheel->cxx11abi), "cxx11abi_effective",
+                     truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm),
+                     "glibc_min", af_json_text(wheel->glibc_min));
 }
 
 json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count)

@@ -78,10 +78,12 @@ static int settled(const struct af_fit_context *fit, const struct af_candidate *
     return -__builtin_popcountll(candidate->reason_bits);
 }
 
+/* Not for official files: their releases are complete, and the newest is the best. */
 static int seen(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
+    const struct af_catalog_wheel *wheel = candidate->wheel;
     (void)fit;
-    return candidate->wheel->listed;
+    return wheel->official ? 0 : wheel->listed + (wheel->glibc_minor >= 0);
 }
 
 static int consistent(const struct af_fit_context *fit, const struct af_candidate *candidate)

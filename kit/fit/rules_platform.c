@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/verdict.h"
 
@@ -41,7 +42,7 @@ static void note_installed(struct af_fit_wheel_check *check)
 {
     const struct af_package *own = af_view_package(check->view, "flash-attn");
     const char *origin = own == NULL ? NULL : af_fact_text_or(&own->origin, NULL);
-    if (check->wheel->url != NULL && af_equal(origin, check->wheel->url))
+    if (check->wheel->url != NULL && origin != NULL && af_url_equal(origin, check->wheel->url))
         af_fit_wheel_check_add_reason(check, AF_REASON_ALREADY_INSTALLED, "%s",
                                       own->origin.source);
     if (strcmp(check->wheel->package, "flash_attn") == 0 &&

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kit/base/json.h"
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/catalog_rows.h"
@@ -59,6 +60,27 @@ enum anyflash_status af_update_save(const struct af_update *update, const char *
     return status;
 }
 
+enum anyflash_status af_update_export(const struct af_update *update, const char *path,
+                                      struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_text rows = {0};
+    enum anyflash_status status = ANYFLASH_OK;
+    af_arena_init(&arena);
+    af_catalog_write_date(&rows, update->catalog.date);
+    for (size_t i = 0; status == ANYFLASH_OK && i < update->catalog.count; i++)
+        status = af_catalog_write_row(&rows, &update->catalog.wheels[i], err);
+    if (status == ANYFLASH_OK && rows.failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK) {
+        const struct af_span piece = {rows.data, rows.len};
+        status = af_file_write(&arena, path, &piece, 1, err);
+    }
+    af_text_release(&rows);
+    af_arena_release(&arena);
+    return status;
+}
+
 enum anyflash_status af_update_undo(const char *folder, bool *there_out,
                                     struct anyflash_error *err)
 {
@@ -94,7 +116,11 @@ struct sources {
 };
 
 /* What an update does with a wheel of the embedded catalog. */
-enum fate { AS_IT_WAS, IS_LISTED, IS_GONE };
+struct fate {
+    bool listed;
+    bool gone;
+    const unsigned char *sha256; /* as listed; NULL: as it was */
+};
 
 struct updating {
     struct af_http *http;
@@ -103,7 +129,7 @@ struct updating {
     const struct af_catalog *current;
     const struct af_progress *progress;
     struct af_arena *arena;
-    enum fate *fates;     /* one for each wheel of the embedded catalog */
+    struct fate *fates;   /* one for each wheel of the embedded catalog */
     struct af_text fresh; /* rows of wheels that the embedded catalog does not have */
     struct af_update *update;
     enum anyflash_status first_status; /* of the first source that failed */
@@ -226,8 +252,9 @@ static bool sort_listed(const struct af_catalog_wheel *wheels, size_t count,
     return true;
 }
 
-/* Whether the listing has the wheel; if so, its row is marked as known. */
-static bool find_listed(struct listed *listed, const struct af_catalog_wheel *wheel)
+/* The wheel's row in the listing, which is marked as known; NULL if it is not listed. */
+static const struct af_catalog_wheel *find_listed(struct listed *listed,
+                                                  const struct af_catalog_wheel *wheel)
 {
     const struct af_catalog_wheel **found =
         wheel->url == NULL ? NULL
@@ -235,7 +262,14 @@ static bool find_listed(struct listed *listed, const struct af_catalog_wheel *wh
                                      sizeof(struct af_catalog_wheel *), by_url);
     if (found != NULL)
         listed->known[found - listed->wheels] = true;
-    return found != NULL;
+    return found != NULL ? *found : NULL;
+}
+
+/* Whether the file is another one than it was: both hashes are known and differ. */
+static bool is_replaced(const struct af_catalog_wheel *was, const struct af_catalog_wheel *is)
+{
+    return was->sha256 != NULL && is->sha256 != NULL &&
+           memcmp(was->sha256, is->sha256, AF_SHA256_BYTES) != 0;
 }
 
 /* Whether the source's listing should contain the wheel. */
@@ -254,10 +288,12 @@ static enum anyflash_status compare(const struct updating *updating,
     size_t counted = 0; /* known from a page, and no longer listed */
     for (size_t i = 0; i < updating->embedded->count; i++) {
         const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
-        if (!is_of(wheel, source) || find_listed(listed, wheel))
+        if (!is_of(wheel, source))
             continue;
-        result->gone++;
-        counted += wheel->listed;
+        const struct af_catalog_wheel *row = find_listed(listed, wheel);
+        result->replaced += row != NULL && is_replaced(wheel, row);
+        result->gone += row == NULL;
+        counted += row == NULL && wheel->listed;
     }
     result->listed = listed->count;
     result->added = listed->count + result->gone - result->known;
@@ -277,9 +313,18 @@ static enum anyflash_status apply(struct updating *updating,
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < updating->embedded->count; i++) {
         const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
-        if (is_of(wheel, source))
-            updating->fates[i] = find_listed(listed, wheel) ? IS_LISTED : IS_GONE;
+        struct fate *fate = &updating->fates[i];
+        if (!is_of(wheel, source))
+            continue;
+        const struct af_catalog_wheel *row = find_listed(listed, wheel);
+        fate->listed = row != NULL;
+        fate->gone = row == NULL;
+        if (row != NULL && row->sha256 != NULL)
+            fate->sha256 = (const unsigned char *)af_arena_text_n(
+                updating->arena, (const char *)row->sha256, AF_SHA256_BYTES);
     }
+    if (updating->arena->failed)
+        return af_fail_memory(err);
     for (size_t i = 0; status == ANYFLASH_OK && i < listed->count; i++)
         if (!listed->known[i])
             status = af_catalog_write_row(&updating->fresh, listed->wheels[i], err);
@@ -398,10 +443,12 @@ static enum anyflash_status update_source(struct updating *updating,
     if (status != ANYFLASH_OK)
         return leave(updating, source, result, status, &problem, err);
     message(updating,
-            af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone",
-                            result->source, result->listed, result->added, result->gone));
+            af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone, %zu replaced",
+                            result->source, result->listed, result->added, result->gone,
+                            result->replaced));
     updating->update->read_count++;
     updating->update->added += result->added;
+    updating->update->replaced += result->replaced;
     updating->update->gone += result->gone;
     return ANYFLASH_OK;
 }
@@ -428,8 +475,10 @@ static enum anyflash_status write_rows(const struct updating *updating, struct a
     af_catalog_write_date(rows, date);
     for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
         struct af_catalog_wheel wheel = updating->embedded->wheels[i];
-        wheel.listed |= updating->fates[i] == IS_LISTED;
-        if (updating->fates[i] != IS_GONE)
+        const struct fate *fate = &updating->fates[i];
+        wheel.listed |= fate->listed;
+        wheel.sha256 = fate->sha256 != NULL ? fate->sha256 : wheel.sha256;
+        if (!fate->gone)
             status = af_catalog_write_row(rows, &wheel, err);
     }
     af_text_add_n(rows, af_text_get(&updating->fresh), updating->fresh.len);

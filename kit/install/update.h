@@ -2,10 +2,10 @@
  * update.h: updates the catalog from the listings of the repositories that publish wheels
  * (data/sources.json), and reverts it.
  *
- * Facts about known wheels are kept: a listing only adds wheels and removes those that are no
- * longer published. A source stays unchanged if it cannot be read, or if more than a tenth of
- * its known wheels are missing from its listing. The result is a file in the state folder,
- * which is then loaded instead of the embedded catalog.
+ * Facts about known wheels are kept: a listing only adds wheels and hashes, and removes wheels
+ * that are no longer published. A source stays unchanged if it cannot be read, or if more than
+ * a tenth of its known wheels are missing from its listing. The result is a file in the state
+ * folder, which is then loaded instead of the embedded catalog.
  */
 #ifndef AF_KIT_INSTALL_UPDATE_H
 #define AF_KIT_INSTALL_UPDATE_H
@@ -23,6 +23,7 @@ struct af_update_source {
     size_t listed;       /* wheels in its listing */
     size_t added;        /* listed wheels that are not in the embedded catalog */
     size_t gone;         /* known wheels that are no longer published */
+    size_t replaced;     /* known wheels whose file is now another one, by its hash */
     const char *problem; /* why it stayed unchanged; NULL: it was read */
 };
 
@@ -33,6 +34,7 @@ struct af_update {
     size_t read_count; /* the number of sources that were read */
     size_t added;
     size_t gone;
+    size_t replaced;
     struct af_catalog catalog; /* the new one */
 };
 
@@ -57,6 +59,10 @@ const char *af_update_path(struct af_arena *arena, const char *folder);
 /* Writes the new catalog and replaces an older one; the folder is created. */
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err);
+
+/* Writes the new catalog to `path` as JSON lines, the form of data/wheels.jsonl. */
+enum anyflash_status af_update_export(const struct af_update *update, const char *path,
+                                      struct anyflash_error *err);
 
 /* Removes the file, so that the embedded catalog is used again. *there_out: it existed. */
 enum anyflash_status af_update_undo(const char *folder, bool *there_out,

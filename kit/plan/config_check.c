@@ -45,29 +45,52 @@ static bool is_named(const struct af_toml_item *package, const char *name)
     return item != NULL && af_equal(item->text, name);
 }
 
+/* What uv.lock names as the pin's source. */
+static const char *place_of(const struct af_pin *pin)
+{
+    return pin->index != NULL ? pin->index : pin->path != NULL ? pin->path : pin->url;
+}
+
+/* Whether they are one place; uv may drop the '/' at the end of an index. */
+static bool is_place(const char *found, const char *place)
+{
+    size_t len = strlen(place);
+    return af_url_equal(found, place) ||
+           (len > 1 && place[len - 1] == '/' && strlen(found) == len - 1 &&
+            memcmp(found, place, len - 1) == 0);
+}
+
 /* The package with the pin's source, or NULL. */
 static const struct af_toml_item *find_pin(const struct checker *checker,
                                            const struct af_pin *pin)
 {
-    const char *key = pin->path != NULL ? "path" : "url";
-    const char *place = pin->path != NULL ? pin->path : pin->url;
+    const char *key = pin->index != NULL ? "registry" : pin->path != NULL ? "path" : "url";
+    const char *place = place_of(pin);
     const struct af_toml_item *package = checker->packages;
     for (; package != NULL; package = package->next) {
         const struct af_toml_item *source = af_toml_get(package, "source");
         const struct af_toml_item *found = af_toml_get(source, key);
         if (is_named(package, checker->lock->package) && found != NULL && found->text != NULL &&
-            af_url_equal(found->text, place))
+            is_place(found->text, place))
             return package;
     }
     return NULL;
 }
 
-/* The hash of a wheel in uv.lock, without "sha256:"; NULL: none. */
-static const char *locked_hash(const struct af_toml_item *package)
+/*
+ * The hash of the pin's wheel in uv.lock, without "sha256:"; NULL: none. Of an
+ * index, uv locks all files of the version.
+ */
+static const char *locked_hash(const struct af_toml_item *package, const struct af_pin *pin)
 {
     const struct af_toml_item *wheels = af_toml_get(package, "wheels");
-    const struct af_toml_item *hash =
-        af_toml_get(wheels == NULL ? NULL : wheels->first, "hash");
+    const struct af_toml_item *wheel = wheels == NULL ? NULL : wheels->first;
+    for (; pin->index != NULL && wheel != NULL; wheel = wheel->next) {
+        const struct af_toml_item *url = af_toml_get(wheel, "url");
+        if (url != NULL && url->text != NULL && af_url_names_file(url->text, pin->file))
+            break;
+    }
+    const struct af_toml_item *hash = af_toml_get(wheel, "hash");
     return hash != NULL && hash->text != NULL && af_starts_with(hash->text, "sha256:")
                ? hash->text + strlen("sha256:")
                : NULL;
@@ -77,7 +100,7 @@ static void check_hash(struct checker *checker, const struct af_pin *pin,
                        const struct af_toml_item *package)
 {
     struct af_arena *arena = checker->lock->arena;
-    const char *hash = locked_hash(package);
+    const char *hash = locked_hash(package, pin);
     const char *shown = hash == NULL ? "none" : af_text_scrub(arena, hash, 80);
     if (pin->facts.sha256 == NULL)
         add(checker, AF_UNKNOWN, "hash",
@@ -126,7 +149,7 @@ static void check_pin(struct checker *checker, const struct af_pin *pin)
 {
     struct af_arena *arena = checker->lock->arena;
     const struct af_toml_item *package = find_pin(checker, pin);
-    const char *place = pin->path != NULL ? pin->path : pin->url;
+    const char *place = place_of(pin);
     if (package == NULL) {
         add(checker, AF_NO, "locked",
             af_arena_format(arena,

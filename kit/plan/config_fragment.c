@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/plan/config_parts.h"
 
 static enum anyflash_status finish(struct af_config_lock *lock, struct af_text *out,
@@ -45,7 +46,8 @@ enum anyflash_status af_config_conda(struct af_config_lock *lock,
     const char *equals = pin->torch == NULL ? "" : "=";
     const char *torch =
         pin->torch == NULL ? "" : af_arena_format(lock->arena, "%s.*", pin->torch);
-    if (torch == NULL)
+    const char *url = af_url_with_sha256(lock->arena, pin->url, pin->facts.sha256);
+    if (lock->arena->failed)
         return af_fail_memory(err);
     af_text_add(&out, "channels:\n  - conda-forge\ndependencies:\n");
     if (pin->python_minor >= 0)
@@ -54,11 +56,8 @@ enum anyflash_status af_config_conda(struct af_config_lock *lock,
         af_text_format(&out, "  - pytorch-gpu%s%s\n  - %s\n", equals, torch, lock->package);
         return finish(lock, &out, new_out, err);
     }
-    const char *url = pin->url;
-    const char *hash = pin->facts.sha256;
     af_text_format(&out, "  - pip\n  - pip:\n      - torch%s%s%s\n", equals, equals, torch);
-    af_text_format(&out, "      - \"%s @ %s%s%s\"\n", lock->package, url,
-                   hash != NULL ? "#sha256=" : "", hash != NULL ? hash : "");
+    af_text_format(&out, "      - \"%s @ %s\"\n", lock->package, url);
     af_config_lock_note_hashes(lock);
     return finish(lock, &out, new_out, err);
 }

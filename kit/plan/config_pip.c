@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/config_parts.h"
@@ -147,9 +148,9 @@ static bool contains(struct af_span text, const char *word)
 
 const char *af_pin_requirement(struct af_config_lock *lock, const struct af_pin *pin)
 {
-    return af_arena_format(lock->arena, "%s @ %s%s%s ; %s", lock->package, pin->url,
-                           pin->facts.sha256 != NULL ? "#sha256=" : "",
-                           pin->facts.sha256 != NULL ? pin->facts.sha256 : "", pin->marker);
+    const char *url = af_url_with_sha256(lock->arena, pin->url, pin->facts.sha256);
+    return af_arena_format(lock->arena, "%s @ %s ; %s", lock->package, url == NULL ? "" : url,
+                           pin->marker);
 }
 
 enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,

@@ -35,7 +35,7 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
         (package->missing_files.state == AF_FACT_KNOWN &&
          package->missing_files.value.list.count > 0))
         return false;
-    return af_equal(af_url_encode_plus(builder->arena, package->origin.value.text), url);
+    return af_url_equal(package->origin.value.text, url);
 }
 
 static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
@@ -58,7 +58,10 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
         if (uv)
             af_builder_word(builder, wheel->package);
     }
-    af_builder_word(builder, wheel->path != NULL ? wheel->path : wheel->url);
+    af_builder_word(builder,
+                    wheel->path != NULL
+                        ? wheel->path
+                        : af_url_with_sha256(builder->arena, wheel->url, wheel->sha256));
     af_builder_end(builder, AF_STEP_WHEEL,
                    wheel->path != NULL ? "install the wheel from this file"
                                        : "install the wheel from its exact URL");
@@ -73,6 +76,7 @@ static void install_wheel(struct af_builder *builder, const struct af_catalog_wh
                                        .filename =
                                            af_arena_text(builder->arena, wheel->filename),
                                        .url = url,
+                                       .sha256 = af_catalog_sha256(builder->arena, wheel),
                                        .version = full_version(builder->arena, wheel)};
     af_plan_file(builder, &file);
 }
@@ -213,6 +217,11 @@ static void add_wheel(struct af_builder *builder)
         af_builder_advice(builder, "nothing to install: this file is already installed");
     else
         install_wheel(builder, wheel, name, url);
+    if (!wheel->listed)
+        af_builder_advice(builder,
+                          "if that URL does not exist (404), run `anyflash update` and "
+                          "plan again: the file is likely there, but was not seen; its "
+                          "URL was derived from its publisher's build workflow");
     if (builder->rung->prove_first)
         af_builder_advice(builder,
                           "it may not load: `anyflash install %s` checks that first and "

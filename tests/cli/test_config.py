@@ -97,6 +97,7 @@ def test_uv_text_is_the_whole_file_with_the_rest_as_it_was(anyflash, project):
 
 def test_uv_write_shows_the_diff_and_a_second_run_changes_nothing(anyflash, project):
     os.chmod(project / "pyproject.toml", 0o640)
+    official_wheel(project / "wheels", name=PLAIN)
     answer = anyflash("config", "uv", "-m", RTX4090, "--write")
     assert answer.code == 0
     assert answer.out.startswith("--- pyproject.toml\n+++ pyproject.toml\n@@ -5,12 +5,21 @@\n")
@@ -112,6 +113,7 @@ def test_uv_write_goes_through_a_link(anyflash, project):
     (project / "real.toml").write_text(PROJECT)
     (project / "pyproject.toml").unlink()
     (project / "pyproject.toml").symlink_to("real.toml")
+    official_wheel(project / "wheels", name=PLAIN)
     assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
     assert (project / "pyproject.toml").is_symlink()
     assert (project / "real.toml").read_text() == LOCKED
@@ -202,6 +204,7 @@ def test_uv_from_build_to_wheel_and_back_leaves_nothing_behind(anyflash, project
     build = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write")
     assert build.code == 0
     built = (project / "pyproject.toml").read_text()
+    official_wheel(project / "wheels", name=PLAIN)
     assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
     wheel = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]
     assert sorted(wheel) == ["dependency-metadata", "no-build-package", "sources"]
@@ -323,6 +326,36 @@ def test_pylock_needs_a_hash(anyflash):
     assert answer.code == 1 and "--from" in answer.err
 
 
+@pytest.fixture
+def hashed(tmp_path):
+    """A catalog of one wheel whose hash is that of the file in `down`; the hash."""
+    digest = official_wheel(tmp_path / "down")
+    (tmp_path / "hashed.jsonl").write_text(json.dumps({
+        "source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
+        "version": "2.8.3.post1", "local": "cu12torch2.8cxx11abiTRUE", "filename": FILE,
+        "url": URL, "cuda": "12", "torch": "2.8", "cxx11abi": True, "cxx11abi_effective": True,
+        "python": "cp312", "abi": "cp312", "platform": "linux_x86_64", "glibc_min": "2.17",
+        "sm": ["8.0"], "metadata_has_local": False, "evidence": "listed", "sha256": digest}))
+    return digest
+
+
+def test_a_known_hash_is_locked_without_the_file(anyflash, hashed):
+    words = ["-m", RTX4090, "--catalog", "hashed.jsonl"]
+    assert f"{URL}#sha256={hashed} ; " in anyflash("config", "pip", *words).out
+    made = tomllib.loads(anyflash("config", "pylock", *words).out)
+    assert made["packages"][0]["archive"] == {"url": URL, "hashes": {"sha256": hashed}}
+    assert f"sha256:{hashed}" in anyflash("config", "dockerfile", *words).out
+    assert anyflash("find", "-q", "--catalog", "hashed.jsonl").out == f"{URL}#sha256={hashed}\n"
+
+
+def test_another_file_than_the_catalogs_is_refused(anyflash, hashed, tmp_path):
+    official_wheel(tmp_path / "down", "numpy")
+    answer = anyflash("config", "uv", "-m", RTX4090, "--catalog", "hashed.jsonl", "--from",
+                      "down")
+    assert answer.code == 3 and "is not the file in the catalog" in answer.err, answer.err
+    assert hashed in answer.err
+
+
 def test_poetry_names_the_address(anyflash, project):
     made = tomllib.loads(anyflash("config", "poetry", "-m", RTX4090).out)
     assert made["tool"]["poetry"]["dependencies"] == {
@@ -353,7 +386,7 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
 @pytest.mark.parametrize("words, error", [
     ([], "'config' takes one argument: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
     (["npm"], "'config' takes one argument"),
-    (["uv", "--source", "ftp"], "--source takes auto, path or url"),
+    (["uv", "--source", "ftp"], "--source takes auto, path, url or index"),
     (["pip", "--source", "url"], "--source works only with `config uv`"),
     (["pip", "--check"], "--check works only with `config uv`"),
     (["uv", "--check", "--write"], "--check cannot be used with"),

@@ -1,4 +1,6 @@
 """What `anyflash config pip` and `pylock` write, installed by the real pip and uv."""
+import hashlib
+
 import pytest
 from conftest import PIP_PYTHON, PYTHON, UV, VERSION
 
@@ -46,6 +48,15 @@ def test_requirements_with_a_wrong_hash_stop(world, installer):
     done = installer("-r", "requirements.txt")
     assert done.code == 1 and "hash" in (done.out + done.err).lower(), done
     assert world.installed("flash_attn") == []
+
+
+@pytest.mark.parametrize("digest, code", [(None, 0), ("0" * 64, 1)])
+def test_a_url_of_plan_is_checked_by_its_hash(world, installer, digest, code):
+    wheel = world.wheel()
+    digest = digest or hashlib.sha256(wheel.read_bytes()).hexdigest()
+    done = installer("--no-deps", f"{world.index.url(wheel)}#sha256={digest}")
+    assert done.code == code, done
+    assert len(world.installed("flash_attn")) == (1 if code == 0 else 0)
 
 
 def test_requirements_serve_as_constraints(world, installer):

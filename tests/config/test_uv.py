@@ -76,6 +76,39 @@ def test_honest_wheel_is_named_by_address_and_stays(uv_world):
     assert checks(world, "--from", str(world.index.folder("release")))[0] == 0
 
 
+def test_honest_wheel_is_locked_from_its_publishers_index(uv_world):
+    world = uv_world
+    world.pyproject()
+    world.machine()
+    wheel = world.wheel(honest=True)
+    shutil.copy(wheel, world.index.folder("flash-attn"))
+    world.rows[0]["index"] = f"{world.index.address}/simple/"
+    world.rows[0]["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    written = world.config("config", "uv", "--write", "--source", "index")
+    assert written.code == 0, written
+    assert "explicit = true" in (world.project / "pyproject.toml").read_text()
+    done = world.uv("lock")
+    assert done.code == 0, done
+    assert world.uv("sync").code == 0
+    assert len(world.installed("flash_attn")) == 1
+    assert world.installed("torch") == ["torch-2.8.0.dist-info"]
+    assert_stable(world)
+    assert checks(world, "--source", "index") == (
+        0, {"locked": "yes", "version": "yes", "hash": "yes", "torch": "yes"})
+
+
+def test_a_known_hash_is_checked_without_the_file(uv_world):
+    world = uv_world
+    world.pyproject()
+    world.machine()
+    wheel = world.wheel()
+    world.rows[0]["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert world.config("config", "uv", "--write").code == 0
+    assert world.uv("lock").code == 0 and world.uv("sync").code == 0
+    assert_stable(world)
+    assert checks(world)[1]["hash"] == "yes"
+
+
 def test_torch_of_the_project_that_the_wheel_does_not_fit_stops_the_lock(uv_world):
     world = uv_world
     path = world.pyproject()

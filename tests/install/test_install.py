@@ -1,6 +1,10 @@
 """`install FILE` and `undo`: what is added, what stays, what is rejected."""
+import functools
+import hashlib
+import http.server
 import json
 import os
+import threading
 
 import pytest
 
@@ -200,6 +204,23 @@ def test_a_wrong_hash_stops(quick_place, tmp_path):
     done = quick_place.run("install", make_wheel(tmp_path), "--sha256", "0" * 64)
     assert done.returncode == 3 and "SHA-256" in done.stderr
     assert quick_place.tree() == before
+
+
+@pytest.mark.parametrize("digest, code", [
+    ("0" * 64, 3), ("00", 2), (None, 0)])
+def test_the_hash_in_a_url_is_checked(quick_place, tmp_path, digest, code):
+    wheel = make_wheel(tmp_path, requires=())
+    digest = digest or hashlib.sha256(wheel.read_bytes()).hexdigest()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        before = quick_place.tree()
+        url = f"http://127.0.0.1:{server.server_address[1]}/{wheel.name}#sha256={digest}"
+        done = quick_place.run("install", url, "--allow-http", env={"no_proxy": "127.0.0.1"})
+        server.shutdown()
+    assert done.returncode == code, done.all
+    assert (quick_place.tree() == before) == (code != 0)
+    assert code == 0 or "SHA-256" in done.stderr or "64 hexadecimal digits" in done.stderr
 
 
 def test_a_way_that_is_not_possible_is_refused_by_a_dry_run_too(quick_place):

@@ -98,8 +98,8 @@ def test_version_and_find_say_which_catalog(update):
     small(update)
     assert "catalog embedded" in update(command="version").out
     assert update().code == 0
-    assert "catalog updated: 8139 wheels" in update(command="version").out
-    assert "of 8139 wheels match (catalog: updated" in update("torch=2.8", command="find").err
+    assert "catalog updated: 8558 wheels" in update(command="version").out
+    assert "of 8558 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
 def test_all_that_is_known_of_a_wheel_is_kept(update):
@@ -120,6 +120,44 @@ def test_check_changes_nothing_and_says_whether_there_is_news(update):
     assert update("--check").code == 1 and not update.file.exists()
     small(update, [release(asset(SMALL, "v9", NEW))])
     assert update("--check").code == 0 and not update.file.exists()
+
+
+DIGEST = "0123456789abcdef" * 4
+
+
+def test_hashes_of_the_listing_are_kept_and_printed(update):
+    listed = releases(SMALL, known(SMALL))
+    first, other, short = [one for each in listed for one in each["assets"]][:3]
+    first["digest"] = f"sha256:{DIGEST}"
+    other["digest"] = f"sha512:{DIGEST}"
+    short["digest"] = "sha256:short"
+    update.list(SMALL, listed)
+    assert update("--check").code == 0
+    done = update("--json")
+    assert done.code == 0 and done.json["replaced"] == 0, done.err
+    assert update("--check").code == 1
+    assert update("--json", "--limit", "9999", command="find").out.count(DIGEST) == 1
+    assert f"#sha256={DIGEST}" in update("-q", first["name"], command="find").out
+
+
+def test_a_replaced_file_is_reported_and_its_new_hash_used(update):
+    wheel = next(row for row in known("lesj0610/flash-attention") if "sha256" in row)
+    listed = releases(wheel["source"], known(wheel["source"]))
+    for one in (one for each in listed for one in each["assets"]):
+        if one["name"] == wheel["filename"]:
+            one["digest"] = f"sha256:{DIGEST}"
+    update.list(wheel["source"], listed)
+    done = update("--json")
+    assert done.json["replaced"] == done.json["sources"][0]["replaced"] == 1, done.json
+    assert "1 file was replaced by its publisher" in update().out
+    assert DIGEST in update("-q", wheel["filename"], command="find").out
+
+
+def test_a_hash_stays_when_the_listing_has_none(update):
+    wheel = next(row for row in known("lesj0610/flash-attention") if "sha256" in row)
+    update.list(wheel["source"], releases(wheel["source"], known(wheel["source"])))
+    assert update().code == 0
+    assert wheel["sha256"] in update("-q", wheel["filename"], command="find").out
 
 
 def test_undo_goes_back(update):
@@ -194,7 +232,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     done = update()
     assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
-    assert "8140 wheels" in update(command="version").out
+    assert "8559 wheels" in update(command="version").out
 
 
 def test_pages_are_asked_one_after_the_other(update, server):

@@ -133,6 +133,26 @@ static void test_sha256__compares_digits_of_either_case(void **state)
     assert_false(af_sha256_is_hex(NULL));
 }
 
+static void test_sha256__digits_and_bytes_go_both_ways(void **state)
+{
+    (void)state;
+    unsigned char bytes[AF_SHA256_BYTES];
+    char hex[AF_SHA256_HEX_BYTES];
+    char wanted[AF_SHA256_HEX_BYTES];
+    af_sha256_bytes((struct af_span){"abc", 3}, wanted);
+    assert_true(af_sha256_from_hex(wanted, bytes));
+    af_sha256_to_hex(bytes, hex);
+    assert_string_equal(hex, wanted);
+    assert_true(af_sha256_from_hex(
+        "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD", bytes));
+    af_sha256_to_hex(bytes, hex);
+    assert_string_equal(hex, wanted);
+    wanted[63] = 'g';
+    assert_false(af_sha256_from_hex(wanted, bytes));
+    assert_false(af_sha256_from_hex("ba78", bytes));
+    assert_false(af_sha256_from_hex(NULL, bytes));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_sha256__both_ways_of_computing_agree),
         cmocka_unit_test(test_sha256__finish_starts_a_new_hash),
         cmocka_unit_test(test_sha256__compares_digits_of_either_case),
+        cmocka_unit_test(test_sha256__digits_and_bytes_go_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,23 @@ static void test_url__compares_with_either_spelling_of_plus(void **state)
     assert_false(af_url_equal("a%2", "a+"));
 }
 
+static void test_url__compares_without_fragments(void **state)
+{
+    (void)state;
+    assert_true(af_url_equal("https://h/a#sha256=00", "https://h/a"));
+    assert_true(af_url_equal("https://h/a", "https://h/a#sha256=00"));
+    assert_true(af_url_equal("https://h/a#sha256=00", "https://h/a#sha256=11"));
+    assert_false(af_url_equal("https://h/a#b", "https://h/ab"));
+}
+
+static void test_url__carries_a_hash_that_is_known(void **state)
+{
+    (void)state;
+    assert_string_equal(af_url_with_sha256(&arena, "https://h/a", "00ff"),
+                        "https://h/a#sha256=00ff");
+    assert_string_equal(af_url_with_sha256(&arena, "https://h/a", NULL), "https://h/a");
+}
+
 static void test_url__finds_the_file_name(void **state)
 {
     (void)state;
@@ -95,6 +112,8 @@ int main(void)
         cmocka_unit_test(test_url__shows_no_secrets),
         cmocka_unit_test(test_url__writes_plus_as_an_escape),
         cmocka_unit_test(test_url__compares_with_either_spelling_of_plus),
+        cmocka_unit_test(test_url__compares_without_fragments),
+        cmocka_unit_test(test_url__carries_a_hash_that_is_known),
         cmocka_unit_test(test_url__finds_the_file_name),
         cmocka_unit_test(test_url__finds_the_path_of_a_local_file),
     };

@@ -119,7 +119,9 @@ static const struct row rows[] = {
     {"invalid_name_is_refused", LINUX "sm=12.0 python=3.12 torch=2.7.0+cu128",
      "flash_attn-2.7.4.post1-rtx5090-torch2.7.0cu128cxx11abiTRUE-cp312-linux_x86_64.whl",
      "wheel-name-invalid"},
-    {"derived_address_is_said", LINUX ADA "python=3.12 " T28, PY312_28, "wheel-not-seen"},
+    {"derived_address_is_said", LINUX ADA "python=3.13 " T28,
+     "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp313-cp313-linux_x86_64.whl",
+     "wheel-not-seen"},
     {"missing_local_in_metadata_is_said", LINUX ADA "python=3.12 " T28, PY312_28,
      "filename-metadata-mismatch"},
 };

@@ -59,6 +59,73 @@ static void test_plan__installs_the_wheel_by_its_encoded_address(void **state)
     af_arena_release(&arena);
 }
 
+/* A row of a community wheel for torch 2.8 and Python 3.12. */
+#define ROW(version, glibc, evidence, more)                                                    \
+    "{\"source\":\"a/b\",\"package\":\"flash_attn\",\"version\":\"" version                    \
+    "\",\"filename\":\"flash_attn-" version "+cu12torch2.8-cp312-cp312-linux_x86_64.whl\","    \
+    "\"url\":\"https://h/flash_attn-" version                                                  \
+    "%2Bcu12torch2.8-cp312-cp312-linux_x86_64.whl\",\"cuda\":\"12\",\"torch\":\"2.8\","        \
+    "\"cxx11abi_effective\":true,\"python\":\"cp312\",\"abi\":\"cp312\",\"platform\":"         \
+    "\"linux_x86_64\",\"glibc_min\":" glibc ",\"sm\":[\"8.0\"],\"evidence\":\"" evidence       \
+    "\"" more "}\n"
+
+/* As plan_for(), with only these wheels. */
+static const char *plan_with(const char *rows, struct af_arena *arena)
+{
+    struct anyflash_error err;
+    struct af_catalog whole = catalog;
+    if (af_catalog_parse(&catalog, (struct af_span){rows, strlen(rows)}, "rows", &err) !=
+        ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8", NULL, NULL, arena);
+    af_catalog_release(&catalog);
+    catalog = whole;
+    return text;
+}
+
+static void test_plan__names_the_hash_where_it_is_known(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_with(ROW("2.8.3", "\"2.28\"", "listed",
+                                     ",\"sha256\":\"00112233445566778899aabbccddeeff"
+                                     "00112233445566778899AABBCCDDEEFF\""),
+                                 &arena);
+    assert_has(text, "--no-deps 'https://h/flash_attn-2.8.3%2Bcu12torch2.8-cp312-cp312-linux_"
+                     "x86_64.whl#sha256=00112233445566778899aabbccddeeff"
+                     "00112233445566778899aabbccddeeff'\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__says_that_a_wheel_was_not_seen(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    assert_has(plan_with(ROW("2.8.3", "\"2.28\"", "matrix", ""), &arena),
+               "# if that URL does not exist (404), run `anyflash update` and plan again: the "
+               "file is likely there, but was not seen");
+    af_arena_release(&arena);
+    assert_null(strstr(plan_with(ROW("2.8.3", "\"2.28\"", "listed", ""), &arena), "404"));
+    af_arena_release(&arena);
+}
+
+static void test_plan__prefers_a_wheel_that_was_seen(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    assert_has(plan_with(ROW("2.8.3.post1", "\"2.24\"", "matrix", "")
+                             ROW("2.8.3", "\"2.28\"", "listed", ""),
+                         &arena),
+               "flash_attn-2.8.3%2B");
+    af_arena_release(&arena);
+    assert_has(plan_with(ROW("2.8.3.post1", "\"2.24\"", "matrix", "")
+                             ROW("2.8.3", "null", "listed", ""),
+                         &arena),
+               "flash_attn-2.8.3.post1%2B");
+    af_arena_release(&arena);
+}
+
 static void test_plan__takes_pip_where_there_is_no_uv(void **state)
 {
     struct af_arena arena;
@@ -316,6 +383,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan__installs_the_wheel_by_its_encoded_address),
+        cmocka_unit_test(test_plan__names_the_hash_where_it_is_known),
+        cmocka_unit_test(test_plan__says_that_a_wheel_was_not_seen),
+        cmocka_unit_test(test_plan__prefers_a_wheel_that_was_seen),
         cmocka_unit_test(test_plan__takes_pip_where_there_is_no_uv),
         cmocka_unit_test(test_plan__replaces_an_installed_flash_attn),
         cmocka_unit_test(test_plan__leaves_the_very_file_alone),

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#define ROWS 8139
+#define ROWS 8558
 #define DATA_FILE AF_TEST_DATA "/../data/wheels.jsonl"
 #define GOOD_ROW_TAIL                                                                          \
     "\"source\":\"a/b\",\"package\":\"flash_attn\",\"version\":\"2.8.3\","                     \
@@ -51,8 +51,17 @@ static void assert_answer(enum af_answer answer, const json_t *row, const char *
     assert_int_equal(answer, wanted);
 }
 
+static void assert_hash(const struct af_catalog_wheel *wheel, const json_t *row)
+{
+    struct af_arena arena;
+    af_arena_init(&arena);
+    assert_text(af_catalog_sha256(&arena, wheel), row, "sha256");
+    af_arena_release(&arena);
+}
+
 static void assert_row(const struct af_catalog_wheel *wheel, const json_t *row)
 {
+    assert_hash(wheel, row);
     assert_text(wheel->filename, row, "filename");
     assert_text(wheel->url, row, "url");
     assert_text(wheel->source, row, "source");
@@ -71,6 +80,7 @@ static void assert_row(const struct af_catalog_wheel *wheel, const json_t *row)
     assert_text(wheel->glibc_basis, row, "glibc_basis");
     assert_text(wheel->sm_basis, row, "sm_basis");
     assert_text(wheel->note, row, "note");
+    assert_text(wheel->index, row, "index");
     assert_answer(wheel->cxx11abi, row, "cxx11abi");
     assert_answer(wheel->cxx11abi_effective, row, "cxx11abi_effective");
     assert_answer(wheel->metadata_has_local, row, "metadata_has_local");
