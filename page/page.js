@@ -214,7 +214,8 @@ const say = (text) => { byId("said").textContent = text; };
 /* -- What is asked of the module. -- */
 
 /* The words of --given for what differs from the text. */
-function givenWords(values = model.values) {
+function givenWords() {
+    const { values } = model;
     const words = [];
     const changed = (key) => (values[key] ?? UNKNOWN) !== (model.said[key] ?? UNKNOWN);
     for (const { key } of model.choices.facts)
@@ -242,9 +243,9 @@ function machineOf(given) {
         : { name: NAME, record: true, given };
 }
 
-function planRequest(values) {
+function planRequest() {
     const options = model.package === "" ? {} : { package: model.package };
-    return { command: "plan", options, machines: [machineOf([...givenWords(values), ...installerWords()])] };
+    return { command: "plan", options, machines: [machineOf([...givenWords(), ...installerWords()])] };
 }
 
 /* -- Parts of an answer. -- */
@@ -520,53 +521,55 @@ function buildMenus() {
     byId("shells").replaceChildren(...tabs("shell", SHELLS, changeShell));
 }
 
-/* -- The matrix: one plan for each build of torch, while nothing else is asked. -- */
+/* -- The matrix: one decision for each build of torch, while nothing else is asked. -- */
 
-const WHEELS = ["official", "community", "prove"]; // their cells show the version
-const SHORT = { kernels: "torch", change: "change", build: "build", nothing: "–" };
 let matrixRun = 0;
 
-async function showMatrix() {
-    const run = ++matrixRun;
-    const { builds, ways } = model.choices;
-    const titles = Object.fromEntries(ways.map((way) => [way.name, way.title]));
-    const columns = [...new Set(builds.flatMap((row) => row.builds))]
-        .sort((one, other) => Number(other.slice(2)) - Number(one.slice(2)));
-    const cells = [];
-    const row = ({ torch, builds: has }) => element("tr", null, element("th", { scope: "row" }, torch), ...columns.map((build) => {
-        if (!has.includes(build))
+function matrixTable(cells) {
+    const { columns, rows } = model.choices;
+    const cell = (torch, build, builds) => {
+        if (!builds.includes(build))
             return element("td", { class: "absent" }, element("span", { class: "unseen" }, "not published"));
         const button = element("button", { type: "button", class: "way-wait", "aria-label": `torch ${torch}+${build}`,
                                            onclick: () => openCell(torch, build) }, "…");
         cells.push({ torch, build, button });
         return element("td", null, button);
-    }));
-    const table = element("table", { class: "grid" },
+    };
+    return element("table", { class: "grid" },
         element("thead", null, element("tr", null, element("th", { scope: "col" }, "torch"),
                                        ...columns.map((build) => element("th", { scope: "col" }, build)))),
-        element("tbody", null, ...builds.filter((one) => one.builds.length > 0).map(row)));
-    byId("matrix").replaceChildren(table);
+        element("tbody", null, ...rows.map(({ torch, builds }) => element("tr", null,
+            element("th", { scope: "row" }, torch), ...columns.map((build) => cell(torch, build, builds))))));
+}
+
+function showCell(button, answer, title) {
+    if (answer.error !== undefined) {
+        button.textContent = "error";
+        button.title = answer.error.message;
+        return;
+    }
+    button.className = `way-${answer.way}`;
+    button.textContent = answer.label;
+    button.title = answer.headline;
+    button.setAttribute("aria-label",
+        `torch ${answer.torch}+${answer.build}: ${title}${answer.version === null ? "" : ` ${answer.version}`}`);
+}
+
+async function showMatrix() {
+    const run = ++matrixRun;
+    const { ways } = model.choices;
+    const titles = Object.fromEntries(ways.map((way) => [way.name, way.title]));
+    const cells = [];
+    byId("matrix").replaceChildren(matrixTable(cells));
     byId("legend").replaceChildren(...ways.map((way) => element("li", null,
-        element("span", { class: `swatch way-${way.name}` }), WHEELS.includes(way.name) ? way.title : `${SHORT[way.name]}: ${way.title}`)));
+        element("span", { class: `swatch way-${way.name}` }), way.label === null ? way.title : `${way.label}: ${way.title}`)));
     markCell();
-    for (const cell of cells) {
-        const request = planRequest({ ...model.values, torch: cell.torch, torch_cuda: cell.build });
-        const plan = await send("ask", { request });
+    for (const { torch, build, button } of cells) {
+        const request = { ...planRequest(), command: "cell", torch, build };
+        const answer = await send("ask", { request });
         if (run !== matrixRun)
             return;
-        if (plan.error !== undefined) {
-            cell.button.textContent = "error";
-            cell.button.title = plan.error.message;
-            continue;
-        }
-        const way = plan.way ?? "nothing";
-        const version = plan.wheel?.version ?? plan.prove_first?.wheel.version;
-        cell.button.className = `way-${way}`;
-        cell.button.textContent = WHEELS.includes(way) && version
-            ? `${version}${way === "prove" ? "?" : ""}` : SHORT[way] ?? way;
-        cell.button.setAttribute("aria-label",
-            `torch ${cell.torch}+${cell.build}: ${titles[way]}${WHEELS.includes(way) ? ` ${version}` : ""}`);
-        cell.button.title = plan.headline ?? "";
+        showCell(button, answer, titles[answer.way]);
     }
     byId("matrix").dataset.complete = String(run);
 }
@@ -621,7 +624,8 @@ async function refresh() {
     const choices = await send("ask", { request: { command: "choices", machines: [machineOf(given)] } });
     if (generation !== model.generation)
         return;
-    model.choices.builds = choices.builds ?? model.choices.builds;
+    model.choices.columns = choices.columns ?? model.choices.columns;
+    model.choices.rows = choices.rows ?? model.choices.rows;
     showMatrix();
 }
 

@@ -144,7 +144,7 @@ def test_module__choices_are_filled_with_what_the_text_says_and_where():
     assert said["torch_cuda"] == ("cu124", "line 4 of your text")
     assert said["os"] == ("windows", "line 16 of your text")
     assert said["libc"][0] is None
-    [windows] = [row["builds"] for row in answer["builds"] if row["torch"].startswith("2.6")]
+    [windows] = [row["builds"] for row in answer["rows"] if row["torch"].startswith("2.6")]
     assert "cu124" in windows
 
 
@@ -215,8 +215,8 @@ def ask_in_turn(logs, requests):
 
 
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find, machine, doctor or choices"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor or choices"),
+    ("[]", "\"command\" is plan, find, machine, doctor, choices or cell"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor, choices or cell"),
     ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
