@@ -23,6 +23,7 @@ anyflash_room(kit/doctor/log)
 anyflash_room(kit/doctor)
 anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/plan)
+anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
 anyflash_room(kit/probe)
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof torch_assertions)

@@ -27,9 +27,9 @@
 #include "kit/plan/find_answer.h"
 #include "kit/plan/grid.h"
 #include "page/module_choices.h"
+#include "page/module_export.h"
 #include "page/module_log.h"
 
-#define EXPORT(name) __attribute__((export_name(name)))
 #define REQUEST_BYTES_MAX (64u << 20)
 #define MACHINES_MAX 16u
 #define WORDS_MAX 64u
@@ -49,6 +49,7 @@ struct session {
     json_t *answer;
 };
 
+#ifdef __wasm__
 /* jansson's variable: its own seeding reads a clock. Objects keep the order of their keys. */
 volatile uint32_t hashtable_seed = 1;
 void json_object_seed(size_t seed);
@@ -57,6 +58,7 @@ void json_object_seed(size_t seed)
 {
     (void)seed;
 }
+#endif
 
 static enum anyflash_status fail_request(struct anyflash_error *err, const char *what)
 {
@@ -261,9 +263,10 @@ static void release(struct session *session)
     af_mem_free(session);
 }
 
-EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
-EXPORT("anyflash_free") void anyflash_free(void *memory);
-EXPORT("anyflash_answer") const char *anyflash_answer(const char *request, size_t len);
+AF_MODULE_EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
+AF_MODULE_EXPORT("anyflash_free") void anyflash_free(void *memory);
+AF_MODULE_EXPORT("anyflash_answer")
+const char *anyflash_answer(const char *request, size_t len);
 
 void *anyflash_alloc(size_t len)
 {
