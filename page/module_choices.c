@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kit/base/sort.h"
+#include "kit/fit/reason.h"
 #include "kit/plan/grid.h"
 #include "page/module_menus.h"
 
@@ -133,6 +134,20 @@ static json_t *columns_json(const struct af_plan_grid *grid)
     return columns;
 }
 
+/* The page's wording of each hint that names options of the program. */
+static json_t *hints_json(void)
+{
+    json_t *hints = json_array();
+    for (int i = 0; i < AF_REASON_COUNT; i++) {
+        enum af_reason_id id = (enum af_reason_id)i;
+        const char *page_hint = af_reason_page_hint(id);
+        if (page_hint != NULL)
+            hints = af_json_append(hints, json_pack("{s:s, s:s}", "program", af_reason_hint(id),
+                                                    "page", page_hint));
+    }
+    return hints;
+}
+
 enum anyflash_status af_module_choices(const struct af_machine *machine,
                                        const struct af_catalog *catalog, struct af_arena *arena,
                                        json_t **answer_out, struct anyflash_error *err)
@@ -146,7 +161,7 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
     status = af_plan_grid_outline(machine, &tables, arena, &grid, err);
     if (status == ANYFLASH_OK)
         answer = json_pack(
-            "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+            "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
             "anyflash-choices/1", "facts", af_module_menus(machine, &tables, arena),
             "installers", installers_json(), "installer", installer_of(machine), "packages",
             counted_json(catalog, offsetof(struct af_catalog_wheel, package)), "catalog",
@@ -154,7 +169,7 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
                       af_json_text(catalog->date), "count", (json_int_t)catalog->count),
             "sources", counted_json(catalog, offsetof(struct af_catalog_wheel, source)),
             "notes", af_json_text(machine->notes), "columns", columns_json(&grid), "rows",
-            rows_json(&grid), "ways", af_plan_ways_json());
+            rows_json(&grid), "ways", af_plan_ways_json(), "hints", hints_json());
     af_tables_release(&tables);
     if (status == ANYFLASH_OK && (answer == NULL || arena->failed)) {
         json_decref(answer);

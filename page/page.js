@@ -290,10 +290,19 @@ function stepsList(steps) {
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command"))));
 }
 
+/* Hints of the program name its options; the page has menus and the box. */
+function hintText(hint) {
+    const own = model.choices.hints.find((one) => one.program === hint);
+    return element("span", { class: "quiet" }, ...withCode(`hint: ${own?.page ?? hint}`));
+}
+
+/* A choice reaches the module as the program's --given, which it then names as the source. */
+const nameChoices = (text) => text.replace(/--given [^:;,)]*/g, "your choice");
+
 function reasonItem(reason) {
-    const parts = withCode(reason.detail ? `${reason.message}: ${reason.detail}` : reason.message);
+    const parts = withCode(reason.detail ? `${reason.message}: ${nameChoices(reason.detail)}` : reason.message);
     if (reason.hint)
-        parts.push(element("br"), element("span", { class: "quiet" }, ...withCode(`hint: ${reason.hint}`)));
+        parts.push(element("br"), hintText(reason.hint));
     return element("li", null, ...parts);
 }
 
@@ -312,8 +321,8 @@ function rungDetails(rung, plan) {
         ? `breaks: ${move.name} ${move.from ?? ""}${move.why ? `: ${move.why}` : ""}`
         : `changes: ${move.name} ${move.from ?? "(not installed)"} → ${move.to}${move.why ? `: ${move.why}` : ""}`));
     const needs = rung.prerequisites.map((need) => element("li", null,
-        `${need.name}: ${need.verdict}${need.evidence ? `, ${need.evidence}` : ""}`,
-        need.fix ? element("span", { class: "quiet" }, ...withCode(` hint: ${need.fix}`)) : null));
+        `${need.name}: ${need.verdict}${need.evidence ? `, ${nameChoices(need.evidence)}` : ""}`,
+        need.fix ? element("br") : null, need.fix ? hintText(need.fix) : null));
     const cost = rung.name === "build" && plan.builds.length > 0 ? null : rung.cost;
     return details(
         [element("span", { class: "verdict" }, rung.verdict), ` ${rung.name} `,
@@ -417,7 +426,7 @@ function causeParts(cause, lines) {
         element("h3", null, "Next step"), commandBlock(cause.next, true, "the next step"), element("p", null, ...withCode(cause.fix)),
         element("h3", null, "What shows it"), found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
-            element("li", null, `${row.fact} is ${row.value} (${row.source})`))) : null,
+            element("li", null, `${row.fact} is ${row.value} (${nameChoices(row.source)})`))) : null,
         element("h3", null, "Why"), element("p", null, ...withCode(cause.why)),
         cause.avoid ? element("h3", null, "What not to do") : null,
         cause.avoid ? element("p", null, ...withCode(cause.avoid)) : null,
@@ -448,7 +457,7 @@ async function showDiagnosis(diagnosis, generation) {
         questions.length > 0 ? element("ul", null, ...questions) : null,
         diagnosis.causes.length > 1 ? element("h3", null, "Other causes") : null,
         ...diagnosis.causes.slice(1).map((cause) => details([SURE[cause.confidence] + cause.title], ...causeParts(cause, near(cause)))),
-        element("p", { class: "quiet" }, `${best.id} (${best.confidence}); facts: ${diagnosis.facts}`),
+        element("p", { class: "quiet" }, `${best.id} (${best.confidence}); facts: the log${givenWords().length > 0 ? ", then your choices" : ""}`),
     ].filter((part) => part !== null));
     byId("diagnosis").hidden = false;
     say(byId("diagnosis-title").textContent);

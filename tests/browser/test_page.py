@@ -136,6 +136,17 @@ def test_a_log_shows_cause_evidence_and_next_step(page, native):
     assert page.text("#recognised") == "Recognised: the log of a failure."
 
 
+def test_hints_name_menus_and_not_options_of_the_program(page):
+    for key, value in [(None, None), *CHOSEN.items(), ("gpu", "none"), ("torch", "")]:
+        if key is not None:
+            page.choose(f"fact-{key}", value)
+        assert "--given" not in page.text("body") and "add --" not in page.text("body"), key
+    page.paste(LOG)
+    page.choose("fact-torch", "2.8.0")
+    assert "--given" not in page.text("body")
+    assert "facts: the log, then your choices" in page.text("#diagnosis-body")
+
+
 def test_a_text_that_says_nothing_is_told_so(page):
     page.paste("Hello, my install does not work, please help.")
     assert page.text("#recognised").startswith("Nothing in this text describes a machine")
