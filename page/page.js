@@ -135,8 +135,8 @@ function startWorker() {
     loaded.then(() => postMessage({ ready: true }),
                 (error) => postMessage({ problem: String(error.message ?? error) }));
     const jobs = {
-        paste(wasm, message) {
-            bytes = message.bytes;
+        async paste(wasm, message) {
+            bytes = new Uint8Array(await message.blob.arrayBuffer());
             const found = recognise(wasm, message.name, bytes);
             record = found.record ?? null;
             return { kind: found.kind };
@@ -151,20 +151,22 @@ function startWorker() {
             return excerpt(bytes, message.numbers);
         },
     };
-    self.addEventListener("message", async ({ data }) => {
+    const work = async (data) => {
         try {
-            postMessage({ id: data.id, answer: jobs[data.job](await loaded, data) });
+            postMessage({ id: data.id, answer: await jobs[data.job](await loaded, data) });
         } catch (error) {
             postMessage({ id: data.id, answer: { error: { message: String(error.message ?? error), hint: null } } });
         }
-    });
+    };
+    let last = loaded.catch(() => null);
+    self.addEventListener("message", ({ data }) => { last = last.then(() => work(data)); }); // one after the other
 }
 
 /* ---- The page. ---- */
 
 const byId = (id) => document.getElementById(id);
 const UNKNOWN = "";
-const SHOWN_CHARACTERS = 200000; // of a pasted text, in the box
+const SHOWN_BYTES = 200000; // of a pasted text, in the box
 const SHELLS = [["command", "sh"], ["powershell", "PowerShell"], ["cmd", "cmd"]];
 const NAME = "your text";
 
@@ -174,6 +176,7 @@ const waiting = new Map();
 let nextId = 1;
 const model = {
     paste: null,     // {id, kind}
+    rest: null,      // Blob: what follows the text in the box
     pasteCount: 0,
     said: {},        // value of each fact, as the text says it
     values: {},      // value of each fact, as chosen
@@ -203,9 +206,9 @@ function withCode(text) {
     return text.split("`").map((part, index) => index % 2 === 1 ? element("code", null, part) : part);
 }
 
-function send(job, more, transfer = []) {
+function send(job, more) {
     const id = nextId++;
-    worker.postMessage({ id, job, ...more }, transfer);
+    worker.postMessage({ id, job, ...more });
     return new Promise((resolve) => waiting.set(id, resolve));
 }
 
@@ -706,6 +709,7 @@ function forgetPaste() {
     model.said = {};
     model.choices = { ...model.firstChoices };
     byId("text").value = "";
+    showRest(null);
     byId("recognised").textContent = "";
 }
 
@@ -715,17 +719,17 @@ const KINDS = {
     record: "Recognised: a record of anyflash machine.",
 };
 
-async function takeBytes(bytes) {
+async function takeBlob(blob) {
     const generation = ++model.generation;
     matrixRun++;
-    if (bytes.length === 0) {
+    if (blob.size === 0) {
         forgetPaste();
         remember();
         refresh();
         return;
     }
     byId("recognised").textContent = "Reading …";
-    const found = await send("paste", { name: NAME, bytes }, [bytes.buffer]);
+    const found = await send("paste", { name: NAME, blob });
     if (generation !== model.generation)
         return;
     if (found.error !== undefined || found.kind === null) {
@@ -753,46 +757,68 @@ async function takeBytes(bytes) {
     refresh();
 }
 
-function takeText(text) {
-    clearTimeout(typing);
-    typing = setTimeout(() => takeBytes(new TextEncoder().encode(text)), 150);
+function showRest(rest) {
+    model.rest = rest;
+    byId("rest").hidden = rest === null;
+    byId("rest-size").textContent = rest === null ? "" : `${(rest.size / 1e6).toFixed(1)} MB`;
 }
 
-/* A long text is not put into the box whole: browsers take seconds to lay it out. */
-function takeLongText(bytes) {
-    const shown = new TextDecoder().decode(bytes.subarray(0, SHOWN_CHARACTERS));
-    byId("text").value = bytes.length <= SHOWN_CHARACTERS ? shown
-        : `${shown}\n… (${(bytes.length / 1e6).toFixed(1)} MB in all; all of it is read)`;
+function takeBox() {
     clearTimeout(typing);
-    takeBytes(bytes);
+    typing = setTimeout(() => takeBlob(new Blob([byId("text").value, model.rest ?? ""])), 150);
+}
+
+/*
+ * The box shows, and lets one edit, the beginning of a long text: browsers take seconds to
+ * lay out all of it. The rest is kept beside it.
+ */
+async function takeLongText(blob) {
+    const start = new Uint8Array(await blob.slice(0, SHOWN_BYTES).arrayBuffer().catch(() => [])); // of a file that is gone
+    const end = start.length < blob.size ? start.lastIndexOf(10) + 1 || start.length : start.length;
+    byId("text").value = new TextDecoder().decode(start.subarray(0, end));
+    showRest(end < blob.size ? blob.slice(end) : null);
+    clearTimeout(typing);
+    takeBlob(blob);
 }
 
 function listenToPastes() {
-    byId("text").addEventListener("input", (event) => takeText(event.target.value));
-    byId("text").addEventListener("paste", (event) => {
+    const box = byId("text");
+    box.addEventListener("beforeinput", () => {
+        if (box.selectionStart === 0 && box.selectionEnd === box.value.length)
+            showRest(null); // the whole text is replaced or deleted
+    });
+    box.addEventListener("input", takeBox);
+    box.addEventListener("paste", (event) => {
         const text = event.clipboardData?.getData("text/plain") ?? "";
-        if (text.length <= SHOWN_CHARACTERS)
+        if (text.length <= SHOWN_BYTES)
             return;
         event.preventDefault();
-        takeLongText(new TextEncoder().encode(text));
+        const { value, selectionStart, selectionEnd } = box;
+        const all = selectionStart === 0 && selectionEnd === value.length;
+        takeLongText(new Blob([value.slice(0, selectionStart), text, value.slice(selectionEnd), all ? "" : model.rest ?? ""]));
     });
-    const takeFile = async (file) => {
+    byId("drop-rest").addEventListener("click", () => {
+        showRest(null);
+        takeBox();
+        box.focus();
+    });
+    const takeFile = (file) => {
         if (file !== undefined)
-            takeLongText(new Uint8Array(await file.arrayBuffer()));
+            takeLongText(file);
     };
     byId("file").addEventListener("change", (event) => takeFile(event.target.files[0]));
-    byId("text").addEventListener("drop", (event) => {
+    box.addEventListener("drop", (event) => {
         if (event.dataTransfer?.files.length > 0) {
             event.preventDefault();
             takeFile(event.dataTransfer.files[0]);
         }
     });
     byId("clear").addEventListener("click", () => {
-        byId("text").value = "";
         byId("file").value = "";
         model.values = {};
-        takeBytes(new Uint8Array());
-        byId("text").focus();
+        showRest(null);
+        takeBlob(new Blob());
+        box.focus();
     });
     document.querySelector(".skip").addEventListener("click", (event) => {
         event.preventDefault(); // a new fragment would be a link with other choices
@@ -829,7 +855,7 @@ async function begin() {
     addEventListener("popstate", (event) => restore(event.state));
     restore(null);
     if (byId("text").value !== "") // typed while the module was loading
-        takeText(byId("text").value);
+        takeBox();
     navigator.serviceWorker?.register(policy.createScriptURL("page.js")).catch(() => {});
 }
 
