@@ -106,7 +106,7 @@ function proofParts(plan) {
             commandBlock(install, false, "prove and install the wheel")];
 }
 
-/* What keeps the answer open; an unknown fact has its hint. */
+/* Why the answer is not certain yet. */
 function openReasons(plan) {
     const wheel = plan.rungs.find((rung) => rung.name === "wheel");
     return plan.decision === null || plan.decision === "wheel"
@@ -141,9 +141,9 @@ function showPlan(plan) {
         ...proofParts(plan),
         nearMisses(plan),
         chosen === undefined || chosen.reasons.length === 0 ? null
-            : details(["What to know about this way"], element("p", null, `cost: ${chosen.cost}`),
+            : details(["About this option"], element("p", null, `cost: ${chosen.cost}`),
                       element("ul", null, ...chosen.reasons.map(reasonItem))),
-        element("h3", null, "Every other way"),
+        element("h3", null, "Other options"),
         ...others.map((rung) => rungDetails(rung, plan)),
     ].filter((part) => part !== null));
     byId("switches").hidden = commands.length === 0;
@@ -175,7 +175,7 @@ function causeParts(cause, lines) {
     return [
         cause.detail ? element("p", null, ...withCode(cause.detail)) : null,
         element("h3", null, "Next step"), commandBlock(cause.next, true, "the next step"), element("p", null, ...withCode(cause.fix)),
-        element("h3", null, "What shows it"), found.length > 0 ? logView(lines, found) : null,
+        element("h3", null, "Evidence"), found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
             element("li", null, `${row.fact} is ${row.value} (${nameChoices(row.source)})`))) : null,
         element("h3", null, "Why"), element("p", null, ...withCode(cause.why)),

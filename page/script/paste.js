@@ -16,7 +16,7 @@ function forgetPaste() {
 const KINDS = {
     log: "Recognised: the log of a failure.",
     output: "Recognised: output that describes a machine.",
-    record: "Recognised: a record of anyflash machine.",
+    record: "Recognised: the output of anyflash machine.",
 };
 
 async function takeBlob(blob) {

@@ -40,7 +40,7 @@ function element(name, attributes, ...children) {
     return made;
 }
 
-/* Text where `...` is code. */
+/* The nodes of a text, with what stands between backticks as code. */
 function withCode(text) {
     return text.split("`").map((part, index) => index % 2 === 1 ? element("code", null, part) : part);
 }
@@ -55,7 +55,7 @@ const say = (text) => { byId("said").textContent = text; };
 
 /* -- What is asked of the module. -- */
 
-/* The words of --given for what differs from the text. */
+/* The choices that differ from what the text says, as words for --given. */
 function givenWords() {
     const { values } = model;
     const words = [];
@@ -90,7 +90,7 @@ function planRequest() {
     return { command: "plan", options, machines: [machineOf([...givenWords(), ...installerWords()])] };
 }
 
-/* -- The link: choices only. -- */
+/* -- The address: it carries the choices, and never the pasted text. -- */
 
 function fragmentOf() {
     const words = new URLSearchParams();
@@ -108,7 +108,7 @@ function remember() {
     history.pushState({ paste: model.paste?.id ?? null }, "", fragment === "" ? location.pathname + location.search : `#${fragment}`);
 }
 
-/* From a link or the back button. What was pasted counts only in the states since then. */
+/* Takes the choices from the address: of a link, or after the back button. Going back to before a paste forgets it. */
 function restore(state) {
     const words = new URLSearchParams(location.hash.slice(1));
     if (model.paste !== null && state?.paste !== model.paste.id)

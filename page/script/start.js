@@ -44,7 +44,7 @@ async function refresh() {
 function showCatalog() {
     const { catalog, sources } = model.choices;
     byId("catalog").textContent = `Catalog of ${catalog.date}: ${catalog.count.toLocaleString("en")} published wheels of `
-        + `${sources.length} publishers. A wheel that was published later is not in it.`;
+        + `${sources.length} publishers. Wheels published later are not in it.`;
     byId("sources").replaceChildren(...sources.map((source) => element("li", null,
         `${source.name}: ${source.count.toLocaleString("en")} wheels${source.official ? ", official" : ""}`)));
 }

@@ -77,14 +77,14 @@ function readLog(wasm, name, bytes) {
     return failed === 0;
 }
 
-/* Terminal colours are left out; other control characters and bidirectional marks are named. */
+/* Removes terminal colours; writes other control characters and bidirectional marks as \xNN. */
 function printable(text) {
     return text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").slice(0, LINE_CHARACTERS).replace(
         /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
         (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
-/* The lines of those numbers with their neighbours, in order. */
+/* The lines with these numbers and their neighbours, in order. */
 function excerpt(bytes, numbers) {
     const wanted = new Set();
     for (const number of numbers)
@@ -106,9 +106,9 @@ function excerpt(bytes, numbers) {
 }
 
 /*
- * What a text is: "log" if the log reader finds a cause in it, "record" or "output"
- * if it describes a machine, or null. Descriptions of machines mention compilers and
- * versions, so a cause that is only possible does not make a log of them.
+ * What kind of text this is: "log" if the log reader finds a cause in it, "record" or
+ * "output" if it describes a machine, or null. A description of a machine mentions compilers
+ * and versions, so a cause that is merely possible does not make it a log.
  */
 const RECORD_BYTES_MAX = 48 << 20;
 const DESCRIBED_MIN = 3;
