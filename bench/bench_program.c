@@ -106,7 +106,7 @@ static enum anyflash_status choose_cases(struct bench *bench, struct anyflash_er
         bench->hint = "shapes are named like this: forward f32 H16 S2048 D64 "
                       "causal";
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "no shape's name contains all words of --filter");
+                       "no shape matches --filter: its words must all occur in the name");
     }
     return ANYFLASH_OK;
 }

@@ -3,8 +3,8 @@
 
   make_troubleshoot.py [--check]
 
-What stands above the line MARK in that page is written by hand; what follows is replaced.
---check writes nothing and exits 1 if the page is out of date.
+The text above the generated part is written by hand and kept. --check writes nothing and
+exits 1 if the page is out of date.
 """
 import json
 import pathlib

@@ -38,7 +38,7 @@ char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t le
 /* As af_text_quote(), with the result in an arena; at most `len_max` bytes are shown. */
 const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_max);
 
-/* "24.0 GiB", "850 MiB", in the arena; "" if memory runs out. */
+/* A size for people, such as "24.0 GiB" or "850 MiB", in the arena; "" without memory. */
 const char *af_text_bytes(struct af_arena *arena, int64_t bytes);
 
 bool af_text_is_utf8(const char *text, size_t len);

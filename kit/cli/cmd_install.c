@@ -231,8 +231,8 @@ static void tell_kept(struct install *install)
         bytes += af_undo_bytes(&list[i], run->arena);
     if (bytes > KEPT_BYTES_TOLD)
         af_progress_message(&run->progress,
-                            "the files to undo the last %zu installations take %.1f GiB; "
-                            "delete them with `anyflash undo --forget`",
+                            "the files kept for undoing the last %zu installations take up "
+                            "%.1f GiB; to delete them: `anyflash undo --forget`",
                             count, (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 

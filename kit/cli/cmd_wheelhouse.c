@@ -62,8 +62,8 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
                        house->left_out[i].reason);
     if (house->wheel_count == 0) {
         af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->is_written ? "no wheel can be listed: the index is now empty"
-                                      : "no wheel can be listed: nothing was written");
+                    house->is_written ? "no wheel can be listed; the index is now empty"
+                                      : "no wheel can be listed; no index was written");
         return;
     }
     af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",

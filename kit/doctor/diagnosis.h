@@ -25,8 +25,8 @@ enum af_diagnosis_confidence {
     /* Facts of the log or the machine rule out every other cause, or nothing else
        prints the message. Several causes of one log can be proved. */
     AF_DIAGNOSIS_PROVED,
-    /* The best, clearly ahead of the others; `questions` name a fact that would prove it, if
-       there is one. Only the first cause is ever likely. */
+    /* Clearly ahead of the other causes, but not proved. `questions` names a fact that would
+       prove it, if there is one. Only the first cause of a diagnosis can be likely. */
     AF_DIAGNOSIS_LIKELY,
     AF_DIAGNOSIS_POSSIBLE /* another cause is as good, or a deciding fact is unknown */
 };

@@ -16,8 +16,6 @@
 
 #include <string.h>
 
-typedef enum anyflash_status attempt(struct anyflash_error *err);
-
 static enum anyflash_status load_embedded(struct anyflash_error *err)
 {
     struct af_catalog catalog;
@@ -46,37 +44,24 @@ static enum anyflash_status load_tables(struct anyflash_error *err)
     return status;
 }
 
-/* Makes one request after the other fail, until an attempt needs fewer. */
-static void fail_everywhere(attempt *try, bool all_after)
-{
-    struct every_allocation each = {.all_after = all_after};
-    while (every_allocation_next(&each)) {
-        struct anyflash_error problem = {0};
-        every_allocation_begin(&each);
-        enum anyflash_status status = try(&problem);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &problem);
-    }
-}
-
 static void test_catalog__embedded_survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    fail_everywhere(load_embedded, false);
-    fail_everywhere(load_embedded, true);
+    every_allocation_of(load_embedded, false);
+    every_allocation_of(load_embedded, true);
 }
 
 static void test_catalog__file_survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    fail_everywhere(load_file, false);
-    fail_everywhere(load_file, true);
+    every_allocation_of(load_file, false);
+    every_allocation_of(load_file, true);
 }
 
 static void test_tables__survive_every_lack_of_memory(void **state)
 {
     (void)state;
-    fail_everywhere(load_tables, false);
+    every_allocation_of(load_tables, false);
 }
 
 int main(void)

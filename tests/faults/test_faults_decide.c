@@ -3,50 +3,38 @@
  * decides, plans, examines and prints, for a machine that needs every part of
  * it (a source build is evaluated, an installed flash-attn is examined).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "kit/doctor/doctor.h"
-#include "kit/fit/fit.h"
 #include "kit/plan/decide.h"
 #include "kit/plan/plan.h"
 #include "kit/probe/probe.h"
 #include "tests/unit/every_allocation.h"
+#include "tests/unit/kit/fit/given_machine.h"
 
 #include <string.h>
 
-static struct af_catalog catalog;
 static struct af_machine machine;
 
-/* The operation under test; releases everything that it allocated. */
-typedef enum anyflash_status attempt(const struct af_fit_options *options,
-                                     struct anyflash_error *err);
+/* What decide() and explain() are asked. */
+static const struct af_fit_options *asked;
 
-static enum anyflash_status decide(const struct af_fit_options *options,
-                                   struct anyflash_error *err)
+static enum anyflash_status decide(struct anyflash_error *err)
 {
     const struct af_machine *machines[] = {&machine};
     struct af_decision decision;
-    enum anyflash_status status =
-        af_plan_decide(&catalog, machines, 1, options, &decision, err);
+    enum anyflash_status status = af_plan_decide(&catalog, machines, 1, asked, &decision, err);
     if (status == ANYFLASH_OK)
         af_decision_release(&decision);
     return status;
 }
 
-static enum anyflash_status explain(const struct af_fit_options *options,
-                                    struct anyflash_error *err)
+static enum anyflash_status explain(struct anyflash_error *err)
 {
     struct af_arena arena;
     const struct af_reason *reasons;
     size_t count;
     af_arena_init(&arena);
     enum anyflash_status status =
-        af_fit_explain(&catalog, &machine, options, &catalog.wheels[catalog.count / 2], &arena,
+        af_fit_explain(&catalog, &machine, asked, &catalog.wheels[catalog.count / 2], &arena,
                        &reasons, &count, err);
     af_arena_release(&arena);
     return status;
@@ -55,10 +43,8 @@ static enum anyflash_status explain(const struct af_fit_options *options,
 /* Planning and examining, with a decision that was made without failures. */
 static struct af_decision settled;
 
-static enum anyflash_status plan(const struct af_fit_options *options,
-                                 struct anyflash_error *err)
+static enum anyflash_status plan(struct anyflash_error *err)
 {
-    (void)options;
     const struct af_machine *machines[] = {&machine};
     struct af_plan made;
     enum anyflash_status status = af_plan_make(&settled, machines, 1, &made, err);
@@ -67,10 +53,8 @@ static enum anyflash_status plan(const struct af_fit_options *options,
     return status;
 }
 
-static enum anyflash_status examine(const struct af_fit_options *options,
-                                    struct anyflash_error *err)
+static enum anyflash_status examine(struct anyflash_error *err)
 {
-    (void)options;
     struct af_arena arena;
     const struct af_finding *findings;
     size_t count;
@@ -81,28 +65,18 @@ static enum anyflash_status examine(const struct af_fit_options *options,
     return status;
 }
 
-/* Makes one request after the other fail, until an attempt needs fewer. */
-static void fail_everywhere(attempt *try, const struct af_fit_options *options, bool all_after)
-{
-    struct every_allocation each = {.all_after = all_after};
-    while (every_allocation_next(&each)) {
-        struct anyflash_error problem = {0};
-        every_allocation_begin(&each);
-        enum anyflash_status status = try(options, &problem);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &problem);
-    }
-}
-
-static void with_machine(const char *path, attempt *try, const struct af_fit_options *options)
+static void with_machine(const char *path,
+                         enum anyflash_status operation(struct anyflash_error *),
+                         const struct af_fit_options *options)
 {
     const struct af_machine *machines[] = {&machine};
     af_machine_init(&machine, "test", "not said");
     assert_int_equal(af_probe_record(&machine, path, NULL), ANYFLASH_OK);
     assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &settled, NULL),
                      ANYFLASH_OK);
-    fail_everywhere(try, options, false);
-    fail_everywhere(try, options, true);
+    asked = options;
+    every_allocation_of(operation, false);
+    every_allocation_of(operation, true);
     af_decision_release(&settled);
     af_machine_release(&machine);
 }
@@ -149,19 +123,6 @@ static void test_doctor__survives_every_lack_of_memory(void **state)
     with_machine(MACHINE("h100-ngc"), examine, &options);
 }
 
-static int load(void **state)
-{
-    (void)state;
-    return (int)af_catalog_load_embedded(&catalog, NULL);
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,5 +132,5 @@ int main(void)
         cmocka_unit_test(test_plan__survives_every_lack_of_memory_on_every_rung),
         cmocka_unit_test(test_doctor__survives_every_lack_of_memory),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

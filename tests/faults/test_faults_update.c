@@ -30,8 +30,6 @@ static const char page[] =
     "cp312-cp312-manylinux_2_28_x86_64.whl\", \"browser_download_url\": \"" FILES "v1/a.whl\"},"
     "{\"name\": \"other.txt\", \"browser_download_url\": \"" FILES "v1/other.txt\"}]}]";
 
-typedef enum anyflash_status attempt(struct anyflash_error *err);
-
 static enum anyflash_status drop(void *context, const void *bytes, size_t len,
                                  struct anyflash_error *err)
 {
@@ -113,24 +111,11 @@ static enum anyflash_status update(struct anyflash_error *err)
     return status;
 }
 
-/* Makes one request after the other fail, until an attempt needs fewer. */
-static void fail_everywhere(attempt *try, bool all_after)
-{
-    struct every_allocation each = {.all_after = all_after};
-    while (every_allocation_next(&each)) {
-        struct anyflash_error problem = {0};
-        every_allocation_begin(&each);
-        enum anyflash_status status = try(&problem);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &problem);
-    }
-}
-
 static void test_zip__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    fail_everywhere(read_archive, false);
-    fail_everywhere(read_archive, true);
+    every_allocation_of(read_archive, false);
+    every_allocation_of(read_archive, true);
 }
 
 static void test_update__survives_every_lack_of_memory(void **state)
@@ -139,8 +124,8 @@ static void test_update__survives_every_lack_of_memory(void **state)
     char folder[OWN_FOLDER_BYTES];
     assert_true(own_folder_make(folder));
     snprintf(path, sizeof path, "%s/file", folder);
-    fail_everywhere(update, false);
-    fail_everywhere(update, true);
+    every_allocation_of(update, false);
+    every_allocation_of(update, true);
     unlink(path);
 }
 

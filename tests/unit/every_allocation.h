@@ -85,4 +85,18 @@ static inline void every_allocation_check(const struct every_allocation *each,
                  err != NULL ? ": " : "", err != NULL ? err->message : "");
 }
 
+/* Runs the whole loop for an operation that leaves nothing behind; all_after as above. */
+static inline void every_allocation_of(enum anyflash_status operation(struct anyflash_error *),
+                                       bool all_after)
+{
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
+        struct anyflash_error err = {0};
+        every_allocation_begin(&each);
+        enum anyflash_status status = operation(&err);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &err);
+    }
+}
+
 #endif

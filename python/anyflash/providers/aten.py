@@ -169,7 +169,7 @@ def _by_row(lse, cu_q, total):
 
 
 def _with_sinks(out, lse, sinks, cu_q):
-    """(out, lse) with a sink for each head: a key that takes weight and has no value."""
+    """(out, lse) with one sink per head: an extra key that takes weight but adds no value."""
     lse = torch.where(lse == _INF, -_INF, lse)
     wider = torch.logaddexp(lse, sinks.float()[:, None])
     part = _by_row(torch.exp(lse - wider), cu_q, _rows(out, cu_q))
@@ -177,7 +177,7 @@ def _with_sinks(out, lse, sinks, cu_q):
 
 
 def _rows(out, cu_q):
-    """Rows of out: all of packed sequences, else those of one sequence."""
+    """How many query rows out has: in all if sequences are packed, else per sequence."""
     return out.shape[0 if cu_q is not None else 1]
 
 

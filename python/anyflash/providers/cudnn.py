@@ -93,7 +93,7 @@ def declines(call):
 
 
 def _aligned(x):
-    """x as cuDNN takes it: contiguous rows that begin at multiples of 16 bytes."""
+    """x in a layout that cuDNN accepts: contiguous rows, each aligned to 16 bytes."""
     x = unit(x)
     ready = all(step > 0 and step % 8 == 0 for step in x.stride()[:-1])
     return x if ready and x.storage_offset() % 8 == 0 else x.contiguous()

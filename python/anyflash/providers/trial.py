@@ -18,6 +18,7 @@ import torch
 
 from . import load, plain
 from .call import LSE, OUT, Call
+from .features import FEATURES
 
 _log = logging.getLogger("anyflash")
 
@@ -26,20 +27,8 @@ BOUND = 0.03
 #: The problem of the program: features that every release of every package has.
 BASE = ("gradient", "causal", "window", "grouped")
 
-#: Features that change what a kernel computes, and so what is tried.
-_TRIED = (
-    "gradient",
-    "causal",
-    "window",
-    "packed sequences",
-    "cache",
-    "pages",
-    "softcap",
-    "ALiBi",
-    "sinks",
-    "deterministic gradient",
-    "logsumexp",
-)
+#: Features that are not part of a problem: random numbers have no known answer.
+_NOT_TRIED = ("dropout", "probabilities")
 _ROWS, _KEYS, _PAGE = 150, 230, 256
 #: Lengths of packed sequences: queries and keys. Of the last two some rows see no key.
 _LENGTHS = ((40, 150, 9), (230, 100, 3))
@@ -189,7 +178,7 @@ def failure(name, call, asked):
     """None, or why the provider cannot compute calls of this kind on this device, as text."""
     q, k = call.q, call.k
     rows = call.max_q if call.cu_q is not None else q.shape[1]
-    kind = [word for word in _TRIED if word in asked]
+    kind = [word for word in FEATURES if word in asked and word not in _NOT_TRIED]
     if q.shape[-2] != k.shape[-2]:
         kind.append("grouped")
     if rows == 1:

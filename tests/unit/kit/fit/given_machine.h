@@ -17,7 +17,23 @@
 
 #include <string.h>
 
-#define WORDS_MAX 16
+/* The embedded catalog, between load_catalog() and release_catalog(). */
+static struct af_catalog catalog;
+
+/* Set-up of a group of tests. */
+static inline int load_catalog(void **state)
+{
+    (void)state;
+    af_json_start();
+    return af_catalog_load_embedded(&catalog, NULL) == ANYFLASH_OK ? 0 : -1;
+}
+
+static inline int release_catalog(void **state)
+{
+    (void)state;
+    af_catalog_release(&catalog);
+    return 0;
+}
 
 /* Applies words separated by blanks; fails the test if one is not understood. */
 static inline void machine_of(struct af_machine *machine, const char *words)
@@ -37,12 +53,11 @@ static inline void machine_of(struct af_machine *machine, const char *words)
     }
 }
 
-static inline const struct af_catalog_wheel *wheel_named(const struct af_catalog *catalog,
-                                                         const char *filename)
+static inline const struct af_catalog_wheel *wheel_named(const char *filename)
 {
-    for (size_t i = 0; i < catalog->count; i++) {
-        if (strcmp(catalog->wheels[i].filename, filename) == 0)
-            return &catalog->wheels[i];
+    for (size_t i = 0; i < catalog.count; i++) {
+        if (strcmp(catalog.wheels[i].filename, filename) == 0)
+            return &catalog.wheels[i];
     }
     fail_msg("the catalog has no %s", filename);
     return NULL;

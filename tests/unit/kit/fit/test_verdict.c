@@ -124,8 +124,6 @@ static const struct row rows[] = {
      "filename-metadata-mismatch"},
 };
 
-static struct af_catalog catalog;
-
 static bool only_notes(const struct af_reason *reasons, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -152,7 +150,7 @@ static void test_row(void **state)
     struct anyflash_error err;
     size_t count;
     machine_of(&machine, row->words);
-    const struct af_catalog_wheel *wheel = wheel_named(&catalog, row->wheel);
+    const struct af_catalog_wheel *wheel = wheel_named(row->wheel);
     assert_int_equal(
         af_fit_explain(&catalog, &machine, NULL, wheel, &machine.arena, &reasons, &count, &err),
         ANYFLASH_OK);
@@ -183,7 +181,7 @@ static void test_verdict__peer_window_is_kept(void **state)
     assert_int_equal(
         af_machine_parse(&machine, (struct af_span){record, sizeof record - 1}, "record", &err),
         ANYFLASH_OK);
-    assert_int_equal(af_fit_explain(&catalog, &machine, NULL, wheel_named(&catalog, PY312_28),
+    assert_int_equal(af_fit_explain(&catalog, &machine, NULL, wheel_named(PY312_28),
                                     &machine.arena, &reasons, &count, &err),
                      ANYFLASH_OK);
     assert_true(has(reasons, count, "peer-version-window"));
@@ -199,9 +197,8 @@ static void test_verdict__stated_arch_replaces_the_gpus(void **state)
     size_t count;
     (void)state;
     machine_of(&machine, LINUX "gpu=none python=3.12 " T28);
-    assert_int_equal(af_fit_explain(&catalog, &machine, &options,
-                                    wheel_named(&catalog, PY312_28), &machine.arena, &reasons,
-                                    &count, &err),
+    assert_int_equal(af_fit_explain(&catalog, &machine, &options, wheel_named(PY312_28),
+                                    &machine.arena, &reasons, &count, &err),
                      ANYFLASH_OK);
     assert_true(only_notes(reasons, count));
     af_machine_release(&machine);
@@ -217,21 +214,6 @@ static void test_reason__text_ids_are_unique(void **state)
     }
 }
 
-static int load(void **state)
-{
-    struct anyflash_error err;
-    (void)state;
-    af_json_start();
-    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     struct CMUnitTest tests[AF_COUNT(rows) + 3] = {
@@ -243,5 +225,5 @@ int main(void)
         tests[i + 3] = (struct CMUnitTest){.name = rows[i].name,
                                            .test_func = test_row,
                                            .initial_state = (void *)(uintptr_t)&rows[i]};
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

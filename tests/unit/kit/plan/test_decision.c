@@ -11,8 +11,6 @@
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
 
-static struct af_catalog catalog;
-
 static void decide_with(struct af_decision *decision, const char *words,
                         const struct af_fit_options *options)
 {
@@ -452,21 +450,6 @@ static void test_decision__survives_each_failed_allocation(void **state)
     survive(LINUX GPU "python=3.12 torch=2.8.0+cu128");
 }
 
-static int load(void **state)
-{
-    struct anyflash_error err;
-    (void)state;
-    af_json_start();
-    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,5 +483,5 @@ int main(void)
         cmocka_unit_test(test_decision__is_the_same_every_time),
         cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

@@ -19,8 +19,6 @@
 #define TORCH_28 "torch=2.8.0+cu128"
 #define TORCH_29 "torch=2.9.1+cu128"
 
-static struct af_catalog catalog;
-
 static enum anyflash_status try_decide(struct af_decision *decision, const char *words,
                                        const struct af_proved_wheel *known)
 {
@@ -37,7 +35,7 @@ static enum anyflash_status try_decide(struct af_decision *decision, const char 
 static void decide(struct af_decision *decision, const char *words, const char *filename,
                    enum af_answer loads)
 {
-    const struct af_proved_wheel known = {.wheel = wheel_named(&catalog, filename),
+    const struct af_proved_wheel known = {.wheel = wheel_named(filename),
                                           .loads = loads,
                                           .evidence = "3 functions are missing",
                                           .built_for = "torch 2.5"};
@@ -200,9 +198,8 @@ static void test_known__other_packages_are_open_where_only_the_layout_is_known(v
         const char *remark;
         assert_int_equal(af_machine_given(&machine, rows[i].torch, &remark, NULL), ANYFLASH_OK);
         af_arena_init(&arena);
-        assert_int_equal(af_fit_explain(&catalog, &machine, NULL,
-                                        wheel_named(&catalog, rows[i].filename), &arena,
-                                        &reasons, &count, NULL),
+        assert_int_equal(af_fit_explain(&catalog, &machine, NULL, wheel_named(rows[i].filename),
+                                        &arena, &reasons, &count, NULL),
                          ANYFLASH_OK);
         for (size_t r = 0; r < count; r++)
             found = found || reasons[r].id == rows[i].reason;
@@ -215,7 +212,7 @@ static void test_known__other_packages_are_open_where_only_the_layout_is_known(v
 static void test_known__survives_each_failed_allocation(void **state)
 {
     const struct af_proved_wheel known = {
-        .wheel = wheel_named(&catalog, MADE_FOR_25), .loads = AF_YES, .built_for = "torch 2.5"};
+        .wheel = wheel_named(MADE_FOR_25), .loads = AF_YES, .built_for = "torch 2.5"};
     struct af_machine machine;
     (void)state;
     machine_of(&machine, HERE TORCH_24);
@@ -235,19 +232,6 @@ static void test_known__survives_each_failed_allocation(void **state)
     af_machine_release(&machine);
 }
 
-static int load(void **state)
-{
-    (void)state;
-    return af_catalog_load_embedded(&catalog, NULL) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,5 +248,5 @@ int main(void)
         cmocka_unit_test(test_known__other_packages_are_open_where_only_the_layout_is_known),
         cmocka_unit_test(test_known__survives_each_failed_allocation),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

@@ -10,8 +10,6 @@
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
 
-static struct af_catalog catalog;
-
 /* All commands of the plan, one per line; advice as "# ...". Release the arena. */
 static const char *plan_for(const char *words, const char *record,
                             const struct af_fit_options *options, struct af_arena *arena)
@@ -199,21 +197,6 @@ static void test_plan__survives_each_failed_allocation(void **state)
     af_machine_release(&machine);
 }
 
-static int load(void **state)
-{
-    struct anyflash_error err;
-    (void)state;
-    af_json_start();
-    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,5 +212,5 @@ int main(void)
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }
