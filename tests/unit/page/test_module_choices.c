@@ -11,8 +11,6 @@
 #define WORDS                                                                                  \
     "os=linux arch=x86_64 glibc=2.35 python=3.13t gpu=8xA100 torch=2.9.1+cu128 driver=580"
 
-static struct af_catalog catalog;
-
 static void survive(const char *words)
 {
     struct anyflash_error err;
@@ -65,26 +63,11 @@ static void test_menus__survive_each_failed_allocation(void **state)
     af_machine_release(&machine);
 }
 
-static int load(void **state)
-{
-    struct anyflash_error err;
-    (void)state;
-    af_json_start();
-    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices__survive_failed_allocations),
         cmocka_unit_test(test_menus__survive_each_failed_allocation),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

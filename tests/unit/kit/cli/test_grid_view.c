@@ -15,7 +15,7 @@ static struct af_plan_grid_cell cells[] = {
     {"2.8.0", "cu128", true, AF_PLAN_WAY_OFFICIAL, "2.8.3", "2.8.3", "A wheel fits"},
     {.torch = "2.8.0", .build = "cu126"}};
 static const struct af_plan_grid grid = {cells, 1, 2};
-static const struct af_catalog catalog = {.name = "test", .date = "2026-11-20", .count = 7};
+static const struct af_catalog small = {.name = "test", .date = "2026-11-20", .count = 7};
 
 static void survive(write_document *write)
 {
@@ -27,7 +27,7 @@ static void survive(write_document *write)
         struct af_text out = {0};
         machine_of(&machine, "os=linux arch=x86_64 python=3.12 gpu=8xA100");
         const struct af_plan_request request = {
-            .catalog = &catalog, .machines = machines, .machine_count = 1};
+            .catalog = &small, .machines = machines, .machine_count = 1};
         af_arena_init(&arena);
         every_allocation_begin(&each);
         write(&grid, &request, &arena, &out);

@@ -9,8 +9,6 @@
 
 #define RTX4090 "os=linux arch=x86_64 glibc=2.35 python=3.12 gpu=RTX4090 driver=580"
 
-static struct af_catalog catalog;
-
 struct world {
     struct af_machine machine;
     const struct af_machine *machines[1];
@@ -171,21 +169,6 @@ static void test_json__is_null_when_an_allocation_fails(void **state)
     close_world(&world);
 }
 
-static int load(void **state)
-{
-    struct anyflash_error err;
-    (void)state;
-    af_json_start();
-    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_catalog_release(&catalog);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,5 +181,5 @@ int main(void)
         cmocka_unit_test(test_outline__survives_each_failed_allocation),
         cmocka_unit_test(test_json__is_null_when_an_allocation_fails),
     };
-    return cmocka_run_group_tests(tests, load, release);
+    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }
