@@ -126,8 +126,8 @@ static const char *const dark_style = "body,th[scope=row]{background:#131615;col
                                       ":focus-visible{outline-color:#58c79d}\n";
 static const char *const print_style =
     "@media print{body,th[scope=row]{background:#fff;color:#000}dt,.quiet,caption{color:#333}"
-    ".scroll{overflow:visible}table{border-spacing:1px}"
-    "th,td,td b{font-size:.6rem;padding:.1rem;min-width:0}"
+    "body{font-size:12px}.scroll{overflow:visible}table{border-spacing:1px}"
+    "th,td{font-size:.6rem;padding:.1rem .2rem;min-width:0}td b{font-size:.65rem}"
     "td,.swatch{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n";
 
 static void add_style(struct af_text *out)
