@@ -67,7 +67,7 @@ int anyflash_log_begin(const char *name, size_t len)
     if (status == ANYFLASH_OK)
         status = end_file(NULL);
     if (status != ANYFLASH_OK)
-        return status;
+        return (int)status;
     const char *kept = af_arena_text_n(&logs.arena, name, len);
     const char *shown = kept == NULL ? NULL : af_text_scrub(&logs.arena, kept, NAME_BYTES_MAX);
     if (shown == NULL)
