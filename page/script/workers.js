@@ -134,10 +134,13 @@ function startWorker() {
     const loaded = loadModule();
     let bytes = new Uint8Array();
     let record = null;
+    let newestPaste = 0;
     loaded.then(() => postMessage({ ready: true }),
                 (error) => postMessage({ problem: String(error.message ?? error) }));
     const jobs = {
         async paste(wasm, message) {
+            if (message.id !== newestPaste)
+                return { kind: null }; // the page waits for a later one, and ignores this
             bytes = new Uint8Array(await message.blob.arrayBuffer());
             const found = recognise(wasm, message.name, bytes);
             record = found.record ?? null;
@@ -161,5 +164,9 @@ function startWorker() {
         }
     };
     let last = loaded.catch(() => null);
-    self.addEventListener("message", ({ data }) => { last = last.then(() => work(data)); }); // one after the other
+    self.addEventListener("message", ({ data }) => {
+        if (data.job === "paste")
+            newestPaste = data.id;
+        last = last.then(() => work(data)); // one after the other
+    });
 }
