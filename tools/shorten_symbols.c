@@ -7,7 +7,7 @@
  * Leaves out the names that only CUDA libraries define, and keeps 32 bits of each hash.
  * The format is that of the input (tools/make_torch_symbols.py) with two differences: it
  * starts with "AFS2", and after the 16 bits that choose the run, only the next 16 bits of a
- * hash are stored, not 32.
+ * hash are stored instead of 32.
  */
 #include <stdio.h>
 #include <string.h>

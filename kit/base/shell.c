@@ -30,7 +30,7 @@ static void add_in_single_quotes(struct af_text *text, enum af_shell shell, cons
 }
 
 /*
- * Puts the word in double quotes, by the rules with which programs on Windows split their
+ * Puts the word in double quotes, by the rules by which programs on Windows split their
  * command line: a quote is written \", and backslashes are doubled, but only before a quote.
  */
 static void add_in_double_quotes(struct af_text *text, const char *word)
