@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the web page in Chromium, and adds up what a first visit downloads.
+"""Times the web page in Chromium, and prints how many bytes a first visit transfers.
 
 Prints the table of bench/results/page.md. Needs what `tests/run page` makes:
 
@@ -47,7 +47,7 @@ ENDING = "ImportError: /lib/libc.so.6: version `GLIBC_2.32' not found\n"
 
 
 def transferred():
-    """The size of each file in bytes, compressed as a web server would do it."""
+    """The size of each file after compression as by a web server, in bytes."""
     folder = pathlib.Path(os.environ["ANYFLASH_PAGE"])
     return {path.name: len(gzip.compress(path.read_bytes(), 9))
             for path in sorted(folder.iterdir())}

@@ -68,7 +68,7 @@ struct af_rung {
     size_t reason_count;
     struct af_rung_cost price;
     const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
-    const char *torch_version;            /* for torch-change, as "2.9.1"; else NULL */
+    const char *torch_version;            /* what to install instead, as "2.9.1"; or NULL */
     const char *torch_cuda;               /* for torch-change, as "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;

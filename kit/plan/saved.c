@@ -137,6 +137,7 @@ static const char *const kind_names[] = {
     [AF_STEP_ADVICE] = "advice",     [AF_STEP_ENVIRONMENT] = "environment",
     [AF_STEP_TOOL] = "tool",         [AF_STEP_WHEEL] = "wheel",
     [AF_STEP_PACKAGES] = "packages", [AF_STEP_TORCH] = "torch",
+    [AF_STEP_NEEDS] = "needs",       [AF_STEP_OWN] = "own",
     [AF_STEP_BUILD] = "build",       [AF_STEP_TRY] = "try"};
 
 static json_t *text_json(const char *text)
@@ -216,7 +217,7 @@ static bool is_requirement(const char *text)
     if (len == 0 || len > 200 || !isalnum((unsigned char)text[0]))
         return false;
     for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,", text[i]) == NULL)
+        if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,[]", text[i]) == NULL)
             return false;
     return true;
 }
@@ -293,6 +294,13 @@ static enum anyflash_status read_step(struct reading *reading, const json_t *jso
         return read_requirements(reading, json, AF_STEP_PACKAGES);
     if (af_equal(kind, "torch"))
         return read_requirements(reading, json, AF_STEP_TORCH);
+    if (af_equal(kind, "needs"))
+        return read_requirements(reading, json, AF_STEP_NEEDS);
+    if (af_equal(kind, "own")) {
+        af_plan_package(reading->builder);
+        af_plan_try_package(reading->builder);
+        return ANYFLASH_OK;
+    }
     if (af_equal(kind, "advice") || af_equal(kind, "try"))
         return ANYFLASH_OK;
     if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))

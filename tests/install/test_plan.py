@@ -380,6 +380,9 @@ def test_the_distributions_own_python_is_refused_with_the_reason(shop):
 
 def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, tmp_path):
     fake_torch(quick_place)
+    info = quick_place.site / "anyflash-0.0.9.dist-info"  # is used as it is
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: anyflash\nVersion: 0.0.9\n")
     saved = tmp_path / "plan.json"
     saved.write_text(quick_place.run("plan", "--prefer", "engine", "--json").stdout)
     done = quick_place.run("install", "--plan", saved)
