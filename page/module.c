@@ -6,15 +6,16 @@
  * stays until the next call. The module imports nothing. A request:
  *
  *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h),
- *                                  "choices" (module_choices.h)
+ *                                  "choices" (module_choices.h), "cell" (grid.h)
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *                                  TEXT is a record or pasted output; "log": true
  *                                  instead: what the logs say of the machine
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
- *    "words": ["torch=2.9"], "limit": 20}                       of find
+ *    "words": ["torch=2.9"], "limit": 20,                       of find
+ *    "torch": "2.9.1", "build": "cu128"}                        of cell
  *
- * The answer is what the program prints with --json (which has no "choices"), byte for byte, or
- * {"error": {"message": ..., "hint": ...}}.
+ * The answer is what the program prints with --json, byte for byte ("choices" and "cell" are
+ * the page's own), or {"error": {"message": ..., "hint": ...}}.
  */
 #include <string.h>
 
@@ -24,10 +25,11 @@
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
+#include "kit/plan/grid.h"
 #include "page/module_choices.h"
+#include "page/module_export.h"
 #include "page/module_log.h"
 
-#define EXPORT(name) __attribute__((export_name(name)))
 #define REQUEST_BYTES_MAX (64u << 20)
 #define MACHINES_MAX 16u
 #define WORDS_MAX 64u
@@ -47,6 +49,7 @@ struct session {
     json_t *answer;
 };
 
+#ifdef __wasm__
 /* jansson's variable: its own seeding reads a clock. Objects keep the order of their keys. */
 volatile uint32_t hashtable_seed = 1;
 void json_object_seed(size_t seed);
@@ -55,6 +58,7 @@ void json_object_seed(size_t seed)
 {
     (void)seed;
 }
+#endif
 
 static enum anyflash_status fail_request(struct anyflash_error *err, const char *what)
 {
@@ -158,6 +162,20 @@ static enum anyflash_status answer_find(struct session *session, struct anyflash
     return status;
 }
 
+static enum anyflash_status answer_cell(struct session *session, struct anyflash_error *err)
+{
+    struct af_plan_grid_cell cell = {
+        .torch = json_string_value(json_object_get(session->request, "torch")),
+        .build = json_string_value(json_object_get(session->request, "build"))};
+    if (cell.torch == NULL || cell.build == NULL)
+        return fail_request(err, "a cell has \"torch\" and \"build\"");
+    enum anyflash_status status =
+        af_plan_grid_decide(&session->find.plan, &session->arena, &cell, err);
+    if (status == ANYFLASH_OK)
+        session->answer = af_plan_grid_cell_json(&cell);
+    return status;
+}
+
 static enum anyflash_status answer_choices(struct session *session, struct anyflash_error *err)
 {
     if (session->machine_count > 1)
@@ -223,7 +241,9 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_doctor(session, err);
     if (af_equal(command, "choices"))
         return answer_choices(session, err);
-    return fail_request(err, "\"command\" is plan, find, machine, doctor or choices");
+    if (af_equal(command, "cell"))
+        return answer_cell(session, err);
+    return fail_request(err, "\"command\" is plan, find, machine, doctor, choices or cell");
 }
 
 static void add_json_take(struct af_text *text, json_t *json)
@@ -243,9 +263,10 @@ static void release(struct session *session)
     af_mem_free(session);
 }
 
-EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
-EXPORT("anyflash_free") void anyflash_free(void *memory);
-EXPORT("anyflash_answer") const char *anyflash_answer(const char *request, size_t len);
+AF_MODULE_EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
+AF_MODULE_EXPORT("anyflash_free") void anyflash_free(void *memory);
+AF_MODULE_EXPORT("anyflash_answer")
+const char *anyflash_answer(const char *request, size_t len);
 
 void *anyflash_alloc(size_t len)
 {

@@ -8,8 +8,8 @@
 #include "kit/doctor/diagnosis_json.h"
 #include "kit/doctor/diagnosis_tables.h"
 #include "kit/machine/given.h"
+#include "page/module_export.h"
 
-#define EXPORT(name) __attribute__((export_name(name)))
 #define NAME_BYTES_MAX 200u
 
 static struct {
@@ -21,9 +21,9 @@ static struct {
     struct af_log_evidence *evidence;
 } logs;
 
-EXPORT("anyflash_log_clear") void anyflash_log_clear(void);
-EXPORT("anyflash_log_begin") int anyflash_log_begin(const char *name, size_t len);
-EXPORT("anyflash_log_feed") int anyflash_log_feed(const char *bytes, size_t len);
+AF_MODULE_EXPORT("anyflash_log_clear") void anyflash_log_clear(void);
+AF_MODULE_EXPORT("anyflash_log_begin") int anyflash_log_begin(const char *name, size_t len);
+AF_MODULE_EXPORT("anyflash_log_feed") int anyflash_log_feed(const char *bytes, size_t len);
 
 void anyflash_log_clear(void)
 {
@@ -67,7 +67,7 @@ int anyflash_log_begin(const char *name, size_t len)
     if (status == ANYFLASH_OK)
         status = end_file(NULL);
     if (status != ANYFLASH_OK)
-        return status;
+        return (int)status;
     const char *kept = af_arena_text_n(&logs.arena, name, len);
     const char *shown = kept == NULL ? NULL : af_text_scrub(&logs.arena, kept, NAME_BYTES_MAX);
     if (shown == NULL)

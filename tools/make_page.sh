@@ -1,13 +1,16 @@
 #!/bin/sh
-# make_page.sh MODULE FOLDER: puts the web page together: the files of page/ and the
-# WebAssembly module. A digest of them all is the page's release, so that browsers
-# that have kept an older one fetch the new one.
+# make_page.sh MODULE FOLDER: puts the web page together: the files of page/, with the parts
+# of its script joined to page.js, and the WebAssembly module. A digest of all of them is the
+# page's release, by which browsers notice that the copy they have kept is old.
 set -eu
 module=$1 folder=$2
 source=$(dirname "$0")/../page
 rm -rf "$folder"
 mkdir -p "$folder"
-cp "$source/index.html" "$source/style.css" "$source/page.js" "$source/icon.svg" "$folder"
+cp "$source/index.html" "$source/style.css" "$source/icon.svg" "$folder"
+for part in workers request answer choices paste start; do
+    cat "$source/script/$part.js"
+done >"$folder/page.js"
 cp "$module" "$folder/anyflash.wasm"
 chmod 644 "$folder"/*
 release=$(cat "$folder"/* | sha256sum | cut -c 1-16)

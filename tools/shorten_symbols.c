@@ -1,12 +1,13 @@
 /*
- * shorten_symbols.c: makes the short table of torch's symbols for the WebAssembly
- * module, which people download.
+ * shorten_symbols.c: shrinks the table of torch's symbols for the WebAssembly module,
+ * because every visitor of the web page downloads it.
  *
  *   shorten_symbols data/torch_symbols.json data/torch_symbols.bin OUT.bin
  *
- * Names that only CUDA libraries define are left out, and of each hash only 32 bits
- * are kept. The form is that of the .bin (tools/make_torch_symbols.py), but it starts
- * with "AFS2" and has 16 bits for the rest of a hash: its upper half.
+ * Leaves out the names that only CUDA libraries define, and keeps 32 bits of each hash.
+ * The format is that of the input (tools/make_torch_symbols.py) with two differences: it
+ * starts with "AFS2", and after the 16 bits that choose the run, only the next 16 bits of a
+ * hash are stored instead of 32.
  */
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static bool open_table(struct table *table, struct af_span bytes)
                             8 * table->pattern_count * table->build_count;
 }
 
-/* Whether a library of torch defines the name in some build. */
+/* Whether one of torch's own libraries defines the name in any build. */
 static bool is_of_torch(const struct table *table, size_t name)
 {
     size_t pattern = (size_t)number_at(table->patterns + 2 * name, 2);

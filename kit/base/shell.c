@@ -9,14 +9,14 @@
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* Characters that need no quotes. In PowerShell ',' makes a list and '@' a splat. */
+/* Characters that need no quotes. In PowerShell ',' makes a list and '@' splats one. */
 static const char *const plain[] = {
     [AF_SHELL_POSIX] = LETTERS "_@%+=:,./-",
     [AF_SHELL_POWERSHELL] = LETTERS "_%+=:./\\-",
     [AF_SHELL_CMD] = LETTERS "_@%+=:,./\\-",
 };
 
-/* Single quotes; one inside is written '\'' or, for PowerShell, ''. */
+/* Puts the word in single quotes. A single quote in it becomes '\'', or '' for PowerShell. */
 static void add_in_single_quotes(struct af_text *text, enum af_shell shell, const char *word)
 {
     af_text_add(text, "'");
@@ -30,8 +30,8 @@ static void add_in_single_quotes(struct af_text *text, enum af_shell shell, cons
 }
 
 /*
- * Double quotes, as the C library of Windows takes command lines apart: a quote
- * is written \", and backslashes count only before a quote, where they are doubled.
+ * Puts the word in double quotes, by the rules by which programs on Windows split their
+ * command line: a quote is written \", and backslashes are doubled, but only before a quote.
  */
 static void add_in_double_quotes(struct af_text *text, const char *word)
 {
@@ -78,7 +78,7 @@ static void add_assignment(struct af_text *text, enum af_shell shell, const char
     af_text_add(text, "; ");
 }
 
-/* In PowerShell a quoted word is a text, and "& " runs the program of that name. */
+/* PowerShell takes a quoted word for a string; "& " before it runs the program of that name. */
 static void add_program(struct af_text *text, enum af_shell shell, const char *word)
 {
     if (shell == AF_SHELL_POWERSHELL && strspn(word, plain[shell]) != strlen(word))

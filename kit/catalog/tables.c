@@ -430,6 +430,30 @@ const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *t
     return NULL;
 }
 
+static bool is_newer_build(const struct af_catalog_torch_variant *a,
+                           const struct af_catalog_torch_variant *b)
+{
+    return a->cuda_major > b->cuda_major ||
+           (a->cuda_major == b->cuda_major && a->cuda_minor > b->cuda_minor);
+}
+
+const struct af_catalog_torch_variant *af_tables_next_build(
+    const struct af_tables *tables, const char *platform,
+    const struct af_catalog_torch_variant *previous)
+{
+    const struct af_catalog_torch_variant *next = NULL;
+    for (size_t i = 0; i < tables->torch_count; i++)
+        for (size_t v = 0; v < tables->torch[i].variant_count; v++) {
+            const struct af_catalog_torch_variant *variant = &tables->torch[i].variants[v];
+            if (variant->cuda_major > 0 &&
+                (platform == NULL || af_equal(variant->platform, platform)) &&
+                (previous == NULL || is_newer_build(previous, variant)) &&
+                (next == NULL || is_newer_build(variant, next)))
+                next = variant;
+        }
+    return next;
+}
+
 bool af_words_have(struct af_words words, const char *word)
 {
     for (size_t i = 0; i < words.count; i++) {

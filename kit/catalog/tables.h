@@ -160,6 +160,15 @@ const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int
 const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *tables,
                                                        const char *version);
 
+/*
+ * The CUDA builds of torch, newest first: the one after `previous` (NULL: the first), or NULL
+ * after the last. Only those for `platform`, or for any if that is NULL. Builds of several
+ * releases with the same name count once.
+ */
+const struct af_catalog_torch_variant *af_tables_next_build(
+    const struct af_tables *tables, const char *platform,
+    const struct af_catalog_torch_variant *previous);
+
 bool af_words_have(struct af_words words, const char *word);
 
 /* Whether the trap applies to this wheel. The caller applies its effect to a machine. */

@@ -1,14 +1,17 @@
 /*
  * cmd_find.c: `anyflash find WORD...`: the wheels of the catalog that match all
  * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
- * machine was named. plan/ makes the answer and its JSON.
+ * machine was named. With --matrix the best way for every torch and CUDA build,
+ * as HTML, SVG or JSON. plan/ makes the answers and their JSON.
  */
 #include <stdio.h>
 
 #include "kit/base/url.h"
+#include "kit/cli/grid_view.h"
 #include "kit/cli/load.h"
 #include "kit/cli/wheel_table.h"
 #include "kit/plan/find_answer.h"
+#include "kit/system/output.h"
 
 static void write_table(struct af_cli *cli, const struct af_plan_find_answer *answer)
 {
@@ -68,8 +71,8 @@ static enum anyflash_status write_answer(struct af_cli *cli,
     return af_cli_finish(cli, err);
 }
 
-enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
-                                 struct anyflash_error *err)
+static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_out,
+                                        struct anyflash_error *err)
 {
     struct af_cli_inputs inputs = {0};
     struct af_plan_find_request request = {.words = cli->options.words.items,
@@ -89,4 +92,80 @@ enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
     af_plan_find_release(&answer);
     af_cli_inputs_release(&inputs);
     return status;
+}
+
+/* Options that belong to the other of the two answers, and unknown formats. */
+static enum anyflash_status check_options(struct af_cli *cli, struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    const char *format = options->values[AF_OPTION_FORMAT];
+    bool writes = format != NULL || af_option_given(options, AF_OPTION_OUTPUT);
+    if (!af_option_given(options, AF_OPTION_MATRIX))
+        return writes ? af_fail(err, ANYFLASH_E_ARGUMENT, "--%s only works with --matrix",
+                                format != NULL ? "format" : "output")
+                      : ANYFLASH_OK;
+    if (options->words.count > 0 || af_option_given(options, AF_OPTION_LIMIT))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--matrix cannot be used with %s",
+                       options->words.count > 0 ? "search words" : "--limit");
+    if (writes && af_option_given(options, AF_OPTION_JSON))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json cannot be used with --%s",
+                       format != NULL ? "format" : "output");
+    if (format != NULL && !af_equal(format, "html") && !af_equal(format, "svg"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes html or svg");
+    return ANYFLASH_OK;
+}
+
+/* Writes the document that cli->out holds to the file of --output, if there is one. */
+static enum anyflash_status write_document(struct af_cli *cli, const char *start,
+                                           struct anyflash_error *err)
+{
+    const char *path = cli->options.values[AF_OPTION_OUTPUT];
+    enum anyflash_status status = af_cli_finish(cli, err);
+    if (status != ANYFLASH_OK || path == NULL)
+        return status;
+    const char *shown = af_text_scrub(&cli->arena, path, 200);
+    if (!af_file_may_replace(&cli->arena, path, start)) {
+        cli->hint = "name another file with --output";
+        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and is not a matrix of anyflash",
+                       shown == NULL ? "" : shown);
+    }
+    status = af_file_write_text(&cli->arena, path, af_text_get(&cli->out), err);
+    cli->out.len = 0;
+    const char *remark = af_arena_format(&cli->arena, "wrote '%s'", shown);
+    if (status == ANYFLASH_OK && remark != NULL)
+        af_cli_remark(cli, remark);
+    return status;
+}
+
+static enum anyflash_status print_matrix(struct af_cli *cli, struct anyflash_error *err)
+{
+    struct af_cli_inputs inputs;
+    struct af_plan_grid grid;
+    bool is_svg = af_equal(cli->options.values[AF_OPTION_FORMAT], "svg");
+    enum anyflash_status status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, &inputs, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_plan_grid_make(&inputs.request, &cli->arena, &grid, err);
+    if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_JSON)) {
+        status = af_cli_json_take(cli, af_plan_grid_json(&grid, &inputs.request), err);
+    } else if (status == ANYFLASH_OK && is_svg) {
+        af_cli_grid_svg(&grid, &inputs.request, &cli->arena, &cli->out);
+        status = write_document(cli, AF_CLI_GRID_SVG_START, err);
+    } else if (status == ANYFLASH_OK) {
+        af_cli_grid_html(&grid, &inputs.request, &cli->arena, &cli->out);
+        status = write_document(cli, AF_CLI_GRID_HTML_START, err);
+    }
+    af_cli_inputs_release(&inputs);
+    return status;
+}
+
+enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
+{
+    enum anyflash_status status = check_options(cli, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_option_given(&cli->options, AF_OPTION_MATRIX))
+        return print_matrix(cli, err);
+    return list_wheels(cli, exit_out, err);
 }

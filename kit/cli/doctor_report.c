@@ -10,7 +10,6 @@
 
 #include "kit/doctor/scrub.h"
 #include "kit/machine/machine.h"
-#include "kit/system/file.h"
 #include "kit/system/output.h"
 
 #define FILE_DEFAULT "anyflash-report.md"
@@ -81,15 +80,6 @@ static void say_contents(struct af_cli *cli, const char *path, const char *raw,
     af_text_release(&sentence);
 }
 
-/* Whether the file may be written: it is not there, or it is an earlier report. */
-static bool may_write(struct af_arena *arena, const char *path)
-{
-    struct af_span start;
-    return af_file_is_absent(path) ||
-           (af_file_read_start(arena, path, strlen(TITLE), &start, NULL) == ANYFLASH_OK &&
-            af_text_span_equal(start, TITLE));
-}
-
 enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_text *report,
                                          struct anyflash_error *err)
 {
@@ -107,7 +97,7 @@ enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_tex
                        : af_scrub_text(&cli->arena, (struct af_span){raw, strlen(raw)}, &names);
     if (text == NULL || shown == NULL)
         return af_fail_memory(err);
-    if (!may_write(&cli->arena, path)) {
+    if (!af_file_may_replace(&cli->arena, path, TITLE)) {
         cli->hint = "name another file with --output";
         return af_fail(err, ANYFLASH_E_IO, "'%s' exists and is not a report of anyflash",
                        shown);

@@ -10,6 +10,7 @@ struct row {
     enum af_reason_effect effect;
     const char *message;
     const char *hint;
+    const char *page_hint; /* NULL: `hint` names no option */
     enum af_severity severity;
     const char *finding; /* NULL: `message` and `hint` are used */
     const char *finding_hint;
@@ -42,6 +43,11 @@ const char *af_reason_message(enum af_reason_id id)
 const char *af_reason_hint(enum af_reason_id id)
 {
     return rows[id].hint;
+}
+
+const char *af_reason_page_hint(enum af_reason_id id)
+{
+    return rows[id].page_hint;
 }
 
 enum af_severity af_reason_severity(enum af_reason_id id)

@@ -40,6 +40,9 @@ enum af_reason_effect af_reason_effect(enum af_reason_id id);
 const char *af_reason_message(enum af_reason_id id);
 const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do */
 
+/* What the web page shows instead of a hint that names options; NULL: the hint itself. */
+const char *af_reason_page_hint(enum af_reason_id id);
+
 /* The row as a finding of the doctor. */
 enum af_severity af_reason_severity(enum af_reason_id id);
 const char *af_reason_finding(enum af_reason_id id);

@@ -139,8 +139,7 @@ static void apply_gpu(struct af_pasted_reader *reader, struct af_given *given, s
         af_fact_text(given->arena, &gpu->vendor, amd ? "amd" : "nvidia", said->sm.source);
     } else if (given->remark != NULL) {
         af_pasted_note(reader,
-                       "%s: '%s' is not a known GPU; state its compute capability, for "
-                       "example --given sm=8.9",
+                       "%s: '%s' is not a known GPU, so its compute capability is unknown",
                        first->source, first->text);
     }
     if (number_of(&said->memory_mib, &mib))

@@ -158,24 +158,34 @@ void af_plan_answer_release(struct af_plan_answer *answer)
     *answer = (struct af_plan_answer){0};
 }
 
-static const char *const ways[AF_PLAN_WAY_COUNT][2] = {
-    [AF_PLAN_WAY_OFFICIAL] = {"official", "official wheel"},
-    [AF_PLAN_WAY_COMMUNITY] = {"community", "community wheel"},
-    [AF_PLAN_WAY_PROVE] = {"prove", "wheel that may load: prove it first"},
-    [AF_PLAN_WAY_KERNELS] = {"kernels", "torch's own kernels"},
-    [AF_PLAN_WAY_CHANGE] = {"change", "another torch"},
-    [AF_PLAN_WAY_BUILD] = {"build", "build from source"},
-    [AF_PLAN_WAY_NOTHING] = {"nothing", "no FlashAttention"},
+static const struct {
+    const char *name;
+    const char *title;
+    const char *label;
+} ways[AF_PLAN_WAY_COUNT] = {
+    [AF_PLAN_WAY_OFFICIAL] = {"official", "official wheel", NULL},
+    [AF_PLAN_WAY_COMMUNITY] = {"community", "community wheel", NULL},
+    [AF_PLAN_WAY_PROVE] = {"prove", "wheel that may load: prove it first", NULL},
+    [AF_PLAN_WAY_KERNELS] = {"kernels", "torch's own kernels", "torch"},
+    [AF_PLAN_WAY_CHANGE] = {"change", "another torch", "change"},
+    [AF_PLAN_WAY_BUILD] = {"build", "build from source", "build"},
+    [AF_PLAN_WAY_NOTHING] = {"nothing", "no FlashAttention", "none"},
+    [AF_PLAN_WAY_UNDECIDED] = {"undecided", "unknown: a fact is missing", "?"},
 };
 
 const char *af_plan_way_name(enum af_plan_way way)
 {
-    return ways[way][0];
+    return ways[way].name;
 }
 
 const char *af_plan_way_title(enum af_plan_way way)
 {
-    return ways[way][1];
+    return ways[way].title;
+}
+
+const char *af_plan_way_label(enum af_plan_way way)
+{
+    return ways[way].label;
 }
 
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
@@ -191,7 +201,10 @@ enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
                                                             : AF_PLAN_WAY_COMMUNITY;
     if (answer->has_proof || (rung != NULL && rung->kind == AF_RUNG_WHEEL))
         return AF_PLAN_WAY_PROVE;
-    return rung == NULL ? AF_PLAN_WAY_NOTHING : of_rung[rung->kind];
+    if (rung == NULL)
+        return answer->decision.missing_fact != NULL ? AF_PLAN_WAY_UNDECIDED
+                                                     : AF_PLAN_WAY_NOTHING;
+    return of_rung[rung->kind];
 }
 
 static json_t *proof_json(const struct af_plan_answer *answer)

@@ -54,11 +54,13 @@ enum af_plan_way {
     AF_PLAN_WAY_CHANGE,
     AF_PLAN_WAY_BUILD,
     AF_PLAN_WAY_NOTHING,
+    AF_PLAN_WAY_UNDECIDED, /* a fact is missing that decides */
     AF_PLAN_WAY_COUNT
 };
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer);
 const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON */
-const char *af_plan_way_title(enum af_plan_way way); /* "a wheel of the authors" */
+const char *af_plan_way_title(enum af_plan_way way); /* "official wheel" */
+const char *af_plan_way_label(enum af_plan_way way); /* one word; NULL: the wheel's version */
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);

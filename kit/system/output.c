@@ -110,6 +110,14 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
     return af_file_write(arena, path, &piece, 1, err);
 }
 
+bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start)
+{
+    struct af_span found;
+    return af_file_is_absent(path) ||
+           (af_file_read_start(arena, path, strlen(start), &found, NULL) == ANYFLASH_OK &&
+            af_text_span_equal(found, start));
+}
+
 enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyflash_error *err)
 {
     char part[4096];

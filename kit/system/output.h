@@ -34,6 +34,12 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
                                         const char *text, struct anyflash_error *err);
 
 /*
+ * Whether a command may write `path` without destroying anything of the user's: there is no
+ * such file, or it begins with `start`, as the files of an earlier run do.
+ */
+bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start);
+
+/*
  * Creates the folder `path` with `mode`, and missing folders above it with 0755.
  * Fails with IO, naming the folder, or LIMIT for a path that is too long.
  */

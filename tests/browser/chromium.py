@@ -68,7 +68,7 @@ class Page:
     def paste(self, text):
         """Pastes by a paste event; typing a long text would take minutes."""
         before = self.run("return model.generation")
-        self.run("takeLongText(new TextEncoder().encode(arguments[0]))", text)
+        self.run("takeLongText(new Blob([arguments[0]]))", text)
         self.wait(f"model.generation > {before}")
         self.settle()
 
@@ -104,7 +104,7 @@ class Page:
         """The answer of the module in the worker."""
         return self.driver.execute_async_script(
             "const [job, more, done] = arguments; if (more.text !== undefined)"
-            "  more.bytes = new TextEncoder().encode(more.text);"
+            "  more.blob = new Blob([more.text]);"
             "send(job, more).then(done)", job, more)
 
     def complaints(self):

@@ -3,7 +3,8 @@ import pathlib
 import sys
 
 import pytest
-from test_page import LOG, WINDOWS, choose_all
+import test_module
+from test_page import LOG, WINDOWS, WORDS, choose_all
 
 AXE = "axe_playwright_python/axe.min.js"
 MARKUP = ("<script>document.title = 'owned'</script>"
@@ -32,6 +33,18 @@ def test_accessibility_rules_hold(page, content, dark, width):
     page.wait("document.getElementById('matrix').dataset.complete")
     page.run("for (const one of document.querySelectorAll('details')) one.open = true")
     assert violations(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_matrix_as_a_file_holds_the_accessibility_rules(page, tmp_path, dark):
+    path = tmp_path / "matrix.html"
+    words = [part for word in WORDS if not word.startswith("torch")
+             for part in ("--given", word)]
+    test_module.native("find", "--matrix", "-o", str(path), *words, tmp_path=tmp_path)
+    page.resize(360, dark=dark)
+    page.driver.get(path.as_uri())
+    assert violations(page) == []
+    assert page.run("return document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920, 2560])

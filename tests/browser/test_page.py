@@ -2,6 +2,7 @@
 import pytest
 from chromium import Page, Server
 from conftest import NAME, ROOT
+from selenium.webdriver.common.keys import Keys
 
 PASTED = sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 WINDOWS = (ROOT / "tests/machine/pasted/collect_env_windows.txt").read_text()
@@ -134,6 +135,81 @@ def test_a_log_shows_cause_evidence_and_next_step(page, native):
                       ".map(one => one.textContent)")
     assert any("GLIBC_2.32" in line for line in marked)
     assert page.text("#recognised") == "Recognised: the log of a failure."
+
+
+FILLER = "[1/73] c++ -O3 -c csrc/flash_attn/flash_api.cpp -o build/flash_api.o\n" * 10_000
+
+
+def type_into_box(page, *keys):
+    before = page.run("return model.generation")
+    page.driver.find_element("id", "text").send_keys(*keys)
+    page.wait(f"model.generation > {before}")
+    page.settle()
+
+
+def box(page):
+    return page.run("return document.getElementById('text').value")
+
+
+def test_the_beginning_of_a_long_text_can_be_edited(page):
+    page.paste(FILLER + LOG)
+    assert FILLER.startswith(box(page)) and 100_000 < len(box(page)) < 250_000
+    assert "0.5 MB" in page.text("#rest")
+    assert not page.run("return document.getElementById('rest').hidden")
+    shown = page.run("return document.querySelector('#diagnosis .marked .number').textContent")
+    page.run("const box = document.getElementById('text');"
+             "box.focus(); box.setSelectionRange(0, 0)")
+    type_into_box(page, "two\nmore lines\n")
+    assert box(page).startswith("two\nmore lines\n[1/73]")
+    assert "GLIBC_2.32" in page.text("#diagnosis-body")
+    moved = page.run("return document.querySelector('#diagnosis .marked .number').textContent")
+    assert int(moved) == int(shown) + 2
+
+
+def test_the_rest_of_a_long_text_can_be_left_out(page):
+    page.paste(LOG + FILLER)
+    assert "GLIBC_2.32" in page.text("#diagnosis-body")
+    page.paste(FILLER + LOG)
+    before = page.run("return model.generation")
+    page.run("document.getElementById('drop-rest').click()")
+    page.wait(f"model.generation > {before}")
+    page.settle()
+    assert page.run("return document.getElementById('rest').hidden")
+    assert page.run("return document.getElementById('diagnosis').hidden")
+
+
+def test_replacing_a_long_text_replaces_all_of_it(page):
+    page.paste(FILLER + LOG)
+    type_into_box(page, Keys.CONTROL, "a", Keys.NULL, "hello")
+    assert box(page) == "hello" and page.run("return model.rest === null")
+    assert page.text("#recognised").startswith("Nothing in this text")
+
+
+def test_a_long_text_is_pasted_where_the_cursor_is(page):
+    type_into_box(page, "before after")
+    page.run("""
+        const box = document.getElementById('text');
+        box.setSelectionRange(7, 7);
+        const data = new DataTransfer();
+        data.setData('text/plain', arguments[0]);
+        box.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true,
+                                                       cancelable: true}));""", FILLER)
+    page.wait("model.rest !== null")
+    page.settle()
+    assert box(page).startswith("before [1/73]")
+    rest = page.driver.execute_async_script("model.rest.text().then(arguments[0])")
+    assert box(page) + rest == f"before {FILLER}after"
+
+
+def test_hints_name_menus_and_not_options_of_the_program(page):
+    for key, value in [(None, None), *CHOSEN.items(), ("gpu", "none"), ("torch", "")]:
+        if key is not None:
+            page.choose(f"fact-{key}", value)
+        assert "--given" not in page.text("body") and "add --" not in page.text("body"), key
+    page.paste(LOG)
+    page.choose("fact-torch", "2.8.0")
+    assert "--given" not in page.text("body")
+    assert "facts: the log, then your choices" in page.text("#diagnosis-body")
 
 
 def test_a_text_that_says_nothing_is_told_so(page):

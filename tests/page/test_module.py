@@ -78,6 +78,15 @@ def test_module__takes_facts_by_hand_and_options(tmp_path):
                             "--dtype", "bf16", "--inference", tmp_path=tmp_path)
 
 
+def test_module__decides_cells_of_the_matrix_as_the_program_does(tmp_path):
+    given = [fact for fact in GIVEN if not fact.startswith("torch")]
+    words = [word for fact in given for word in ("--given", fact)]
+    cells = json.loads(native("find", "--matrix", "--json", *words, tmp_path=tmp_path))["cells"]
+    requests = [{"command": "cell", "torch": cell["torch"], "build": cell["build"],
+                 "machines": [{"name": "x", "given": given}]} for cell in cells[::5]]
+    assert [json.loads(answer) for answer in ask(requests)] == cells[::5]
+
+
 @pytest.mark.parametrize("words", SEARCHES)
 def test_module__finds_what_the_program_finds(words, tmp_path):
     [answer] = ask([{"command": "find", "words": words, "limit": 5}])
@@ -144,7 +153,7 @@ def test_module__choices_are_filled_with_what_the_text_says_and_where():
     assert said["torch_cuda"] == ("cu124", "line 4 of your text")
     assert said["os"] == ("windows", "line 16 of your text")
     assert said["libc"][0] is None
-    [windows] = [row["builds"] for row in answer["builds"] if row["torch"].startswith("2.6")]
+    [windows] = [row["builds"] for row in answer["rows"] if row["torch"].startswith("2.6")]
     assert "cu124" in windows
 
 
@@ -215,9 +224,11 @@ def ask_in_turn(logs, requests):
 
 
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find, machine, doctor or choices"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor or choices"),
+    ("[]", "\"command\" is plan, find, machine, doctor, choices or cell"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor, choices or cell"),
     ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
+    ("{\"command\": \"cell\"}", "a cell has \"torch\" and \"build\""),
+    ("{\"command\": \"cell\", \"torch\": \"2\", \"build\": \"\"}", "no machine"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
     ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}",

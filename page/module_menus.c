@@ -1,0 +1,252 @@
+/*
+ * module_menus.c: menus from the tables that decisions use, so that each value that
+ * the page offers is one that the rules know.
+ */
+#include "page/module_menus.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/sort.h"
+#include "kit/formats/embedded.h"
+#include "kit/machine/key_facts.h"
+
+#define PLACES_BYTES 160u /* af_sort() moves at most 256 bytes */
+#define GROUPS_MAX 32u
+
+static json_t *choice(const char *value, const char *label)
+{
+    return json_pack("{s:s, s:s}", "value", value, "label", label == NULL ? value : label);
+}
+
+static json_t *list_os(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)tables;
+    (void)arena;
+    return json_pack("[o, o, o, o]", choice("linux", "Linux"), choice("windows", "Windows"),
+                     choice("WSL2", "Linux on Windows (WSL2)"), choice("macos", "macOS"));
+}
+
+static json_t *list_arch(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)tables;
+    (void)arena;
+    return json_pack("[o, o]", choice("x86_64", "x86_64 (Intel, AMD)"),
+                     choice("aarch64", "aarch64 (ARM, Grace, Jetson)"));
+}
+
+/* Every Python that some release of torch was built for, newest first. */
+static json_t *list_python(const struct af_tables *tables, struct af_arena *arena)
+{
+    json_t *list = json_array();
+    for (int minor = 99; minor > 0; minor--) {
+        bool plain = false;
+        bool threaded = false;
+        const char *name = af_arena_format(arena, "3.%d", minor);
+        for (size_t i = 0; name != NULL && i < tables->torch_count; i++) {
+            plain |= af_words_have(tables->torch[i].pythons, name);
+            threaded |= af_words_have(tables->torch[i].pythons_free_threaded, name);
+        }
+        if (plain)
+            list = af_json_append(list, choice(name, NULL));
+        const char *full = threaded ? af_arena_format(arena, "%st", name) : NULL;
+        if (full != NULL)
+            list = af_json_append(
+                list, choice(full, af_arena_format(arena, "%s (free-threaded)", full)));
+    }
+    return list;
+}
+
+static json_t *list_torch(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)arena;
+    json_t *list = json_array();
+    for (size_t i = tables->torch_count; i > 0; i--)
+        list = af_json_append(list, choice(tables->torch[i - 1].latest, NULL));
+    return af_json_append(list, choice("none", "not installed"));
+}
+
+static json_t *list_torch_cuda(const struct af_tables *tables, struct af_arena *arena)
+{
+    json_t *list = json_array();
+    const struct af_catalog_torch_variant *variant = af_tables_next_build(tables, NULL, NULL);
+    for (; variant != NULL; variant = af_tables_next_build(tables, NULL, variant))
+        list = af_json_append(
+            list,
+            choice(variant->cuda, af_arena_format(arena, "%s (CUDA %d.%d)", variant->cuda,
+                                                  variant->cuda_major, variant->cuda_minor)));
+    return af_json_append(list, choice("cpu", "cpu (no CUDA)"));
+}
+
+/* "RTX A6000" for "rtx a6000": short words and those with digits are in capitals. */
+static const char *product_name(struct af_arena *arena, const char *lower)
+{
+    char *name = af_arena_text(arena, lower);
+    for (char *word = name; word != NULL && *word != '\0';) {
+        size_t len = strcspn(word, " ");
+        bool short_word = len <= 3 && strncmp(word, "ada", 3) != 0;
+        bool has_digit = strcspn(word, "0123456789") < len;
+        for (size_t i = 0; i < len; i++)
+            if (i == 0 || short_word || has_digit)
+                word[i] = (char)toupper((unsigned char)word[i]);
+        word += len + (word[len] == ' ');
+    }
+    return name;
+}
+
+static json_t *list_gpu(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)tables;
+    struct af_embedded_rows rows;
+    json_t *list = json_pack("[o]", choice("none", "no GPU"));
+    if (!af_embedded_rows_open(&af_embedded_gpu_names, 3, arena, &rows)) {
+        json_decref(list);
+        return NULL;
+    }
+    while (af_embedded_row_next(&rows)) {
+        const char *name = product_name(arena, rows.fields[1]);
+        const char *label = af_arena_format(
+            arena, "%s (%s%s)", name, af_equal(rows.fields[0], "nvidia") ? "sm " : "",
+            af_equal(rows.fields[2], "-") ? rows.fields[0] : rows.fields[2]);
+        list = name == NULL ? list : af_json_append(list, choice(name, label));
+    }
+    return list;
+}
+
+/* Distributions with the same C library. */
+struct places {
+    const char *name; /* "glibc 2.35" */
+    int major, minor;
+    char text[PLACES_BYTES];
+};
+
+/* "RHEL" for "rhel"; the table has ids. */
+static const char *distribution_name(struct af_arena *arena, const char *id)
+{
+    static const char *const names[][2] = {{"rhel", "RHEL"},
+                                           {"centos", "CentOS"},
+                                           {"almalinux", "AlmaLinux"},
+                                           {"amzn", "Amazon Linux"}};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (af_equal(id, names[i][0]))
+            return names[i][1];
+    char *name = af_arena_text(arena, id);
+    if (name != NULL)
+        name[0] = (char)toupper((unsigned char)name[0]);
+    return name != NULL ? name : "";
+}
+
+static void add_place(struct places *groups, size_t *count, const struct af_embedded_rows *rows,
+                      struct af_arena *arena)
+{
+    size_t i = 0;
+    const char *name = af_arena_format(arena, "%s %s", rows->fields[2], rows->fields[3]);
+    while (i < *count && !af_equal(groups[i].name, name))
+        i++;
+    if (i == GROUPS_MAX || name == NULL)
+        return;
+    if (i == *count) {
+        groups[(*count)++] = (struct places){.name = name};
+        groups[i].major = (int)strtol(rows->fields[3], NULL, 10);
+        const char *dot = strchr(rows->fields[3], '.');
+        groups[i].minor = dot == NULL ? 0 : (int)strtol(dot + 1, NULL, 10);
+    }
+    size_t len = strlen(groups[i].text);
+    snprintf(groups[i].text + len, PLACES_BYTES - len, "%s%s %s", len > 0 ? ", " : "",
+             distribution_name(arena, rows->fields[0]), rows->fields[1]);
+}
+
+static int newer_first(const void *left, const void *right, const void *context)
+{
+    (void)context;
+    const struct places *a = left;
+    const struct places *b = right;
+    return a->major != b->major ? b->major - a->major : b->minor - a->minor;
+}
+
+static json_t *list_libc(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)tables;
+    struct af_embedded_rows rows;
+    size_t count = 0;
+    json_t *list = json_array();
+    struct places *groups = af_arena_array(arena, GROUPS_MAX, sizeof *groups);
+    if (groups == NULL || !af_embedded_rows_open(&af_embedded_distributions, 5, arena, &rows)) {
+        json_decref(list);
+        return NULL;
+    }
+    while (af_embedded_row_next(&rows))
+        add_place(groups, &count, &rows, arena);
+    af_sort(groups, count, sizeof *groups, newer_first, NULL);
+    for (size_t i = 0; i < count; i++)
+        list = af_json_append(
+            list, choice(groups[i].name,
+                         af_arena_format(arena, "%s (%s)", groups[i].name, groups[i].text)));
+    return list;
+}
+
+static json_t *list_driver(const struct af_tables *tables, struct af_arena *arena)
+{
+    (void)tables;
+    struct af_embedded_rows rows;
+    json_t *list = json_array();
+    if (!af_embedded_rows_open(&af_embedded_driver_cuda, 2, arena, &rows)) {
+        json_decref(list);
+        return NULL;
+    }
+    while (af_embedded_row_next(&rows))
+        list = af_json_append(
+            list, choice(rows.fields[0], af_arena_format(arena, "%s (CUDA %s)", rows.fields[0],
+                                                         rows.fields[1])));
+    return list;
+}
+
+static const struct {
+    const char *key;
+    json_t *(*list)(const struct af_tables *tables, struct af_arena *arena);
+} lists[AF_MACHINE_KEY_FACT_COUNT] = {
+    {"gpu", list_gpu},
+    {"os", list_os},
+    {"python", list_python},
+    {"torch", list_torch},
+    {"torch_cuda", list_torch_cuda},
+    {"driver", list_driver},
+    {"libc", list_libc},
+    {"arch", list_arch},
+};
+
+static json_t *list_of(const char *key, const struct af_tables *tables, struct af_arena *arena)
+{
+    for (size_t i = 0; i < AF_COUNT(lists); i++)
+        if (af_equal(lists[i].key, key))
+            return lists[i].list(tables, arena);
+    return NULL;
+}
+
+static const char *help_of(const char *key)
+{
+    const char *doc;
+    for (size_t i = 0;; i++) {
+        const char *name = af_machine_given_key(i, &doc);
+        if (name == NULL || af_equal(name, key))
+            return name == NULL ? NULL : doc;
+    }
+}
+
+json_t *af_module_menus(const struct af_machine *machine, const struct af_tables *tables,
+                        struct af_arena *arena)
+{
+    struct af_machine_key_fact facts[AF_MACHINE_KEY_FACT_COUNT];
+    json_t *menus = json_array();
+    af_machine_key_facts(machine, arena, facts);
+    for (size_t i = 0; i < AF_COUNT(facts); i++)
+        menus = af_json_append(menus, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "key",
+                                                facts[i].key, "label", facts[i].label, "help",
+                                                af_json_text(help_of(facts[i].key)), "value",
+                                                af_json_text(facts[i].value), "source",
+                                                af_json_text(facts[i].source), "choices",
+                                                list_of(facts[i].key, tables, arena)));
+    return menus;
+}
