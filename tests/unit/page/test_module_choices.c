@@ -69,5 +69,6 @@ int main(void)
         cmocka_unit_test(test_choices__survive_failed_allocations),
         cmocka_unit_test(test_menus__survive_each_failed_allocation),
     };
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

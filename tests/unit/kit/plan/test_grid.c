@@ -181,5 +181,6 @@ int main(void)
         cmocka_unit_test(test_outline__survives_each_failed_allocation),
         cmocka_unit_test(test_json__is_null_when_an_allocation_fails),
     };
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }
