@@ -43,7 +43,7 @@ struct session {
     size_t machine_count;
     struct af_catalog catalog;
     bool has_catalog;
-    struct af_plan_find_request find; /* its plan is used by every command */
+    struct af_plan_find_request find; /* its plan options are used by every command */
     struct af_plan_read_notes notes;
     const char *words[WORDS_MAX];
     json_t *answer;
@@ -62,7 +62,7 @@ void json_object_seed(size_t seed)
 
 static enum anyflash_status fail_request(struct anyflash_error *err, const char *what)
 {
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "the request is not understood: %s", what);
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "the request is not valid: %s", what);
 }
 
 static enum anyflash_status read_machine(struct session *session, const json_t *entry,
@@ -197,7 +197,7 @@ static enum anyflash_status answer_machine(struct session *session, struct af_te
     return af_machine_write(&session->machines[0], text, err);
 }
 
-/* Without a machine, only what the logs say counts. */
+/* Without a machine, only the facts in the logs are used. */
 static enum anyflash_status answer_doctor(struct session *session, struct anyflash_error *err)
 {
     const json_t *entry = json_array_get(json_object_get(session->request, "machines"), 0);

@@ -1,6 +1,6 @@
 /*
- * module_choices.h: the menus of the page: which facts one can choose by hand, from
- * which values, and what a machine's text says of each.
+ * module_choices.h: the menus of the page: the facts that can be chosen by hand,
+ * their values, and what a machine's text says about each.
  */
 #ifndef AF_PAGE_MODULE_CHOICES_H
 #define AF_PAGE_MODULE_CHOICES_H

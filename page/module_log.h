@@ -16,10 +16,10 @@
 #include "kit/machine/machine.h"
 
 /*
- * The diagnosis of the logs, as `anyflash doctor LOG --json` prints it. What the logs
- * say of the machine is written into `machine`, then the words of `given`, an array of
- * texts or NULL, which count more. `has_record`: the machine was read from a record.
- * Texts are in the arena. Fails with ARGUMENT if there is no log, or with NO_MEMORY.
+ * The diagnosis of the logs, as `anyflash doctor LOG --json` prints it. Facts from the
+ * logs are written into `machine`, then the words of `given`, an array of texts or
+ * NULL, which override them. `has_record`: the machine was read from a record. Texts
+ * are in the arena. Fails with ARGUMENT if there is no log, or with NO_MEMORY.
  */
 enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has_record,
                                             const json_t *given,
@@ -28,8 +28,8 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
                                             struct anyflash_error *err);
 
 /*
- * Writes what the logs say of the machine into `machine`, as often as wanted. Fails
- * with ARGUMENT if there is no log, or with NO_MEMORY.
+ * Writes what the logs say about the machine into `machine`. May be called any
+ * number of times. Fails with ARGUMENT if there is no log, or with NO_MEMORY.
  */
 enum anyflash_status af_module_log_apply(struct af_machine *machine,
                                          struct anyflash_error *err);

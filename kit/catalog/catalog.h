@@ -25,8 +25,8 @@ struct af_catalog_wheel {
     const char *source; /* "Dao-AILab/flash-attention", "huggingface:owner/name", ... */
     const char *release_tag;
     const char *package; /* flash_attn, flash_attn_3, flash_attn_4, ... */
-    const char *version; /* public part, as "2.8.3" */
-    const char *local;   /* as "cu12torch2.8cxx11abiTRUE" */
+    const char *version; /* public part, such as "2.8.3" */
+    const char *local;   /* such as "cu12torch2.8cxx11abiTRUE" */
     const char *build;   /* build tag; NULL for nearly all wheels */
     const char *python;  /* tags in the file name */
     const char *abi;
@@ -60,7 +60,7 @@ struct af_catalog {
     const struct af_catalog_wheel *wheels;
     size_t count;
     const char *name; /* "embedded" or the file name */
-    const char *date; /* date of its sources, as "2026-08-22" */
+    const char *date; /* date of its sources, such as "2026-08-22" */
     struct af_arena arena;
 };
 

@@ -175,7 +175,7 @@ static bool get_text(struct reading *reading, const json_t *row, const char *fie
     if (!json_is_string(value))
         return bad(reading, field, "is not text");
     if (!is_plain(json_string_value(value)))
-        return bad(reading, field, "holds characters that cannot be shown");
+        return bad(reading, field, "holds characters that cannot be printed");
     if (json_string_length(value) == 0)
         return bad(reading, field, "is empty");
     *text_out = json_string_value(value);
@@ -305,7 +305,7 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
     bool failed = joined.failed;
     af_text_release(&joined);
     if (!good)
-        return bad(reading, field, "holds something else than '8.0'");
+        return bad(reading, field, "holds an item that is not like '8.0'");
     return failed ? no_memory(reading) : *sm_out != NULL;
 }
 

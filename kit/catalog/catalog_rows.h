@@ -21,7 +21,7 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
                                           size_t *count_out, const char **date_out,
                                           struct anyflash_error *err);
 
-/* Appends the first line: the date of the sources, as "2026-11-21". */
+/* Appends the first line: the date of the sources, such as "2026-11-21". */
 void af_catalog_write_date(struct af_text *rows, const char *date);
 
 /* Appends one line. Reading it back gives the same wheel. Fails with NO_MEMORY only. */

@@ -130,11 +130,11 @@ static enum anyflash_status read_asset(const json_t *asset, const char *tag, con
     const char *url = json_string_value(json_object_get(asset, "browser_download_url"));
     const char *state = json_string_value(json_object_get(asset, "state"));
     if (filename == NULL || url == NULL)
-        return no_listing(name, "a file has no name or no address", err);
+        return no_listing(name, "a file has no name or no URL", err);
     if (!af_ends_with(filename, ".whl") || (state != NULL && !af_equal(state, "uploaded")))
         return ANYFLASH_OK;
     if (!af_starts_with(url, source->files))
-        return no_listing(name, "a file lies elsewhere than its project's releases", err);
+        return no_listing(name, "a file is not among its project's releases", err);
     if (af_wheel_name_parse(filename, strlen(filename), &wheel) != AF_WHEEL_NAME_VALID ||
         !is_ours(&wheel)) {
         counts->skipped++;

@@ -366,7 +366,8 @@ static const char *refusal(const struct question *question, bool is_version,
     af_version_format(&question->version, true, name, sizeof name);
     if (*question->variant != '\0' && strcmp(question->variant, "cpu") != 0 &&
         cuda_major(question->variant) < 0)
-        return af_arena_format(arena, "no symbols of builds as torch %s are known", name);
+        return af_arena_format(arena, "the symbols of builds such as torch %s are unknown",
+                               name);
     if (af_version_is_prerelease(&question->version))
         return af_arena_format(arena, "the symbols of the pre-release torch %s are not known",
                                name);

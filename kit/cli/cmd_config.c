@@ -1,6 +1,6 @@
 /*
- * cmd_config.c: `anyflash config KIND`: the decision as configuration for
- * another tool (config_job.c loads and decides, plan/config_*.c makes the
+ * cmd_config.c: `anyflash config KIND`: prints the decision as configuration
+ * for another tool (config_job.c loads and decides, plan/config_*.c makes the
  * text). Prints the new file, shows what changes, writes it, or checks uv.lock.
  */
 #include <stdio.h>

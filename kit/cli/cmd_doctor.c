@@ -1,6 +1,6 @@
 /*
  * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen with the answer, the
- * next step, what is wrong, what fits, and the machine. Logs are for log_doctor.c.
+ * next step, what is wrong, what fits, and the machine. log_doctor.c handles logs.
  */
 #include <stdio.h>
 
@@ -118,7 +118,8 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
     af_page_gap(page);
 }
 
-/* What is wrong, or that flash-attn is there or not; then what the next step leads to. */
+/* Prints what is wrong, or whether flash-attn is installed; then the result of the next
+   step. */
 static void view_answer(struct af_page *page, struct doctor *doctor)
 {
     const struct af_package *package = af_machine_flash_attn(patient(doctor));

@@ -146,7 +146,7 @@ static bool brings_something(const struct af_plan *plan)
     return false;
 }
 
-/* Answers that need neither lock nor state; true if one was given. */
+/* Gives the answers that need neither lock nor state; true if one was given. */
 static bool answered(struct install *install, bool is_preferred)
 {
     const struct af_decision *decision = &install->answer.decision;

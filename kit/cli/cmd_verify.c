@@ -85,7 +85,7 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
     const char *site = af_fact_text_or(&package->folder, NULL);
     const char *metadata = package->version.source;
     if (site == NULL || metadata == NULL) {
-        add(cli, verify, "files", AF_UNKNOWN, "it is unknown where it is installed");
+        add(cli, verify, "files", AF_UNKNOWN, "its folder is unknown");
         return ANYFLASH_OK;
     }
     const char *info = af_path_folder(&cli->arena, metadata);

@@ -243,7 +243,7 @@ static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
     return plus == NULL ? af_arena_format(arena, "cu%d*", pin->wheel->cuda_major) : plus + 1;
 }
 
-/* Adds a note if a plain install of that torch has another CUDA than the wheel. */
+/* Adds a note if a plain install of that torch brings a different CUDA from the wheel's. */
 static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_lock *lock,
                                           struct anyflash_error *err)
 {

@@ -9,7 +9,7 @@
 
 /* Zero-initialised, with `file` and `other` set. Texts are in the cli's arena. */
 struct af_cli_config_job {
-    const char *file;  /* the tool's file, as "pyproject.toml" */
+    const char *file;  /* the tool's file, such as "pyproject.toml" */
     const char *other; /* used if that file is missing; or NULL */
     bool upwards;      /* also search the folders above, as the tool does */
     const char *path;  /* the file that is read and written */

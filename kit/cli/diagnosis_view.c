@@ -1,6 +1,6 @@
 /*
- * diagnosis_view.c: the answer in one sentence first, then the next step, then
- * what shows it.
+ * diagnosis_view.c: prints the answer in one sentence, then the next step, then
+ * the evidence.
  */
 #include "kit/cli/diagnosis_view.h"
 
@@ -40,7 +40,7 @@ static void view_evidence(struct af_page *page, const struct af_diagnosed *found
                           bool with_file)
 {
     af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "What shows it");
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Evidence");
     for (size_t i = 0; i < found->evidence_count; i++) {
         const struct af_diagnosis_evidence *row = &found->evidence[i];
         if (row->fact == NULL)
@@ -56,7 +56,7 @@ static void view_questions(struct af_page *page, const struct af_diagnosis *diag
     if (diagnosis->question_count == 0)
         return;
     af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "What would decide");
+    af_page_add(page, 0, "", AF_TONE_STRONG, "What would settle it");
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
         if (row->command != NULL)
@@ -86,8 +86,8 @@ static void view_nothing(struct af_page *page, const struct af_log_evidence *evi
         page, 0, "", AF_TONE_STRONG, "no known failure of flash-attn was found in %llu line%s",
         (unsigned long long)evidence->line_count, evidence->line_count == 1 ? "" : "s");
     view_text(page, "Next step",
-              "if the log is an excerpt, give the whole of it: the first error decides, and it "
-              "often stands far above the last one");
+              "if this is an excerpt, pass the complete log: the first error matters, and it "
+              "is often far above the last one");
 }
 
 void af_cli_diagnosis_view(struct af_page *page, const struct af_diagnosis *diagnosis,

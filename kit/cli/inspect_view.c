@@ -54,7 +54,7 @@ static void view_missing(struct af_page *page, const struct af_proof *proof, boo
                        proof->missing.count - shown);
 }
 
-/* Whether the line is of interest: if the extension does not load, its GPU code is not. */
+/* Whether to show the line: GPU code does not matter if the extension does not load. */
 static bool is_shown(const struct af_proof *proof, const struct af_proof_check *check, bool all)
 {
     if (check->answer == AF_YES)
@@ -121,7 +121,8 @@ static json_t *proof_json(const char *name, const struct af_proof *proof, json_t
 
 #define SHOWN_BYTES 2000u
 
-/* The proof that decides: the first that says no, else the first that is open. */
+/* The proof that decides the answer: the first that says no, else the first that is
+   unknown. */
 static const struct af_proof *deciding(const struct af_inspection *inspection)
 {
     const struct af_proof *open = NULL;
@@ -224,7 +225,7 @@ static const char *install_text(struct af_cli *cli)
         against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
 }
 
-/* How to settle what is open. */
+/* How to settle an unknown check. */
 static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
 {
     if (!inspection->prover.has_scope)
@@ -302,8 +303,8 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
 }
 
 /*
- * GPU code is shown if the extension is the only one or with `all`, and if it
- * is of use here.
+ * GPU code is shown if the extension is the only one, or with `all`, and if it
+ * can be used on this machine.
  */
 static void view_extension(struct af_page *page, const struct af_inspect_extension *extension,
                            const struct af_proof *proof, bool alone, bool all)

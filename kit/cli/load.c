@@ -49,7 +49,7 @@ static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *m
     return status;
 }
 
-/* What a pasted text says twice or unclearly, a line each. */
+/* Prints contradictions and unclear lines of pasted text. */
 static void print_notes(struct af_cli *cli, const char *notes)
 {
     struct af_span rest = {notes, notes == NULL ? 0 : strlen(notes)};
@@ -153,7 +153,7 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
     if (status == ANYFLASH_E_NO_MEMORY)
         return af_fail_memory(err);
     const char *remark = af_arena_format(
-        &cli->arena, "%s; the embedded catalog is used (`anyflash update` renews it)",
+        &cli->arena, "%s; using the embedded catalog (`anyflash update` downloads a new one)",
         problem.message);
     if (remark != NULL)
         af_cli_remark(cli, remark);

@@ -1,7 +1,6 @@
 /*
  * load.h: turns the command line into the input of the deciding commands: the
- * request, machines, catalog and proofs. Options are read here and nowhere
- * below.
+ * request, machines, catalog and proofs. Only this module reads options.
  */
 #ifndef AF_KIT_CLI_LOAD_H
 #define AF_KIT_CLI_LOAD_H
@@ -44,8 +43,8 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
 /*
  * Reads --for, --head-dim, --dtype, --features, --inference and --full as a
  * selection, without GPU targets. Fails with ARGUMENT if none is given although
- * `must` is set. Prints remarks to stderr on what a model's configuration
- * leaves open.
+ * `must` is set. Prints remarks to stderr about what a model's configuration
+ * does not state.
  */
 enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
                                            struct anyflash_error *err);

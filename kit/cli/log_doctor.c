@@ -65,7 +65,8 @@ static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doc
     return status;
 }
 
-/* The folder that shows that a log was written here; NULL: none is telling. */
+/* The folder whose name in a log shows that it was written on this machine; NULL: none is
+   specific enough. */
 static const char *needle_of(const struct log_doctor *doctor, bool named)
 {
     const char *prefix = af_fact_text_or(&doctor->machines.pointers[0]->python.prefix, NULL);
@@ -85,7 +86,7 @@ static void choose_facts(struct af_cli *cli, struct log_doctor *doctor, bool nam
     else if (named)
         doctor->facts = "the log, then --given";
     else if (doctor->evidence->needle_line != 0)
-        doctor->facts = "the log, then this machine, whose environment the log names";
+        doctor->facts = "the log, then this machine, because the log names its environment";
     else {
         doctor->facts = "the log";
         doctor->machine = &doctor->empty;
@@ -128,7 +129,7 @@ static void add_tail(struct af_text *excerpts, const struct log_doctor *doctor)
                        af_text_quote(shown, sizeof shown, line.data, line.len));
 }
 
-/* The lines that any cause rests on. */
+/* The lines that support any of the causes. */
 static void add_excerpts(struct af_text *excerpts, const struct af_diagnosis *diagnosis)
 {
     for (size_t i = 0; i < diagnosis->count; i++) {

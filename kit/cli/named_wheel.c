@@ -30,7 +30,7 @@
 
 /* Empty when zero-initialised. Texts are in the cli's arena. */
 struct needs {
-    const char *missing[NEEDS_MAX]; /* requirements that are not installed, as "einops>=0.6" */
+    const char *missing[NEEDS_MAX]; /* requirements not installed, such as "einops>=0.6" */
     size_t missing_count;
 };
 
@@ -122,7 +122,7 @@ static void check_installed_version(struct asking *asking,
         return;
     af_text_quote(shown, sizeof shown, installed, strlen(installed));
     snprintf(what, sizeof what, ", but %s is installed and stays: %s`pip check` will complain",
-             shown, is_torch ? "whether it loads is proved from its bytes, but " : "");
+             shown, is_torch ? "its bytes prove whether it loads, but " : "");
     tell(asking, requirement, specifier, what);
 }
 

@@ -1,5 +1,5 @@
 /*
- * page.c: wrapping, shortening and colouring text, whatever it means.
+ * page.c: wraps, shortens and colours text.
  */
 #include "kit/cli/page.h"
 

@@ -1,6 +1,6 @@
 /*
- * fit.h: from a machine and the catalog to a decision. Pure: reads only its
- * arguments and embedded or loaded data, and changes nothing.
+ * fit.h: the decision and its parts, made from a machine and the catalog. Pure:
+ * reads only its arguments and embedded or loaded data, and changes nothing.
  *
  * The ladder, best rung first: a wheel; torch's own FlashAttention kernels; the
  * smallest change of torch that has a wheel; a source build; the engine. Every
@@ -53,7 +53,7 @@ struct af_fit_package_change {
 
 /* One thing a source build needs. Texts in the arena. */
 struct af_prerequisite {
-    const char *name; /* as "cuda-toolkit", "host-compiler", "memory" */
+    const char *name; /* "cuda-toolkit", "host-compiler", "memory", ... */
     enum af_answer answer;
     const char *evidence; /* what was found, with its source */
     const char *fix;      /* what to do about it; NULL if the answer is yes */
@@ -69,20 +69,20 @@ struct af_rung {
     struct af_rung_cost price;
     const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
     const char *torch_version;            /* what to install instead, as "2.9.1"; or NULL */
-    const char *torch_cuda;               /* for torch-change, as "cu128"; else NULL */
+    const char *torch_cuda;               /* for torch-change: "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* for build */
     size_t prerequisite_count;
-    int jobs;              /* for build: compilers at a time; else 0 */
-    const char *arch_list; /* for build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
-    const char *gpu_list; /* for build: the GPUs that these run on, as "89,90"; NULL: unknown */
-    const char *flash_attn;         /* for build: the version to build */
+    int jobs;               /* for build: compilers at a time; else 0 */
+    const char *arch_list;  /* for build: FLASH_ATTN_CUDA_ARCHS, such as "80;90" */
+    const char *gpu_list;   /* for build: the GPUs for these, such as "89,90"; NULL: unknown */
+    const char *flash_attn; /* for build: the version to build */
     const char *const *build_words; /* for build: options of `anyflash build`, as given */
     size_t build_word_count;
     bool toolkit_from_index; /* for build: the compiler comes from the package index */
     const char *setup_lacks; /* for build: why setup.py alone cannot do it here; NULL: it can */
-    bool prove_first;        /* all that is missing is a proof from the bytes of `wheel` */
+    bool prove_first;        /* only a proof from the bytes of `wheel` is missing */
 };
 
 /* A wheel of the catalog with its verdict. */
@@ -122,7 +122,7 @@ struct af_fit_publishers {
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
-    const char *arch; /* target SM set by the user, as "9.0", replaces the GPUs; NULL: none */
+    const char *arch;    /* target SM set by the user ("9.0"), replaces the GPUs; NULL: none */
     bool official_only;
     /* each of these lists must allow the publisher of a wheel; borrowed */
     const struct af_fit_publishers *publishers;
@@ -143,7 +143,7 @@ struct af_fit_options {
     enum af_fit_toolkit_from build_toolkit;
 };
 
-/* One of the wheels that people try first, and why it does not fit here. */
+/* One of the wheels that people try first, and why it does not fit this machine. */
 struct af_near_miss {
     const char *what; /* "what flash-attn's own setup.py asks for" */
     const char *filename;

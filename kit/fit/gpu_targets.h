@@ -7,7 +7,7 @@
 #include "kit/fit/view.h"
 #include "kit/formats/fatbin.h"
 
-/* Whether a cubin of SM `code` runs on a GPU of SM `gpu`; UNKNOWN: no source says. */
+/* Whether a cubin of SM `code` runs on a GPU of SM `gpu`; UNKNOWN: undocumented. */
 enum af_answer af_sm_runs(int code, int gpu);
 
 /*
@@ -22,7 +22,7 @@ enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu);
 /*
  * Whether the view's driver compiles PTX of ISA major.minor; UNKNOWN if the
  * driver or the ISA is not known. *cuda_out (in the arena) is set to the CUDA
- * version that is needed, as "12.8", or NULL.
+ * version that is needed ("12.8"), or NULL.
  */
 enum af_answer af_driver_compiles(const struct af_view *view, const struct af_tables *tables,
                                   int isa_major, int isa_minor, struct af_arena *arena,

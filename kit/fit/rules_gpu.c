@@ -109,8 +109,8 @@ static void say_open(struct af_fit_wheel_check *check, enum served served,
     const char *code = check->wheel->sm;
     if (served == UNSETTLED)
         af_fit_wheel_check_add_reason(check, AF_REASON_SM_NOT_SETTLED,
-                                      "its code is for sm %s, %s is sm %d.%d", code, gpu->name,
-                                      gpu->sm / 10, gpu->sm % 10);
+                                      "its code is for sm %s, but %s is sm %d.%d", code,
+                                      gpu->name, gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_CODE)
         af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "%s (sm %d.%d)",
                                       gpu->name, gpu->sm / 10, gpu->sm % 10);

@@ -215,7 +215,8 @@ void af_rule_python(struct af_fit_wheel_check *check)
 /* The oldest libstdc++ that wheels built on Ubuntu 20.04 or newer were found to need. */
 static const struct af_dotted glibcxx_seen = {{3, 4, 26}, 3};
 
-/* Whether the installed torch needs as new a glibc itself, which proves that it is there. */
+/* Whether the installed torch itself needs at least this glibc, which proves that the system
+   has it. */
 static bool torch_needs_as_much(const struct af_view *view, const struct af_dotted *need)
 {
     struct af_dotted own;
@@ -259,7 +260,7 @@ void af_rule_system(struct af_fit_wheel_check *check)
         af_dotted_compare(&glibcxx, &glibcxx_seen) < 0)
         af_fit_wheel_check_add_reason(
             check, AF_REASON_LIBSTDCXX,
-            "this system has GLIBCXX_%s, similar wheels need GLIBCXX_3.4.26", here);
+            "this system has GLIBCXX_%s, but similar wheels need GLIBCXX_3.4.26", here);
 }
 
 void af_rule_driver(struct af_fit_wheel_check *check)
@@ -270,8 +271,9 @@ void af_rule_driver(struct af_fit_wheel_check *check)
     if (view->gpu == AF_FACT_KNOWN &&
         af_driver_serves(view, check->fit->tables, major, &need) == AF_NO)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, installed is %s", major,
-            need, view->driver_text == NULL ? "one for another CUDA" : view->driver_text);
+            check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, but %s is installed",
+            major, need,
+            view->driver_text == NULL ? "one for another CUDA" : view->driver_text);
 }
 
 /* Whether `version` is at the bound `fact` or on its allowed side; true if unknown. */
@@ -294,12 +296,13 @@ static void ask_peer(struct af_fit_wheel_check *check, const struct af_package *
     if (!within(&peer->flash_attn_min, version, -1) ||
         !within(&peer->flash_attn_max, version, 1))
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_PEER_WINDOW, "%s %s accepts %s to %s, the wheel is %s", name,
-            peer_version, af_fact_text_or(&peer->flash_attn_min, "any"),
+            check, AF_REASON_PEER_WINDOW,
+            "%s %s accepts flash-attn %s to %s, but the wheel is %s", name, peer_version,
+            af_fact_text_or(&peer->flash_attn_min, "any"),
             af_fact_text_or(&peer->flash_attn_max, "any"), check->wheel->version);
     else if (needs[0] != '\0' && af_specifier_contains(needs, version) == AF_NO)
         af_fit_wheel_check_add_reason(check, AF_REASON_PEER_WINDOW,
-                                      "%s %s needs flash-attn %s, the wheel is %s", name,
+                                      "%s %s needs flash-attn %s, but the wheel is %s", name,
                                       peer_version, needs, check->wheel->version);
 }
 

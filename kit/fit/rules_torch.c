@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* flash-attn 2 built for torch 2.`built` was tested on 2.`here`: symbols and layout agree. */
+/* flash-attn 2 built for torch 2.`built` was tested with 2.`here`: symbols and layout
+   agree. */
 static const struct {
     int built;
     int here;
@@ -178,11 +179,11 @@ static void match_cuda(struct af_fit_wheel_check *check, int major)
                                       major, torch->cuda_major);
     else if (other)
         af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR,
-                                      "CUDA %d, torch %s has no such build", major,
+                                      "CUDA %d, but torch %s has no such build", major,
                                       torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH_CUDA,
-                                      "the wheel needs CUDA %d, the torch is %s", major,
+                                      "the wheel needs CUDA %d, but torch is %s", major,
                                       torch->text);
 }
 
@@ -226,17 +227,17 @@ void af_rule_abi(struct af_fit_wheel_check *check)
         return;
     if (torch->abi == AF_UNKNOWN)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_UNKNOWN_ABI, "the wheel has the %s ABI, the torch is %s",
+            check, AF_REASON_UNKNOWN_ABI, "the wheel has the %s ABI, but torch is %s",
             abi == AF_UNKNOWN ? "unknown" : abi_name(abi), torch->text);
     else if (abi == AF_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_ABI_UNKNOWN,
                                       "torch has the %s ABI", abi_name(torch->abi));
     else if (wheel->cxx11abi == torch->abi)
         af_fit_wheel_check_add_reason(check, AF_REASON_MISLABELLED,
-                                      "the wheel has the %s ABI, torch the %s ABI (%s)",
+                                      "the wheel has the %s ABI, but torch has the %s ABI (%s)",
                                       abi_name(abi), abi_name(torch->abi), torch->abi_source);
     else
         af_fit_wheel_check_add_reason(check, AF_REASON_ABI,
-                                      "the wheel has the %s ABI, torch the %s ABI (%s)",
+                                      "the wheel has the %s ABI, but torch has the %s ABI (%s)",
                                       abi_name(abi), abi_name(torch->abi), torch->abi_source);
 }

@@ -194,7 +194,7 @@ static size_t list_choices(const struct af_fit_context *fit, struct choice *choi
     return count;
 }
 
-/* Whether its name says the installed torch minor, but its bytes do not load with it. */
+/* Whether its name states the installed torch minor, but its bytes do not load with that. */
 static bool states_wrong_torch(const struct af_fit_context *fit,
                                const struct af_candidate *candidate)
 {
@@ -202,7 +202,7 @@ static bool states_wrong_torch(const struct af_fit_context *fit,
            candidate->wheel->torch_minor == fit->views[0].torch.minor;
 }
 
-/* Lists wheels against which only torch can speak; returns their number. */
+/* Lists the wheels that only a wrong torch could exclude; returns their number. */
 static size_t list_wheels(const struct af_rung_context *context,
                           const struct af_catalog_wheel **wheels)
 {

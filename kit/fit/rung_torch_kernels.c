@@ -4,9 +4,9 @@
  *
  * CUDA builds have FlashAttention-2 from 2.4 on for SM 8.0 and newer, and the
  * memory-efficient kernel for SM 5.0 to 7.5; on SM 9.0 and 10.x cuDNN's kernels
- * come on top. ROCm builds have FlashAttention by AOTriton: for CDNA 2 and newer,
- * and as an experiment for some RDNA GPUs. All of them only if torch was compiled
- * for the GPU.
+ * are available, too. ROCm builds have FlashAttention by AOTriton: for CDNA 2 and
+ * newer, and as an experiment for some RDNA GPUs. All of them only if torch was
+ * compiled for the GPU.
  *
  * anyflash's Python package gives these kernels flash_attn's interface; torch's
  * scaled_dot_product_attention also selects them itself.
@@ -176,7 +176,7 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
     const char *need;
     if (af_driver_serves(view, context->fit->tables, major, &need) == AF_NO)
         af_rung_add_reason(context, AF_REASON_DRIVER,
-                           "CUDA %d needs driver %s or newer, installed is %s", major, need,
+                           "CUDA %d needs driver %s or newer, but %s is installed", major, need,
                            view->driver_text == NULL ? "one for another CUDA"
                                                      : view->driver_text);
 }

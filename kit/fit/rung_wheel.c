@@ -141,7 +141,7 @@ static void find_near_misses(struct af_rung_context *context)
  * of these so many for this Python, ...
  */
 
-/* The reason of the rung if no wheel is left because of this reason of a wheel. */
+/* The rung's reason if this reason of the wheels left none. */
 static enum af_reason_id rung_reason(enum af_reason_id id)
 {
     switch (id) {
@@ -238,7 +238,8 @@ static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
     decision->sieve = rows;
 }
 
-/* Reasons about the files themselves tell little if the kind of GPU excludes them all. */
+/* Reasons about the files are useless to the reader if the kind of GPU excludes all of
+   them. */
 static bool is_said(const struct af_rung_context *context, enum af_fit_stage last,
                     enum af_reason_id id)
 {

@@ -197,9 +197,9 @@ static bool look(const char *folder, const char *path, struct stat *facts)
 static void add_entry(struct search *search, const char *path, bool has_old, bool has_new)
 {
     if (has_old && !has_within(&search->old, path))
-        af_progress_message(search->progress,
-                            "'%s' is in the way and belongs to no package: moving it aside",
-                            path);
+        af_progress_message(
+            search->progress,
+            "'%s' would be overwritten and belongs to no package: moving it aside", path);
     if (has_old || has_new)
         search->entries[search->count++] = (struct af_entry){path, has_old, has_new};
 }

@@ -11,7 +11,7 @@
 struct af_fetched {
     const char *path;
     char sha256[AF_SHA256_HEX_BYTES];
-    bool ours; /* the file is in our cache: remove it once it is installed */
+    bool ours; /* the file is in our cache: remove it after the installation */
 };
 
 /*

@@ -46,10 +46,9 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
             if (!overlap(&chosen->entries[i], later))
                 continue;
             done->answer = AF_NO;
-            done->reason = af_arena_format(run->arena,
-                                           "installation %jd (%s) came later over the same "
-                                           "files",
-                                           (intmax_t)later->id, later->title);
+            done->reason = af_arena_format(
+                run->arena, "the later installation %jd (%s) changed the same files",
+                (intmax_t)later->id, later->title);
             done->hint = af_arena_format(run->arena,
                                          "undo the later installation first: anyflash undo %jd",
                                          (intmax_t)later->id);
@@ -82,7 +81,7 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
     done->answer = AF_NO;
     done->reason = af_arena_format(
         run->arena, "files of '%s' changed since they were installed", chosen->title);
-    done->hint = "--force undoes it anyway and removes what is there now";
+    done->hint = "--force undoes it anyway and deletes the current files";
     return ANYFLASH_OK;
 }
 
@@ -155,7 +154,7 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
     struct af_operation *chosen = find_id(list, count, id);
     if (chosen == NULL) {
         done->answer = AF_NO;
-        done->reason = id == 0 ? "there is no installation to undo here"
+        done->reason = id == 0 ? "no installation in this environment can be undone"
                                : "no installation of this environment has that number";
         return ANYFLASH_OK;
     }
@@ -214,7 +213,7 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
     done->changed = forgotten > 0;
     if (status == ANYFLASH_OK && forgotten == 0) {
         done->answer = AF_NO;
-        done->reason = id == 0 ? "there are no backup files here"
+        done->reason = id == 0 ? "this environment has no backup files"
                                : "no installation of this environment has that number";
     }
     return status;

@@ -1,5 +1,5 @@
 /*
- * update.c: reads the listing of one source after the other, compares it with the known wheels,
+ * update.c: reads the listings of the sources one by one, compares them with the known wheels,
  * and writes the rows of a new catalog. catalog/listing.c parses listings.
  */
 #include "kit/install/update.h"

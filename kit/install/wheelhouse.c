@@ -1,6 +1,6 @@
 /*
- * wheelhouse.c: checks that we wrote everything in the earlier index, writes the new one into a
- * folder inside it, and exchanges their parts. wheelhouse_wheel.c checks each wheel.
+ * wheelhouse.c: checks that the earlier index has no foreign files, writes the new index into
+ * a folder inside it, and exchanges their parts. wheelhouse_wheel.c checks each wheel.
  */
 #include "kit/install/wheelhouse.h"
 

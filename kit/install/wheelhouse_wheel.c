@@ -59,11 +59,11 @@ static enum anyflash_status check_metadata(struct af_wheelhouse_wheel *wheel,
                        af_text_quote(shown, sizeof shown, package.data, package.len),
                        wheel->project);
     if (!is_same && !(is_version && inconsistent))
-        return af_fail(
-            err, ANYFLASH_E_DATA,
-            "its METADATA says version '%s', but its file name says %s; pip refuses such a "
-            "wheel from an index",
-            af_text_quote(shown, sizeof shown, stated.data, stated.len), wheel->version);
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "its METADATA says version '%s', but its file name says %s; pip rejects "
+                       "such a wheel from an index",
+                       af_text_quote(shown, sizeof shown, stated.data, stated.len),
+                       wheel->version);
     if (python.len > 0)
         wheel->requires_python = af_arena_text_n(arena, python.data, python.len);
     if (arena->failed)

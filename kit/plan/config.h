@@ -17,7 +17,7 @@
 /* What is known about the file of a wheel, if it was given. Borrowed texts; NULL: unknown. */
 struct af_plan_wheel_facts {
     const char *sha256;           /* hexadecimal */
-    const char *metadata_version; /* of its dist-info folder, as "2.8.3" */
+    const char *metadata_version; /* of its dist-info folder, such as "2.8.3" */
     const char *const *requires_dist;
     size_t requires_count;
 };
@@ -27,7 +27,7 @@ struct af_pin {
     const struct af_machine *machine;
     const struct af_rung *rung;
     const struct af_catalog_wheel *wheel;
-    const char *version;         /* public version, as "2.8.3" */
+    const char *version;         /* public version, such as "2.8.3" */
     const char *url;             /* '+' as %2B; NULL for a build */
     const char *file;            /* its name as published */
     const char *plain;           /* its name without the local version */

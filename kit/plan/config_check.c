@@ -105,14 +105,14 @@ static void check_hash(struct checker *checker, const struct af_pin *pin,
     if (pin->facts.sha256 == NULL)
         add(checker, AF_UNKNOWN, "hash",
             af_arena_format(arena,
-                            "uv.lock has %s, but the right hash is not known here: name the "
-                            "folder of the file with --from",
+                            "uv.lock has %s, but the right hash is unknown: name the folder of "
+                            "the file with --from",
                             shown));
     else if (hash != NULL && af_sha256_equal(hash, pin->facts.sha256))
         add(checker, AF_YES, "hash", af_arena_format(arena, "sha256 %s", shown));
     else
         add(checker, AF_NO, "hash",
-            af_arena_format(arena, "uv.lock has sha256 %s, the file has %s", shown,
+            af_arena_format(arena, "uv.lock has sha256 %s, but the file has %s", shown,
                             pin->facts.sha256));
 }
 

@@ -1,6 +1,6 @@
 /*
- * config_lock.c: from decisions to pins: which wheel for which marker, and
- * which source and version each is given so that the tools accept it.
+ * config_lock.c: turns decisions into pins: which wheel for which marker, and
+ * the source and version that make the tools accept it.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -175,8 +175,8 @@ static enum anyflash_status check_pin(struct af_config_lock *lock, const struct 
         const struct af_pin *other = &lock->pins[i];
         if ((other->wheel == NULL) != (pin->wheel == NULL))
             return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                           "'%s' would build from source and '%s' take a wheel: one "
-                           "configuration cannot forbid builds and need them",
+                           "'%s' would build from source, but '%s' would use a wheel: one "
+                           "configuration cannot both forbid and require builds",
                            (pin->wheel == NULL ? pin : other)->machine->name,
                            (pin->wheel == NULL ? other : pin)->machine->name);
         if (other->wheel == pin->wheel &&

@@ -23,7 +23,7 @@ static const char *poetry_value(struct af_config_lock *lock)
                                                : text;
 }
 
-/* The torch that all pins share, as "2.8.*", or NULL. */
+/* The torch that all pins share, such as "2.8.*", or NULL. */
 static const char *one_torch(struct af_config_lock *lock)
 {
     for (size_t i = 1; i < lock->pin_count; i++)

@@ -363,8 +363,8 @@ static void note_torch(struct writer *writer)
         if (pin->torch_build != NULL && package_key(sources, "torch") == NULL)
             af_config_lock_note(
                 writer->lock,
-                "a plain install gets torch %s for another CUDA than the wheel's: "
-                "name PyTorch's wheel index for %s as an explicit index in "
+                "a plain install gets torch %s for a different CUDA from the wheel's: name "
+                "PyTorch's wheel index for %s as an explicit index in "
                 "[tool.uv.sources] torch",
                 pin->torch, pin->torch_build);
     }

@@ -1,5 +1,5 @@
 /*
- * decide.c: from machines and catalog to a decision: verdicts on the wheels,
+ * decide.c: makes a decision from machines and catalog: verdicts on the wheels,
  * their order, the rungs, the recommendation.
  */
 #include "kit/plan/decide.h"
@@ -64,7 +64,7 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
         if (unknown && missing != NULL) {
             decision->missing_fact = missing;
-            return; /* this fact decides between this rung and those below */
+            return; /* the choice between this rung and lower ones depends on this fact */
         }
         if (rung->answer == AF_YES || unknown) {
             decision->recommended = (enum af_rung_kind)kind;

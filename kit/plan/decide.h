@@ -1,6 +1,6 @@
 /*
- * decide.h: from a machine and the catalog to a decision. Pure: reads only its
- * arguments and the data embedded in the program.
+ * decide.h: makes a decision from a machine and the catalog. Pure: reads only
+ * its arguments and the data embedded in the program.
  */
 #ifndef AF_KIT_PLAN_DECIDE_H
 #define AF_KIT_PLAN_DECIDE_H

@@ -459,7 +459,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         af_builder_install(builder);
         af_builder_word(builder, "--no-deps");
         af_builder_word(builder, missing[i]);
-        af_builder_end(builder, AF_STEP_PACKAGES, "install what it requires");
+        af_builder_end(builder, AF_STEP_PACKAGES, "install its requirements");
         af_builder_require(builder, missing[i]);
     }
     bool known = af_equal(module, "flash_attn") && torch[0] != '\0';

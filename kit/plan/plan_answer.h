@@ -42,9 +42,9 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
 /*
- * The best way in one word, for pictures of many answers: the recommended rung, with
- * official and community wheels told apart, and a wheel that may load before any rung
- * below the wheels.
+ * The best option in one word, for overviews of many answers: the recommended rung,
+ * with official and community wheels told apart, and a wheel that may load before any
+ * rung below the wheels.
  */
 enum af_plan_way {
     AF_PLAN_WAY_OFFICIAL,

@@ -95,7 +95,7 @@ json_t *af_plan_facts_json(const struct af_machine *machine)
 static const char *shown(const json_t *value)
 {
     const char *text = json_string_value(value);
-    return text == NULL ? "not known or not there" : text[0] == '\0' ? "none" : text;
+    return text == NULL ? "unknown or absent" : text[0] == '\0' ? "none" : text;
 }
 
 /* A sentence on the first fact of `from` that differs in `to`, or is missing; or NULL. */
@@ -111,9 +111,9 @@ static const char *difference(const json_t *from, const json_t *to, bool from_is
         const char *b = json_string_value(other);
         if (af_equal(a, b) || (a == NULL && b == NULL))
             continue;
-        const char *text = af_arena_format(arena, "'%s' is %s here; the plan was made for %s",
-                                           name, shown(from_is_saved ? other : value),
-                                           shown(from_is_saved ? value : other));
+        const char *text = af_arena_format(
+            arena, "'%s' is %s on this machine, but the plan was made for %s", name,
+            shown(from_is_saved ? other : value), shown(from_is_saved ? value : other));
         return text == NULL ? NULL : af_text_scrub(arena, text, 300);
     }
     return NULL;
@@ -242,7 +242,7 @@ static enum anyflash_status read_wheel(struct reading *reading, const json_t *js
         af_wheel_name_parse(filename, strlen(filename), &parts) != AF_WHEEL_NAME_VALID)
         return bad(reading, "a step has no wheel with a valid name");
     if (url == NULL || !af_url_is_http(url))
-        return bad(reading, "a wheel has no address");
+        return bad(reading, "a wheel has no URL");
     if (sha256 != NULL && !is_hash(sha256))
         return bad(reading, "a SHA-256 does not have 64 hexadecimal digits");
     const struct af_step_wheel wheel = {
@@ -278,7 +278,7 @@ static enum anyflash_status read_requirements(struct reading *reading, const jso
         af_builder_word(builder, json_string_value(json_array_get(list, i)));
     af_builder_end(builder, kind,
                    kind == AF_STEP_TORCH ? "install the torch that the wheel was built for"
-                                         : "install what it needs too");
+                                         : "install its other requirements");
     for (size_t i = 0; i < count; i++)
         af_builder_require(builder, json_string_value(json_array_get(list, i)));
     if (af_builder_last(builder) != NULL)

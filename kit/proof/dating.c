@@ -1,9 +1,9 @@
 /*
- * dating.c: collects what an extension needs of torch, and finds out for which torch it was
- * built. The evidence in the bytes is: texts of
- * pybind11, functions that the headers of Python and torch call, how references to tensors are
- * counted, and which torch functions are needed. The rows are in proof_dates.inc. The stated
- * version only narrows what the bytes leave open.
+ * dating.c: collects what an extension needs from torch, and finds out which torch it was
+ * built for. The evidence in the bytes is: texts of pybind11, functions that the headers of
+ * Python and torch call, how references to tensors are counted, and which torch functions are
+ * needed. The rows are in proof_dates.inc. The stated version only narrows what the bytes
+ * leave open.
  */
 #include "kit/proof/dating.h"
 
@@ -114,8 +114,8 @@ static size_t row_of(const struct af_tables *tables,
 }
 
 /*
- * The number of builds that are asked for a symbol; bit i of a set stands for build i. Builds
- * beyond the width of the set are ignored.
+ * The number of builds in which a symbol is looked up; bit i of a set stands for build i.
+ * Builds beyond the width of the set are ignored.
  */
 static size_t build_count(const struct af_catalog_torch_symbols *symbols)
 {
@@ -348,6 +348,6 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
                             by_name ? "its name" : ""),
     };
     if (out->source != NULL && out->source[0] == '\0')
-        out->source = "nothing in it narrows this down";
+        out->source = "nothing in the file narrows this down";
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

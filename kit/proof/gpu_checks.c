@@ -1,6 +1,6 @@
 /*
- * gpu_checks.c: decides which of the code runs on one GPU, translation unit by translation
- * unit; then makes the three checks that follow from it. Called by proof.c.
+ * gpu_checks.c: decides which code runs on one GPU, translation unit by translation unit;
+ * then makes the three checks that follow from it. Called by proof.c.
  */
 #include "kit/proof/gpu_checks.h"
 
@@ -344,7 +344,7 @@ static const char *code_text(struct question *question, const struct af_proof_gp
     struct af_arena *arena = question->arena;
     const char *name = gpu_text(question, gpu);
     if (gpu->sm < 0)
-        return af_arena_format(arena, "%s: the code that it runs is not known", name);
+        return af_arena_format(arena, "%s: it is unknown which code it can run", name);
     if (gpu->lacking_family_count > 0)
         return af_arena_format(
             arena, "%s: no code for %s%s; there is %s", name,

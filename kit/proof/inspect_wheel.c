@@ -299,7 +299,7 @@ static void compare_name(const struct af_inspect_wheel *wheel, struct contradict
             found,
             af_arena_format(found->arena,
                             "the file name says version %s, METADATA says %s: installers "
-                            "refuse such a file or take it for the other",
+                            "reject such a file or mistake it for the other version",
                             name->version_text, said));
     if (wheel->tag != NULL && !has_tag(name, wheel->tag))
         add_contradiction(
@@ -333,7 +333,7 @@ static void compare_record(struct af_inspect_target *target, struct contradictio
     else if (wrong > 0)
         add_contradiction(found,
                           af_arena_format(found->arena,
-                                          "RECORD does not agree with %zu files, such as %s",
+                                          "%zu files do not match RECORD, for example %s",
                                           wrong, first));
     else if (listed < files)
         add_contradiction(found, af_arena_format(found->arena, "%zu files are not in RECORD",

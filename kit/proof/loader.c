@@ -224,7 +224,8 @@ static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_
     return found;
 }
 
-/* Searches the system's default places; a machine known by its record only has no files. */
+/* Searches the system's default folders; a machine that is known only by its record has no
+   files. */
 static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
 {
     const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);

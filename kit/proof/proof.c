@@ -241,7 +241,7 @@ static void check_libraries(struct af_proof_draft *draft)
     else if (load->sibling != NULL)
         af_proof_set(
             draft, AF_CHECK_LIBRARIES, AF_YES,
-            "all %zu found; %s lies beside it and is found only if its package loads it first",
+            "all %zu found; %s is next to it, and is found only if its package loads it first",
             draft->question->binary->needed.count, load->sibling);
     else
         af_proof_set(draft, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
@@ -365,9 +365,9 @@ static void check_symbol_versions(struct af_proof_draft *draft)
                      list_of(draft->arena, bad, count));
     else if (unknown != NULL)
         af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_UNKNOWN,
-                     "whether %s is there is not known", unknown);
+                     "it is unknown whether %s is available", unknown);
     else
-        af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_YES, "all %zu are there",
+        af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_YES, "all %zu are available",
                      binary->version_need_count);
 }
 

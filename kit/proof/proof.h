@@ -51,7 +51,7 @@ struct af_proof_question {
     const struct af_tables *tables;
     /* SM to check the code for, such as "9.0"; NULL: the SMs of the machine's GPUs */
     const char *arch;
-    /* torch that the wheel's name or METADATA claims, as "2.8" or "2.8.0" */
+    /* torch that the wheel's name or METADATA states: "2.8" or "2.8.0" */
     const char *stated_torch;
     const struct af_wheel_name *wheel; /* the name of the wheel it is in */
     bool is_torch;                     /* the extension is part of the torch that is in scope */

@@ -1,5 +1,5 @@
 /*
- * proof_torch.c: checks in what an extension and torch must agree apart from symbol names: the
+ * proof_torch.c: checks what an extension and torch must agree on apart from symbol names: the
  * ABI of std::string, the CUDA runtime, the memory layout of torch's objects. A file that does
  * not use torch passes them.
  */

@@ -1,7 +1,7 @@
 /*
  * proved_wheels.c: proves the wheels of a catalog that are in a folder, or that were inspected
- * before. The proof of a wheel behind an address is about the bytes of that earlier inspection;
- * an installation proves the downloaded file again.
+ * before. The proof of a wheel at a URL is about the bytes of the earlier inspection; an
+ * installation proves the downloaded file again.
  */
 #include "kit/proof/proved_wheels.h"
 

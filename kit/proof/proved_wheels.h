@@ -1,6 +1,6 @@
 /*
- * proved_wheels.h: proofs of those wheels of the catalog whose bytes are on this machine or
- * were read before. They are input to the choice of a wheel (fit/fit.h). Uses no network.
+ * proved_wheels.h: proves the wheels of the catalog whose bytes are on this machine or were
+ * read before. The choice of a wheel uses the results (fit/fit.h). Uses no network.
  */
 #ifndef AF_KIT_PROOF_PROVED_WHEELS_H
 #define AF_KIT_PROOF_PROVED_WHEELS_H

@@ -1,7 +1,7 @@
 /*
- * remote.c: reads ranges of a file behind an address, in blocks that are cached. A read that
- * continues where the last one ended fetches more blocks at a time, so unpacking a member needs
- * few requests, and random access reads few bytes.
+ * remote.c: reads ranges of a file at a URL, in blocks that are cached. A read that continues
+ * where the last one ended fetches more blocks at a time, so unpacking a member needs few
+ * requests, and random access reads few bytes.
  */
 #include "kit/proof/remote.h"
 

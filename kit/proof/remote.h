@@ -1,6 +1,6 @@
 /*
- * remote.h: a file behind an address as a source. It is read in parts by HTTP range requests,
- * so that a wheel of 250 MB can be examined by reading a few per cent of it.
+ * remote.h: a file at a URL as a source. It is read in parts by HTTP range requests, so that
+ * a wheel of 250 MB can be examined by reading a few per cent of it.
  *
  * A bounded number of blocks of AF_REMOTE_BLOCK_BYTES is cached; sequential reading fetches
  * several blocks at a time. The file must not change while it is open: every response must have

@@ -1,5 +1,5 @@
 /*
- * stand_ins.c: torch's libraries from the table: which there are, what they need, and which
+ * stand_ins.c: torch's libraries from the table: their names, what they need, and which
  * symbols they define; then the interpreter and the system libraries of a recorded machine.
  */
 #include "kit/proof/stand_ins.h"

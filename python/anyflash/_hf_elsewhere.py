@@ -2,8 +2,8 @@
 
     out = attend_elsewhere(q, k, v, Keys(padding), None, scale, True, -1, -1, 0.0, 0.0, 0)
 
-Padding is removed before and put back after, as transformers itself does for flash_attn.
-Scores, which flash_attn has no argument for, go through plain matrix products.
+Padding is removed first and restored afterwards, as transformers itself does for flash_attn.
+Masks of scores, for which flash_attn has no argument, are computed by plain matrix products.
 """
 
 import torch
@@ -81,7 +81,7 @@ def _unpadded(query, key, value, mask, aligned):
 
 
 def _has_holes(mask, window):
-    """Whether a window is over keys with hidden ones between them: removing those shifts it."""
+    """Whether a window spans hidden keys, whose removal would shift it."""
     if not isinstance(mask, Keys) or window == (-1, -1):
         return False
     return run_of(mask.visible) is None

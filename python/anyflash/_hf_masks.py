@@ -100,7 +100,7 @@ def unpack(mask):
 
 
 def _padding(attention_mask, kv_length, kv_offset):
-    """bool [B, Sk] of the keys that are there; those past the end of attention_mask are not."""
+    """bool [B, Sk]: which keys exist; those past the end of attention_mask do not."""
     missing = kv_offset + kv_length - attention_mask.shape[-1]
     if missing > 0:
         attention_mask = torch.nn.functional.pad(attention_mask, (0, missing))
@@ -108,7 +108,7 @@ def _padding(attention_mask, kv_length, kv_offset):
 
 
 def with_sequences(mask, position_ids, batch, q_len, k_len):
-    """`mask`, or Sequences if positions restart and the mask says nothing of sequences.
+    """`mask`, or Sequences if positions restart and the mask does not mention sequences.
 
     Not every model passes its positions to its mask; where flash_attn computes, transformers
     looks at them in each layer, too.
@@ -162,7 +162,7 @@ def mask(
             keys = None
     used = q_offset + q_length - kv_offset
     last = isinstance(used, int) and used == kv_length  # the last query is at the last key
-    whole = keys is None or kv_offset == 0  # a mask that comes back must not be cut twice
+    whole = keys is None or kv_offset == 0  # a mask passed in again must not be cut twice
     if window == 0 and whole and (last or not causal):
         return keys
     codes = torch.arange(kv_length, device=device) < (used if causal else kv_length)

@@ -318,7 +318,7 @@ def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=No
 
 
 def explain_kernel(packed=None):
-    """The kernel that would run for a list of values(), and why better ones decline, as text.
+    """The kernel that would run for a list of values(), and why faster ones decline, as text.
 
     >>> print(anyflash.explain_kernel().splitlines()[0])
     """

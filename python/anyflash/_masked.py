@@ -48,7 +48,7 @@ class Starts(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """A mask of scores, which says all: neither causality nor a window applies as well."""
+    """A mask of scores. It is complete: neither causality nor a window applies in addition."""
 
     values: Tensor  # broadcast to [B, H, Sq, Sk]: bool, True is visible; or float, is added
 
@@ -104,7 +104,7 @@ def sequence_starts(numbers):
 
 
 def window_of(mask, causal):
-    """(left, right) of the mask's own window; None where it has none."""
+    """(left, right) of the mask's own window; None if it has none."""
     window = getattr(mask, "window", None)
     width = 0 if window is None else int(window)
     return (width - 1, -1 if causal else width - 1) if width else None
@@ -163,15 +163,15 @@ def _read(mask, q_len, causal):
 
 
 class Remembered:
-    """What was last read from some tensors: all layers of a model get the same mask."""
+    """Caches what was last read from tensors: all layers of a model get the same mask."""
 
     def __init__(self):
         self.kept = (lambda: None, None, None, None)
 
     def get(self, tensors, key, read):
-        """read(), or what it returned last for these tensors, unchanged, and this key."""
+        """read(), or its previous result if these tensors and the key are unchanged."""
         tensors = [x for x in tensors if x is not None]
-        if any(x.is_inference() for x in tensors):  # changes of those leave no trace
+        if any(x.is_inference() for x in tensors):  # their changes cannot be detected
             return read()
         state = (key, *[(id(x), x._version) for x in tensors])
         first, known, _, value = self.kept
@@ -187,7 +187,7 @@ _last = Remembered()
 def _options(
     q, k, mask, sinks, scale, causal, window_left, window_right, softcap, dropout, seed
 ):
-    """What _attend takes for the arguments of the operator."""
+    """The arguments of _attend for those of the operator."""
     options = {
         "sinks": sinks,
         "scale": scale,

@@ -2,7 +2,7 @@
 
     enable_in_python(is_enabled)        # by anyflash.torch.enable()
 
-Those of F.scaled_dot_product_attention call the same C code, and stay registered: torch's
+The kernels of F.scaled_dot_product_attention call the same C code and stay registered: torch's
 dispatcher cannot remove a kernel while other threads call it.
 """
 
@@ -92,7 +92,7 @@ def _flash_backward(
 
 
 def _only_when_on(kernel, is_enabled):
-    """The kernel; while the engine is disabled, the error of a torch without it."""
+    """The kernel; while the engine is disabled, it raises the error of torch without one."""
 
     def guarded(*args, **options):
         if not is_enabled():
@@ -147,7 +147,7 @@ def _register_sdpa():
         return _result(backward(*tensors_and_numbers, attn_mask, scale))
 
     library = torch.library.Library("aten", "IMPL")
-    with warnings.catch_warnings():  # of a kernel that is replaced, which is the purpose
+    with warnings.catch_warnings():  # about a replaced kernel, which is intended
         warnings.simplefilter("ignore")
         library.impl(_SDPA, attend, "CPU")
         library.impl(f"{_SDPA}_backward", attend_backward, "CPU")

@@ -5,8 +5,9 @@
 anyflash::attend is differentiable. anyflash::attend_forward is the same without a gradient and
 with less overhead; its overloads have still less: `dense` has only two options, `only_out` also
 returns no lse. All have fake kernels, so they work under torch.compile(fullgraph=True).
-anyflash::attend_dropout draws its seed from torch's generator, which a compiled graph cannot.
-The kernels are in C if torch's C shim can register them (torch 2.7 and newer), else in Python.
+anyflash::attend_dropout draws its seed from torch's generator, which code in a compiled graph
+cannot do. The kernels are in C if torch's C shim can register them (torch 2.7 and newer), else
+in Python.
 """
 
 import ctypes

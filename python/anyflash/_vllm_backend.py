@@ -34,7 +34,7 @@ class Metadata:
     seq_lens: torch.Tensor  # int32 [requests], keys of each, including new ones
     block_table: torch.Tensor  # int32 [requests, pages]
     slot_mapping: torch.Tensor  # int64 [tokens], page * page size + row; -1: none
-    causal: Union[bool, torch.Tensor]  # a tensor: one for each request
+    causal: Union[bool, torch.Tensor]  # a tensor has one element per request
 
 
 class MetadataBuilder(AttentionMetadataBuilder):
@@ -148,7 +148,7 @@ def _requests(step):
 
 
 class CPUImpl(_Impl):
-    """By the engine, without copies. A page holds all its keys, then all its values."""
+    """Uses the engine, without copies. A page holds all its keys, then all its values."""
 
     @staticmethod
     def pages(kv_cache):

@@ -85,7 +85,7 @@ def register():
 
 
 def unregister():
-    """Undoes register(); models that are set to the backend then need another one.
+    """Undoes register(). Models that use the backend must be set to another one.
 
     >>> anyflash.diffusers.unregister()
     """

@@ -7,8 +7,8 @@
 
 This covers F.scaled_dot_product_attention and torch's FlashAttention operators, which
 torch.nn.attention.varlen calls: varlen_attn() packed, paged, windowed, with a gradient. If the
-engine does not support a call, the former passes it to torch's own kernel unchanged; the
-latter, for which torch has no CPU kernel, raise RuntimeError.
+engine does not support a call, scaled_dot_product_attention passes it unchanged to torch's own
+kernel; the FlashAttention operators, for which torch has no CPU kernel, raise RuntimeError.
 
 From torch 2.11 on it is also registered with torch under the name "ANYFLASH", for
 torch.nn.attention.activate_flash_attention_impl().
@@ -42,7 +42,7 @@ _BACKWARD = (
 ).split()
 
 _lock = threading.Lock()
-_holders = set()  # that need the engine: enable(), each enabled(), torch's registry
+_holders = set()  # the users of the engine: enable(), each enabled(), torch's registry
 _disable_engine = None  # the function that disables the engine, once it has been enabled
 
 

@@ -30,7 +30,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _one_dtype(query, key, value):
-    """All in one type: autocast's, or that of the values: a norm may have converted q and k to
+    """Converts to one type, autocast's or that of the values: a norm may have made q and k
     float32."""
     device = query.device.type
     dtype = value.dtype
@@ -119,7 +119,7 @@ def register(name="anyfa"):
 
 
 def unregister(name="anyfa"):
-    """Undoes register(name); models that are set to `name` then need another one.
+    """Undoes register(name). Models that use `name` must be set to another implementation.
 
     >>> anyflash.transformers.unregister()
     """

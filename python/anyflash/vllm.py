@@ -4,7 +4,7 @@
     vllm serve MODEL --attention-backend CUSTOM          # on CUDA
 
 vLLM calls register() in each of its processes, through the entry point in pyproject.toml. On
-the CPU vLLM uses its CPU_ATTN whatever backend is selected; register() replaces that one, but
+the CPU vLLM uses its CPU_ATTN whatever backend is selected; register() replaces CPU_ATTN, but
 only if VLLM_PLUGINS names anyflash or ANYFLASH_VLLM=1 is set.
 """
 
@@ -37,7 +37,7 @@ def register(cpu=None):
 
 
 def unregister():
-    """Undoes register(); models that are loaded keep their backend.
+    """Undoes register(). Loaded models keep their backend.
 
     >>> anyflash.vllm.unregister()
     """

@@ -4,12 +4,13 @@
 
 A provider is a module, or an object in one, with
     name                its name in $ANYFLASH_PROVIDER and in explanations
-    declines(call)      None if it takes the call, else the reason as text
+    declines(call)      None if it can compute the call, else the reason as text
     forward(call)       (out, lse, probabilities) of a Call
-declines() asks, in this order: is it there (packages.py finds packages, aten.missing() compares
-the schemas of torch's operators), does it take the call (its LIMITS, features.py), does it give
-right answers for this kind of call on this device (trial.py). What a kernel lacks and what can
-be computed around it is in compose.py. Kernels are called through aten.attend().
+declines() checks, in this order: whether it is installed (packages.py finds packages,
+aten.missing() compares the schemas of torch's operators), whether it supports the call (its
+LIMITS, features.py), and whether its answers to this kind of call on this device are right
+(trial.py). compose.py computes features that a kernel lacks around it. Kernels are
+called through aten.attend().
 
 The providers of a device are asked in the order of PROVIDERS; the first that does not decline
 computes. Importing this package loads none of the modules, prepare() does.
@@ -117,7 +118,7 @@ def _try(call):
 
 
 def attend(call):
-    """(out, lse, probabilities) of the call by the first provider that takes it.
+    """(out, lse, probabilities) of the call, computed by the first provider that supports it.
 
     Raises TypeError or ValueError that names the argument if the call is wrong.
     """

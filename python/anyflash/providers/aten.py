@@ -1,9 +1,9 @@
 """torch's own attention operators, with the same arguments for every kernel and every torch.
 
-attend("flash" | "efficient" | "cudnn", q, k, v, ...) takes q [B, Sq, H, D] or packed
-[total, H, D] and returns (out, lse), lse [B, H, Sq] or [H, total], +inf for a row that sees no
-key. The operators of the torch that runs are compared with the schemas that this file knows:
-missing(kernel) says what is absent or has another signature.
+attend("flash" | "efficient" | "cudnn", q, k, v, ...) takes q [B, Sq, H, D] or packed [total, H,
+D] and returns (out, lse), lse [B, H, Sq] or [H, total], +inf for a row that sees no key.
+missing(kernel) compares the operators of the running torch with the schemas in this file, and
+says which one is absent or has a different signature.
 """
 
 import inspect
@@ -12,9 +12,9 @@ import torch
 import torch._meta_registrations
 from torch.nn.functional import pad
 
-#: Differences between the operators of torch releases: the first and the last release that was
-#: read, the name of flash's random state, whether flash takes pages, and its logsumexp of
-#: packed sequences: [H, total], or padded to [B, H, longest].
+#: How the operators differ between torch releases: the first and the last release that was
+#: examined, the name of flash's random state, whether flash supports pages, and the shape of
+#: its logsumexp for packed sequences: [H, total], or padded to [B, H, longest].
 SCHEMAS = (
     ("2.4", "2.6", "philox_seed", False, "padded"),
     ("2.7", "2.11", "rng_state", False, "packed"),
@@ -77,7 +77,7 @@ def _schema(operator):
 
 
 def differs(schema, known):
-    """None, or how the arguments of a schema differ from a row of _KNOWN, as text."""
+    """How a schema's arguments differ from a row of _KNOWN, as text; None if they agree."""
     required, _, optional = known.partition("|")
     wanted = required.split() + optional.split()
     have = list(schema.arguments)
@@ -96,7 +96,7 @@ _found = {}
 
 
 def missing(kernel):
-    """None, or why this torch does not have the kernel's operators as they are known."""
+    """Which of the kernel's operators is missing or unknown, as text; None if none is."""
     if kernel not in _found:
         _found[kernel] = _missing(kernel)
     return _found[kernel]
@@ -119,22 +119,22 @@ def _has(operator, argument):
 
 
 _flash_schema = _schema("_flash_attention_forward")
-#: Whether flash takes a block table (never under ROCm).
+#: Whether flash supports a block table (never under ROCm).
 TAKES_PAGES = _has("_flash_attention_forward", "block_table") and not torch.version.hip
-#: Whether cuDNN takes packed sequences with all that torch checks about them: since 2.14.
+#: Whether torch accepts packed sequences for cuDNN: since 2.14.
 PACKED_CUDNN = _has("_cudnn_attention_forward", "seqused_k")
 RANDOM_STATE = _flash_schema.returns[2].name if _flash_schema else None
 #: Whether a compiled graph can contain flash and efficient; torch 2.4 has no Meta kernels.
 TRACED = _flash_schema is not None and torch._C._dispatch_has_kernel_for_dispatch_key(
     _flash_schema.name, "Meta"
 )
-#: Whether one can contain the efficient kernel's gradient. The Meta kernel of torch 2.4 to 2.11
-#: lacks arguments that the operator has.
+#: Whether a compiled graph can contain the efficient kernel's gradient. The Meta kernel of
+#: torch 2.4 to 2.11 lacks arguments that the operator has.
 TRACED_EFFICIENT_GRADIENT = TRACED and "out" in inspect.signature(
     getattr(torch._meta_registrations, "meta__efficient_attention_backward", len)
 ).parameters
 _RELEASE = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-#: Whether the efficient kernel takes fewer key heads than query heads.
+#: Whether the efficient kernel supports fewer key heads than query heads.
 EFFICIENT_GROUPS = _RELEASE >= (2, 14) and not torch.version.hip
 
 #: Mask types of the efficient kernel: none, and causal from the bottom right corner.
@@ -270,7 +270,7 @@ def _forward(kernel, q, k, v, sinks, seen, cu_q, cu_k, options, **more):
     """(out, lse, random state in two tensors), lse in the kernel's own layout."""
     out, lse, seed, offset = _KERNELS[kernel][0](q, k, v, cu_q, cu_k, *options, **more)
     if seen is not None:
-        # What a kernel gives for a row that sees no key differs; its weights must be 0.
+        # Kernels return different values for a row that sees no key; its weights must be 0.
         row = _by_row(seen[:, None], cu_q, _rows(out, cu_q))
         if lse.dim() == 3:
             seen = pad(seen, (0, lse.shape[-1] - seen.shape[-1]))[:, None]
@@ -281,7 +281,8 @@ def _forward(kernel, q, k, v, sinks, seen, cu_q, cu_k, options, **more):
     if sinks is not None:
         out, wider = _with_sinks(out, lse, sinks, cu_q)
         if kernel == "efficient":
-            # The rows up to a multiple of 32 stay +inf: the gradient counts on it.
+            # The padding rows up to a multiple of 32 stay +inf, because the gradient relies on
+            # that.
             lse = torch.where(_is_row(lse, cu_q, options[0][0]), wider, lse)
         else:
             lse = wider
@@ -356,9 +357,9 @@ def attend(
     """Attention aligned to the bottom right corner, by one kernel: (out, lse).
 
     cu_q and cu_k with most=(longest q, longest k): packed sequences. seen: bool [1 or B,
-    longest q], which rows see a key, for kernels that give anything where one sees none. bias
-    [B, H, Sq, Sk] (efficient). `more`: options of the operator without a gradient: seqused_k,
-    alibi_slopes, block_table (flash), used (efficient). D must be a multiple of 8.
+    longest q], which rows see a key, for kernels whose result is undefined in the other rows.
+    bias [B, H, Sq, Sk] (efficient). `more`: options of the operator without a gradient:
+    seqused_k, alibi_slopes, block_table (flash), used (efficient). D must be a multiple of 8.
     """
     left, right = [None if side < 0 else side for side in window]
     mask = (causal, left, 0 if causal else right)

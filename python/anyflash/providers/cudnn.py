@@ -1,10 +1,10 @@
 """cuDNN's attention, called through torch: the fastest kernels on Hopper and data-centre
 Blackwell GPUs that come with torch itself.
 
-It takes dense calls from torch 2.5 on and packed ones from 2.14 on, causal only where queries
-and keys have the same lengths. Everything else is left to the next provider, caches and single
-queries too: FlashAttention-2 is better at those. The limits are those that torch's own
-varlen_attn checks.
+It supports dense calls from torch 2.5 on and packed ones from 2.14 on, and causal masks only if
+queries and keys have the same lengths. All other calls go to the next provider, including
+caches and single queries, at which FlashAttention-2 is faster. The limits are those that
+torch's own varlen_attn checks.
 """
 
 import torch
@@ -35,7 +35,7 @@ LIMITS = Limits(
         "probabilities",
     ),
 )
-#: The oldest cuDNN, and the oldest for packed sequences of up to 128 queries.
+#: The oldest supported cuDNN, and the oldest for packed sequences of up to 128 queries.
 _OLDEST, _OLDEST_SHORT = 91800, 92400
 #: From this cuDNN on gradients are finite for every number of keys.
 _FINITE = 92600

@@ -26,7 +26,7 @@ LIMITS = Limits(
     ((5, 0), (12, 1)),
     ("softcap", "probabilities", ("gradient", "pages")),
 )
-#: Elements of a dense bias, at most: 256 MiB of float32.
+#: The most elements of a dense bias: 256 MiB of float32.
 MOST_BIAS = 1 << 26
 
 
@@ -113,7 +113,7 @@ def _is_foldable(call):
 
 
 def _direct(call):
-    """(out, lse) with the mask that the operator knows."""
+    """(out, lse) with a mask that the operator supports."""
     call = compose.widened(compose.gather(call), one_size=False)
     more, before, back = {}, call, None
     if call.seqused_k is not None:

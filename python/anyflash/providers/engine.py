@@ -230,8 +230,7 @@ def forward(call):
         try:
             out, lse = _no_gradient(call)
         except (RuntimeError, TypeError, ValueError):
-            # A last dimension that is not contiguous, which this copies, or a wrong argument,
-            # which it names.
+            # A last dimension that is not contiguous is copied here; a wrong argument is named.
             return _with_gradient(call)
     if call.want < LSE:
         return out, None, None

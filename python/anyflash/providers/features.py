@@ -3,7 +3,7 @@
     >>> features(call)
     ['causal', 'packed sequences']
 
-One list of words for the reasons of declines(), the trials, and docs/reference/providers.md.
+declines(), the trials and docs/reference/providers.md use the same words for features.
 """
 
 from typing import NamedTuple, Optional, Tuple, Union
@@ -54,9 +54,10 @@ def features(call):
 
 
 class Limits(NamedTuple):
-    """What a provider takes. `types`: element types; `size`: largest head size; `capability`:
-    lowest and highest compute capability; `lacks`: features, or pairs of them that exclude each
-    other, that it declines; `empty`: whether it takes tensors without elements."""
+    """What a provider supports. `types`: element types; `size`: largest head size;
+    `capability`: lowest and highest compute capability; `lacks`: the features that it declines,
+    or pairs that it declines together; `empty`: whether it supports tensors without
+    elements."""
 
     types: Tuple[torch.dtype, ...]
     size: Optional[int] = None
@@ -70,7 +71,7 @@ def _named(dtypes):
 
 
 def outside(call, limits, asked):
-    """None, or which limit the call with the features `asked` exceeds, as text."""
+    """Text that names the limit that the call with the features `asked` exceeds, else None."""
     q, size = call.q, max(call.q.shape[-1], call.v.shape[-1])
     if q.dtype not in limits.types:
         return f"takes {_named(limits.types)}, but q is {_named((q.dtype,))}"

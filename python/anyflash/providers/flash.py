@@ -1,9 +1,9 @@
 """FlashAttention-2 of torch's own CUDA and ROCm libraries: no other package is needed.
 
 What the operator lacks is computed around it: appending with rotary embedding, pages where it
-takes none, head sizes between multiples of 8, a value size of its own, sinks. Under ROCm it
-takes no lengths of a cache either (sequences without queries take the unused keys) and no
-ALiBi, and before torch 2.11 it aligns causal masks differently, which the trial finds.
+does not support them, head sizes that are not multiples of 8, a value size of its own, sinks.
+Under ROCm it supports neither cache lengths (the unused keys become sequences without queries)
+nor ALiBi, and before torch 2.11 it aligns causal masks differently, which the trial finds.
 """
 
 import torch
@@ -31,7 +31,7 @@ LIMITS = Limits(HALVES, 256, ((8, 0), _NEWEST), _LACKS)
 ROCM_LIMITS = Limits(HALVES, 256, None, (*_LACKS, "ALiBi"))
 
 _MOST_BLOCKS = 65535  # along one axis of a launch grid
-#: The operator takes pages whose size is a multiple of this.
+#: The operator supports pages whose size is a multiple of this.
 _PAGE_ROWS = 256
 
 _capabilities = {}
@@ -46,7 +46,7 @@ def capability(device):
 
 
 def unusable(call, kernel, devices):
-    """None, or what no kernel of torch's libraries can do, as text."""
+    """Text that says what no kernel of torch's libraries can do, else None."""
     q = call.q
     if q.device.type not in devices:
         return f"computes on CUDA devices, but q is on {q.device}"
@@ -83,7 +83,7 @@ def _native_pages(call):
 
 
 def _with_lengths(call):
-    """(a call with seqused_k as the operator takes it, its options for that)."""
+    """A call with seqused_k in the form that the operator needs, and the options for it."""
     if call.block_table is not None:
         more = {"seqused_k": call.seqused_k, "block_table": call.block_table}
         longest = call.block_table.shape[1] * call.k.shape[1]

@@ -3,10 +3,10 @@ flash_attn_interface (FlashAttention-3), flash_attn.cute (FlashAttention-4), and
 kernels that Hugging Face's `kernels` has downloaded.
 
 They differ in the names of their parameters, which are read from the signatures of their
-functions. Whether a package works is tested once for each version of its files: a child
-process imports it and has its trial (trial.py), because an extension that does not fit can
-crash the process that loads it. The result is cached (result_cache.py) by the files' SHA-256,
-torch and GPU. Nothing is imported or tested before the first GPU tensor.
+functions. Whether a package works is tested once for each version of its files: a child process
+imports it and runs its trial (trial.py), because an incompatible extension can crash the
+process that loads it. The result is cached (result_cache.py), keyed by the files' SHA-256, the
+torch version and the GPU. Nothing is imported or tested before the first GPU tensor.
 """
 
 import functools
@@ -59,7 +59,7 @@ _LSE_NAMES = "return_attn_probs return_softmax_lse return_lse"
 
 
 def _top_level(name):
-    """(folder, text of __init__.py or "") of an installed package, or why not, as text."""
+    """(folder, text of __init__.py or "") of an installed package, or why there is none."""
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
@@ -123,7 +123,7 @@ def _downloaded():
                 found = kernels.install_kernel(
                     f"kernels-community/{repository}", version=version, local_files_only=True
                 )
-            except Exception:  # what is not in the cache raises many types
+            except Exception:  # a missing file raises one of many types
                 continue
             return pathlib.Path(found)
     return "has no flash-attn kernel in Hugging Face's cache"
@@ -151,12 +151,12 @@ def _cause(code, text):
     return lines[-1][:300] if lines else f"ends the process that uses it (exit code {code})"
 
 
-#: Failures of this moment, not of the package: the next process tries again.
+#: Temporary failures, not faults of the package: the next process tries again.
 _PASSING = "did not answer", "cannot be tested", "out of memory"
 
 
 def _known_answer(name, device_type, index):
-    """None, or why the installed package does not work there, from a child process."""
+    """Why the package does not work on the device, from a child process; None if it does."""
     program = "from anyflash.providers import trial; trial.main()"
     command = [sys.executable, "-c", program, name, device_type, str(index or 0)]
     path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -213,7 +213,7 @@ class Package:
         self._failures = {}
 
     def forget(self):
-        """Forgets what was found out in this process."""
+        """Forgets the results of this process."""
         self._functions.clear()
         self._failures.clear()
 

@@ -3,9 +3,9 @@
     reason = failure(provider.name, call, features(call))       # None: it may compute the call
 
 The problem is of the call's kind: device, element type, head size, mask, layout, with a
-gradient or without. Its results are compared with the formula (plain.py). So what a build
-leaves out, what a GPU is too old for and what a release computes differently is found before
-it reaches a user's tensors, and said once in the log. A result holds for the process.
+gradient or without. Its results are compared with the formula (plain.py). This finds what a
+build leaves out, what a GPU does not support and what a release computes differently before it
+affects a user's tensors; the failure is logged once. A result is valid for the whole process.
 
 As a program, `python -m anyflash.providers.trial NAME DEVICE INDEX` tries one provider in a
 process of its own, because a broken extension may crash it, and prints "right".
@@ -115,7 +115,7 @@ def _results(forward, call, kind, dtype):
 
 
 def _distance(have, want):
-    """How far results are from what they should be: 0.01 is 1% of the largest value."""
+    """The largest error of the results: 0.01 is 1% of the largest value."""
     have, want = have.detach().float(), want.detach().float()
     finite = torch.isfinite(want)
     if not torch.equal(have[~finite], want[~finite]):
@@ -166,7 +166,7 @@ def _tried(name, device, dtype, size, kind):
             return None
         reason = _failure(name, kind, device, dtype, size)
         if reason is not None and "out of memory" in reason.lower():
-            return reason  # of this moment, not of the provider
+            return reason  # temporary, not a fault of the provider
         _known[key] = reason
         if reason is not None:
             what = ", ".join(kind) or "plain attention"
@@ -175,7 +175,7 @@ def _tried(name, device, dtype, size, kind):
 
 
 def failure(name, call, asked):
-    """None, or why the provider cannot compute calls of this kind on this device, as text."""
+    """Why the provider cannot compute calls of this kind on this device; None if it can."""
     q, k = call.q, call.k
     rows = call.max_q if call.cu_q is not None else q.shape[1]
     kind = [word for word in FEATURES if word in asked and word not in _NOT_TRIED]

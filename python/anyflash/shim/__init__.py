@@ -78,7 +78,7 @@ def _check_environment(facts):
 
 
 def install(python=None, fa3=False):
-    """Installs the shim, in place of one that is there; returns status().
+    """Installs the shim, replacing an existing one; returns status().
 
     >>> shim.install(".venv")["installed"]
     True

@@ -82,7 +82,7 @@ def _default():
 
 
 def interpreter(named=None):
-    """The interpreter for its path, an environment's folder, a name or version, or None."""
+    """The interpreter for a path, an environment's folder, a name or a version; or for None."""
     if named is None:
         return _default()
     path = pathlib.Path(named)

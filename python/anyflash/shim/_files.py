@@ -18,7 +18,7 @@ import tempfile
 
 from .._version import __version__
 
-#: In the range that all programs accept; without a suffix, which some take for newer.
+#: Within the range that all programs accept; without a suffix, which some would treat as newer.
 VERSION = "2.8.3"
 INSTALLER = "anyflash"
 MARK = "__anyflash__"
@@ -162,7 +162,7 @@ def made_by(site):
 
 
 def install(site, with_interface=False):
-    """Installs the shim into the folder `site`, in place of one that is there."""
+    """Installs the shim into the folder `site`, replacing an existing one."""
     _clear_staging(site)
     staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
     try:

@@ -16,7 +16,7 @@ from anyflash.flash_attn import flash_attn_with_kvcache as _with_kvcache
 from anyflash.providers.call import seed, unit
 
 _INF = float("inf")
-#: cu_q, cu_k, max_q, max_k, seqused_k, leftpad_k, block_table of sequences that are not packed
+#: cu_q, cu_k, max_q, max_k, seqused_k, leftpad_k, block_table for sequences that are not packed
 _DENSE = (None, None, 0, 0, None, None, None)
 
 
@@ -43,7 +43,7 @@ def _forward(q, k, v, out, options):
 
 
 def _elsewhere(function, args, out, **options):
-    """On a device that the engine does not compute on."""
+    """Whether the tensors are on a device that the engine does not support."""
     result, lse, probabilities = function(*args, return_attn_probs=True, **options)
     if probabilities is None:
         probabilities = result.new_empty(0)

@@ -1,12 +1,11 @@
-"""What flash-attn 2.8.3 has and this package leaves out: importing it says what to do.
-
-Modules raise ModuleNotFoundError, names of a module that is here raise ImportError. Both are
-ImportErrors, so that a program with a fallback takes it.
+"""The parts of flash-attn 2.8.3 that this package lacks; importing one says what to do instead.
+A missing module raises ModuleNotFoundError, a missing name of an existing module ImportError.
+Both are ImportErrors, so that programs with a fallback use it.
 """
 
 import sys
 
-#: Modules, with all that is below them.
+#: Modules, including their submodules.
 MODULES = (
     "flash_attn_triton",
     "flash_attn_triton_amd",
@@ -38,7 +37,7 @@ def _message(what):
 
 
 class _Finder:
-    """The last of sys.meta_path: asked only for what no other finder has."""
+    """The last finder of sys.meta_path: asked only for modules that no other one has."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -48,7 +47,7 @@ class _Finder:
 
 
 def install():
-    """Makes imports of MODULES fail with a message that says what to do. Twice is once."""
+    """Makes imports of MODULES fail with a message that says what to do. Idempotent."""
     if not any(getattr(finder, "__module__", "") == __name__ for finder in sys.meta_path):
         sys.meta_path.append(_Finder)
 

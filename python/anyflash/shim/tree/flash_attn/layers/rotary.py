@@ -190,11 +190,11 @@ class RotaryEmbedding(torch.nn.Module):
         cos = self._cos_cached
         if cos is None or self._seq_len_cached < seqlen:
             return False
-        usable = not (self.training and cos.is_inference())  # autograd takes no such tensor
+        usable = not (self.training and cos.is_inference())  # not allowed by autograd
         return usable and (cos.device, cos.dtype) == (device, dtype)
 
     def _update_cos_sin_cache(self, seqlen, device=None, dtype=None):
-        """Makes tables of `seqlen` rows, where those that are there are no use."""
+        """Makes tables of `seqlen` rows unless the existing ones can be used."""
         if self._is_cached(seqlen, device, dtype):
             return
         # In float32: a module cast to bf16 has coarse inv_freq, and bf16 has no position 257.
