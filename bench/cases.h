@@ -28,7 +28,7 @@ struct af_bench_case {
     int64_t q_len;
     int64_t k_len;
     int64_t head_dim;
-    bool causal; /* square shapes only: the alignment of the mask makes no difference */
+    bool causal; /* square shapes only, so the alignment of the mask makes no difference */
     bool quick;
 };
 
@@ -41,7 +41,7 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
- * Whether other libraries run the row: they have no levels, and memory is
+ * Whether other libraries run the row. They have no levels, and memory is
  * measured for the engine only.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);

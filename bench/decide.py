@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times deciding: `anyflash plan` and `anyflash find` beside `python -c "import torch"`.
+"""Times `anyflash plan` and `anyflash find`, and `python -c "import torch"` for comparison.
 
-Every command runs as a whole process, its output into a file, a few rounds in
-turn so that a noisy neighbour hits all of them alike. Prints minimum, median
-and maximum of wall time and the peak memory, and the target of each command.
+Times the whole process of each command, with its output in a file. The commands take turns for
+a few rounds, so that other load on the machine affects all of them. Prints the minimum, median
+and maximum wall time, the peak memory, and the target of each command.
 
     python3 bench/decide.py --anyflash build/release/anyflash --python .venv/bin/python
 """
@@ -57,7 +57,7 @@ def commands(options):
 
 
 def judge(name, best_ms, peak_mib):
-    """The target of a command and whether it was met; "" where there is none."""
+    """The target of a command and whether it was met; "" if it has none."""
     if name not in TARGETS:
         return ""
     wall_target, peak_target = TARGETS[name]

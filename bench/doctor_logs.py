@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Times `anyflash doctor LOG` on large logs that it makes, and writes a Markdown table.
 
-Each log ends with one failure, so that the whole of it must be read. The logs are the same in
-every run. Whole processes; the first round, which brings the file into the page cache, is not
-counted.
+Each log ends with one failure, so that the doctor must read all of it. The logs are the same in
+every run. Times the whole process; the first round, which loads the file into the page cache,
+is not counted.
 
     python3 bench/doctor_logs.py --program build/release/anyflash > doctor_logs.md
-    python3 bench/doctor_logs.py --write FOLDER --megabytes 5     # only the logs, to profile
+    python3 bench/doctor_logs.py --write FOLDER --megabytes 5     # writes the logs only
 """
 import argparse
 import itertools
@@ -56,13 +56,13 @@ def build_log(out, size):
 
 
 def repeat(out, size, text):
-    """The text over and over, the last time in full."""
+    """The text repeated up to the wanted size, with the last copy complete."""
     while out.tell() < size:
         out.write(text.encode())
 
 
 def same_failure(out, size):
-    """One failure over and over."""
+    """One failure, repeated."""
     repeat(out, size, FAILURE * 1000)
 
 
@@ -85,7 +85,7 @@ def signatures(out, size):
 
 
 def cases(out, size):
-    """What people pasted: the recorded cases, in a cycle."""
+    """The recorded cases, which people pasted into reports, in a cycle."""
     repeat(out, size, "".join(row["symptom"] + "\n" for name in ("cases", "threads")
                               for row in rows_of(f"tests/doctor/{name}.jsonl")))
 
@@ -97,7 +97,7 @@ def real_logs(out, size):
 
 
 def traceback(out, size):
-    """A traceback of 30 lines, over and over."""
+    """A traceback of 30 lines, repeated."""
     site = "/srv/v/lib/python3.10/site-packages"
     frames = "".join(
         f'  File "{site}/{package}/{name}.py", line {40 + 7 * i}, in {function}\n'
@@ -135,7 +135,7 @@ def near_misses(out, size):
 
 
 def ninja(out, size):
-    """ninja's lines with nvcc's commands, each of another file."""
+    """ninja's lines with nvcc's commands, each for a different file."""
     flags = " ".join(
         ["--threads=4", "-U__CUDA_NO_HALF_OPERATORS__", "-U__CUDA_NO_HALF_CONVERSIONS__",
          "-U__CUDA_NO_HALF2_OPERATORS__", "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
@@ -162,7 +162,7 @@ def ninja(out, size):
 
 
 def one_line(out, size):
-    """A line without an end."""
+    """One line without a newline."""
     repeat(out, size, "flash-attn torch 0123456789 " * 1000)
 
 
@@ -185,7 +185,7 @@ def noise(out, size):
         out.write(pick.randbytes(1 << 20))
 
 
-# name: what writes it, and its size in logs
+# name: the function that writes it, and its size as a multiple of --megabytes
 KINDS = {
     "a build and a training": (build_log, 1),
     "ninja and nvcc, each line of another file": (ninja, 1),
@@ -242,7 +242,7 @@ def main():
             write_log(options.write / name, kind, options.megabytes)
         return
     if options.program is None:
-        parser.error("say what to time: --program, or only --write the logs")
+        parser.error("give --program to time it, or --write to write the logs only")
     print("# Diagnosing large logs\n")
     print("Written by `bench/doctor_logs.py`. Seconds for the whole process: median (fastest\n"
           "to slowest), with the file in the page cache.\n")

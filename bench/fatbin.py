@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times listing a library's GPU code beside NVIDIA's cuobjdump, and writes a Markdown table.
+"""Times how anyflash and NVIDIA's cuobjdump list GPU code, and writes a Markdown table.
 
-Both list every image of the file; whole processes, in turn, the file in the page cache
-after one round that is not counted. cuobjdump takes long, so it gets fewer rounds.
+Both list every image of the file, in turn, and the whole process is timed. One round that is
+not counted loads the file into the page cache. cuobjdump is slow, so it gets fewer rounds.
 
     python3 bench/fatbin.py --print build/release/tests/print_gpu_code --cuobjdump PATH \\
         FILE ... > bench/results/fatbin.md

@@ -1,23 +1,25 @@
-"""The governor over 200 synthetic compilers, against the best schedule there can be.
+"""Compares the governor with the best possible schedule of 200 synthetic compilers.
 
     GOVERN_TRY=... GOVERN_COMPILER=... python bench/governor.py [--jobs 200] [--seed 1]
 
-Compilers take what their names say (N MiB for T s). They run below a control group of
-version 1 whose limit is lowered while they run, and some are killed at random. First there is
-a bound that no schedule can beat, computed from what the kernel had as its limit at each time:
+Each compiler uses the memory and time that its name says (N MiB for T s). They run in a control
+group of version 1 whose limit is lowered while they run, and some are killed at random. The
+first comparison is with a bound that no schedule can beat, computed from the limit that the
+kernel had at each time:
 
     the time until the limit's integral is the sum of all jobs' MiB x s, or
     the sum of their seconds / slots, or the longest job,
     or the sum of the seconds of those that take more than half of the limit,
 
-whichever is largest. The bound ignores wrappers, ninja, the reserve and work lost to kills.
-Beside it stands the best schedule that was found offline: exact knowledge, a dozen orders,
-each placed as early as it fits; it, too, loses nothing to kills. Throughput is compared with
-that one.
+whichever is largest. The bound ignores wrappers, ninja, the reserve and work lost to kills. The
+second comparison is with the best schedule found offline: it knows all jobs exactly, tries a
+dozen orders, and starts each job as early as it fits. It loses nothing to kills either. The
+throughput is given relative to this schedule.
 
-Compilers take longer than their names say: the kernel gives a core about 2 GiB/s, and 200 of
-them ask for 86 GiB. So both are computed a second time, with what each really took from its
-first line to its last, and with what was lost by random kills, as nobody could have kept that.
+Compilers take longer than their names say: the kernel provides about 2 GiB/s of memory per
+core, and 200 compilers request 86 GiB. So both are computed a second time with the time that
+each compiler really took, from its first line of output to its last, and with the work that the
+random kills destroyed, which no schedule could have kept.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from govern_project import COMPILER, Group, Project, processes_of, result_of  # 
 
 
 def make_jobs(count, seed):
-    """(MiB, seconds), as compilers are: few large and long, many small."""
+    """(MiB, seconds) of jobs like real compilers: a few large and long, many small."""
     pick = random.Random(seed)
     jobs = []
     for _ in range(count):
@@ -71,7 +73,7 @@ def bound(jobs, slots, steps):
 
 
 def place(order, slots, steps):
-    """The end when each job, in this order, starts as soon as it fits for all of its time."""
+    """When the last job ends if each, in this order, starts as soon as it fits to its end."""
     placed = []
     for mib, seconds in order:
         for start in sorted({0.0, *(end for _, end, _ in placed)}):
@@ -106,14 +108,14 @@ def age_of(pid):
 
 
 class Killer(threading.Thread):
-    """Kills compilers at random times; counts those that it met."""
+    """Kills compilers at random times and records the work that was lost."""
 
     def __init__(self, folder, count, seconds):
         super().__init__(daemon=True)
         pick = random.Random(3)
         self.folder, self.pick = folder, pick
         self.times = sorted(pick.uniform(2, seconds) for _ in range(count))
-        self.lost = []  # (MiB, seconds) of work that nobody could have kept
+        self.lost = []  # (MiB, seconds) of work that no schedule could have kept
 
     def run(self):
         start = time.monotonic()
@@ -130,7 +132,7 @@ class Killer(threading.Thread):
 
 
 def really(project, jobs):
-    """The jobs with the seconds that their compilers took, from first line to last."""
+    """The jobs with the seconds that their compilers really took, from first line to last."""
     times = {}
     for line in pathlib.Path(f"{project.log}.times").read_text().splitlines():
         name, seconds = line.rsplit(" ", 1)

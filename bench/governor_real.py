@@ -1,13 +1,13 @@
-"""Six real files of flash-attn under a memory limit: the governor beside static job counts.
+"""Compiles six real files of flash-attn in limited memory: governor or static job count.
 
     python bench/governor_real.py --build FOLDER --anyflash PROGRAM --govern GOVERN_REAL \
         --work FOLDER --out bench/results/governor_real.json [--cases ours,static1] [--gib 8]
 
 --build is a folder that `anyflash build` made (flags, sources and toolkit are taken from the
-build.ninja that torch wrote there); --work takes objects and logs. Each case runs below a
-control group of version 1 with that limit and no swap, under a Python that has imported torch,
-as setup.py has. A static case ends at its first kill, or when it stood still for a minute.
-Results of cases are added to --out; --table prints the table of what is there.
+build.ninja that torch wrote there); objects and logs go to --work. Each case runs in a control
+group of version 1 with that limit and no swap, as the child of a Python that has imported
+torch, as setup.py does. A static case ends at its first kill, or after a minute without
+progress. Results are added to the file --out; --table prints its contents as a table.
 """
 
 import argparse
@@ -26,7 +26,7 @@ OFF = {name: f"-DFLASHATTENTION_DISABLE_{name}" for name in FEATURES}
 
 # In setup.py's order: file, and the features that it keeps. "slim" is what one model of head
 # size 128 and one of 64 need. In "apart" the two backward files never meet at their peaks when
-# two run at a time, though forward ones may meet them; in "meeting" they do.
+# two run at a time, although a forward one may; in "meeting" they do.
 SETS = {
     "slim": [
         ("flash_fwd_hdim64_bf16_sm80", []),
@@ -86,7 +86,7 @@ class Case:
             self.archs = ["80", "90", "100", "120"]
 
     def compiler(self, nvcc):
-        """The gate as `anyflash build` writes it, or nvcc itself."""
+        """The compiler wrapper as `anyflash build` writes it, or nvcc itself."""
         if self.name != GATED:
             return nvcc
         gate = self.folder / "nvcc"
@@ -140,7 +140,7 @@ class Case:
         return int(stat["total_rss"]), kills, int((self.group / "memory.failcnt").read_text())
 
     def user_seconds(self):
-        """Of all that lives in the group."""
+        """User time of all processes in the group."""
         total = 0.0
         for path in self.group.rglob("cgroup.procs"):
             for pid in path.read_text().split():
@@ -225,7 +225,7 @@ class Case:
 
 
 def table(results):
-    """For one set."""
+    """The table of one set."""
     lines = [
         "| case | jobs | nvcc threads | targets | s | objects | kills | peak GiB | end |",
         "|---|---|---|---|---|---|---|---|---|",

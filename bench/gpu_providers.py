@@ -1,12 +1,12 @@
-"""Each provider of flash_attn's functions on this machine's GPU: is it right, and how long
-does it take beside torch's scaled_dot_product_attention?
+"""Checks and times each provider of flash_attn's functions on this machine's GPU, and times
+torch's scaled_dot_product_attention for comparison.
 
     python bench/gpu_providers.py [--device cuda] [--quick]
 
-Prints Markdown tables: why each provider is used or not; its deviation from the formula in
-float64, outputs and gradients; the median times of repeated calls between CUDA events, forward,
-training and decode from 2k to 32k keys. Ends with 1 where an answer is wrong. --device cpu runs
-the same, up to 2k keys, with what computes there.
+Prints Markdown tables: whether each provider can be used, and why not; how far its outputs and
+gradients are from the formula in float64; and median times of repeated calls, measured with
+CUDA events, for forward, training and decode with 2k to 32k keys. Exits 1 if an answer is
+wrong. --device cpu does the same with the providers that run on CPUs, up to 2k keys.
 """
 
 import argparse
@@ -48,7 +48,7 @@ TIMES = tuple(
         ("decode", (16, 1, keys, 32, 8, 128), False, False),
     )
 )
-#: Of them those whose last number of keys is at most this run with --device cpu.
+#: With --device cpu only the cases with at most this many keys are run.
 CPU_KEYS = 2048
 BOUND = {torch.float32: 1e-3, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
@@ -99,7 +99,7 @@ def results(provider, call, leaves):
 
 
 def distance(found, wanted):
-    """The largest, of the largest number wanted."""
+    """The largest difference, as a fraction of the largest wanted value."""
     far = 0.0
     for have, want in zip(found, wanted):
         have, want = have.detach().double(), want.detach().double()
@@ -134,7 +134,7 @@ def check(name, device):
 
 
 def milliseconds(run, device, seconds):
-    """Median of calls, warmed up."""
+    """Median time of calls, after a warm-up."""
     for _ in range(3):
         run()
     times, end = [], time.monotonic() + seconds
@@ -169,7 +169,7 @@ def timed(function, leaves, causal, gradient):
 
 
 def states(device):
-    """Lines of a table: for each provider the types that it computes, or why it does not."""
+    """Table lines: the types that each provider supports, or why it cannot be used."""
     yield "| provider | used | |"
     yield "|---|---|---|"
     for name in providers.names_of(device.type):

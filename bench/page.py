@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the web page in Chromium, and weighs what a first visit transfers.
+"""Times the web page in Chromium, and prints how many bytes a first visit transfers.
 
 Prints the table of bench/results/page.md. Needs what `tests/run page` makes:
 
@@ -47,7 +47,7 @@ ENDING = "ImportError: /lib/libc.so.6: version `GLIBC_2.32' not found\n"
 
 
 def transferred():
-    """Bytes of each file compressed as a web server would."""
+    """The size of each file after compression as by a web server, in bytes."""
     folder = pathlib.Path(os.environ["ANYFLASH_PAGE"])
     return {path.name: len(gzip.compress(path.read_bytes(), 9))
             for path in sorted(folder.iterdir())}
@@ -64,7 +64,7 @@ def row(what, values, target):
 
 
 def time_changes(page, wait_for_matrix):
-    """The longest and the usual change of a menu, each to a value that it did not have."""
+    """Times changes of a menu, each to a value that it did not have."""
     values = []
     for key, value in FACTS:
         if wait_for_matrix:

@@ -17,7 +17,7 @@
 #define CASE_LIMIT_MS 180000
 #define REASON_BYTES 160
 #define PATH_BYTES 4096
-/* Relative to the largest result, for sums of rounded products in another order. */
+/* Relative to the largest result; allows for sums of rounded products in a different order. */
 #define F32_TOLERANCE 1e-4
 #define BF16_TOLERANCE 0.04
 

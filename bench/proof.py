@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times proofs: a library or wheel read for the first time, and known from before.
+"""Times the proof of a library or wheel, the first time and repeated.
 
-Whole processes. "read": no state, every byte of what is asked for is read (file cache warm).
-"first": an empty state, which is filled. "known": the state knows the facts. Processor time
-stands beside wall time, because neighbours of a machine cost only the latter. With --torch
-each wheel is also inspected over HTTP ranges from a server on the loopback interface, and the
-bytes are counted that the answer cost.
+Times the whole process. "read": without a state file, so every needed byte is read (file cache
+warm). "first": with an empty state file, which is filled. "known": the state file has the
+facts. Processor time is printed, too, because other load on the machine affects only wall time.
+With --torch each wheel is also inspected over HTTP ranges from a server on the loopback
+interface, and the downloaded bytes are counted.
 
     python3 bench/proof.py --anyflash build/release/anyflash --against .venv FILE ...
 """
@@ -27,7 +27,7 @@ from server import File, Server  # noqa: E402  pylint: disable=wrong-import-posi
 
 
 def run_once(argv, state):
-    """Wall and processor milliseconds and what was written; exits where there is no answer."""
+    """Wall and processor milliseconds, and stdout; exits if the command gives no answer."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     done = subprocess.run(argv, env=dict(os.environ, ANYFLASH_STATE=state), check=False,
@@ -64,7 +64,7 @@ def time_file(anyflash, against, path, rounds):
 
 
 def count_bytes(anyflash, torch, path):
-    """A row about what inspecting the wheel far away costs, then again."""
+    """A row about inspecting a remote wheel, the first time and again."""
     shares = []
     with tempfile.TemporaryDirectory() as state, Server() as server:
         named = os.path.basename(path)

@@ -1,10 +1,11 @@
-"""What one call costs from Python, ours beside stock torch and NumPy in the same run.
+"""Times one call from Python: ours, and stock torch's and NumPy's in the same run.
 
     ANYFLASH_LIBRARY=... python bench/python_overhead.py [--repeats N]
 
-Tensors of 1 x 1 x 1 x 64, so that nearly all is overhead. The calls are timed in turns, 100
-at a time, and the least of all turns is printed in microseconds: neighbours on the machine
-only ever add. Rows of torch and NumPy where they are.
+The tensors have the shape 1 x 1 x 1 x 64, so nearly all of the time is overhead. The calls are
+timed in turns, 100 at a time, and the minimum over all turns is printed in microseconds,
+because other load on the machine can only add time. Without torch or NumPy its rows are left
+out.
 """
 
 import argparse

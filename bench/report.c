@@ -71,7 +71,7 @@ static json_t *json_peer(const struct af_bench_report *report, const struct af_b
     const struct af_bench_peer_timing *peer = &line->peers[i];
     if (peer->ms.count == 0)
         return json_pack("{s:s, s:s}", "name", report->peers[i].name, "decline",
-                         peer->decline != NULL ? peer->decline : "not there");
+                         peer->decline != NULL ? peer->decline : "not available");
     return json_pack(
         "{s:s, s:s?, s:f, s:f, s:f, s:i, s:f, s:f, s:b}", "name", report->peers[i].name,
         "dtype", peer->dtype, "median_ms", af_bench_samples_at(&peer->ms, 0.5), "minimum_ms",

@@ -66,7 +66,7 @@ static void add_facts(const struct af_bench_report *report, struct af_text *out)
         add_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
                     peer->version != NULL   ? peer->version
                     : peer->absence != NULL ? peer->absence
-                                            : "not there");
+                                            : "not available");
     }
 }
 

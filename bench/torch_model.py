@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A whole model on the CPU with anyflash.torch.enable(), beside torch alone.
+"""Times a whole model on the CPU with anyflash.torch.enable() and with torch alone.
 
     PYTHONPATH=python ANYFLASH_LIBRARY=build/release/libanyflash.so python FILE [--repeats 5]
 
-A Llama-like model with random weights in bfloat16: 8 layers, 16 heads of 128. Prints, each
-the minimum over layers and repeats with both sides taking turns: attention and all else of
-a layer at 2048 tokens, attention and all else of a decode step at 4096, and what torch's
-matrix products and our attention cost alternating and alone.
+The model is like Llama, with random weights in bfloat16: 8 layers, 16 heads of 128. Prints the
+time of attention and of the rest of a layer, for 2048 tokens and for a decode step at 4096, and
+the time of torch's matrix products and our attention when they alternate and when each runs
+alone. Each figure is the minimum over layers and repeats; both sides take turns.
 """
 
 import argparse
@@ -22,7 +22,7 @@ WIDTH, HIDDEN = HEADS * DIM, 5632
 
 
 class Clock:
-    """Seconds of attention and of the rest, the smallest of each."""
+    """The smallest seconds of attention, and of the rest."""
 
     def __init__(self):
         self.attention = self.rest = float("inf")
@@ -101,7 +101,7 @@ def seconds(*calls):
 
 
 def alternate(name, switch, repeats):
-    """Torch's matrix product and attention by turns: short, for a busy machine."""
+    """Alternates torch's matrix product and attention, in short runs."""
     switch()
     a = torch.randn(512, 512).bfloat16()
     q = torch.randn(1, HEADS, 256, 64).bfloat16()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What a call of torch's attention costs with anyflash.torch.enable(), beside torch alone.
+"""Times a call of torch's attention with anyflash.torch.enable() and with torch alone.
 
     PYTHONPATH=python ANYFLASH_LIBRARY=build/release/libanyflash.so python FILE
 
-Tensors of 1 x 1 x 1 x 64, so that next to nothing is computed. Each row is the minimum over
-repeats in microseconds; the two sides take turns, so that a busy machine slows both.
+The tensors have the shape 1 x 1 x 1 x 64, so nearly all of the time is overhead. Each row is
+the minimum over repeats in microseconds; the two sides take turns, so that a busy machine slows
+both.
 """
 
 import platform

@@ -25,8 +25,15 @@ anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/plan)
 anyflash_room(kit/probe)
 anyflash_room(kit/proof)
-anyflash_embed_rows(af_kit_proof torch_assertions)
+anyflash_embed_rows(af_kit_proof torch_assertions wheel_contents taken_names)
 anyflash_room(kit/install LIBRARIES af_engine_attn m)
+# `anyflash package install` unpacks the Python package: from here, or beside the program.
+target_compile_definitions(af_kit_install PRIVATE
+                           AF_PACKAGE_FOLDER="${CMAKE_INSTALL_LIBEXECDIR}/anyflash/python"
+                           AF_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY python/anyflash DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash/python
+        PATTERN __pycache__ EXCLUDE)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBOLIC)
 anyflash_embed_text(af_kit_install known_answer_script kit/install/known_answer.py)
 anyflash_embed_text(af_kit_install load_extensions_script kit/install/load_extensions.py)
 anyflash_embed_text(af_kit_install sources data/sources.json)

@@ -214,9 +214,9 @@ static json_t *list_gpu(const struct menus *menus)
     }
     while (af_embedded_row_next(&rows)) {
         const char *name = product_name(menus->arena, rows.fields[1]);
-        const char *label =
-            af_arena_format(menus->arena, "%s (%s%s)", name,
-                            af_equal(rows.fields[0], "amd") ? "" : "sm ", rows.fields[2]);
+        const char *label = af_arena_format(
+            menus->arena, "%s (%s%s)", name, af_equal(rows.fields[0], "nvidia") ? "sm " : "",
+            af_equal(rows.fields[2], "-") ? rows.fields[0] : rows.fields[2]);
         list = name == NULL ? list : af_json_append(list, choice(name, label));
     }
     return list;

@@ -283,7 +283,7 @@ function shellInUse() {
 }
 
 function stepsList(steps) {
-    const main = steps.find((step) => ["wheel", "torch", "build"].includes(step.kind)) ?? steps.find((step) => step.command);
+    const main = steps.find((step) => ["wheel", "torch", "own", "build"].includes(step.kind)) ?? steps.find((step) => step.command);
     return element("ol", { class: "steps" }, ...steps.map((step) => element(
         "li", null, ...withCode(step.title ?? ""),
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command"))));
@@ -367,7 +367,7 @@ function showPlan(plan) {
     const open = openReasons(plan);
     const others = plan.rungs.filter((rung) => rung.name !== plan.decision);
     const chosen = plan.rungs.find((rung) => rung.name === plan.decision);
-    const commands = plan.steps.filter((step) => step.command !== null);
+    const commands = plan.steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
     byId("answer-title").textContent = plan.headline;
@@ -375,6 +375,8 @@ function showPlan(plan) {
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...[
+        plan.faster === null ? null
+            : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
         plan.steps.length > 0 ? stepsList(plan.steps) : null,
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
         ...proofParts(plan),

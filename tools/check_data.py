@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks data/ for what the build does not: counts, evidence, sources and dates.
+"""Checks what the build does not check in data/: counts, evidence, sources and dates.
 
 Prints each problem and exits 1, or says what was checked.
 """
@@ -15,8 +15,11 @@ ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "release
 VERSION = r"\d+(\.\d+)*"
 TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
-       "gpu_names.tsv": ("nvidia|amd", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+"),
-       "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+")}
+       "gpu_names.tsv": ("nvidia|amd|intel|apple", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+|-"),
+       "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+"),
+       "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./]*\*?", "package|extension",
+                              r"github:[\w./-]+@[\w.-]+:.+"),
+       "taken_names.tsv": (r"\w+", "Python|torch")}
 DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")
 HOST = re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch")
 
@@ -61,7 +64,7 @@ def read_rows(name):
 
 
 def check_rows(name, remarks, rows, columns):
-    """Each row has as many fields as the remarks name, none twice, and source and date."""
+    """Each row has the fields that the remarks name and is unique; source and date exist."""
     said = "\n".join(remarks)
     if "\n# source: " not in said or not re.search(r"\n# date: 20\d\d-[01]\d", said):
         yield f"{name}: no source or no date"
@@ -71,11 +74,11 @@ def check_rows(name, remarks, rows, columns):
             yield f"{name}:{number}: not {len(columns)} fields as they should be"
     keys = [tuple(row[:2]) for row in rows]
     if len(keys) != len(set(keys)):
-        yield f"{name}: a row is there twice"
+        yield f"{name}: a row occurs twice"
 
 
 def check_torch_symbols(table, data):
-    """The builds have source and date; the names are as many and as sorted as the head says."""
+    """The builds have source and date; the names are sorted and as many as the head says."""
     if not DATE.fullmatch(table.get("date", "")):
         yield "torch_symbols.json: no date"
     for number, build in enumerate(table["builds"], 1):
@@ -124,7 +127,7 @@ def main():
     for path in sorted(DATA.iterdir()):
         if path.suffix != ".bin" and HOST.search(path.read_text()):
             problems.append(f"{path.name}: a package index's host name")
-    print("\n".join(problems) if problems else f"{sum(counts.values())} rows are in order")
+    print("\n".join(problems) if problems else f"{sum(counts.values())} rows are valid")
     return 1 if problems else 0
 
 

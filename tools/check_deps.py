@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks every #include "room/file.h" against the table of rooms in ARCHITECTURE.md.
 
-A row says what a room is and which rooms it uses: | `room` | kind | `used`, ... | job |.
-Each room names exactly the rooms that it includes directly, the arrows make no circle, and a
-pure room uses pure rooms only. Prints each violation and exits 1, or says what was checked.
+A row says what a room is and which rooms it uses: | `room` | kind | `used`, ... | job |. Each
+room names exactly the rooms that it includes directly, no rooms depend on each other in a
+cycle, and a pure room uses pure rooms only. Prints each violation and exits 1, or says what was
+checked.
 """
 import pathlib
 import re
@@ -37,7 +38,7 @@ def source_files():
 
 
 def circle_of(room, uses, path=()):
-    """The rooms of a circle of arrows that starts at `room`, or None."""
+    """The rooms of a dependency cycle that starts at `room`, or None."""
     if room in path:
         return path[path.index(room):] + (room,)
     found = (circle_of(used, uses, path + (room,)) for used in uses.get(room, ()))
@@ -69,7 +70,8 @@ def main():
     circle = next(filter(None, (circle_of(room, uses) for room in kinds)), None)
     if circle:
         problems.append("ARCHITECTURE.md: a circle: " + " -> ".join(circle))
-    print("\n".join(problems) or f"{len(files)} files in {len(kinds)} rooms follow the arrows")
+    print("\n".join(problems)
+          or f"{len(files)} files in {len(kinds)} rooms include only what the table allows")
     return 1 if problems or not files else 0
 
 

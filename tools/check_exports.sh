@@ -1,7 +1,6 @@
 #!/bin/sh
-# The two libraries export exactly the names of tools/exports.txt and
-# tools/exports_python.txt. The engine needs nothing but libc, libm and the loader,
-# the bindings need the engine, too.
+# The two libraries export exactly the names of tools/exports.txt and tools/exports_python.txt.
+# The engine may need only libc, libm and the loader; the bindings also need the engine.
 #   tools/check_exports.sh LIBANYFLASH LIBANYFLASH_PYTHON
 set -eu
 here=$(dirname "$0")

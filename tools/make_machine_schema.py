@@ -42,7 +42,7 @@ def row_of(group):
 
 
 def schema_of(groups):
-    """The schema of a record with these groups, as `anyflash machine --schema` lists them."""
+    """The schema of a record with these groups, which `anyflash machine --schema` lists."""
     none = closed({"value": {"type": "array", "maxItems": 0}, "source": {"type": "string"}})
     properties = {"schema": {"const": "anyflash-machine/1"}, "remark": {"type": "string"}}
     for group in groups:

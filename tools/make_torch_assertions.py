@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes data/torch_assertions.tsv: at which lines of torch's headers assertions stand.
+"""Writes data/torch_assertions.tsv: the lines of torch's headers that hold assertions.
 
-An extension holds the text of each assertion of torch's headers that was compiled into it, with
-the header's name and the line: which torch it was built for follows from where they stand in
-each release. Reads the headers of torch wheels, one folder a release:
+An extension contains the text, the header's name and the line of each assertion of torch's
+headers that was compiled into it. The lines differ between releases, so they show which torch
+it was built for. Reads the headers of torch wheels, one folder per release:
 
     tools/make_torch_assertions.py FOLDER        # with FOLDER/2.9.1/torch/include, ...
 
-A header is both preprocessed with the others (macros that hold an assertion) and read as text
-(branches that the preprocessor leaves out; an assertion over several lines may be named by any
-of them). More lines than there are do no harm: they date less.
+A header is both preprocessed with the others (for macros that contain an assertion) and read as
+text (for branches that the preprocessor leaves out; compilers name any line of an assertion
+that spans several). Lines too many do no harm: they only make the dating less exact.
 """
 import argparse
 import collections
@@ -31,7 +31,7 @@ SOURCE = """
 """
 CALL = re.compile(r"\b(?:TORCH_INTERNAL_ASSERT(?:_DEBUG_ONLY)?|AT_ASSERTM?)\s*\(")
 TEXT = re.compile(r'INTERNAL ASSERT FAILED at "\s*"\\"([^"\\]*)\\""\s*":"\s*"?(\d+)')
-# Headers that extensions compile in; names are those behind the last include/ of their path.
+# Headers that extensions compile in, by the part of their path after the last include/.
 USED = re.compile(r"c10/|ATen/core/|ATen/cuda/|ATen/[A-Z]\w+\.h$|torch/(csrc/autograd|detail)/|"
                   r"torch/\w+\.h$")
 HEAD = """\
@@ -53,7 +53,7 @@ def preprocessed(include, cuda, standard, define):
 
 
 def call_end(text, at):
-    """Behind the parenthesis that closes the one before `at`."""
+    """The position after the parenthesis that closes the one before `at`."""
     depth = 1
     while at < len(text) and depth:
         depth += {"(": 1, ")": -1}.get(text[at], 0)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Adds builds of torch to the table of what they export: data/torch_symbols.json and .bin.
+"""Adds builds of torch to the table of their exports: data/torch_symbols.json and .bin.
 
     make_torch_symbols.py --build 2.9.1+cu128 --source "PyPI" \\
         torch-2.9.1-...whl nvidia_cublas_cu12-...whl ...
 
 reads the shared libraries of a torch wheel (or of an installed torch's folder, or of a dump)
-and of the CUDA wheels that it depends on, and adds the build, or replaces it. A name of another
-build is never needed for that: the table keeps hashes only. `--list` prints what the table
-holds, `--find NAME` which builds define a name.
+and of the CUDA wheels that it depends on, and adds the build, or replaces it. The names of the
+other builds are not needed for that: the table contains only hashes. `--list` prints what the
+table holds, `--find NAME` which builds define a name.
 
-A dump is text, also compressed with zstd (then the program zstd is needed): lines `F file`,
-`S soname`, `N needed`, `D bind type visibility name version [size]`, `P pybind internals`;
-`--dump` writes one instead of adding to the table.
+A dump is text, optionally compressed with zstd (then the program zstd is needed), with lines
+`F file`, `S soname`, `N needed`, `D bind type visibility name version [size]`, `P pybind
+internals`; `--dump` writes one instead of adding to the table.
 
 Form of the .bin, numbers little-endian: "AFS1", u32 names, patterns, builds; then for each of
 65,536 values of a hash's first 16 bits, u8 how many names have it; the other 32 bits of each
@@ -35,7 +35,7 @@ import zipfile
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "torch_symbols.json"
 MAGIC = b"AFS1"
 LIBRARIES_MAX = 64
-# Shared libraries of a wheel, but no programs, tests and Python modules.
+# Shared libraries of a wheel, without programs, tests and Python modules.
 LIBRARY_NAME = re.compile(r"\.so(\.[0-9.]+)?$")
 NOT_LIBRARIES = re.compile(r"/(bin|test|stubs)/|_C\.|stub")
 PYBIND = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
@@ -46,7 +46,7 @@ DT_NEEDED, DT_SONAME = 1, 14
 
 
 def hash_of(name):
-    """FNV-1a of 64 bits, stirred as MurmurHash3 ends, its upper 48 bits."""
+    """The upper 48 bits of 64-bit FNV-1a, mixed by the final step of MurmurHash3."""
     value = 0xcbf29ce484222325
     for byte in name.encode():
         value = (value ^ byte) * 0x100000001b3 & 0xffffffffffffffff
@@ -216,7 +216,7 @@ def read_inputs(paths):
 
 
 def reached(libraries):
-    """Those of torch, and what they need directly or not: the rest is never in the process."""
+    """torch's libraries and all that they need, directly or not: no others are loaded."""
     known = {name: library for library in libraries for name in (library.name, library.file)}
     queue = [library for library in libraries if library.origin == "torch"]
     for library in queue:
@@ -276,7 +276,7 @@ class Table:
             at += count
 
     def place(self, key):
-        """The build's column, made when it is not there, emptied when it is."""
+        """The build's column: a new one, or the existing one, emptied."""
         for i, build in enumerate(self.builds):
             if tuple(build[name] for name in KEY) == key:
                 for masks in self.names.values():
@@ -323,7 +323,7 @@ class Table:
 
 
 def abi_of(libraries):
-    """Whether libc10 has std::string of C++11's ABI: by a function that takes one."""
+    """Whether libc10 uses C++11's std::string ABI, judged by a function that takes a string."""
     for library in libraries:
         if library.name == "libc10.so":
             return any(name.startswith(ABI_MARK + "NSt7__cxx11") for name in library.symbols)

@@ -1,8 +1,7 @@
 #!/bin/sh
-# Makes sure that the Debian packages of the named sets are there (always the
-# base set): installs what is missing as root or by sudo without a password,
-# else prints the one line to type and fails. On other systems it only says
-# what is needed.
+# Makes sure that the Debian packages of the named sets (and of the base set) are installed:
+# installs missing ones as root or by sudo without a password; otherwise prints the command to
+# type and fails. On other systems it only prints what is needed.
 set -eu
 
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"

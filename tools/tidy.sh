@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs clang-tidy with the checks of .clang-tidy over every C file of the product, with the
-# compile commands of the first build that is there. Releases of clang-tidy disagree, so
+# compile commands of the first build that exists. Releases of clang-tidy disagree, so
 # only version 14 counts: without it nothing is checked.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The sources of the libraries that the WebAssembly module is compiled with, from
 # Debian's source packages: tools/wasm_libraries.sh FOLDER leaves FOLDER/jansson and
-# FOLDER/libzstd. Does nothing where they are there already. apt checks signatures
+# FOLDER/libzstd. Does nothing if they exist already. apt checks signatures
 # and hashes.
 set -eu
 folder=$1

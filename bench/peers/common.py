@@ -1,6 +1,5 @@
-"""What every peer needs: the inputs of a case, timing, and the numbers that are compared.
-
-Inputs are those of bench/inputs.c, tensors are [1, H, S, D].
+"""Shared by the peers: the inputs of a case, timing, and the numbers that are compared. The
+inputs are those of bench/inputs.c; tensors are [1, H, S, D].
 """
 import time
 
@@ -11,7 +10,7 @@ RUNS_MAX = 40
 
 
 class Decline(Exception):
-    """This library cannot do this case."""
+    """The library does not support the case."""
 
 
 def hash32(numbers):
@@ -40,7 +39,7 @@ def inputs(case):
 
 
 def probe(case, array):
-    """The numbers at the places of af_bench_probe()."""
+    """The numbers at the positions of af_bench_probe()."""
     flat = np.asarray(array, dtype=np.float32).reshape(-1)
     places = (np.arange(case["probes"], dtype=np.uint64) * 2654435761 % 2**32) % flat.size
     return [float(number) for number in flat[places]]

@@ -1,9 +1,9 @@
-"""One attention case with one other library: python -B main.py LIBRARY CASE.
+"""Times one attention case with one other library: python -B main.py LIBRARY CASE.
 
-anyflash-bench starts this once for each library and case. CASE is a JSON object; `{}` only
-asks for the version. The answer is one JSON object on stdout: `version`, then `milliseconds`
-(each run), `dtype` (what was computed in) and `results` (numbers at probed places), or
-`decline` (why not).
+anyflash-bench starts this once for each library and case. CASE is a JSON object; `{}` only asks
+for the version. The answer is one JSON object on stdout: `version`, then `milliseconds` (each
+run), `dtype` (the type it computed in) and `results` (numbers at the probed positions); or
+`decline` with the reason.
 """
 import importlib
 import json
@@ -12,7 +12,7 @@ import sys
 
 
 def answer(library, case):
-    # Each library reads its own when it is loaded.
+    # Each library reads its own variable when it is loaded.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "DPCPP_CPU_NUM_CUS"):
         os.environ.setdefault(name, str(case.get("threads", 1)))
     try:
@@ -28,7 +28,7 @@ def answer(library, case):
         return {"decline": f"not installed: {error}"}
     except common.Decline as reason:
         return {"decline": str(reason)}
-    except Exception as error:  # whatever a library does is an answer about it
+    except Exception as error:  # any failure of a library is an answer
         return {"decline": f"{type(error).__name__}: {error}".splitlines()[0][:150]}
 
 

@@ -13,7 +13,7 @@ ONEDNN_LINEAR, ONEDNN_ADD, ONEDNN_SOFTMAX = 0x26, 0x1fff0, 0x30000
 
 
 def onednn_load():
-    """The library of this environment (it finds its neighbours there) or of the system."""
+    """The library of this environment, with its dependencies, or that of the system."""
     import ctypes
     import ctypes.util
     folder = os.path.join(sys.prefix, "lib")
@@ -29,7 +29,7 @@ def onednn_load():
 
 
 class OneDnn:
-    """Just enough of the C API. Objects live until the process ends."""
+    """The needed part of the C API. Objects live until the process ends."""
 
     def __init__(self):
         self.c, self.library = onednn_load()

@@ -27,7 +27,7 @@ def run_onnxruntime(case):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = case["threads"]
     options.log_severity_level = 4
-    # It has no bf16 on CPUs: f16, which has as many bytes, is the nearest.
+    # It has no bf16 on CPUs; f16, with as many bytes, is the closest.
     is_f32 = case["dtype"] == "f32"
     element = TensorProto.FLOAT if is_f32 else TensorProto.FLOAT16
     session = onnxruntime.InferenceSession(onnx_model(case, element), options,

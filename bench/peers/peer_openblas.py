@@ -3,7 +3,7 @@ from common import Decline, block_rows, folded, measure, np, probe
 
 
 def openblas_version():
-    """Of the OpenBLAS that this process has loaded; numpy loads its own."""
+    """Functions of the OpenBLAS that this process has loaded; numpy loads its own."""
     import ctypes
     with open("/proc/self/maps") as maps:
         paths = [line.split(None, 5)[5].strip() for line in maps if "openblas" in line]

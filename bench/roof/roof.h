@@ -36,7 +36,7 @@ double af_roof_flops(enum af_roof_kind kind, uint32_t features, int threads, dou
  */
 double af_roof_read(const struct af_span *pieces, size_t count, int threads);
 
-/* The instruction sets of this machine that have a loop, as "avx2 avx512". */
+/* The instruction sets of this machine that have a loop, such as "avx2 avx512". */
 void af_roof_features(char *text, size_t size_bytes);
 
 #endif

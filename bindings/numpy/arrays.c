@@ -214,7 +214,7 @@ static enum anyflash_status take_bias_and_mask(const struct af_arrays *a,
                                                struct anyflash_error *err)
 {
     if (a->bias.given && !is_float(a->bias.type))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "bias: its element type is no float");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "bias: its element type is not a float type");
     if (a->mask.given && a->mask.type != ANYFLASH_BOOL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "mask: its element type is not bool");
     enum anyflash_status status = take_scores(&a->bias, "bias", args, &args->bias, err);

@@ -135,8 +135,8 @@ static bool take_all(struct call *call, struct python_object *const *args)
 }
 
 /*
- * Makes a Python tensor from a result. In spite of its name, `take` leaves us
- * the ownership of the handle.
+ * Makes a Python tensor from a result. Despite its name, `take` leaves the
+ * ownership of the handle to us.
  */
 static struct python_object *result_of(const struct caller *caller, uint64_t slot)
 {

@@ -111,7 +111,7 @@ static enum anyflash_status take_output(const struct af_torch_flash_call *call,
     struct af_torch_view o;
     int64_t sizes[AF_TORCH_DIM_MAX];
     if (!af_torch_view_of(&af_torch, call->q, &q))
-        return af_fail(err, ANYFLASH_E_INTERNAL, "query has no memory");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "query's memory cannot be accessed");
     output_sizes(&q, args, sizes);
     enum anyflash_status status = af_torch_flash_rows(call, "out", out, q.dim, &o, err);
     if (status != ANYFLASH_OK)
@@ -123,7 +123,7 @@ static enum anyflash_status take_output(const struct af_torch_flash_call *call,
                            "expected %lld",
                            (long long)o.sizes[i], (long long)i, (long long)sizes[i]);
     if (o.dtype != q.dtype)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "out has another type than query");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "out and query have different types");
     args->o = af_torch_flash_tensor(&o);
     return ANYFLASH_OK;
 }
@@ -186,13 +186,14 @@ static enum anyflash_status draw_seed(uint64_t *seed_out, struct anyflash_error 
         return af_fail_memory(err);
     stack[0] = af_torch_slot_of(drawn);
     if (af_torch.aoti_torch_call_dispatcher("aten::random_", "", stack) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "torch has no random number for dropout");
+        return af_fail(err, ANYFLASH_E_IO, "torch returned no random number for dropout");
     af_torch_tensor filled = af_torch_tensor_in(stack[0]);
     bool seen = af_torch_view_of(&af_torch, filled, &view);
     if (seen)
         *seed_out = *(const uint64_t *)view.data;
     af_torch.aoti_torch_delete_tensor_object(filled);
-    return seen ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "a random number has no memory");
+    return seen ? ANYFLASH_OK
+                : af_fail(err, ANYFLASH_E_IO, "the random number's memory cannot be accessed");
 }
 
 /* Adds seed and offset, an unused number, and an empty debug mask. */
@@ -228,7 +229,7 @@ static enum anyflash_status forward(const struct af_torch_flash_call *call,
     if (status != ANYFLASH_OK)
         return status;
     if (!af_torch_view_of(&af_torch, call->q, &q))
-        return af_fail(err, ANYFLASH_E_INTERNAL, "query has no memory");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "query's memory cannot be accessed");
     output_sizes(&q, &args, sizes);
     results[0] = af_torch_new_like(&af_torch, &q, sizes);
     results[1] = new_lse(&args);
@@ -301,7 +302,7 @@ static enum anyflash_status add_gradient(af_torch_tensor of, af_torch_tensor *gr
     struct af_torch_view view;
     struct af_torch_view gradient;
     if (!af_torch_view_of(&af_torch, of, &view))
-        return af_fail(err, ANYFLASH_E_INTERNAL, "a tensor has no memory");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "a tensor's memory cannot be accessed");
     *gradient_out = af_torch_new_like(&af_torch, &view, view.sizes);
     if (*gradient_out == NULL || !af_torch_view_of(&af_torch, *gradient_out, &gradient))
         return af_fail_memory(err);

@@ -89,7 +89,7 @@ static enum anyflash_status look(const struct af_torch_flash_call *call, const c
     if (shim->aoti_torch_get_device_type(tensor, &device) != 0 || device != shim->cpu)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "%s is not on the CPU", name);
     if (!af_torch_view_of(shim, tensor, view_out))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "%s has no memory", name);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "%s: its memory cannot be accessed", name);
     return ANYFLASH_OK;
 }
 

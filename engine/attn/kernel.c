@@ -10,11 +10,11 @@ const char *af_decline_text(enum af_decline decline)
     case AF_DECLINE_NOT:
         break;
     case AF_DECLINE_DTYPE:
-        return "made for another element type";
+        return "is for a different element type";
     case AF_DECLINE_CPU:
-        return "needs instructions that this processor or system does not offer";
+        return "needs instructions that this processor or system does not support";
     case AF_DECLINE_FEATURE:
-        return "lacks a feature that is asked for";
+        return "lacks a feature that the call needs";
     case AF_DECLINE_SCALE:
         return "needs a positive scale";
     }

@@ -236,10 +236,11 @@ enum anyflash_status af_layout_check_apart(const struct af_layout *layout,
             if (j == i || (j < i && layout->output[j]) ||
                 !af_box_meets(&layout->box[i], &layout->box[j]))
                 continue;
-            return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "%s at 0x%llx overlaps %s at 0x%llx; what is written must lie apart",
-                           layout->box[i].name, (unsigned long long)layout->box[i].low,
-                           layout->box[j].name, (unsigned long long)layout->box[j].low);
+            return af_fail(
+                err, ANYFLASH_E_ARGUMENT,
+                "%s at 0x%llx overlaps %s at 0x%llx; an output must not overlap anything else",
+                layout->box[i].name, (unsigned long long)layout->box[i].low,
+                layout->box[j].name, (unsigned long long)layout->box[j].low);
         }
     }
     return ANYFLASH_OK;

@@ -77,10 +77,11 @@ static enum anyflash_status check_part(const struct af_box written[2], const flo
         for (int p = 0; p < 2; p++) {
             bool same = n == 0 && w == p && boxes[p].low == written[w].low;
             if (!same && af_box_meets(&boxes[p], &written[w]))
-                return af_fail(err, ANYFLASH_E_ARGUMENT,
-                               "%s at 0x%llx overlaps %s of part %lld; it must lie apart",
-                               written[w].name, (unsigned long long)written[w].low,
-                               p == 0 ? "o" : "lse", (long long)n);
+                return af_fail(
+                    err, ANYFLASH_E_ARGUMENT,
+                    "%s at 0x%llx overlaps %s of part %lld; an output must not overlap a part",
+                    written[w].name, (unsigned long long)written[w].low, p == 0 ? "o" : "lse",
+                    (long long)n);
         }
     }
     return status;

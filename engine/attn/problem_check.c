@@ -116,7 +116,7 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_args
         {paged && a->cu_seqlens_k != NULL,
          "block_table is set; pages have no cu_seqlens_k (give the lengths as seqused_k)"},
         {paged && a->cache_batch_idx != NULL,
-         "block_table is set; it already says what cache_batch_idx would"},
+         "block_table is set; it takes the place of cache_batch_idx"},
         {a->cache_batch_idx != NULL && a->cu_seqlens_k != NULL,
          "cache_batch_idx is set; packed keys (cu_seqlens_k) have no batch to choose"},
         {append && a->cu_seqlens_k != NULL,

@@ -1,8 +1,8 @@
 /*
  * backward_avx2.c: the backward kernels for AVX2.
  *
- * Tile: 24 rows (3 vectors) by 4 keys; gradients of 6 keys by 16 columns: 12
- * accumulators of 16 registers each.
+ * Tile: 24 rows (3 vectors) by 4 keys; gradients of 6 keys by 16 columns. Each
+ * uses 12 of the 16 registers as accumulators.
  */
 #include "engine/base/instructions.h"
 

@@ -1,8 +1,8 @@
 /*
  * backward_avx512.c: the backward kernels for AVX-512.
  *
- * Tile: 48 rows (3 vectors) by 8 keys; gradients of 6 keys by 64 columns: 24
- * accumulators of 32 registers each.
+ * Tile: 48 rows (3 vectors) by 8 keys; gradients of 6 keys by 64 columns. Each
+ * uses 24 of the 32 registers as accumulators.
  */
 #include "engine/base/instructions.h"
 

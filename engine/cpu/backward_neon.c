@@ -1,8 +1,8 @@
 /*
  * backward_neon.c: the backward kernels for AArch64.
  *
- * Tile: 12 rows (3 vectors) by 8 keys; gradients of 6 keys by 16 columns: 24
- * accumulators of 32 registers each.
+ * Tile: 12 rows (3 vectors) by 8 keys; gradients of 6 keys by 16 columns. Each
+ * uses 24 of the 32 registers as accumulators.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,5 @@
 /*
- * decode_avx2.c: the decode kernels for AVX2: 8 sums of 16 registers.
+ * decode_avx2.c: the decode kernels for AVX2. 8 of the 16 registers hold sums.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,6 @@
 /*
- * decode_avx512.c: the decode kernels for AVX-512: 16 sums of 32 registers.
+ * decode_avx512.c: the decode kernels for AVX-512. 16 of the 32 registers hold
+ * sums.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,6 @@
 /*
- * decode_neon.c: the decode kernels for AArch64: 16 sums of 32 registers.
+ * decode_neon.c: the decode kernels for AArch64. 16 of the 32 registers hold
+ * sums.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,6 @@
 /*
- * decode_scalar.c: the decode kernels for any machine, in plain C: 8 sums of 16 registers.
+ * decode_scalar.c: the decode kernels for any machine, in plain C. 8 of the 16 registers
+ * hold sums.
  */
 #include "engine/base/instructions.h"
 

@@ -1,7 +1,7 @@
 /*
  * forward_avx2.c: the forward kernels for AVX2.
  *
- * Tile: 24 rows (3 vectors) by 4 keys, 12 accumulators of 16 registers.
+ * Tile: 24 rows (3 vectors) by 4 keys, in 12 of the 16 registers.
  */
 #include "engine/base/instructions.h"
 

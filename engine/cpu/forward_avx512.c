@@ -1,7 +1,7 @@
 /*
  * forward_avx512.c: the forward kernels for AVX-512.
  *
- * Tile: 48 rows (3 vectors) by 8 keys, 24 accumulators of 32 registers.
+ * Tile: 48 rows (3 vectors) by 8 keys, in 24 of the 32 registers.
  */
 #include "engine/base/instructions.h"
 

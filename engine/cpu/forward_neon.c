@@ -1,7 +1,7 @@
 /*
  * forward_neon.c: the forward kernels for AArch64.
  *
- * Tile: 12 rows (3 vectors) by 8 keys, 24 accumulators of 32 registers.
+ * Tile: 12 rows (3 vectors) by 8 keys, in 24 of the 32 registers.
  */
 #include "engine/base/instructions.h"
 

@@ -73,7 +73,7 @@ struct anyflash_error {
     char message[400];
 };
 
-/* The version of the library, as "0.1.0"; static storage. */
+/* The version of the library, such as "0.1.0"; static storage. */
 ANYFLASH_API const char *anyflash_version_text(void);
 
 /* A short English name of `status`; static storage; never NULL. */
@@ -199,7 +199,7 @@ struct anyflash_attend_args {
      */
     const int32_t *cu_seqlens_q; /* [B + 1], or NULL */
     const int32_t *cu_seqlens_k; /* [B + 1], or NULL */
-    int64_t total_q;             /* rows of q, o and lse; needed for checks */
+    int64_t total_q;             /* rows of q, o and lse; needed for bounds checks */
     int64_t total_k;             /* rows of k and v */
     const int32_t *seqused_q;    /* [B] number of rows used of each sequence, or NULL: all */
     const int32_t *seqused_k;    /* [B] number of keys used, or NULL: all */

@@ -45,7 +45,7 @@ enum anyflash_torch_operators {
 ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
                                                         struct anyflash_error *err);
 
-/* Kernels that anyflash_torch_caller() returns, with the arguments of these operators. */
+/* Kernels that anyflash_torch_caller() returns. They take the arguments of these operators. */
 enum anyflash_torch_callable {
     ANYFLASH_TORCH_CALL_SDPA,           /* aten::_scaled_dot_product_flash_attention_for_cpu */
     ANYFLASH_TORCH_CALL_SDPA_BACKWARD,  /* and its backward */

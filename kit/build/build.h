@@ -29,7 +29,7 @@ struct af_build {
     struct af_progress progress;
     struct af_arena *arena;           /* for all results */
     struct af_slim slim;              /* what is built, with its targets */
-    const char *version;              /* of flash-attn, as "2.8.3.post2" */
+    const char *version;              /* of flash-attn, such as "2.8.3.post2" */
     enum af_fit_toolkit_from toolkit; /* where the CUDA toolkit may come from */
     bool offline;                     /* use only what is in the cache */
     uint64_t memory_bytes;            /* 0: the machine's memory */

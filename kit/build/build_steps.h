@@ -84,7 +84,7 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
 
 /* place.c */
 
-/* The entry of the objects' folder that starts with `start`, as "lib."; NULL: none. */
+/* The entry of the objects' folder that starts with `start` ("lib."); NULL: none. */
 const char *af_build_find_objects(const struct af_build *build,
                                   const struct af_build_place *place, const char *start);
 

@@ -12,7 +12,7 @@ import sys
 
 
 def join(target, folders, part):
-    """Links for the entries of one part; of a name that several have, the first counts."""
+    """Links the entries of one part; if several folders have a name, the first one wins."""
     (target / part).mkdir(parents=True)
     for folder in folders:
         source = folder / part

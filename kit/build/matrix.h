@@ -24,7 +24,7 @@
 struct af_matrix_question {
     const char *const *axes; /* "torch=2.9,2.10", "python=3.12", "arch=80,90", "cuda=12.8" */
     size_t axis_count;
-    const char *version;        /* of flash-attn, as "2.8.3.post2" */
+    const char *version;        /* of flash-attn, such as "2.8.3.post2" */
     const struct af_slim *slim; /* what each wheel contains; its targets are ignored */
     const char *memory;         /* value of --memory; NULL: not given */
     uint64_t memory_bytes;      /* the same */

@@ -198,7 +198,8 @@ static void check_kept(struct checking *checking)
         "run it once without --offline");
 }
 
-/* `build` has no --given, which the usual fixes of unknown facts name. */
+/* Replaces the usual fixes of unknown facts, which name --given: `build` has no such
+   option. */
 static void name_own_options(struct checking *checking)
 {
     static const struct {

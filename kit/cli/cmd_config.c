@@ -8,10 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kit/catalog/publisher.h"
 #include "kit/cli/config_fetch.h"
 #include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
+#include "kit/fit/rung.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
@@ -39,6 +42,7 @@ static const struct kind kinds[] = {
 struct config {
     const struct kind *kind;
     struct af_cli_config_job job;
+    struct af_content_refusal refusal; /* of a wheel that is here */
     struct af_span made;
     bool is_changed;
     bool is_written;
@@ -102,6 +106,27 @@ static void note_uv_toml(struct af_cli *cli, const struct config *config)
                             "there is a uv.toml next to pyproject.toml: uv reads its settings "
                             "from that file and ignores no-build-package and "
                             "dependency-metadata in pyproject.toml");
+}
+
+/*
+ * Checks what the wheels that are here contain, before anything is written. Fails with
+ * UNSUPPORTED if one is refused (config->refusal).
+ */
+static enum anyflash_status check_content(struct af_cli *cli, struct config *config,
+                                          struct anyflash_error *err)
+{
+    const struct af_texts allowed = {cli->options.allowed.items, cli->options.allowed.count};
+    const struct af_config_lock *lock = config->job.lock;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
+        const char *path = af_cli_config_wheel(cli, &config->job, &lock->pins[i]);
+        if (path != NULL)
+            status = af_content_refuse_file(path, &allowed, NULL, &cli->arena, &config->refusal,
+                                            err);
+        if (status == ANYFLASH_OK && config->refusal.reason != NULL)
+            status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s", config->refusal.reason);
+    }
+    return status;
 }
 
 /* Puts the wheels that uv needs into the project's folder. */
@@ -185,6 +210,8 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     if (status == ANYFLASH_OK)
         status =
             config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+    if (status == ANYFLASH_OK && writes)
+        status = check_content(cli, config, err);
     if (status == ANYFLASH_OK)
         status = place_wheels(cli, config, writes, err);
     if (status != ANYFLASH_OK)
@@ -221,6 +248,27 @@ static enum anyflash_status check(struct af_cli *cli, struct config *config,
     return status;
 }
 
+static json_t *publisher_json(const struct af_pin *pin)
+{
+    const char *source = pin->wheel == NULL ? NULL : pin->wheel->source;
+    return source == NULL ? json_null() : json_stringn(source, af_publisher_len(source));
+}
+
+/* A file that others will install without asking: says which are not the authors'. */
+static void tell_publishers(struct af_cli *cli, const struct af_config_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_catalog_wheel *wheel = lock->pins[i].wheel;
+        const char *remark =
+            wheel == NULL || wheel->official
+                ? NULL
+                : af_arena_format(&cli->arena, "'%s' is a community build by %s",
+                                  lock->pins[i].file, af_fit_publisher(&cli->arena, wheel));
+        if (remark != NULL)
+            af_cli_remark(cli, remark);
+    }
+}
+
 static json_t *pins_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
@@ -228,10 +276,11 @@ static json_t *pins_json(const struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
-                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "path", af_json_text(pin->path), "index", af_json_text(pin->index),
-                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version",
+                      pin->version, "filename", af_json_text(pin->file), "url",
+                      af_json_text(pin->url), "publisher", publisher_json(pin), "path",
+                      af_json_text(pin->path), "index", af_json_text(pin->index), "sha256",
+                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
                       af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;
@@ -300,6 +349,7 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
     for (size_t i = 0; i < job->lock->note_count; i++)
         if (job->lock->notes[i] != NULL)
             af_cli_remark(cli, job->lock->notes[i]);
+    tell_publishers(cli, job->lock);
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
@@ -308,8 +358,10 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                                    const char *reason, struct anyflash_error *err)
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
-    const char *hint =
-        undecided ? "`anyflash plan` shows every option; --prefer chooses one" : cli->hint;
+    const char *hint = undecided ? "`anyflash plan` shows every option; --prefer chooses one"
+                       : config->refusal.reason != NULL ? config->refusal.hint
+                                                        : cli->hint;
+    reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",

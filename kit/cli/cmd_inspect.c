@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
 
@@ -65,7 +66,8 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
         .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     const char *name = af_url_file_name(&cli->arena, address);
-    if (name == NULL)
+    inspection->publisher = af_publisher_of_url(&cli->arena, address);
+    if (cli->arena.failed)
         return af_fail_memory(err);
     enum anyflash_status status = af_http_open(&options, &inspection->http, err);
     if (status == ANYFLASH_OK)
@@ -201,6 +203,15 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
     return status;
 }
 
+/* Compares what else a wheel contains; the proof has read the run paths. */
+static enum anyflash_status compare_content(struct af_inspection *inspection,
+                                            struct af_cli *cli, struct anyflash_error *err)
+{
+    if (inspection->target.wheel == NULL)
+        return ANYFLASH_OK;
+    return af_content_find(&inspection->target, &cli->arena, &inspection->content, err);
+}
+
 static void release(struct af_inspection *inspection)
 {
     af_inspect_target_close(&inspection->target);
@@ -253,6 +264,8 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
         status = open_target(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = prove(&inspection, cli, err);
+    if (status == ANYFLASH_OK)
+        status = compare_content(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)

@@ -1,7 +1,7 @@
 /*
  * cmd_install.c: `anyflash install`: carries out the plan for this machine, or
  * installs one wheel that the user names, while it holds the lock of the
- * environment.
+ * environment. `anyflash package install` is the same with a plan of its own.
  */
 #include <string.h>
 
@@ -96,10 +96,25 @@ static enum anyflash_status take_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
+/* The plan of `anyflash package install`. */
+static enum anyflash_status make_package_plan(struct af_cli *cli, struct install *install,
+                                              struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_plan_make_package(install->inputs.machines.pointers[0], &install->other, err);
+    install->has_other = status == ANYFLASH_OK;
+    install->plan = install->has_other ? &install->other : NULL;
+    return status;
+}
+
 /* Makes the plan from the machine's current facts. */
 static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
                                       struct anyflash_error *err)
 {
+    if (cli->options.command == AF_COMMAND_PACKAGE)
+        return make_package_plan(cli, install, err);
     const char *path = saved_plan(cli);
     if (path != NULL || cli->options.words.count == 1) {
         enum anyflash_status status = take_plan(cli, install, path, err);
@@ -149,7 +164,8 @@ static bool answered(struct install *install, bool is_preferred)
     }
     if (brings_something(install->plan))
         return false;
-    bool is_there = install->plan->rung == AF_RUNG_WHEEL;
+    bool is_there = install->plan->rung == AF_RUNG_WHEEL ||
+                    af_plan_package_is_there(install->inputs.machines.pointers[0]);
     install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
@@ -277,13 +293,11 @@ static enum anyflash_status report(struct af_cli *cli, const struct install *ins
     return af_cli_finish(cli, err);
 }
 
-enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
+enum anyflash_status af_cli_install(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
     struct install install = {.done = {.answer = AF_YES}};
-    enum anyflash_status status = check_words(cli, err);
-    if (status == ANYFLASH_OK)
-        status = act(cli, &install, err);
+    enum anyflash_status status = act(cli, &install, err);
     af_change_end(&install.change);
     if (status == ANYFLASH_OK)
         status = report(cli, &install, exit_out, err);
@@ -292,4 +306,11 @@ enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
     af_plan_answer_release(&install.answer);
     af_cli_inputs_release(&install.inputs);
     return status;
+}
+
+enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    enum anyflash_status status = check_words(cli, err);
+    return status == ANYFLASH_OK ? af_cli_install(cli, exit_out, err) : status;
 }

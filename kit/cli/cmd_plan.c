@@ -13,6 +13,15 @@ struct plan {
     size_t limit; /* of --all; 0: all */
 };
 
+/* "sm 8.9", "gfx942", or the name of a GPU that has neither. */
+static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
+{
+    const char *sm = af_fact_text_or(&gpu->sm, NULL);
+    if (sm == NULL)
+        return af_fact_text_or(&gpu->name, "sm unknown");
+    return sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
+}
+
 /* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
@@ -21,8 +30,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
     if (arch != NULL)
         text = af_arena_format(arena, "target sm %s", arch);
     else if (machine->gpus.count > 0)
-        text = af_arena_format(arena, "sm %s",
-                               af_fact_text_or(&machine->gpus.rows[0].sm, "unknown"));
+        text = first_gpu_text(&machine->gpus.rows[0], arena);
     else if (machine->gpus.state != AF_FACT_KNOWN)
         text = "GPU unknown";
     return text != NULL ? text : "";
@@ -68,7 +76,8 @@ static bool can_install(const struct af_plan *plan)
         enum af_step_kind kind = plan->steps[i].kind;
         if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
             return false;
-        brings = brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH;
+        brings =
+            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
     }
     return brings;
 }
@@ -147,6 +156,12 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+    if (answer->faster != NULL)
+        af_page_format(&page, 6, "Note: ", AF_TONE_PLAIN,
+                       "%s is faster on this GPU: `anyflash plan --package %s`",
+                       af_equal(answer->faster, "flash_attn_3") ? "FlashAttention-3"
+                                                                : "FlashAttention-4",
+                       answer->faster);
     if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
         view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
     if (answer->has_plan && answer->plan.step_count > 0) {
@@ -175,8 +190,9 @@ static void view_commands(struct af_cli *cli, const struct plan *plan)
 {
     for (size_t i = 0; plan->answer.has_plan && i < plan->answer.plan.step_count; i++) {
         const struct af_step *step = &plan->answer.plan.steps[i];
-        const char *command =
-            step->argc > 0 ? af_step_command(step, AF_SHELL_POSIX, &cli->arena) : NULL;
+        const char *command = step->argc > 0 && step->kind != AF_STEP_ADVICE
+                                  ? af_step_command(step, AF_SHELL_POSIX, &cli->arena)
+                                  : NULL;
         if (command != NULL)
             af_text_format(&cli->out, "%s\n", command);
     }

@@ -83,7 +83,8 @@ enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_ou
     const struct af_wheelhouse_question question = {
         .folder = words->items[0],
         .index = cli->options.values[AF_OPTION_OUTPUT],
-        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT)};
+        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT),
+        .allow_content = {cli->options.allowed.items, cli->options.allowed.count}};
     enum anyflash_status status = af_wheelhouse_make(&question, &cli->arena, &house, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -119,11 +119,7 @@ enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
 #define FILE_BYTES_MAX (4u << 20)
 #define FOLDERS_MAX 64
 
-/*
- * The path of the file `name` in --project, or in this folder or one above it;
- * NULL: not found.
- */
-static const char *find_file(struct af_cli *cli, const char *name, bool upwards)
+const char *af_cli_config_find(struct af_cli *cli, const char *name, bool upwards)
 {
     const char *stated = cli->options.values[AF_OPTION_PROJECT];
     const char *folder = af_file_real_path(&cli->arena, stated != NULL ? stated : ".");
@@ -145,9 +141,9 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
     if (stated != NULL && !af_file_is_folder(stated))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
                        af_text_scrub(&cli->arena, stated, 160));
-    job->path = find_file(cli, job->file, job->upwards);
+    job->path = af_cli_config_find(cli, job->file, job->upwards);
     if (job->path == NULL && job->other != NULL)
-        job->path = find_file(cli, job->other, job->upwards);
+        job->path = af_cli_config_find(cli, job->other, job->upwards);
     job->is_new = job->path == NULL;
     if (job->is_new)
         job->path = af_path_join(&cli->arena, stated != NULL ? stated : ".", job->file);

@@ -63,6 +63,7 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
         .allow_http = af_option_given(options, AF_OPTION_ALLOW_HTTP),
         .from = options->values[AF_OPTION_FROM],
         .torch_change = options->values[AF_OPTION_TORCH_CHANGE],
+        .allow_content = {options->allowed.items, options->allowed.count},
     };
     af_interrupt_catch();
     af_machine_init(&change->machine, "this machine", "not looked at");

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/cli/content_view.h"
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
@@ -235,11 +236,23 @@ static const char *after_unknown(struct af_cli *cli, const struct af_inspection 
                            install_text(cli));
 }
 
+/* Whether `install` would refuse the wheel for what else is in it. */
+static bool is_refused(const struct af_content *content)
+{
+    bool found = content->unlisted_refused_count > 0;
+    for (size_t i = 0; i < content->count; i++)
+        found = found || content->findings[i].is_refused;
+    return found;
+}
+
 static const char *next_step(struct af_cli *cli, const struct af_inspection *inspection)
 {
     const struct af_proof *proof = deciding(inspection);
     if (proof != NULL && proof->answer == AF_NO)
         return after_no(cli, inspection, proof);
+    if (is_refused(&inspection->content))
+        return "read the unexpected files before you install this wheel; `anyflash install` "
+               "refuses it unless --allow-content names each of them";
     if (inspection->answer == AF_UNKNOWN)
         return after_unknown(cli, inspection);
     if (inspection->answer == AF_YES && can_install(cli, inspection))
@@ -280,9 +293,12 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
+    if (inspection->publisher != NULL)
+        af_page_format(page, 9, "", AF_TONE_PLAIN, "published by %s", inspection->publisher);
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
                        wheel->contradictions.items[i]);
+    af_cli_content_view(page, &inspection->content);
 }
 
 /*
@@ -396,21 +412,23 @@ static json_t *extension_json(const struct af_inspect_extension *extension,
 }
 
 /* What a wheel says about itself, or null. */
-static json_t *wheel_json(const struct af_inspect_target *target)
+static json_t *wheel_json(const struct af_inspection *inspection)
 {
+    const struct af_inspect_target *target = &inspection->target;
     const struct af_inspect_wheel *wheel = target->wheel;
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
-                     wheel->filename, "size_bytes", (json_int_t)target->source->size_bytes,
-                     "bytes_read", (json_int_t)bytes_read(target), "metadata_name",
-                     af_json_text(wheel->metadata_name), "metadata_version",
-                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
-                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
-                     af_json_text(wheel->stated_torch), "lies", lies);
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
+        "publisher", af_json_text(inspection->publisher), "size_bytes",
+        (json_int_t)target->source->size_bytes, "bytes_read", (json_int_t)bytes_read(target),
+        "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
+        af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag), "needs_torch",
+        af_json_text(wheel->needs_torch), "stated_torch", af_json_text(wheel->stated_torch),
+        "lies", lies, "content", af_cli_content_json(&inspection->content));
 }
 
 /* The torch that the proofs are for; NULL: unknown. */
@@ -431,7 +449,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
-                  "name", target->name, "wheel", wheel_json(target), "machine",
+                  "name", target->name, "wheel", wheel_json(inspection), "machine",
                   af_fit_json_machine(af_inspection_machine(inspection)), "torch",
                   torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
                   af_json_answer(inspection->answer), "extensions", list),

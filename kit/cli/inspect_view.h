@@ -9,6 +9,7 @@
 #include "kit/cli/load.h"
 #include "kit/proof/prover.h"
 #include "kit/proof/remote.h"
+#include "kit/proof/wheel_content.h"
 
 /* All data of one inspection. Empty when zero-initialised. */
 struct af_inspection {
@@ -16,9 +17,11 @@ struct af_inspection {
     struct af_prover prover;
     struct af_state *state; /* NULL: nothing is cached */
     struct af_inspect_target target;
-    struct af_http *http;    /* NULL: the target is not remote */
-    struct af_proof *proofs; /* one per extension; check_count 0: it could not be read */
-    enum af_answer answer;   /* for all extensions together */
+    struct af_content content; /* if the target is a wheel */
+    const char *publisher;     /* of the file at the address; NULL: not known */
+    struct af_http *http;      /* NULL: the target is not remote */
+    struct af_proof *proofs;   /* one per extension; check_count 0: it could not be read */
+    enum af_answer answer;     /* for all extensions together */
 };
 
 /* The machine that the proofs are for. */

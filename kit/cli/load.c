@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/cli/publishers.h"
 #include "kit/install/update.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/probe.h"
@@ -235,7 +236,8 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
     return status;
 }
 
-static enum anyflash_status read_request(struct af_cli *cli, struct af_plan_request *request,
+static enum anyflash_status read_request(struct af_cli *cli, const struct af_catalog *catalog,
+                                         struct af_plan_request *request,
                                          struct anyflash_error *err)
 {
     const char *const *values = cli->options.values;
@@ -247,7 +249,10 @@ static enum anyflash_status read_request(struct af_cli *cli, struct af_plan_requ
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };
-    enum anyflash_status status = read_build_words(cli, &words.build, err);
+    enum anyflash_status status = af_cli_publishers_load(cli, catalog, &words.publishers,
+                                                         &words.publisher_list_count, err);
+    if (status == ANYFLASH_OK)
+        status = read_build_words(cli, &words.build, err);
     if (status == ANYFLASH_OK)
         status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
     tell(cli, &notes);
@@ -310,13 +315,12 @@ enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
                                         struct anyflash_error *err)
 {
     struct af_cli_inputs inputs = {0};
-    enum anyflash_status status = read_request(cli, &inputs.request, err);
+    enum anyflash_status status = af_cli_catalog_load(cli, &inputs.catalog, err);
+    inputs.has_catalog = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK)
+        status = read_request(cli, &inputs.catalog, &inputs.request, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
         status = af_machines_load(cli, &inputs.machines, err);
-    if (status == ANYFLASH_OK) {
-        status = af_cli_catalog_load(cli, &inputs.catalog, err);
-        inputs.has_catalog = status == ANYFLASH_OK;
-    }
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
         status = find_proofs(cli, &inputs, err);
     if (status != ANYFLASH_OK) {

@@ -113,9 +113,10 @@ static void take_option(struct parse *parse, size_t id, const char *argument)
 {
     struct af_options *options = parse->options;
     options->values[id] = argument != NULL ? argument : "";
-    struct af_word_list *list = id == AF_OPTION_MACHINE ? &options->machines
-                                : id == AF_OPTION_GIVEN ? &options->givens
-                                                        : NULL;
+    struct af_word_list *list = id == AF_OPTION_MACHINE         ? &options->machines
+                                : id == AF_OPTION_GIVEN         ? &options->givens
+                                : id == AF_OPTION_ALLOW_CONTENT ? &options->allowed
+                                                                : NULL;
     if (list != NULL)
         list->items[list->count++] = argument;
 }
@@ -300,6 +301,7 @@ static bool make_lists(struct af_options *options, int argc, struct af_arena *ar
     size_t count = argc > 0 ? (size_t)argc : 1;
     options->machines.items = af_arena_array(arena, count, sizeof(char *));
     options->givens.items = af_arena_array(arena, count, sizeof(char *));
+    options->allowed.items = af_arena_array(arena, count, sizeof(char *));
     options->words.items = af_arena_array(arena, count, sizeof(char *));
     return !arena->failed;
 }

@@ -74,7 +74,8 @@ struct af_options {
         *values[AF_OPTION_COUNT]; /* the last value given; "" for a flag; NULL: not given */
     struct af_word_list machines;
     struct af_word_list givens;
-    struct af_word_list words; /* words after the command */
+    struct af_word_list allowed; /* --allow-content */
+    struct af_word_list words;   /* words after the command */
 };
 
 /* What the option means for `command`. Static text. */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "kit/catalog/publisher.h"
+
 #define SOURCE_COLUMNS 26
 #define PLATFORM_COLUMNS 22
 
@@ -53,7 +55,7 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
 {
     struct af_page page = {out, AF_PAGE_COLUMNS, false};
     const char *source = wheel->official ? "official" : wheel->source;
-    int source_len = (int)strcspn(source, "/"); /* the publisher is the repository's owner */
+    int source_len = (int)af_publisher_len(source);
     const char *tag = wheel->release_tag != NULL ? wheel->release_tag : "";
     const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
     size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */

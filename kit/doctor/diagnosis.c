@@ -1,6 +1,6 @@
 /*
- * diagnosis.c: makes hypotheses from hits, scores them, merges those of one
- * cause, and says how sure the result is and what would decide.
+ * diagnosis.c: turns hits into hypotheses, scores them, merges those of one
+ * cause, and says how sure the result is and which facts would settle it.
  */
 #include "kit/doctor/diagnosis.h"
 
@@ -14,9 +14,8 @@
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
-#define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
-#define WEAK_SCORE                                                                             \
-    50 /* a row below this makes its cause possible at most, unless facts prove it */
+#define AHEAD_SCORE 10 /* the best cause must lead the next by this much to be likely */
+#define WEAK_SCORE 50  /* a cause with a lower score is only possible, unless facts prove it */
 #define HYPOTHESES_MAX 256u
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
@@ -90,7 +89,8 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-/* The hypotheses of one signature, from its first occurrence in the right surroundings. */
+/* The hypotheses of one signature, from its first occurrence that satisfies `near` and
+   `not_near`. */
 static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
 {
     const struct af_signature *signature = &ranking->evidence->table->rows[index];
@@ -222,7 +222,7 @@ static int by_cause_score(const void *a, const void *b, const void *context)
     return diagnosis->causes[*other].score - diagnosis->causes[*one].score;
 }
 
-/* Sorts again: evidence from several signatures has raised some. */
+/* Sorts again, because evidence from several signatures has raised some scores. */
 static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
 {
     struct af_diagnosis *out = ranking->out;
@@ -262,7 +262,7 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
     }
 }
 
-/* A cause that is proved stands before those that are only possible. */
+/* Puts proved causes before those that are only possible. */
 static void prefer_proved(struct af_diagnosis *out)
 {
     size_t first = 0;
@@ -278,7 +278,7 @@ static void prefer_proved(struct af_diagnosis *out)
     }
 }
 
-/* Facts that would decide between causes that are still possible. */
+/* The facts that would settle which of the possible causes it is. */
 static void ask(struct af_diagnosis_ranking *ranking)
 {
     struct af_diagnosis *out = ranking->out;

@@ -1,16 +1,15 @@
 /*
- * diagnosis.h: from what a log shows and what is known of the machine to the
- * causes of the failure, best first.
+ * diagnosis.h: finds the causes of a failure, best first, from what a log shows
+ * and what is known about the machine.
  *
  * Every signature that occurs, with each of its causes whose conditions are not
- * false, is a hypothesis. Its score is the row's; facts that prove it add 40.
- * What happened first counts more: the first fault of the log gets 20 on top, and
- * 40 if its message is a proof, so a later one is believed only if it says clearly
- * more. Symptoms (what follows a failure) count only when there is no fault. The
- * same cause from several signatures is one cause with all their evidence. A cause
- * that is proved stands before all that are only possible, whatever their scores:
- * what is known to have happened is a better start than a guess about what happened
- * before it.
+ * false, is a hypothesis. Its score is that of the row; facts that prove it add 40.
+ * What happened first counts more: the first fault of the log gets 20 more, or 40
+ * if its message is a proof, so a later one wins only with a much higher score.
+ * Symptoms (what follows a failure) count only when there is no fault. The same
+ * cause from several signatures is one cause with all their evidence. A cause that
+ * is proved stands before all that are only possible, whatever their scores: a
+ * certain failure is a better place to start than a guess about an earlier one.
  */
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_H
@@ -55,7 +54,7 @@ struct af_diagnosed {
     size_t evidence_count;
 };
 
-/* A fact that nobody knows and that would decide between the causes. */
+/* An unknown fact that would settle which of the causes it is. */
 struct af_diagnosis_question {
     const char *fact;
     const char *command; /* shows the fact; or NULL */

@@ -28,12 +28,12 @@ struct af_diagnosis_ranking {
     struct af_diagnosis *out;
 };
 
-/* From now on facts are looked up as seen with this hit: the symbol is that of its line. */
+/* Makes later lookups use the symbol on the line of this hit. */
 void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit);
 
 /*
- * "this extension was built for torch 2.1 to 2.2 ...", from the symbol of the hit that was
- * looked from last; NULL if there is none of torch's.
+ * "this extension was built for torch 2.1 to 2.2 ...", from the symbol on the line of the
+ * current hit; NULL if it is not torch's.
  */
 const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking);
 

@@ -1,5 +1,5 @@
 /*
- * diagnosis_text.c: what a diagnosis tells a person: texts with their
+ * diagnosis_text.c: the text of a diagnosis: the cause's texts with their
  * placeholders filled in, and the lines and facts that show the cause.
  */
 #include <string.h>
@@ -22,7 +22,7 @@ static const char *capture_text(const struct af_log_hit *hit, const char *name,
     return NULL;
 }
 
-/* The whole symbol that some signature found on the line of this hit; or NULL. */
+/* The symbol that some signature captured on the line of this hit, or NULL. */
 static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
                              const struct af_log_hit *hit)
 {
@@ -39,7 +39,7 @@ static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
     return NULL;
 }
 
-/* Facts as seen with this hit: the symbol is that of its line. */
+/* Makes later lookups use the symbol on the line of this hit. */
 void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
 {
     struct af_lookup *lookup = &ranking->lookup;

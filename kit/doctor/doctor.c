@@ -19,8 +19,8 @@ static rule_function *const rules[] = {
     af_examine_source_tree,       /* what Python really imports */
     af_examine_shim,              /* whether anyflash replaces it */
     af_examine_installed_files,   /* whether it is complete */
-    af_examine_installed_torch,   /* whether it is for this torch, from its own files */
-    af_examine_installed_wheel,   /* whether it is for this machine, from the catalog */
+    af_examine_installed_torch,   /* whether it fits this torch, judged by its own files */
+    af_examine_installed_wheel,   /* whether it fits this machine, judged by the catalog */
     af_examine_other_generations, /* whether it is another FlashAttention */
     af_examine_driver,
     af_examine_devices,

@@ -1,6 +1,6 @@
 /*
- * doctor.h: what is wrong with this environment, from facts alone, and the next
- * step.
+ * doctor.h: finds what is wrong with an environment, from facts alone, and the
+ * next step.
  */
 #ifndef AF_KIT_DOCTOR_DOCTOR_H
 #define AF_KIT_DOCTOR_DOCTOR_H

@@ -78,8 +78,8 @@ static bool sm_parse(const char *text, struct sm *sm_out)
 }
 
 /*
- * Whether a target as "sm_89" or "compute_120" runs on `sm`: same major, or PTX
- * of an older one.
+ * Whether a target such as "sm_89" or "compute_120" runs on `sm`: same major,
+ * or PTX of an older one.
  */
 static bool target_serves(const char *target, struct sm sm)
 {
@@ -230,12 +230,13 @@ static void check_window(struct af_examination *examination, const struct af_pac
     const char *low = af_fact_text_or(&peer->flash_attn_min, NULL);
     const char *high = af_fact_text_or(&peer->flash_attn_max, NULL);
     const char *needs = af_fact_text_or(&peer->needs_flash_attn, "");
-    af_examination_add(
-        examination, AF_REASON_PEER_WINDOW, "%s %s accepts flash-attn %s%s%s%s, here is %s",
-        af_fact_text_or(&peer->name, "a package"), af_fact_text_or(&peer->version, ""),
-        low == NULL && high == NULL ? needs : "", low != NULL ? low : "",
-        low != NULL || high != NULL ? " to " : "", high != NULL ? high : "",
-        af_fact_text_or(&flash->version, "?"));
+    af_examination_add(examination, AF_REASON_PEER_WINDOW,
+                       "%s %s accepts flash-attn %s%s%s%s, but %s is installed",
+                       af_fact_text_or(&peer->name, "a package"),
+                       af_fact_text_or(&peer->version, ""),
+                       low == NULL && high == NULL ? needs : "", low != NULL ? low : "",
+                       low != NULL || high != NULL ? " to " : "", high != NULL ? high : "",
+                       af_fact_text_or(&flash->version, "?"));
 }
 
 static void check_torch(struct af_examination *examination, const struct af_package *peer,
@@ -245,10 +246,10 @@ static void check_torch(struct af_examination *examination, const struct af_pack
     if (needs == NULL || af_fact_is(&peer->name, "flash-attn") ||
         af_specifier_contains(needs, torch) != AF_NO)
         return;
-    af_examination_add(examination, AF_REASON_TORCH_FORCED, "%s %s needs torch %s, here is %s",
-                       af_fact_text_or(&peer->name, "a package"),
-                       af_fact_text_or(&peer->version, ""), needs,
-                       examination->machine->torch.version.value.text);
+    af_examination_add(
+        examination, AF_REASON_TORCH_FORCED, "%s %s needs torch %s, but %s is installed",
+        af_fact_text_or(&peer->name, "a package"), af_fact_text_or(&peer->version, ""), needs,
+        examination->machine->torch.version.value.text);
 }
 
 void af_examine_peers(struct af_examination *examination)
@@ -290,8 +291,8 @@ void af_examine_double_installs(struct af_examination *examination)
 }
 
 /*
- * Obstacles to a source build: for users who tried `pip install flash-attn`,
- * and for those who have no other rung.
+ * Obstacles to a source build. They matter to users who tried `pip install
+ * flash-attn`, and where no other rung is left.
  */
 
 static int64_t fact_major(const struct af_fact *fact)
@@ -315,7 +316,7 @@ static void check_compiler(struct af_examination *examination, const struct af_t
     int64_t major = fact_major(&compiler->version);
     if (limit >= 0 && major > limit)
         af_examination_add(
-            examination, AF_REASON_GCC_NEW, "%s is %s %s; CUDA %s takes up to %lld (%s)",
+            examination, AF_REASON_GCC_NEW, "%s is %s %s; CUDA %s supports up to %lld (%s)",
             af_fact_text_or(&compiler->command, "the compiler"), is_clang ? "clang" : "gcc",
             compiler->version.value.text, af_fact_text_or(&toolkit->version, "?"),
             (long long)limit, is_clang ? toolkit->clang_max.source : toolkit->gcc_max.source);
@@ -332,7 +333,7 @@ static void check_path(struct af_examination *examination, const struct af_toolk
             continue;
         af_examination_add(
             examination, AF_REASON_NVCC_CUDA,
-            "first on PATH: CUDA %s (%s); a build takes CUDA %s (%s)",
+            "first on PATH: CUDA %s (%s); a build uses CUDA %s (%s)",
             af_fact_text_or(&toolkit->version, "?"), af_fact_text_or(&toolkit->root, "?"),
             af_fact_text_or(&taken->version, "?"), af_fact_text_or(&taken->root, "?"));
     }

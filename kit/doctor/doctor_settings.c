@@ -9,9 +9,9 @@
 #include "kit/formats/version.h"
 
 /*
- * Rules about environment variables that do something else than their names
- * suggest, or that silently make an install go wrong. Sources: flash-attn's
- * setup.py from 2.0.6 on, and observations of uv 0.13.8 and pip 26.3.
+ * Rules about environment variables that do not do what their names suggest, or
+ * that silently break an install. Sources: flash-attn's setup.py from 2.0.6 on,
+ * and observations of uv 0.13.8 and pip 26.3.
  */
 
 /* Values that uv and pip read as true. */
@@ -110,8 +110,9 @@ void af_examine_variables(struct af_examination *examination)
 }
 
 /*
- * A wheel that pip or uv built earlier. Its torch is unknown, so it is reported only if it may
- * be taken for this Python: the interpreter tag of its name is that of this one, or any.
+ * A wheel that pip or uv built earlier. Its torch is unknown, so it is reported only if an
+ * installer may use it for this Python: the interpreter tag of its name is this Python's, or
+ * any.
  */
 void af_examine_caches(struct af_examination *examination)
 {
@@ -134,7 +135,7 @@ void af_examine_caches(struct af_examination *examination)
 
 /*
  * Rules about the project's files, the environment's own state and the network:
- * what makes a correct install fail, be ignored or be undone.
+ * what makes a correct install fail, or be ignored or undone.
  */
 
 /* The project file called `name` in `folder` (NULL: anywhere), or NULL. */

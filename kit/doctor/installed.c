@@ -10,7 +10,7 @@
 #include "kit/formats/version.h"
 
 /*
- * Rules about the installed flash-attn that its own files answer: whether
+ * Rules about the installed flash-attn that need only its own files: whether
  * Python imports it, and whether it is complete, compiled, for this Python and
  * for this torch.
  */
@@ -82,7 +82,7 @@ void af_examine_installed_files(struct af_examination *examination)
         af_examination_add(examination, AF_REASON_DAMAGED, "'%s' and perhaps more (%s)%s",
                            missing->value.list.items[0], missing->source,
                            package->installer.state == AF_FACT_ABSENT
-                               ? "; an install that was killed leaves it so"
+                               ? "; a killed installation leaves it like this"
                                : "");
     const char *extension = extension_of(package);
     if (extension != NULL)
@@ -119,12 +119,12 @@ void af_examine_installed_torch(struct af_examination *examination)
     const char *needs = af_fact_text_or(&package->needs_torch, NULL);
     if (needs != NULL && af_specifier_contains(needs, &torch) == AF_NO)
         af_examination_add(examination, AF_REASON_TORCH_MINOR,
-                           "it needs torch %s (%s), here is torch %s", needs,
+                           "it needs torch %s (%s), but torch %s is installed", needs,
                            package->needs_torch.source, torch_text);
     else if (pinned_version(af_fact_text_or(&package->built_for_torch, NULL), &built) &&
              (built.release[0] != torch.release[0] || built.release[1] != torch.release[1]))
         af_examination_add(
-            examination, AF_REASON_STALE, "built with torch %s (%s), here is torch %s",
+            examination, AF_REASON_STALE, "built with torch %s (%s), but torch %s is installed",
             package->built_for_torch.value.text, package->built_for_torch.source, torch_text);
 }
 
@@ -188,7 +188,7 @@ static const struct af_catalog_wheel *wheel_by_origin(const struct af_catalog *c
     return NULL;
 }
 
-/* What distinguishes the wheels of one version; -1 and UNKNOWN: unknown. */
+/* What distinguishes wheels of one version from each other. Unknown: -1, UNKNOWN. */
 struct sought {
     struct af_version version; /* the installed version; its local part names the variant */
     struct af_version torch;
@@ -252,8 +252,8 @@ static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *
 
 /*
  * The cause for a reason against a wheel that is installed. False if the reason
- * is about driver or device, because a node without a GPU does not make the
- * wheel wrong.
+ * is about the driver or a device, because a wheel is not wrong just because
+ * the node has no GPU.
  */
 static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
 {

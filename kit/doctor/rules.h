@@ -2,7 +2,7 @@
  * rules.h: the rules of the doctor, and their input. Private to this module.
  *
  * A rule looks at facts and reports what it can prove from known ones; an
- * unknown fact is never a finding. Lack of memory shows in arena->failed.
+ * unknown fact is never a finding. If memory runs out, arena->failed is set.
  */
 #ifndef AF_KIT_DOCTOR_RULES_H
 #define AF_KIT_DOCTOR_RULES_H

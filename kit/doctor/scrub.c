@@ -1,6 +1,6 @@
 /*
- * scrub.c: walks through the text once; at each place the first rule that applies
- * says how much of it is replaced, and by what.
+ * scrub.c: walks through the text once; at each position the first rule that
+ * applies says how many bytes are replaced, and with what.
  */
 #include "kit/doctor/scrub.h"
 
@@ -32,7 +32,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-';
 }
 
-/* Bytes from `at` on that are letters, digits or in `more`. */
+/* Number of bytes from `at` on that are letters, digits or in `more`. */
 static size_t run_len(const struct scrubber *scrubber, const char *at, const char *more)
 {
     size_t len = 0;
@@ -48,13 +48,13 @@ static bool begins(const struct scrubber *scrubber, const char *at, const char *
     return (size_t)(scrubber->end - at) >= len && strncasecmp(at, word, len) == 0;
 }
 
-/* Whether no word goes on before `at`. */
+/* Whether `at` is not in the middle of a word. */
 static bool at_word(const struct scrubber *scrubber, const char *at)
 {
     return at == scrubber->start || !is_word(at[-1]);
 }
 
-/* user:password before the @ of an address; `at` stands behind "://". */
+/* user:password before the @ of an address; `at` is just after "://". */
 static struct removal credentials(const struct scrubber *scrubber, const char *at)
 {
     if (at - scrubber->start < 3 || memcmp(at - 3, "://", 3) != 0)
@@ -65,7 +65,7 @@ static struct removal credentials(const struct scrubber *scrubber, const char *a
     return nothing;
 }
 
-/* Tokens that are known by how they begin. */
+/* Tokens that are recognised by how they begin. */
 static struct removal token_by_form(const struct scrubber *scrubber, const char *at)
 {
     static const char *const starts[] = {
@@ -87,7 +87,7 @@ static struct removal token_by_form(const struct scrubber *scrubber, const char 
     return nothing;
 }
 
-/* Whether `at` stands behind the name of a secret, such as HF_TOKEN= or "password": ". */
+/* Whether `at` is just after the name of a secret, such as HF_TOKEN= or "password": ". */
 static bool behind_secret(const struct scrubber *scrubber, const char *at)
 {
     static const char *const words[] = {"token",   "password", "passwd",  "secret",
@@ -115,7 +115,7 @@ static bool behind_secret(const struct scrubber *scrubber, const char *at)
     return false;
 }
 
-/* The value behind the name of a secret. */
+/* The value after the name of a secret. */
 static struct removal secret_by_name(const struct scrubber *scrubber, const char *at)
 {
     size_t len = 0;
@@ -127,7 +127,7 @@ static struct removal secret_by_name(const struct scrubber *scrubber, const char
     return (struct removal){len, "[secret]"};
 }
 
-/* The folder name behind /home/, /Users/ or \Users\. */
+/* The folder name after /home/, /Users/ or \Users\. */
 static struct removal home_name(const struct scrubber *scrubber, const char *at)
 {
     static const char *const places[] = {"/home/", "/Users/", "\\Users\\", "/u/home/"};

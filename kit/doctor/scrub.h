@@ -1,12 +1,11 @@
 /*
- * scrub.h: removes from a text what its author would not post in public, before it
- * goes into a bug report.
+ * scrub.h: removes private things from a text before it goes into a bug report.
  *
  * Removed: credentials in addresses, values of tokens, passwords and keys (by name,
  * and by the form of well-known tokens), home folders, the user's and the host's
- * names, user@host of prompts, e-mail addresses, IP addresses that stand in an
- * address, host names of private networks, and UUIDs. What remains can be read:
- * each removal leaves a word such as [token], [user] or [host].
+ * names, user@host of prompts, e-mail addresses, IP addresses within URLs, host
+ * names of private networks, and UUIDs. The rest stays readable: each removal
+ * leaves a word such as [token], [user] or [host].
  */
 #ifndef AF_KIT_DOCTOR_SCRUB_H
 #define AF_KIT_DOCTOR_SCRUB_H
@@ -17,7 +16,7 @@
 struct af_scrub_names {
     const char *user;
     const char *host;
-    const char *home; /* "/data/people/ana"; folders of the usual places need no name */
+    const char *home; /* "/data/people/ana"; not needed for /home and the like */
 };
 
 /* The scrubbed text in `arena`, NUL-terminated; NULL if memory runs out. */

@@ -68,7 +68,7 @@ struct af_rung {
     size_t reason_count;
     struct af_rung_cost price;
     const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
-    const char *torch_version;            /* for torch-change, as "2.9.1"; else NULL */
+    const char *torch_version;            /* what to install instead, as "2.9.1"; or NULL */
     const char *torch_cuda;               /* for torch-change, as "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;
@@ -112,11 +112,21 @@ enum af_fit_toolkit_from {
     AF_FIT_TOOLKIT_INDEX   /* only the index's */
 };
 
+/* A list of publishers (catalog/publisher.h); a wheel of any other is not considered. */
+struct af_fit_publishers {
+    const char *const *names; /* "Dao-AILab", "official", ... */
+    size_t count;
+    const char *from; /* where the list was read: "pyproject.toml", "--publishers" */
+};
+
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
     const char *arch; /* target SM set by the user, as "9.0", replaces the GPUs; NULL: none */
     bool official_only;
+    /* each of these lists must allow the publisher of a wheel; borrowed */
+    const struct af_fit_publishers *publishers;
+    size_t publisher_list_count;
     bool needs_softcap; /* the user needs score capping, which torch's kernels lack */
     bool has_preference;
     enum af_rung_kind preference;

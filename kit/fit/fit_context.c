@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 #include "kit/fit/rank.h"
 #include "kit/fit/verdict.h"
 
@@ -59,13 +60,27 @@ static bool is_package(const char *wheel, const char *wanted)
     return *wheel == *wanted;
 }
 
+bool af_fit_publisher_is_allowed(const struct af_fit_options *options,
+                                 const struct af_catalog_wheel *wheel)
+{
+    bool all = !options->official_only || wheel->official;
+    for (size_t i = 0; i < options->publisher_list_count && all; i++) {
+        const struct af_fit_publishers *list = &options->publishers[i];
+        bool any = false;
+        for (size_t n = 0; n < list->count && !any; n++)
+            any = af_publisher_is(wheel, list->names[n]);
+        all = any;
+    }
+    return all;
+}
+
 bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
                                const struct af_catalog_wheel *wheel)
 {
     const char *package = options->package == NULL ? "flash_attn" : options->package;
     return is_package(wheel->package, package) &&
            (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
-           (!options->official_only || wheel->official);
+           af_fit_publisher_is_allowed(options, wheel);
 }
 
 void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,

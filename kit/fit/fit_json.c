@@ -4,6 +4,7 @@
 #include "kit/fit/fit_json.h"
 
 #include "kit/base/sha256.h"
+#include "kit/catalog/publisher.h"
 
 json_t *af_fit_json_catalog(const struct af_catalog *catalog)
 {
@@ -16,6 +17,17 @@ json_t *af_fit_json_machine(const struct af_machine *machine)
 {
     return json_pack("{s:s, s:o}", "name", machine->name, "remark",
                      af_json_text(machine->remark));
+}
+
+json_t *af_fit_json_publishers(const struct af_fit_options *options)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < options->publisher_list_count; i++) {
+        const struct af_fit_publishers *one = &options->publishers[i];
+        list = af_json_append(list, json_pack("{s:s, s:o}", "from", one->from, "names",
+                                              af_json_texts(one->names, one->count)));
+    }
+    return list;
 }
 
 /* true, false or null */
@@ -36,15 +48,18 @@ static json_t *hash(const struct af_catalog_wheel *wheel)
 
 json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
 {
-    return json_pack(
-        "{s:s, s:o, s:o, s:s, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "filename", wheel->filename, "url", af_json_text(wheel->url), "sha256", hash(wheel),
-        "source", wheel->source, "official", wheel->official, "package", wheel->package,
-        "version", wheel->version, "local", af_json_text(wheel->local), "python", wheel->python,
-        "abi", wheel->abi, "platform", wheel->platform, "torch", af_json_text(wheel->torch),
-        "cuda", af_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi),
-        "cxx11abi_effective", truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm),
-        "glibc_min", af_json_text(wheel->glibc_min));
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, "
+                     "s:o, s:o, s:o, s:o}",
+                     "filename", wheel->filename, "url", af_json_text(wheel->url), "sha256",
+                     hash(wheel), "source", wheel->source, "publisher",
+                     json_stringn(wheel->source, af_publisher_len(wheel->source)), "official",
+                     wheel->official, "package", wheel->package, "version", wheel->version,
+                     "local", af_json_text(wheel->local), "python", wheel->python, "abi",
+                     wheel->abi, "platform", wheel->platform, "torch",
+                     af_json_text(wheel->torch), "cuda", af_json_text(wheel->cuda), "cxx11abi",
+                     truth(wheel->cxx11abi), "cxx11abi_effective",
+                     truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm),
+                     "glibc_min", af_json_text(wheel->glibc_min));
 }
 
 json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count)

@@ -11,6 +11,7 @@
 
 json_t *af_fit_json_catalog(const struct af_catalog *catalog); /* name, date, count */
 json_t *af_fit_json_machine(const struct af_machine *machine); /* name and remark */
+json_t *af_fit_json_publishers(const struct af_fit_options *options);
 json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel);
 
 /* The wheel with "verdict" and "reasons" (ids); both null where `candidate` is NULL. */

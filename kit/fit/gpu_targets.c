@@ -73,6 +73,15 @@ enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
     return best;
 }
 
+enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, int sm)
+{
+    if (variant->sm.count > 0)
+        return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);
+    /* CUDA 12.8 is the first that compiles for these, and older builds have no PTX. */
+    int cuda = variant->cuda_major * 10 + variant->cuda_minor;
+    return sm >= 100 && variant->cuda_major > 0 && cuda < 128 ? AF_NO : AF_UNKNOWN;
+}
+
 /* The oldest driver for a CUDA major; NULL if the tables do not have it. */
 static const char *driver_floor(const struct af_tables *tables, int major)
 {

@@ -42,6 +42,9 @@ enum af_answer af_driver_unpacks(const struct af_view *view, const struct af_tab
  */
 enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm);
 
+/* Whether this build of torch has code for `sm`; by its CUDA version if its list is unknown. */
+enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, int sm);
+
 /*
  * Whether the view's driver runs programs of CUDA `major` (minor versions do
  * not matter for cubins); UNKNOWN if neither the driver nor the CUDA it

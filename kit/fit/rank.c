@@ -1,19 +1,6 @@
 /*
- * rank.c: the order of wheels that fit. The first rule that tells two apart
- * decides:
- *
- *  1. fits before unknown
- *  2. built for this torch before built for another, even if that is proved to load
- *  3. an upstream release before a version that upstream never published
- *  4. official before community
- *  5. a C++ ABI that is the one in the name
- *  6. a community file that was seen, and whose glibc is known, before one that lacks either
- *  7. newest flash-attn
- *  8. built against exactly the CUDA version of torch
- *  9. a platform tag that promises a glibc before a plain one
- * 10. fewer open questions
- * 11. metadata that agrees with the name
- * 12. newest release tag (rebuilds of one name), then source and file name
+ * rank.c: the order of wheels that fit. The first rule of rank_rules.inc that tells two apart
+ * decides.
  */
 #include "kit/fit/rank.h"
 
@@ -54,8 +41,8 @@ static int official(const struct af_fit_context *fit, const struct af_candidate 
     return candidate->wheel->official;
 }
 
-static int metadata_has_local(const struct af_fit_context *fit,
-                              const struct af_candidate *candidate)
+/* Whether the C++ ABI in the name, if any, is the one that the extension has. */
+static int true_label(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
     (void)fit;
     const struct af_catalog_wheel *wheel = candidate->wheel;
@@ -105,9 +92,11 @@ static int consistent(const struct af_fit_context *fit, const struct af_candidat
     return candidate->wheel->metadata_has_local == AF_YES;
 }
 
-static const goodness rules[] = {fits,      own_torch, upstream,  official, metadata_has_local,
-                                 seen,      newest,    same_cuda, promises, settled,
-                                 consistent};
+#define AF_RANK_RULE(function, rule, why) function,
+static const goodness rules[] = {
+#include "kit/fit/rank_rules.inc"
+};
+#undef AF_RANK_RULE
 
 static int compare_tags(const char *a, const char *b)
 {

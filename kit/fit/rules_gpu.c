@@ -58,12 +58,28 @@ static bool is_newer_fa4(const struct af_catalog_wheel *wheel, int gpu)
            af_version_compare(&version, &first) >= 0;
 }
 
+static bool is_fa4(const struct af_catalog_wheel *wheel)
+{
+    return is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4");
+}
+
+/* Source: flash_attn/cute/interface.py of 4.0.0b28, the assertions on `arch`. */
+static void say_fa4_limits(struct af_fit_wheel_check *check, const struct af_view_gpu *gpu)
+{
+    if (is_fa4(check->wheel) && gpu->sm / 10 == 8)
+        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_FORWARD, "%s (sm %d.%d)", gpu->name,
+                                      gpu->sm / 10, gpu->sm % 10);
+    else if (is_fa4(check->wheel) && gpu->sm / 10 == 12)
+        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NO_PAGES, "%s (sm %d.%d)", gpu->name,
+                                      gpu->sm / 10, gpu->sm % 10);
+}
+
 static enum served serve(const struct af_fit_wheel_check *check, int gpu)
 {
     const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
-    if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
+    if (is_fa4(wheel))
         return gpu == 90 || gpu / 10 == 10 || gpu / 10 == 11 || is_newer_fa4(wheel, gpu)
                    ? SERVED
                    : REFUSED;
@@ -82,7 +98,7 @@ static enum af_reason_id refusal(const struct af_catalog_wheel *wheel)
 {
     if (is_package(wheel, "flash_attn_3"))
         return AF_REASON_FA3_HOPPER;
-    if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
+    if (is_fa4(wheel))
         return AF_REASON_FA4_ARCH;
     return AF_REASON_SM_UNSUPPORTED;
 }
@@ -133,6 +149,8 @@ static void serve_all(struct af_fit_wheel_check *check)
             say_blocked(check, served[i], &view->gpus[i], any);
         else
             say_open(check, served[i], &view->gpus[i]);
+        if (served[i] == SERVED)
+            say_fa4_limits(check, &view->gpus[i]);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 
 static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "torch-change",
                                                       "build", "engine"};
@@ -97,8 +98,10 @@ bool af_rung_python_package_fits(const struct af_rung_context *context)
         bool old =
             torch->state == AF_FACT_KNOWN &&
             (torch->major < 2 || (torch->major == 2 && torch->minor < PACKAGE_TORCH_MINOR));
-        if (old || !af_equal(view->os, "linux") ||
-            (!af_equal(view->arch, "x86_64") && !af_equal(view->arch, "aarch64")))
+        bool elsewhere = (view->os != NULL && !af_equal(view->os, "linux")) ||
+                         (view->arch != NULL && !af_equal(view->arch, "x86_64") &&
+                          !af_equal(view->arch, "aarch64"));
+        if (old || elsewhere)
             return false;
     }
     return true;
@@ -121,9 +124,9 @@ void af_rung_finish(struct af_rung_context *context)
 
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
-    const char *name = wheel->official
-                           ? "official"
-                           : af_arena_text_n(arena, wheel->source, strcspn(wheel->source, "/"));
+    const char *name = wheel->official ? "official"
+                                       : af_arena_text_n(arena, wheel->source,
+                                                         af_publisher_len(wheel->source));
     return name != NULL ? name : "";
 }
 
@@ -165,6 +168,8 @@ void af_rung_engine(struct af_rung_context *context)
     }
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_ENGINE_BY_PACKAGE, NULL);
+    if (af_rung_gpu_without_torch(&context->fit->views[0]) != NULL)
+        af_rung_torch_for_gpu(context);
     af_rung_finish(context);
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
     context->rung->summary =

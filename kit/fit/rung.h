@@ -31,7 +31,7 @@ bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id
 /*
  * Whether the Python package of this project works on every machine of the
  * context: Linux on x86_64 or aarch64, and torch 2.4 or newer if torch is
- * installed.
+ * installed. What is unknown does not speak against it.
  */
 bool af_rung_python_package_fits(const struct af_rung_context *context);
 
@@ -43,6 +43,12 @@ void af_rung_wheel(struct af_rung_context *context);
 void af_rung_torch_kernels(struct af_rung_context *context);
 void af_rung_torch_change(struct af_rung_context *context);
 void af_rung_engine(struct af_rung_context *context);
+
+/* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
+const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
+
+/* Names the nearest torch build with code for every GPU in the rung, if there is one. */
+void af_rung_torch_for_gpu(struct af_rung_context *context);
 
 /* "official", or who published the wheel: "mjun0812"; in the arena. */
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);

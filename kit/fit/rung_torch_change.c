@@ -134,9 +134,7 @@ static bool serves_gpus(const struct af_view *view,
 {
     for (size_t g = 0; g < view->gpu_count; g++) {
         int sm = view->gpus[g].sm;
-        bool covered = variant->sm.count == 0 || sm < 0 ||
-                       af_sm_list_covers(variant->sm.items, variant->sm.count, sm) != AF_NO;
-        if (!covered)
+        if (sm >= 0 && af_sm_in_torch(variant, sm) == AF_NO)
             return false;
     }
     return true;
@@ -338,7 +336,9 @@ static bool report_obstacles(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
-        if (view->gpu == AF_FACT_ABSENT)
+        if (view->amd)
+            af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
+        else if (view->gpu == AF_FACT_ABSENT)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
@@ -361,6 +361,20 @@ static void report_none(struct af_rung_context *context)
     if (all_old)
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
+}
+
+void af_rung_torch_for_gpu(struct af_rung_context *context)
+{
+    struct choice choices[CHOICES_MAX];
+    size_t count = list_choices(context->fit, choices);
+    for (size_t i = 0; i < count; i++) {
+        if (choices[i].variant->sm.count == 0)
+            continue; /* unknown for which GPUs */
+        context->rung->torch_version =
+            af_arena_text(context->arena, choices[i].release->latest);
+        context->rung->torch_cuda = af_arena_text(context->arena, choices[i].variant->cuda);
+        return;
+    }
 }
 
 void af_rung_torch_change(struct af_rung_context *context)

@@ -8,8 +8,8 @@
  * and as an experiment for some RDNA GPUs. All of them only if torch was compiled
  * for the GPU.
  *
- * The step is to call torch's scaled_dot_product_attention, which selects these
- * kernels itself.
+ * anyflash's Python package gives these kernels flash_attn's interface; torch's
+ * scaled_dot_product_attention also selects them itself.
  */
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
@@ -35,9 +35,17 @@ static enum af_answer torch_covers(const struct af_view *view, int sm)
     const struct af_catalog_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
         return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
-    if (variant != NULL && variant->sm.count > 0)
-        return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);
-    return AF_UNKNOWN;
+    return variant == NULL ? AF_UNKNOWN : af_sm_in_torch(variant, sm);
+}
+
+const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        int sm = view->gpus[i].sm;
+        if (sm >= 0 && torch_covers(view, sm) == AF_NO)
+            return &view->gpus[i];
+    }
+    return NULL;
 }
 
 static bool has_cudnn(int sm)
@@ -81,6 +89,17 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
                                                                                      : NULL;
 }
 
+/* Targets from before AOTriton's first: GCN, CDNA 1, RDNA 1 and 2. Others may be newer. */
+static bool is_without_kernels(const char *target)
+{
+    static const char *const starts[] = {"gfx6", "gfx7", "gfx8", "gfx90", "gfx101", "gfx103"};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        if (af_starts_with(target, starts[i]))
+            return true;
+    }
+    return false;
+}
+
 /* The GPUs of an AMD machine; their targets are not numbers. */
 static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *gpu)
 {
@@ -107,7 +126,10 @@ static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *
             return;
         }
     }
-    af_rung_add_reason(context, AF_REASON_KERNELS_NOT_ROCM, "%s (%s)", name, target);
+    af_rung_add_reason(context,
+                       is_without_kernels(target) ? AF_REASON_KERNELS_NOT_ROCM
+                                                  : AF_REASON_ROCM_TARGET_UNKNOWN,
+                       "%s (%s)", name, target);
 }
 
 static void check_amd(struct af_rung_context *context, const struct af_view *view)
@@ -186,6 +208,11 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
     if (view->amd || (view->torch.rocm && view->gpu_count == 0))
         check_amd(context, view);
+    else if (view->other != NULL)
+        af_rung_add_reason(context,
+                           af_fact_is(&view->other->vendor, "apple") ? AF_REASON_KERNELS_MPS
+                                                                     : AF_REASON_KERNELS_XPU,
+                           NULL);
     else
         check_nvidia(context, view);
 }
@@ -193,11 +220,11 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 static const char *summary(const struct af_rung_context *context)
 {
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
-        return "the memory-efficient kernel through scaled_dot_product_attention";
+        return "the memory-efficient kernel inside torch";
     if (af_rung_has_reason(context, AF_REASON_KERNELS_ROCM) ||
         af_rung_has_reason(context, AF_REASON_KERNELS_RDNA))
-        return "FlashAttention for ROCm through scaled_dot_product_attention";
-    return "FlashAttention-2 through scaled_dot_product_attention";
+        return "FlashAttention for ROCm inside torch";
+    return "FlashAttention-2 inside torch";
 }
 
 void af_rung_torch_kernels(struct af_rung_context *context)

@@ -2,6 +2,7 @@
  * rung_wheel.c: the best published wheel; if none fits, the reasons, and the
  * wheels that people would try first.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,11 +276,41 @@ static void say_last(struct af_rung_context *context, enum af_fit_stage last)
     }
 }
 
+/* "Dao-AILab, official (pyproject.toml); mjun0812 (--publishers)" */
+static const char *publishers_text(const struct af_rung_context *context)
+{
+    const struct af_fit_options *options = context->fit->options;
+    struct af_text text = {0};
+    for (size_t i = 0; i < options->publisher_list_count; i++) {
+        const struct af_fit_publishers *list = &options->publishers[i];
+        for (size_t n = 0; n < list->count; n++)
+            af_text_format(&text, "%s%s", n > 0 ? ", " : i > 0 ? "; " : "", list->names[n]);
+        af_text_format(&text, " (%s)", list->from);
+    }
+    const char *said = af_arena_text(context->arena, af_text_get(&text));
+    context->arena->failed = context->arena->failed || text.failed;
+    af_text_release(&text);
+    return said == NULL ? "" : said;
+}
+
+static bool has_package(const struct af_rung_context *context)
+{
+    struct af_fit_options any = *context->fit->options;
+    any.publisher_list_count = 0;
+    for (size_t i = 0; i < context->fit->catalog->count; i++)
+        if (af_fit_wheel_is_asked_for(&any, &context->fit->catalog->wheels[i]))
+            return true;
+    return false;
+}
+
 static void say_none(struct af_rung_context *context)
 {
     enum af_fit_stage last;
     sieve(context, &last);
-    if (context->decision->candidate_count == 0)
+    if (context->decision->candidate_count == 0 && has_package(context))
+        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
+                           publishers_text(context));
+    else if (context->decision->candidate_count == 0)
         af_rung_add_reason(
             context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
             context->fit->options->package == NULL ? "flash_attn"
@@ -296,6 +327,39 @@ static void say_none(struct af_rung_context *context)
     context->rung->summary = "no published wheel fits";
 }
 
+/* Whether nothing but its missing address speaks against the wheel. */
+static bool lacks_address_only(const struct af_rung_context *context,
+                               const struct af_catalog_wheel *wheel)
+{
+    size_t count;
+    struct af_reason *reasons = af_verdict_explain(context->fit, wheel, context->arena, &count);
+    count = reasons == NULL ? 0 : drop_notes(reasons, count);
+    return count == 1 && reasons[0].id == AF_REASON_NO_ADDRESS;
+}
+
+/*
+ * The official wheel that would be better than `best` if its address were known: on PyTorch's
+ * own index, whose host the catalog does not name. That of torch's CUDA is preferred.
+ */
+static void say_official(struct af_rung_context *context, const struct af_catalog_wheel *best)
+{
+    const struct af_decision *decision = context->decision;
+    const struct af_view_torch *torch = &context->fit->views[0].torch;
+    const struct af_catalog_wheel *found = NULL;
+    char channel[32];
+    snprintf(channel, sizeof channel, "cu%d%d", torch->cuda_major, torch->cuda_minor);
+    for (size_t i = 0; i < decision->candidate_count && !best->official; i++) {
+        const struct af_catalog_wheel *wheel = decision->candidates[i].wheel;
+        if (wheel->official && wheel->url == NULL &&
+            (found == NULL || af_equal(wheel->release_tag, channel)) &&
+            lacks_address_only(context, wheel))
+            found = wheel;
+    }
+    if (found != NULL)
+        af_rung_add_reason(context, AF_REASON_OFFICIAL_ELSEWHERE, "%s in its channel %s",
+                           found->filename, found->release_tag);
+}
+
 static void say_best(struct af_rung_context *context)
 {
     enum af_fit_stage last;
@@ -309,6 +373,7 @@ static void say_best(struct af_rung_context *context)
         else
             af_rung_add_reason(context, reasons[i].id, "%s", reasons[i].detail);
     }
+    say_official(context, best->wheel);
     sieve(context, &last);
     context->rung->wheel = best->wheel;
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
@@ -331,6 +396,15 @@ void af_rung_wheel(struct af_rung_context *context)
         say_none(context);
     else
         say_best(context);
+    if (context->fit->options->publisher_list_count > 0)
+        af_rung_add_reason(context, AF_REASON_PUBLISHERS_LIMITED, "%s",
+                           publishers_text(context));
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view_gpu *gpu = af_rung_gpu_without_torch(&context->fit->views[i]);
+        if (gpu != NULL)
+            af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name,
+                               af_sm_text(context->arena, gpu->sm));
+    }
     af_rung_finish(context);
     if (context->rung->answer != AF_YES)
         find_near_misses(context);

@@ -79,6 +79,10 @@ enum af_fit_stage af_verdict_stage(uint64_t bits);
 uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
                     const struct af_catalog_wheel *wheel);
 
+/* Whether --official and every list of publishers allow this wheel. */
+bool af_fit_publisher_is_allowed(const struct af_fit_options *options,
+                                 const struct af_catalog_wheel *wheel);
+
 /* Whether the options select this wheel: package, version, publisher. */
 bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
                                const struct af_catalog_wheel *wheel);

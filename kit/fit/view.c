@@ -321,6 +321,8 @@ static void read_gpus(const struct af_machine *machine, struct af_view *view)
         const struct af_gpu *gpu = &machine->gpus.rows[i];
         const char *vendor = af_fact_text_or(&gpu->vendor, "nvidia");
         view->amd = view->amd || af_equal(vendor, "amd");
+        if (af_equal(vendor, "intel") || af_equal(vendor, "apple"))
+            view->other = gpu;
         if (!af_equal(vendor, "nvidia"))
             continue;
         if (af_fact_truth(&gpu->visible) == AF_NO && gpu->visible.state == AF_FACT_KNOWN)
@@ -329,6 +331,8 @@ static void read_gpus(const struct af_machine *machine, struct af_view *view)
             add_gpu(view, gpu);
     }
     view->amd = view->amd && view->gpu_count == 0 && hidden == 0;
+    if (view->amd || view->gpu_count > 0 || hidden > 0)
+        view->other = NULL;
     view->gpu_source = hidden > 0 ? "CUDA_VISIBLE_DEVICES hides them; unset it to use them"
                                   : machine->gpus.source;
     if (view->gpu_count > 0)

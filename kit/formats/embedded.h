@@ -22,6 +22,8 @@ extern const struct af_embedded af_embedded_distributions; /* data/NAME.tsv, as 
 extern const struct af_embedded af_embedded_driver_cuda;
 extern const struct af_embedded af_embedded_gpu_names;
 extern const struct af_embedded af_embedded_torch_assertions;
+extern const struct af_embedded af_embedded_wheel_contents;
+extern const struct af_embedded af_embedded_taken_names;
 extern const struct af_embedded af_embedded_causes; /* data/NAME.jsonl */
 extern const struct af_embedded af_embedded_signatures;
 

@@ -470,12 +470,12 @@ static const char *find_problem(struct af_arena *arena, const struct walk *walk,
                                 const struct af_gpu_code *code)
 {
     if (walk->is_full)
-        return af_arena_format(arena, "more than %u images, or containers that are none",
+        return af_arena_format(arena, "more than %u images, or too many false containers",
                                AF_GPU_IMAGES_MAX);
     if (walk->strange_bytes > 0)
-        return af_arena_format(arena, "%llu bytes from offset %llu on are no GPU code we know",
-                               (unsigned long long)walk->strange_bytes,
-                               (unsigned long long)walk->strange_at);
+        return af_arena_format(
+            arena, "%llu bytes from offset %llu on are not GPU code of a known kind",
+            (unsigned long long)walk->strange_bytes, (unsigned long long)walk->strange_at);
     if (code->wrapper_count > (int64_t)walk->container_count)
         return af_arena_format(arena, "%lld containers are registered, %zu were found",
                                (long long)code->wrapper_count, walk->container_count);

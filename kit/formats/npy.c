@@ -194,8 +194,8 @@ static enum anyflash_status element_of(const char *descr, const char *name,
     char shown[64];
     af_text_quote(shown, sizeof shown, descr, strlen(descr));
     return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                   "'%s' holds numbers of type '%s'; '<f4', '<f2' and bf16 are read", name,
-                   shown);
+                   "'%s' holds numbers of type '%s'; only '<f4', '<f2' and bf16 can be read",
+                   name, shown);
 }
 
 /* Finds the start of the dictionary and of the data. */
@@ -210,8 +210,9 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
     size_t length_bytes = version == 1 ? 2 : 4;
     size_t head_at = MAGIC_BYTES + 2 + length_bytes;
     if (bytes.len >= MAGIC_BYTES + 2 && (version < 1 || version > 3))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' has .npy version %u; 1 to 3 are read",
-                       name, version);
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' has .npy version %u; only versions 1 to 3 can be read", name,
+                       version);
     if (bytes.len < head_at)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",
                        name, bytes.len);
@@ -220,7 +221,7 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
         len |= (size_t)raw[MAGIC_BYTES + 2 + i] << 8 * i;
     if (len > AF_NPY_HEAD_BYTES_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT,
-                       "'%s' has a head of %zu bytes; at most %u are read", name, len,
+                       "'%s' has a header of %zu bytes; at most %u are allowed", name, len,
                        AF_NPY_HEAD_BYTES_MAX);
     if (len > bytes.len - head_at)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",

@@ -21,7 +21,7 @@ const char *af_symbol_readable(struct af_arena *arena, const char *name);
 
 /*
  * Whether the name takes a std::string of the new C++ ABI (YES) or of the old one (NO);
- * UNKNOWN: it takes none, as far as its usual forms tell.
+ * UNKNOWN: it takes none in a form that is recognised here.
  */
 enum af_answer af_symbol_cxx11abi(const char *name);
 

@@ -434,7 +434,7 @@ static enum anyflash_status check_kind(const struct listing *listing,
         return refuse(listing, member, ANYFLASH_E_DATA, "is neither file nor folder");
     if ((type == S_IFDIR && !member->is_folder) || (type == S_IFREG && member->is_folder))
         return refuse(listing, member, ANYFLASH_E_DATA,
-                      "is a folder by its name or its kind, but not by both");
+                      "is a folder by its name or its type, but not by both");
     if (member->method != AF_ZIP_STORED && member->method != AF_ZIP_DEFLATED)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED,
                       "is packed by a method other than deflate");
@@ -446,15 +446,16 @@ static enum anyflash_status check_sizes(struct listing *listing,
 {
     uint64_t size = member->size_bytes;
     if (member->method == AF_ZIP_STORED && size != member->packed_bytes)
-        return refuse(listing, member, ANYFLASH_E_DATA, "has two sizes though it is stored");
+        return refuse(listing, member, ANYFLASH_E_DATA, "is stored, but its two sizes differ");
     if (member->is_folder && size != 0)
         return refuse(listing, member, ANYFLASH_E_DATA, "is a folder with content");
     if (size > AF_ZIP_MEMBER_BYTES_MAX || member->packed_bytes > AF_ZIP_MEMBER_BYTES_MAX ||
         size > AF_ZIP_TOTAL_BYTES_MAX - listing->total_bytes)
-        return refuse(listing, member, ANYFLASH_E_LIMIT, "is larger than what is unpacked");
+        return refuse(listing, member, ANYFLASH_E_LIMIT,
+                      "is larger than the limit for unpacking");
     if (size > AF_ZIP_RATIO_FROM && size / AF_ZIP_RATIO_MAX > member->packed_bytes)
         return refuse(listing, member, ANYFLASH_E_LIMIT,
-                      "would unpack to more than 250 times its size, as bombs do");
+                      "would unpack to more than 250 times its size, like a zip bomb");
     listing->total_bytes += size;
     return ANYFLASH_OK;
 }

@@ -12,6 +12,7 @@
 #include "kit/base/text.h"
 #include "kit/install/stage.h"
 #include "kit/plan/saved.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
@@ -144,22 +145,40 @@ static enum anyflash_status write_plan(struct af_run *run, const struct af_plan 
     return status;
 }
 
+/* Removes the downloaded wheel if it contains more than its package; `refusal` says why. */
+static enum anyflash_status check_content(struct af_run *run, const struct af_fetched *fetched,
+                                          bool is_downloaded,
+                                          struct af_content_refusal *refusal,
+                                          struct anyflash_error *err)
+{
+    enum anyflash_status status = af_content_refuse_file(fetched->path, &run->allow_content,
+                                                         NULL, run->arena, refusal, err);
+    if (is_downloaded && (status != ANYFLASH_OK || refusal->reason != NULL))
+        unlink(fetched->path);
+    return status;
+}
+
 static enum anyflash_status get_step(struct af_run *run, const struct af_plan *plan,
                                      const struct af_step *step, const char *folder,
-                                     const char **hash_out, struct anyflash_error *err)
+                                     const char **hash_out, struct af_content_refusal *refusal,
+                                     struct anyflash_error *err)
 {
     struct af_fetched fetched;
     enum anyflash_status status = ANYFLASH_OK;
-    if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_BUILD ||
-        step->kind == AF_STEP_TOOL)
+    if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
+        step->kind == AF_STEP_OWN || step->kind == AF_STEP_BUILD || step->kind == AF_STEP_TOOL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "only wheels can be downloaded, but the plan says: %s", step->title);
     if (step->wheel != NULL) {
         status = af_fetch(run, step->wheel, folder, &fetched, err);
         if (status == ANYFLASH_OK)
             *hash_out = af_arena_text(run->arena, fetched.sha256);
+        if (status == ANYFLASH_OK)
+            status = check_content(
+                run, &fetched, step->wheel->path == NULL && run->from == NULL, refusal, err);
     }
-    for (size_t i = 0; status == ANYFLASH_OK && i < step->requirement_count; i++)
+    for (size_t i = 0;
+         status == ANYFLASH_OK && refusal->reason == NULL && i < step->requirement_count; i++)
         status = get_requirement(run, plan, step->requirements[i], folder, err);
     return status;
 }
@@ -175,11 +194,16 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
         return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", folder,
                        strerror(errno));
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < plan->step_count; i++)
-        status = get_step(run, plan, &plan->steps[i], folder, &hashes[i], err);
-    if (status == ANYFLASH_OK)
+    struct af_content_refusal refusal = {NULL, NULL};
+    for (size_t i = 0; status == ANYFLASH_OK && refusal.reason == NULL && i < plan->step_count;
+         i++)
+        status = get_step(run, plan, &plan->steps[i], folder, &hashes[i], &refusal, err);
+    if (status == ANYFLASH_OK && refusal.reason == NULL)
         status = write_plan(run, plan, hashes, folder, err);
     if (status == ANYFLASH_OK)
-        *done = (struct af_install_result){.answer = AF_YES, .title = folder};
+        *done = (struct af_install_result){.answer = refusal.reason == NULL ? AF_YES : AF_NO,
+                                           .reason = refusal.reason,
+                                           .hint = refusal.hint,
+                                           .title = folder};
     return status;
 }

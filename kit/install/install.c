@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 #include "kit/install/entries.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
+#include "kit/install/own_package.h"
 #include "kit/install/prove_staged.h"
 #include "kit/install/stage.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
@@ -76,6 +79,7 @@ static void check_step(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
     const char *command = af_step_command(step, AF_SHELL_POSIX, arena);
+    const char *refusal;
     switch (step->kind) {
     case AF_STEP_ENVIRONMENT:
         refuse(job,
@@ -96,6 +100,11 @@ static void check_step(struct job *job, const struct af_step *step)
     case AF_STEP_TORCH:
         check_torch(job, step);
         break;
+    case AF_STEP_OWN:
+        refusal = af_plan_package_refusal(job->run->machine, arena);
+        if (refusal != NULL)
+            refuse(job, refusal, NULL);
+        break;
     default:
         break;
     }
@@ -104,11 +113,14 @@ static void check_step(struct job *job, const struct af_step *step)
 static bool brings_files(const struct af_step *step)
 {
     return step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
-           step->kind == AF_STEP_TORCH;
+           step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
+           step->kind == AF_STEP_OWN;
 }
 
 static const char *step_title(struct af_arena *arena, const struct af_step *step)
 {
+    if (step->kind == AF_STEP_OWN)
+        return af_arena_format(arena, "anyflash %s", anyflash_version_text());
     if (step->wheel == NULL)
         return step->requirement_count > 0 ? step->requirements[0] : step->title;
     return af_arena_format(arena, "%s %s", step->wheel->package,
@@ -131,6 +143,26 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
+static void tell_publisher(struct job *job, const char *url)
+{
+    const char *publisher = af_publisher_of_url(job->run->arena, url);
+    if (publisher != NULL)
+        af_progress_message(&job->run->progress, "published by %s", publisher);
+}
+
+/* Refuses a wheel that contains more than its package, before anything is unpacked. */
+static enum anyflash_status check_content(struct job *job, const char *path,
+                                          struct anyflash_error *err)
+{
+    struct af_run *run = job->run;
+    struct af_content_refusal refusal;
+    enum anyflash_status status = af_content_refuse_file(path, &run->allow_content, run->state,
+                                                         run->arena, &refusal, err);
+    if (status == ANYFLASH_OK && refusal.reason != NULL)
+        refuse(job, refusal.reason, refusal.hint);
+    return status;
+}
+
 static enum anyflash_status bring_wheel(struct job *job, const struct af_step *step,
                                         struct anyflash_error *err)
 {
@@ -143,11 +175,17 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     job->fetched_count++;
     af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
                         step->wheel->filename);
-    return af_stage_file(&job->stage, fetched->path, err);
+    if (step->wheel->url != NULL)
+        tell_publisher(job, step->wheel->url);
+    status = check_content(job, fetched->path, err);
+    return status == ANYFLASH_OK && job->refusal == NULL
+               ? af_stage_file(&job->stage, fetched->path, err)
+               : status;
 }
 
-static enum anyflash_status bring_torch(struct job *job, const struct af_step *step,
-                                        struct anyflash_error *err)
+/* Of TORCH and NEEDS: what installers would bring, given what is there. */
+static enum anyflash_status bring_resolved(struct job *job, const struct af_step *step,
+                                           struct anyflash_error *err)
 {
     const char *const *found;
     size_t count;
@@ -156,8 +194,15 @@ static enum anyflash_status bring_torch(struct job *job, const struct af_step *s
                          step->torch_backend, &found, &count, err);
     if (status != ANYFLASH_OK || count == 0)
         return status;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (step->kind == AF_STEP_NEEDS && af_starts_with(found[i], "torch==")) {
+            refuse(
+                job, af_arena_format(job->run->arena, "what it needs would bring %s", found[i]),
+                "`anyflash plan` shows the requirements: one of them excludes the torch here");
+            return ANYFLASH_OK;
+        }
         af_progress_message(&job->run->progress, "comes: %s", found[i]);
+    }
     return af_stage_requirements(&job->stage, found, count, step->torch_backend, job->run->from,
                                  err);
 }
@@ -168,8 +213,10 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
     af_progress_message(&job->run->progress, "%s", step->title);
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
-    if (step->kind == AF_STEP_TORCH)
-        return bring_torch(job, step, err);
+    if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
+        return bring_resolved(job, step, err);
+    if (step->kind == AF_STEP_OWN)
+        return af_own_package_stage(&job->stage, err);
     return af_stage_requirements(&job->stage, step->requirements, step->requirement_count, NULL,
                                  job->run->from, err);
 }
@@ -222,15 +269,16 @@ static const char *inspect_hint(const struct job *job)
 }
 
 /*
- * Proves the extensions against the installed torch. If the plan changes torch itself, only a
- * trial import can show whether they load; it runs before the change is committed.
+ * Proves the extensions against the installed torch. If the plan changes torch itself, or
+ * brings this program's own libraries, which find each other only once loaded, a trial import
+ * shows whether they load; it runs before the change is committed.
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
     bool strict = false;
     for (size_t i = 0; i < job->plan->step_count; i++) {
         const struct af_step *step = &job->plan->steps[i];
-        if (step->kind == AF_STEP_TORCH)
+        if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_OWN)
             return ANYFLASH_OK;
         strict = strict ||
                  (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||
@@ -247,12 +295,15 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++) {
+    for (size_t i = 0;
+         status == ANYFLASH_OK && job->refusal == NULL && i < job->plan->step_count; i++) {
         if (brings_files(&job->plan->steps[i]))
             status = bring(job, &job->plan->steps[i], err);
         if (status == ANYFLASH_OK && af_interrupted())
             status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: nothing was changed");
     }
+    if (job->refusal != NULL)
+        return status;
     if (status == ANYFLASH_OK)
         status = af_stage_check(&job->stage, err);
     if (status == ANYFLASH_OK)
@@ -317,9 +368,11 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
         if (af_text_trim(one).len > 0)
             line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
-    refuse(job, af_arena_format(job->run->arena, "the wheel does not load here: %s", shown),
-           "`anyflash inspect` shows what is missing");
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the wheel does not load here: %s", shown);
+    bool own = job->fetched_count == 0;
+    const char *what = own ? "anyflash's Python package" : "the wheel";
+    refuse(job, af_arena_format(job->run->arena, "%s does not load here: %s", what, shown),
+           own ? NULL : "`anyflash inspect` shows what is missing");
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s does not load here: %s", what, shown);
 }
 
 /* Checks that the new files work, now that they are in place. */

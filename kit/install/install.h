@@ -11,6 +11,7 @@
 #ifndef AF_KIT_INSTALL_INSTALL_H
 #define AF_KIT_INSTALL_INSTALL_H
 
+#include "kit/formats/binary.h"
 #include "kit/install/journal.h"
 #include "kit/install/verify.h"
 #include "kit/machine/machine.h"
@@ -33,6 +34,8 @@ struct af_run {
     const char *from; /* folder to read files from instead of the network; or NULL */
     /* --allow-torch-change: the torch version that may be installed; or NULL */
     const char *torch_change;
+    /* --allow-content: what wheels may contain beside their packages */
+    struct af_texts allow_content;
 };
 
 /* What a run did. Texts in the run's arena. */
@@ -48,9 +51,10 @@ struct af_install_result {
 };
 
 /*
- * Carries out the plan. A refusal (a proof answers no, torch would change, the environment is
- * managed by the distribution) is not a failure: done->answer is NO. Fails with IO, NOT_FOUND,
- * TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; all steps are rolled back then.
+ * Carries out the plan. A refusal (a proof answers no, a wheel contains more than its package,
+ * torch would change, the environment is managed by the distribution) is not a failure:
+ * done->answer is NO. Fails with IO, NOT_FOUND, TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; all
+ * steps are rolled back then.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                 struct af_install_result *done, struct anyflash_error *err);

@@ -12,6 +12,10 @@
 #include "engine/base/mem.h"
 
 #define AF_RECORD_FAULTS_MAX 16u
+#define AF_RECORD_HASH_BYTES 44
+
+/* A SHA-256 in the form of RECORD: base64url without padding (PEP 376), with a NUL. */
+void af_record_hash(const char *hex, char text[AF_RECORD_HASH_BYTES]);
 
 enum af_record_fault_kind {
     AF_RECORD_FILE_MISSING, /* missing, or not a regular file */

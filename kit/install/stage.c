@@ -21,28 +21,6 @@
 #include "kit/system/output.h"
 #include "kit/system/process.h"
 
-static int digit(char letter)
-{
-    return letter <= '9' ? letter - '0' : letter - 'a' + 10;
-}
-
-/* The hash in the form of RECORD: base64url without padding (PEP 376). */
-static void record_hash(const char *hex, char text[44])
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for (size_t i = 0; i < 43; i++) {
-        size_t bit = i * 6;
-        unsigned pair = 0;
-        for (size_t j = 0; j < 3; j++) { /* the twelve bits from the digit of `bit` on */
-            size_t at = bit / 4 + j;
-            pair = pair << 4 | (unsigned)(at < 64 ? digit(hex[at]) : 0);
-        }
-        text[i] = letters[pair >> (12 - 6 - bit % 4) & 63];
-    }
-    text[43] = '\0';
-}
-
 static bool starts_with(struct af_span line, const char *start)
 {
     size_t len = strlen(start);
@@ -58,7 +36,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
                                            struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    char hash[44];
+    char hash[AF_RECORD_HASH_BYTES];
     struct af_span record;
     struct af_span line;
     struct af_text made = {0};
@@ -77,7 +55,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
         af_text_add(&made, "\n");
     }
     af_sha256_bytes((struct af_span){text, strlen(text)}, hex);
-    record_hash(hex, hash);
+    af_record_hash(hex, hash);
     af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
     status = made.failed ? af_fail_memory(err)
                          : af_file_write_text(arena, path, af_text_get(&made), err);
@@ -129,6 +107,7 @@ enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package
 #define SAID_LINES_MAX 12
 #define SAID_BYTES 300
 #define FREE_BYTES_MIN (4u << 20)
+#define REPORT_BYTES_MAX (64u << 20)
 #define LAYOUT_DEPTH_MAX 6
 #define LAYOUT_FOLDERS_MAX 256
 
@@ -339,6 +318,34 @@ static enum anyflash_status read_additions(struct af_arena *arena, struct af_spa
     return ANYFLASH_OK;
 }
 
+/* Reads what pip would install from the report that it wrote, and removes the report. */
+static enum anyflash_status read_report(struct af_arena *arena, const char *path,
+                                        const char *const **found_out, size_t *count_out,
+                                        struct anyflash_error *err)
+{
+    json_t *report;
+    enum anyflash_status status = af_file_read_json(path, REPORT_BYTES_MAX, &report, err);
+    unlink(path);
+    if (status != ANYFLASH_OK)
+        return status;
+    const json_t *rows = json_object_get(report, "install");
+    const char **found = af_arena_array(arena, WORDS_MAX, sizeof *found);
+    size_t count = 0;
+    for (size_t i = 0; found != NULL && i < json_array_size(rows) && count < WORDS_MAX; i++) {
+        const json_t *metadata = json_object_get(json_array_get(rows, i), "metadata");
+        const char *name = json_string_value(json_object_get(metadata, "name"));
+        const char *version = json_string_value(json_object_get(metadata, "version"));
+        if (name != NULL && version != NULL)
+            found[count++] = af_arena_format(arena, "%s==%s", name, version);
+    }
+    json_decref(report);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *found_out = found;
+    *count_out = count;
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
                                       size_t count, const char *torch_backend,
                                       const char *const **found_out, size_t *found_count_out,
@@ -346,17 +353,27 @@ enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const 
 {
     struct words words = {.count = 0};
     struct af_program_result result;
+    const char *report = af_path_join(stage->run->arena, stage->root, "report.json");
+    if (report == NULL)
+        return af_fail_memory(err);
     start(stage, &words);
     word(&words, "--dry-run");
-    word(&words, "--color");
-    word(&words, "never");
+    if (stage->uv) {
+        word(&words, "--color");
+        word(&words, "never");
+    } else {
+        word(&words, "--report");
+        word(&words, report);
+    }
     sources(stage, &words, torch_backend, stage->run->from);
     for (size_t i = 0; i < count; i++)
         word(&words, requirements[i]);
     enum anyflash_status status = run(stage, &words, own_target, requirements[0], &result, err);
     if (status != ANYFLASH_OK)
         return status;
-    return read_additions(stage->run->arena, result.errors, found_out, found_count_out, err);
+    return stage->uv ? read_additions(stage->run->arena, result.errors, found_out,
+                                      found_count_out, err)
+                     : read_report(stage->run->arena, report, found_out, found_count_out, err);
 }
 
 /* The text between `start` and the next quote after it; searched from *text on. */

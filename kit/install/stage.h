@@ -34,8 +34,8 @@ enum anyflash_status af_stage_requirements(struct af_stage *stage,
                                            struct anyflash_error *err);
 
 /*
- * The packages that uv would install for the requirements and their dependencies, given what is
- * installed: "name==version" each. Only uv can report this.
+ * The packages that uv or pip would install for the requirements and their dependencies, given
+ * what is installed: "name==version" each.
  */
 enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
                                       size_t count, const char *torch_backend,

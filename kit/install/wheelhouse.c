@@ -15,6 +15,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "kit/system/lock.h"
 #include "kit/system/output.h"
@@ -125,6 +126,22 @@ static void leave_out_twins(struct maker *maker)
     house->wheel_count = kept;
 }
 
+/* Why the wheel at `path` is left out for what else it contains; NULL: it is not. */
+static enum anyflash_status check_content(struct maker *maker, const char *path,
+                                          const char **reason_out, struct anyflash_error *err)
+{
+    struct af_arena scratch; /* the facts of each wheel are large */
+    struct af_content_refusal refusal = {NULL, NULL};
+    af_arena_init(&scratch);
+    enum anyflash_status status = af_content_refuse_file(path, &maker->question->allow_content,
+                                                         NULL, &scratch, &refusal, err);
+    *reason_out = refusal.reason == NULL
+                      ? NULL
+                      : af_arena_format(maker->arena, "%s; %s", refusal.reason, refusal.hint);
+    af_arena_release(&scratch);
+    return status;
+}
+
 static enum anyflash_status read_wheels(struct maker *maker, struct anyflash_error *err)
 {
     const char **names;
@@ -142,6 +159,7 @@ static enum anyflash_status read_wheels(struct maker *maker, struct anyflash_err
     house->left_out = af_arena_array(arena, count + 1, sizeof *house->left_out);
     for (size_t i = 0; i < count && !arena->failed; i++) {
         struct anyflash_error why = {0};
+        const char *reason = NULL;
         struct af_wheelhouse_wheel wheel = {
             .path = af_path_join(arena, maker->question->folder, names[i])};
         if (wheel.path == NULL || !af_ends_with(names[i], ".whl") ||
@@ -149,12 +167,16 @@ static enum anyflash_status read_wheels(struct maker *maker, struct anyflash_err
             continue;
         status = af_wheelhouse_read(&wheel, maker->question->inconsistent, arena, &why);
         if (status == ANYFLASH_OK)
-            house->wheels[house->wheel_count++] = wheel;
-        else if (status != ANYFLASH_E_NO_MEMORY)
-            house->left_out[house->left_out_count++] = (struct af_wheelhouse_left_out){
-                af_text_scrub(arena, names[i], 300), af_arena_text(arena, why.message)};
-        else
+            status = check_content(maker, wheel.path, &reason, &why);
+        if (status == ANYFLASH_E_NO_MEMORY)
             return af_fail_memory(err);
+        if (status != ANYFLASH_OK)
+            reason = af_arena_text(arena, why.message);
+        if (status == ANYFLASH_OK && reason == NULL)
+            house->wheels[house->wheel_count++] = wheel;
+        else
+            house->left_out[house->left_out_count++] =
+                (struct af_wheelhouse_left_out){af_text_scrub(arena, names[i], 300), reason};
     }
     if (arena->failed)
         return af_fail_memory(err);

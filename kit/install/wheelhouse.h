@@ -11,7 +11,8 @@
  *
  * A wheel is listed if its file name is valid and its METADATA states the same name and
  * version. pip refuses other wheels from an index, for example the official flash-attn wheels,
- * whose local version is only in the file name; uv accepts them.
+ * whose local version is only in the file name; uv accepts them. A wheel that contains more
+ * than its package is left out unless that is allowed (proof/content_refusal.h).
  *
  * Sources: PEP 503 (pages, names), 691 (JSON), 658 and 714 (metadata files).
  */
@@ -20,6 +21,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/formats/binary.h"
 
 /* A wheel in the index. All texts are in the arena of the call. */
 struct af_wheelhouse_wheel {
@@ -53,6 +55,7 @@ struct af_wheelhouse_question {
     const char *folder; /* the folder of the wheels; its subfolders are not searched */
     const char *index;  /* folder to write; NULL: FOLDER/simple */
     bool inconsistent;  /* also list wheels whose METADATA states another version */
+    struct af_texts allow_content; /* what wheels may contain beside their packages */
 };
 
 /*

@@ -50,9 +50,9 @@ static const struct key keys[] = {
     {"sm", af_given_sm, "8.9, sm_90a, gfx942; one for all GPUs or one each: 9.0,8.0"},
     {"vram_gb", af_given_vram, "memory of each GPU in GiB"},
     {"driver", af_given_driver, "580.95.05 or 580; none"},
-    {"cuda_api", af_given_cuda_api, "highest CUDA the driver serves: 13.0"},
+    {"cuda_api", af_given_cuda_api, "highest CUDA the driver supports: 13.0"},
     {"rocm", af_given_rocm, "6.3; none"},
-    {"visible_devices", af_given_visible_devices, "CUDA_VISIBLE_DEVICES as it is set; unset"},
+    {"visible_devices", af_given_visible_devices, "the value of CUDA_VISIBLE_DEVICES; unset"},
     {"cuda_toolkit", af_given_toolkit, "12.8.1; none"},
     {"nvcc", af_given_toolkit, "the same as cuda_toolkit"},
     {"gcc", af_given_compiler, "12.2; none"},
@@ -61,7 +61,7 @@ static const struct key keys[] = {
     {"swap_gb", af_given_swap, "free swap in GiB"},
     {"cores", af_given_cores, "usable cores"},
     {"disk_gb", af_given_disk, "free space in GiB where an install or a build writes"},
-    {"env", af_given_variable, "a variable in force: env=MAX_JOBS=2"},
+    {"env", af_given_variable, "an environment variable that is set: env=MAX_JOBS=2"},
 };
 
 const char *af_machine_given_key(size_t index, const char **doc_out)

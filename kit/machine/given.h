@@ -22,7 +22,7 @@ struct af_given {
 /* Replaces the remark with "key=value: " and the formatted sentence. */
 void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Makes the fact unknown and says so in the remark: "'13.x' is no version". */
+/* Makes the fact unknown and says so in the remark: "'13.x' is not a version". */
 void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what);
 
 /* Whether the value is none, no, null, absent, not installed, or empty. */
@@ -47,8 +47,8 @@ void af_given_text(struct af_given *given, struct af_fact *fact);
 void af_given_derive(struct af_given *given);
 
 /*
- * The two halves of af_given_derive(), whoever stated the facts; `origin` names
- * him in their sources.
+ * The two halves of af_given_derive(). `origin` says in the sources who stated
+ * the facts.
  */
 void af_given_derive_tags(struct af_given *given, const char *origin);
 void af_given_derive_soabi(struct af_given *given, const char *origin);

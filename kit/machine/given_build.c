@@ -273,7 +273,7 @@ void af_given_variable(struct af_given *given)
 {
     const char *equals = strchr(given->value, '=');
     if (equals == NULL || equals == given->value) {
-        af_given_remark(given, "expected NAME=VALUE; nothing is taken from it");
+        af_given_remark(given, "expected NAME=VALUE; ignored");
         return;
     }
     struct af_variable *variable =

@@ -41,6 +41,17 @@ static void give_vendor(struct af_given *given, struct af_gpu *gpu, const char *
     af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
 }
 
+/* Apple's GPUs are in Apple's computers; another system that was stated stays. */
+static void imply_platform(struct af_given *given)
+{
+    struct af_platform *platform = &given->machine->platform;
+    const char *source = af_arena_format(given->arena, "%s: that product", given->source);
+    if (platform->os.state != AF_FACT_KNOWN)
+        af_fact_text(given->arena, &platform->os, "macos", source);
+    if (platform->arch.state != AF_FACT_KNOWN)
+        af_fact_text(given->arena, &platform->arch, "aarch64", source);
+}
+
 /* Finds "sm120" or "gfx1100" as a word in the text; writes it to `sm`. */
 static bool find_target_word(const char *lower, char *sm, size_t size_bytes)
 {
@@ -59,10 +70,10 @@ static bool find_target_word(const char *lower, char *sm, size_t size_bytes)
 static const char *vendor_word(const char *lower)
 {
     static const char *const words[][2] = {
-        {"amd", "amd"},       {"radeon", "amd"},   {"instinct", "amd"},  {"navi", "amd"},
-        {"gfx", "amd"},       {"intel", "intel"},  {"nvidia", "nvidia"}, {"rtx", "nvidia"},
-        {"gtx", "nvidia"},    {"tesla", "nvidia"}, {"quadro", "nvidia"}, {"geforce", "nvidia"},
-        {"jetson", "nvidia"}, {"sm_", "nvidia"},   {"cuda", "nvidia"}};
+        {"amd", "amd"},        {"radeon", "amd"},    {"instinct", "amd"}, {"navi", "amd"},
+        {"gfx", "amd"},        {"intel", "intel"},   {"apple", "apple"},  {"nvidia", "nvidia"},
+        {"rtx", "nvidia"},     {"gtx", "nvidia"},    {"tesla", "nvidia"}, {"quadro", "nvidia"},
+        {"geforce", "nvidia"}, {"jetson", "nvidia"}, {"sm_", "nvidia"},   {"cuda", "nvidia"}};
     for (size_t i = 0; i < AF_COUNT(words); i++) {
         if (strstr(lower, words[i][0]) != NULL)
             return words[i][1];
@@ -76,6 +87,7 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     struct af_gpu *gpu = row(given, index);
     const char *vendor = vendor_word(lower);
     const char *sm = NULL;
+    bool known = true;
     char target[16];
     if (gpu == NULL)
         return;
@@ -83,20 +95,25 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
-    } else if (!af_machine_gpu_name_find(given->arena, lower, &vendor, &sm) &&
-               isdigit((unsigned char)lower[0])) {
+    } else {
+        known = af_machine_gpu_name_find(given->arena, lower, &vendor, &sm);
+    }
+    if (!known && isdigit((unsigned char)lower[0])) {
         /* "4090": users often omit the product line */
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
-        if (whole != NULL)
-            af_machine_gpu_name_find(given->arena, whole, &vendor, &sm);
+        known = whole != NULL && af_machine_gpu_name_find(given->arena, whole, &vendor, &sm);
     }
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
+    if (af_equal(vendor, "apple"))
+        imply_platform(given);
     if (af_given_fact_by(&gpu->sm, "sm="))
         return; /* stated explicitly: takes precedence over a name */
     const char *source = af_arena_format(given->arena, "%s: that product", given->source);
     if (sm != NULL)
         af_fact_text(given->arena, &gpu->sm, sm, source);
+    else if (known || af_equal(vendor, "intel") || af_equal(vendor, "apple"))
+        af_fact_absent(given->arena, &gpu->sm, source);
     else
         af_given_unclear(given, &gpu->sm, "not a known product; give sm=8.9, for example");
 }

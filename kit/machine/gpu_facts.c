@@ -93,7 +93,7 @@ bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const ch
             continue;
         best = len;
         *vendor_out = rows.fields[0];
-        *sm_out = rows.fields[2];
+        *sm_out = strcmp(rows.fields[2], "-") == 0 ? NULL : rows.fields[2];
     }
     return best != 0;
 }

@@ -31,7 +31,8 @@ bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes);
 
 /*
  * Finds the longest product name in lower-case `text` and returns its vendor and
- * compute capability, in the arena; false when there is none.
+ * compute capability (NULL: GPUs of this vendor have none), in the arena; false
+ * when there is none.
  */
 bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const char **vendor_out,
                               const char **sm_out);

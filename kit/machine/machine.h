@@ -111,7 +111,7 @@ struct af_machine {
     struct af_arena arena;
     const char *name;   /* "this machine", or the record's file name */
     const char *remark; /* note by the author of a record, or NULL */
-    const char *notes;  /* what a pasted text says twice or unclearly, one a line; or NULL */
+    const char *notes;  /* contradictions and unclear lines of pasted text; or NULL */
 #include "kit/machine/fields.inc"
 };
 #undef AF_MACHINE_RECORD

@@ -1,8 +1,8 @@
 /*
  * machine_record.c: writes a machine as a JSON record, and reads one, which may
  * be partial, written by hand or hostile. Every error names the file and the
- * position in it, as 'machine.json' gpus[2].sm. base/json.h checks syntax, size
- * and depth; machine.h describes the form of a fact.
+ * position in it, such as 'machine.json' gpus[2].sm. base/json.h checks syntax,
+ * size and depth; machine.h describes the form of a fact.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * pasted.c: reads pasted text line by line: cleans a line of what terminals and
  * Markdown add, hands it to the readers, and keeps what they find. pasted_*.c
- * know the programs; pasted_apply.c makes facts of it.
+ * know the programs; pasted_apply.c turns the values into facts.
  */
 #include "kit/machine/pasted.h"
 #include "kit/machine/pasted_parts.h"
@@ -124,7 +124,7 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
             *value = (struct af_pasted_value){copy, source};
     } else if (what != NULL && strcmp(value->text, shown) != 0 &&
                !continues(value->text, shown)) {
-        af_pasted_note(reader, "%s is %s by %s, but %s by line %zu; the first counts", what,
+        af_pasted_note(reader, "%s is %s on %s but %s on line %zu; the first one is used", what,
                        value->text, value->source, shown, reader->number);
     }
 }

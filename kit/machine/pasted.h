@@ -1,20 +1,21 @@
 /*
- * pasted.h: a machine from what people paste: the output of programs that describe
- * a system, as it stands in a bug report.
+ * pasted.h: reads a machine from text that people paste: the output of programs
+ * that describe a system, as it appears in a bug report.
  *
- * Understood are `python -m torch.utils.collect_env` and the reports of vLLM,
+ * It understands `python -m torch.utils.collect_env` and the reports of vLLM,
  * transformers, diffusers, accelerate, DeepSpeed and xformers; pip, uv and conda
  * lists (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
  * rocm-smi, rocminfo; nvcc, gcc, clang, ldd, uname, python, free, lscpu,
  * /etc/os-release and /proc/meminfo; print(torch.__version__) with its answer.
- * Any number of them in one text, in any order, with prompts, Markdown fences,
- * quoting and terminal colours; also in UTF-16, as PowerShell's `>` writes it, as
- * far as the text is ASCII.
+ * One text may contain any number of them, in any order, with prompts, Markdown
+ * fences, quoting and terminal colours. UTF-16, which PowerShell's `>` writes, is
+ * read, too, as far as the text is ASCII.
  *
- * Each fact's source is "line 12 of NAME". What the text does not tell stays
- * unknown. If two lines disagree, the first counts, and the machine's `notes`
- * say so. Facts that follow from others (GPU name to compute capability, driver
- * to CUDA, glibc to platform tags) come from the functions that --given uses.
+ * Each fact's source is "line 12 of NAME". A fact that the text does not state
+ * stays unknown. If two lines disagree, the first one counts, and the machine's
+ * `notes` say so. Facts that follow from others (GPU name to compute
+ * capability, driver to CUDA, glibc to platform tags) come from the functions
+ * that --given uses.
  */
 #ifndef AF_KIT_MACHINE_PASTED_H
 #define AF_KIT_MACHINE_PASTED_H
@@ -28,14 +29,14 @@
 
 /* What a line turned out to be. */
 enum af_pasted_kind {
-    AF_PASTED_NONE = 0, /* nothing is known from it */
+    AF_PASTED_NONE = 0, /* it states no fact */
     AF_PASTED_REPORT,   /* "key: value" of an environment report, lscpu, nvidia-smi -q ... */
     AF_PASTED_PACKAGES, /* a list of installed packages */
     AF_PASTED_GPU,      /* nvidia-smi, rocm-smi */
-    AF_PASTED_TOOL      /* what a program says of itself or of the system: nvcc, gcc, uname */
+    AF_PASTED_TOOL      /* output of a tool about itself or the system: nvcc, gcc, uname */
 };
 
-/* What can be learnt, in the order in which it is applied to a machine. */
+/* The values that can be read, in the order in which they are applied to a machine. */
 enum af_pasted_fact {
     AF_PASTED_OS = 0, /* with its release: "Ubuntu 22.04.4 LTS" */
     AF_PASTED_SYSTEM, /* linux, windows or macos */
@@ -64,7 +65,7 @@ enum af_pasted_fact {
     AF_PASTED_FACT_COUNT
 };
 
-/* A value with its source; `text` is NULL when the text has not said it. */
+/* A value with its source; `text` is NULL until a line states it. */
 struct af_pasted_value {
     const char *text;
     const char *source;
@@ -85,13 +86,13 @@ enum af_pasted_table {
 };
 
 /*
- * Reads line by line. All members are private to kit/machine/pasted*.c, but
- * `machine` and `line_count`.
+ * Reads line by line. All members except `machine` and `line_count` are private
+ * to kit/machine/pasted*.c.
  */
 struct af_pasted_reader {
     struct af_machine machine; /* a copy; its arena is in use until the end */
     struct af_machine *target;
-    size_t line_count; /* lines that something was learnt from */
+    size_t line_count; /* lines that stated a fact */
     const char *name;  /* of the text, for sources */
     bool is_log;
     size_t number; /* of the current line */
@@ -128,30 +129,30 @@ void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine
                      const char *name, bool is_log);
 
 /*
- * Reads one line without its newline; of a line longer than 4096 bytes only the
- * start is looked at, but JSON. Returns what it was. Failing memory is reported
- * at the end.
+ * Reads one line without its newline and returns its kind. Of a line longer
+ * than 4096 bytes only the start is read, unless it is JSON. af_pasted_end()
+ * reports failed allocations.
  */
 enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_span line,
                                    size_t number);
 
 /*
- * Writes what was learnt into the machine and releases the reader. Facts that the
- * text does not tell are unchanged. Fails with NO_MEMORY only, and then the
- * machine is unchanged.
+ * Writes the facts into the machine and releases the reader. Facts that the text
+ * does not state are unchanged. Fails with NO_MEMORY only, and then the machine
+ * is unchanged.
  */
 enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err);
 
 /*
- * Whether `text` is pasted output: not JSON that begins with '{', and some line
- * tells something.
+ * Whether `text` is pasted output: it is not JSON that begins with '{', and at
+ * least one line states a fact.
  */
 bool af_pasted_recognise(struct af_span text);
 
 /*
  * Reads a whole text into `machine`, which should be fresh. Fails with DATA if
- * nothing can be learnt from it, with LIMIT beyond AF_PASTED_BYTES_MAX. On
- * failure `machine` is unchanged.
+ * no line states a fact, with LIMIT beyond AF_PASTED_BYTES_MAX. On failure
+ * `machine` is unchanged.
  */
 enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span text,
                                     const char *name, struct anyflash_error *err);

@@ -1,5 +1,5 @@
 /*
- * pasted_apply.c: what was learnt from pasted text becomes facts of the machine.
+ * pasted_apply.c: turns the values from pasted text into facts of the machine.
  * Values go through the handlers of --given, which derive further facts, in an
  * order in which later ones refine earlier ones.
  */
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Makes `value` the value of `given`; false if the text did not say it. */
+/* Makes `value` the value of `given`; false if the text did not state it. */
 static bool load(struct af_given *given, const char *key, const struct af_pasted_value *value)
 {
     if (value->text == NULL || given->arena->failed)
@@ -38,7 +38,7 @@ static void give(struct af_pasted_reader *reader, struct af_given *given, const 
         af_pasted_note(reader, "%s: %s", value->source, given->remark);
 }
 
-/* A number that the text said; false if it did not. */
+/* A number from the text; false if the text did not state it. */
 static bool number_of(const struct af_pasted_value *value, int64_t *number_out)
 {
     return value->text != NULL && af_parse_i64(value->text, 0, INT64_MAX / 1048576, number_out);
@@ -168,7 +168,7 @@ static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
          af_given_visible_devices);
 }
 
-/* nvcc answered by its name, so it is on PATH, where torch takes it from without CUDA_HOME. */
+/* nvcc was run by its name, so it is on PATH, and torch uses it unless CUDA_HOME is set. */
 static void apply_toolkit(struct af_pasted_reader *reader)
 {
     struct af_machine *machine = &reader->machine;
@@ -184,7 +184,7 @@ static void apply_toolkit(struct af_pasted_reader *reader)
     struct af_toolkit *toolkit =
         af_machine_row_add(machine, offsetof(struct af_machine, toolkits), why);
     const char *taken = af_arena_format(
-        arena, "%s: the nvcc on PATH, which torch takes unless CUDA_HOME is set", said->source);
+        arena, "%s: the nvcc on PATH, which torch uses unless CUDA_HOME is set", said->source);
     if (toolkit == NULL || taken == NULL)
         return;
     af_fact_text(arena, &toolkit->version, said->text, said->source);
@@ -195,8 +195,9 @@ static void apply_toolkit(struct af_pasted_reader *reader)
 }
 
 /*
- * Rows of a list that is not complete are kept, but say nothing about other
- * packages; so is a list that has flash-attn, the one that everything asks for.
+ * An incomplete list keeps its rows but becomes unknown, because other packages
+ * may be installed, too; unless it has flash-attn, the package that decisions
+ * ask for.
  */
 static void apply_packages(struct af_pasted_reader *reader, struct af_given *given)
 {

@@ -136,7 +136,7 @@ static bool take_list(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* What a field of `nvidia-smi --query-gpu` is, by its form. */
+/* What a field of `nvidia-smi --query-gpu` is, judged by its form. */
 static void take_field(struct af_pasted_reader *reader, size_t index, const char *field)
 {
     size_t digits = strspn(field, "0123456789");

@@ -1,8 +1,8 @@
 /*
  * pasted_packages.c: lists of installed packages: pip and uv (columns, JSON,
  * freeze, show), conda, mamba, and the lists inside environment reports. torch,
- * Python and the CUDA runtime become facts; of the rest only the packages that
- * decisions ask for are kept.
+ * Python and the CUDA runtime become facts; of the others only the packages
+ * that decisions need are kept.
  */
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
@@ -80,7 +80,8 @@ void af_pasted_packages_end(struct af_pasted_reader *reader)
     reader->table = AF_PASTED_TABLE_NONE;
 }
 
-/* Lists are sorted; one that is not was put together by hand, and may lack packages. */
+/* Installers sort their lists; an unsorted one was put together by hand and may lack
+   packages. */
 static void count_row(struct af_pasted_reader *reader, struct af_span name)
 {
     char before = reader->last_name[0];
@@ -275,8 +276,8 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
 }
 
 /*
- * What installers say of installed packages: pip's "Requirement already satisfied: torch in
- * /venv/lib/python3.10/site-packages (from flash-attn) (2.4.0)", uv's " + torch==2.4.0".
+ * What installers print about installed packages: uv's " + torch==2.4.0", pip's "Requirement
+ * already satisfied: torch in /venv/lib/python3.10/site-packages (from flash-attn) (2.4.0)".
  */
 static bool take_installer(struct af_pasted_reader *reader, const char *line)
 {

@@ -1,7 +1,8 @@
 /*
  * pasted_parts.h: what the readers of pasted lines share. Private to kit/machine.
  * Each reader looks at one cleaned line (no colours, quoting, backticks; blanks
- * trimmed; NUL-terminated) and returns the kind, or NONE if the line is not its.
+ * trimmed; NUL-terminated) and returns the kind, or NONE if it does not recognise
+ * the line.
  */
 #ifndef AF_KIT_MACHINE_PASTED_PARTS_H
 #define AF_KIT_MACHINE_PASTED_PARTS_H
@@ -11,9 +12,9 @@
 #define AF_PASTED_LINE_BYTES 4096
 
 /*
- * Keeps `len` bytes of `text` as `fact`, with the current line as its source. If
- * there is a value: a fuller one of the same version replaces it (2.4.0 becomes
- * 2.4.0+cu121), and another one is only noted.
+ * Keeps `len` bytes of `text` as `fact`, with the current line as its source. An
+ * earlier value is replaced only by a fuller form of the same version (2.4.0 by
+ * 2.4.0+cu121); a different value is noted.
  */
 void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
                     size_t len);
@@ -30,7 +31,8 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const cha
                         const char *sm);
 void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, const char *mib);
 
-/* A package with its version, also of torch; false if the two are not that. */
+/* Keeps a package and its version, also torch's; false if the words are not a name and a
+   version. */
 bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name,
                             struct af_span version);
 
@@ -40,7 +42,8 @@ bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text);
 /* A processor, if `text` begins with the name of one. */
 bool af_pasted_take_arch(struct af_pasted_reader *reader, const char *text);
 
-/* A glibc version; the old ones that Python invents for old executables are not taken. */
+/* Keeps a glibc version, unless it is one of the old ones that Python invents for old
+   executables. */
 void af_pasted_take_glibc(struct af_pasted_reader *reader, const char *version);
 
 /* "GPU 0: NVIDIA A100 (UUID: ...)" */
@@ -61,7 +64,7 @@ void af_pasted_apply(struct af_pasted_reader *reader);
 /* The name of known package `index`, or NULL after the last. */
 const char *af_pasted_package_name(size_t index);
 
-/* Whether it is torch or one of these. */
+/* Whether it is torch or one of the known packages. */
 bool af_pasted_package_is_known(struct af_span name);
 
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */

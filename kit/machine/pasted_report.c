@@ -1,8 +1,8 @@
 /*
  * pasted_report.c: lines of the form "key: value": torch's collect_env and its
  * relatives, lscpu, /proc/meminfo, nvidia-smi -q, rocminfo, pip show. One table
- * of keys; each handler looks at the value's form and leaves what it does not
- * know ("N/A", "Could not collect").
+ * of keys; each handler checks the form of the value and ignores others ("N/A",
+ * "Could not collect").
  */
 #include "kit/machine/pasted_parts.h"
 
@@ -130,7 +130,7 @@ static bool take_python(struct af_pasted_reader *reader, const char *value)
     return true;
 }
 
-/* collect_env asks nvcc; "No CUDA" is said when neither nvcc nor nvidia-smi answers. */
+/* collect_env runs nvcc; it prints "No CUDA" if neither nvcc nor nvidia-smi can be run. */
 static bool take_toolkit(struct af_pasted_reader *reader, const char *value)
 {
     if (is_none(value))

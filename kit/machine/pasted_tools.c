@@ -1,7 +1,7 @@
 /*
- * pasted_tools.c: what programs say of themselves and of the system in a form of
- * their own: nvcc, gcc, clang, ldd, python, pip, uv, uname, free, os-release, and
- * what Python prints when asked for a version.
+ * pasted_tools.c: what programs print about themselves and the system, each in
+ * its own form: nvcc, gcc, clang, ldd, python, pip, uv, uname, free, os-release,
+ * and what Python prints when asked for a version.
  */
 #include "kit/machine/pasted_parts.h"
 #include "kit/machine/platform_tags.h"
@@ -225,7 +225,7 @@ static bool take_musl(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* The unit that the options of `free` in a command line say; 0: none. */
+/* The unit that the options of a `free` command select; 0: none. */
 static int64_t unit_of_free(const char *options)
 {
     size_t len = strspn(options, " -abcdefghijklmnopqrstuvwxyz");

@@ -9,9 +9,10 @@
 #include "kit/base/url.h"
 #include "kit/catalog/query.h"
 #include "kit/fit/fit_json.h"
+#include "kit/fit/verdict.h"
 #include "kit/plan/decide.h"
 
-/* The wheels that match all words; with official_only only those of the authors. */
+/* The wheels that match all words and whose publishers the options allow. */
 static enum anyflash_status search(struct af_plan_find_answer *answer,
                                    struct anyflash_error *err)
 {
@@ -30,7 +31,7 @@ static enum anyflash_status search(struct af_plan_find_answer *answer,
     if (answer->wheels == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        if (wheels[i]->official || !request->plan.fit.official_only)
+        if (af_fit_publisher_is_allowed(&request->plan.fit, wheels[i]))
             answer->wheels[answer->count++] = wheels[i];
     answer->shown =
         request->limit > 0 && request->limit < answer->count ? request->limit : answer->count;
@@ -100,8 +101,9 @@ json_t *af_plan_find_json(const struct af_plan_find_answer *answer)
         wheels = af_json_append(
             wheels, af_fit_json_candidate(answer->wheels[i],
                                           af_plan_find_candidate(answer, answer->wheels[i])));
-    return json_pack("{s:s, s:o, s:o, s:o}", "schema", "anyflash-find/1", "catalog",
-                     af_fit_json_catalog(answer->request->plan.catalog), "count",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schema", "anyflash-find/1", "catalog",
+                     af_fit_json_catalog(answer->request->plan.catalog), "publishers",
+                     af_fit_json_publishers(&answer->request->plan.fit), "count",
                      af_json_count((int64_t)answer->count), "wheels", wheels);
 }
 

@@ -9,6 +9,7 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
+#include "kit/formats/version.h"
 #include "kit/plan/builder.h"
 
 /*
@@ -90,6 +91,80 @@ static void install_einops(struct af_builder *builder)
     af_builder_require(builder, "einops");
 }
 
+/*
+ * What FlashAttention-4 imports besides torch. Source: METADATA of 4.0.0b28; older betas pin
+ * other versions.
+ */
+#define FA4_FIRST "4.0.0b28"
+static const char *const fa4_needs[] = {"nvidia-cutlass-dsl>=4.6.2",
+                                        "quack-kernels>=0.5.3",
+                                        "apache-tvm-ffi>=0.1.12,<0.2",
+                                        "torch-c-dlpack-ext",
+                                        "einops",
+                                        "typing-extensions"};
+#define FA4_CUTLASS_CU13 "nvidia-cutlass-dsl[cu13]>=4.6.2"
+
+static bool is_fa4(const char *package)
+{
+    return af_starts_with(package, "flash_attn_4") || af_starts_with(package, "flash-attn-4");
+}
+
+static bool is_older(const char *version, const char *first)
+{
+    struct af_version a, b;
+    return af_version_parse(version, strlen(version), &a) &&
+           af_version_parse(first, strlen(first), &b) && af_version_compare(&a, &b) < 0;
+}
+
+/*
+ * Its packages require any torch; naming the installed one keeps it. Without the local part,
+ * which the metadata of the package index's torch lacks.
+ */
+static void install_fa4_needs(struct af_builder *builder, const char *version)
+{
+    const struct af_machine *machine = builder->target.machine;
+    const char *torch = af_fact_text_or(&machine->torch.version, NULL);
+    const char *needs[AF_COUNT(fa4_needs) + 1];
+    size_t count = 0;
+    if (is_older(version, FA4_FIRST)) {
+        af_builder_advice(builder, "install what its METADATA requires (Requires-Dist), except "
+                                   "torch: this beta pins other versions than " FA4_FIRST);
+        return;
+    }
+    for (size_t i = 0; i < AF_COUNT(fa4_needs); i++)
+        needs[count++] = fa4_needs[i];
+    if (af_starts_with(af_fact_text_or(&machine->torch.cuda, ""), "13."))
+        needs[0] = FA4_CUTLASS_CU13;
+    if (torch != NULL)
+        needs[count++] =
+            af_arena_format(builder->arena, "torch==%.*s", (int)strcspn(torch, "+"), torch);
+    af_builder_install(builder);
+    for (size_t i = 0; i < count; i++)
+        af_builder_word(builder, needs[i]);
+    af_builder_end(builder, AF_STEP_NEEDS,
+                   torch != NULL
+                       ? "install what it needs; the installed torch is named, so that "
+                         "it stays"
+                       : "install what it needs");
+    for (size_t i = 0; i < count; i++)
+        af_builder_require(builder, needs[i]);
+}
+
+/* Notes on the wheel that a reader must not miss. */
+static void tell_notes(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        const struct af_reason *reason = &rung->reasons[i];
+        const char *message = af_reason_message(reason->id);
+        if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
+            af_builder_advice(builder, "%s; %s", message, af_reason_hint(reason->id));
+        else if (reason->id == AF_REASON_OFFICIAL_ELSEWHERE)
+            af_builder_advice(builder, "%s: %s; %s", message, reason->detail,
+                              af_reason_hint(reason->id));
+    }
+}
+
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)
 {
     af_builder_start(builder);
@@ -108,6 +183,8 @@ void af_plan_check(struct af_builder *builder, const char *package)
                     "flash_attn");
     else if (af_starts_with(package, "flash_attn_3") || af_starts_with(package, "flash-attn-3"))
         af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
+    else if (is_fa4(package))
+        af_plan_try(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
 }
 
 /* Projects and environments whose manager would undo a manual install. */
@@ -150,8 +227,12 @@ static void add_wheel(struct af_builder *builder)
                           "it may not load: `anyflash install %s` checks that first and "
                           "installs nothing that does not load",
                           url);
-    install_einops(builder);
+    if (is_fa4(wheel->package))
+        install_fa4_needs(builder, wheel->version);
+    else
+        install_einops(builder);
     af_plan_check(builder, wheel->package);
+    tell_notes(builder);
     advise(builder);
 }
 
@@ -250,81 +331,6 @@ static void add_build(struct af_builder *builder)
 }
 
 /*
- * Without flash-attn: torch's attention. It uses the FlashAttention kernels
- * inside torch if they support the GPU, and on CPUs the engine of this project
- * if its Python package is installed.
- */
-
-static void install_torch(struct af_builder *builder)
-{
-    const struct af_machine *machine = builder->target.machine;
-    if (machine->torch.version.state != AF_FACT_ABSENT ||
-        af_fact_is(&machine->platform.libc, "musl"))
-        return; /* no torch is published for musl */
-    af_builder_install(builder);
-    if (builder->target.uv) {
-        af_builder_word(builder, "--torch-backend");
-        af_builder_word(builder, "auto");
-    }
-    af_builder_word(builder, "torch");
-    af_builder_end(builder, AF_STEP_TORCH, "install torch");
-    af_builder_require(builder, "torch");
-    if (builder->target.uv && af_builder_last(builder) != NULL)
-        af_builder_last(builder)->torch_backend = "auto";
-}
-
-static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
-{
-    for (size_t i = 0; i < rung->reason_count; i++) {
-        if (rung->reasons[i].id == id)
-            return true;
-    }
-    return false;
-}
-
-static void try_kernels(struct af_builder *builder)
-{
-    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
-    bool is_experimental = has_reason(builder->rung, AF_REASON_KERNELS_RDNA);
-    if (is_experimental)
-        af_builder_advice(builder, "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1 for your "
-                                   "program: torch does not use these kernels without it");
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-c");
-    af_builder_word(
-        builder,
-        af_arena_format(builder->arena,
-                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
-                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
-                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
-                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
-                        "q).shape)",
-                        is_efficient ? "EFFICIENT" : "FLASH"));
-    af_builder_end(builder, AF_STEP_TRY,
-                   is_efficient
-                       ? "check that torch's memory-efficient kernel runs here (prints a shape)"
-                       : "check that torch's FlashAttention kernels run here (prints a shape)");
-    if (is_experimental)
-        af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
-}
-
-static void add_sdpa(struct af_builder *builder)
-{
-    install_torch(builder);
-    af_builder_advice(
-        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
-                 "transformers, pass attn_implementation=\"sdpa\"");
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
-        try_kernels(builder);
-    if (has_reason(builder->rung, AF_REASON_ENGINE_BY_PACKAGE))
-        af_builder_advice(builder,
-                          "optional, for CPU tensors: install anyflash's Python package (`pip "
-                          "install .` in the anyflash source folder) and add `import "
-                          "anyflash.torch; anyflash.torch.enable()` to your program");
-}
-
-/*
  * The commands that prove a wheel whose name does not settle whether it loads:
  * `inspect` reads its bytes; `install` also reads them before it changes
  * anything, and tests the wheel afterwards.
@@ -394,7 +400,7 @@ static void make_steps(struct af_builder *builder)
         add_build(builder);
         break;
     default:
-        add_sdpa(builder);
+        af_plan_kernels(builder);
         break;
     }
 }
@@ -462,6 +468,20 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
     else if (module != NULL)
         af_plan_try(builder, af_arena_format(builder->arena, "import %s%s", torch, module),
                     NULL);
+}
+
+enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+                                          struct af_plan *plan, struct anyflash_error *err)
+{
+    struct af_plan made = {.rung = AF_RUNG_ENGINE};
+    struct af_builder builder;
+    af_builder_begin(&builder, &made, machine);
+    if (!af_plan_package_is_there(machine)) {
+        af_plan_prepare(&builder);
+        af_plan_package(&builder);
+        af_plan_try_package(&builder);
+    }
+    return af_builder_finish(&builder, &made, plan, err);
 }
 
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,

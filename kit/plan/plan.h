@@ -10,12 +10,14 @@
 
 /* What kind of action a step is (kit/install/install.h). */
 enum af_step_kind {
-    AF_STEP_ADVICE,      /* advice only: argc is 0 */
+    AF_STEP_ADVICE,      /* advice only; a command, if any, is for the reader to run */
     AF_STEP_ENVIRONMENT, /* makes a virtual environment */
     AF_STEP_TOOL,        /* installs an installer that a later step needs */
     AF_STEP_WHEEL,       /* installs one exact file, `wheel`, without its dependencies */
     AF_STEP_PACKAGES,    /* installs `requirements`, without their dependencies */
     AF_STEP_TORCH,       /* installs `requirements`, torch first, with their dependencies */
+    AF_STEP_NEEDS,       /* installs `requirements` with their dependencies, but never torch */
+    AF_STEP_OWN,         /* unpacks anyflash's own Python package */
     AF_STEP_BUILD,       /* compiles */
     AF_STEP_TRY          /* runs a test that shows whether it works */
 };
@@ -39,7 +41,7 @@ struct af_step {
     const char *const *environment; /* "MAX_JOBS=2": variables set for it */
     size_t environment_count;
     const struct af_step_wheel *wheel; /* of AF_STEP_WHEEL, else NULL */
-    const char *const *requirements;   /* of PACKAGES and TORCH: "einops", "torch==2.9.1" */
+    const char *const *requirements;   /* of PACKAGES, TORCH, NEEDS: "einops", "torch==2.9.1" */
     size_t requirement_count;
     const char *torch_backend; /* for TORCH: uv's --torch-backend; else NULL */
     const char *module;        /* for TRY: FlashAttention's module, if a test for it is known */
@@ -74,6 +76,23 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
                                         const struct af_step_wheel *wheel, const char *module,
                                         const char *const *missing, size_t missing_count,
                                         struct af_plan *plan, struct anyflash_error *err);
+
+/*
+ * The steps that put anyflash's own Python package into the environment of
+ * `machine`; none if this version is there already.
+ */
+enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+                                          struct af_plan *plan, struct anyflash_error *err);
+
+/*
+ * Why anyflash's Python package cannot be put into the environment of `machine`
+ * by this program: one sentence in `arena`; NULL if it can, or if memory runs out
+ * (arena->failed). Unknown facts are no reason.
+ */
+const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena);
+
+/* Whether this version of anyflash's Python package is in the environment. */
+bool af_plan_package_is_there(const struct af_machine *machine);
 
 /* The commands to type if a wheel may load but its bytes have to prove it. */
 struct af_plan_proof {

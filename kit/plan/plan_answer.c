@@ -5,6 +5,7 @@
 #include "kit/plan/plan_answer.h"
 
 #include "kit/fit/fit_json.h"
+#include "kit/fit/view.h"
 #include "kit/plan/decide.h"
 #include "kit/plan/saved.h"
 
@@ -70,6 +71,52 @@ static const char *headline_of(struct af_plan_answer *answer)
     return text;
 }
 
+/* The SM that all GPUs of the request share, as 90; -1: they differ, or one is unknown. */
+static int common_sm(const struct af_plan_request *request)
+{
+    int sm = af_sm_parse(request->fit.arch);
+    for (size_t i = 0; i < request->machine_count && request->fit.arch == NULL; i++) {
+        const struct af_gpu_rows *gpus = &request->machines[i]->gpus;
+        for (size_t j = 0; j < gpus->count; j++) {
+            int one = af_sm_parse(af_fact_text_or(&gpus->rows[j].sm, NULL));
+            sm = (i == 0 && j == 0) || one == sm ? one : -2;
+        }
+    }
+    return sm < 0 ? -1 : sm;
+}
+
+/* The FlashAttention that is made for these GPUs, if flash-attn 2 was asked for; or NULL. */
+static const char *newer_package(const struct af_plan_request *request)
+{
+    const struct af_fit_options *fit = &request->fit;
+    int sm = common_sm(request);
+    if ((fit->package != NULL && !af_equal(fit->package, "flash_attn")) ||
+        fit->version != NULL || fit->has_preference)
+        return NULL;
+    return sm == 90 ? "flash_attn_3" : sm / 10 == 10 ? "flash_attn_4" : NULL;
+}
+
+/* Names that package if its own plan ends in a wheel that fits. */
+static enum anyflash_status find_faster(struct af_plan_answer *answer,
+                                        struct anyflash_error *err)
+{
+    const struct af_plan_request *request = answer->request;
+    struct af_fit_options fit = request->fit;
+    struct af_decision decision;
+    fit.package = newer_package(request);
+    if (fit.package == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_plan_decide(request->catalog, request->machines,
+                                                 request->machine_count, &fit, &decision, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (decision.possible && decision.recommended == AF_RUNG_WHEEL &&
+        decision.rungs[AF_RUNG_WHEEL].answer == AF_YES)
+        answer->faster = fit.package;
+    af_decision_release(&decision);
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
                                          struct anyflash_error *err)
@@ -85,6 +132,8 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                               &made.plan, err);
         made.has_plan = status == ANYFLASH_OK;
     }
+    if (status == ANYFLASH_OK)
+        status = find_faster(&made, err);
     if (status == ANYFLASH_OK) {
         make_offers(&made);
         made.headline = headline_of(&made);
@@ -228,11 +277,12 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-        AF_PLAN_SCHEMA, "headline", answer->headline, "way",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
         af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(request),
-        "facts", af_plan_facts_json(request->machines[0]), "decision",
-        af_fit_json_decision(decision), "wheel",
+        "faster", af_json_text(answer->faster), "facts",
+        af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
+        "wheel",
         rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
         "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
         answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),
@@ -241,7 +291,8 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),
-        "catalog", af_fit_json_catalog(request->catalog));
+        "publishers", af_fit_json_publishers(&request->fit), "catalog",
+        af_fit_json_catalog(request->catalog));
     if (!answer->arena.failed)
         return json;
     json_decref(json); /* a command is missing */

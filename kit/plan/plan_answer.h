@@ -24,6 +24,8 @@ struct af_plan_answer {
     size_t offer_count;         /* 0: a build is not possible */
     struct af_plan_proof proof; /* for the best wheel that may load */
     bool has_proof;
+    const char
+        *faster; /* "flash_attn_3": a package made for these GPUs that has a wheel; or NULL */
 };
 
 /*

@@ -198,6 +198,8 @@ enum anyflash_status af_plan_request_read(const struct af_plan_words *words,
     struct af_fit_options fit = {.package = words->package,
                                  .version = words->version,
                                  .official_only = words->official_only,
+                                 .publishers = words->publishers,
+                                 .publisher_list_count = words->publisher_list_count,
                                  .has_preference = words->prefer != NULL};
     if (fit.has_preference && !af_rung_parse(words->prefer, &fit.preference))
         return af_fail(err, ANYFLASH_E_ARGUMENT,

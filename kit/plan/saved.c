@@ -12,6 +12,7 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/catalog/publisher.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/builder.h"
 
@@ -137,6 +138,7 @@ static const char *const kind_names[] = {
     [AF_STEP_ADVICE] = "advice",     [AF_STEP_ENVIRONMENT] = "environment",
     [AF_STEP_TOOL] = "tool",         [AF_STEP_WHEEL] = "wheel",
     [AF_STEP_PACKAGES] = "packages", [AF_STEP_TORCH] = "torch",
+    [AF_STEP_NEEDS] = "needs",       [AF_STEP_OWN] = "own",
     [AF_STEP_BUILD] = "build",       [AF_STEP_TRY] = "try"};
 
 static json_t *text_json(const char *text)
@@ -156,14 +158,15 @@ static json_t *list_json(const char *const *items, size_t count)
     return list;
 }
 
-static json_t *wheel_json(const struct af_step_wheel *wheel)
+static json_t *wheel_json(const struct af_step_wheel *wheel, struct af_arena *arena)
 {
     if (wheel == NULL)
         return json_null();
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "package", wheel->package, "filename",
-                     wheel->filename, "url", text_json(wheel->url), "path",
-                     text_json(wheel->path), "sha256", text_json(wheel->sha256), "version",
-                     text_json(wheel->version));
+    const char *publisher = wheel->url == NULL ? NULL : af_publisher_of_url(arena, wheel->url);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "package", wheel->package,
+                     "filename", wheel->filename, "url", text_json(wheel->url), "publisher",
+                     text_json(publisher), "path", text_json(wheel->path), "sha256",
+                     text_json(wheel->sha256), "version", text_json(wheel->version));
 }
 
 static json_t *step_json(const struct af_step *step, struct af_arena *arena)
@@ -177,7 +180,7 @@ static json_t *step_json(const struct af_step *step, struct af_arena *arena)
                      list_json(step->environment, step->environment_count), "command",
                      text_json(commands[AF_SHELL_POSIX]), "powershell",
                      text_json(commands[AF_SHELL_POWERSHELL]), "cmd",
-                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel),
+                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel, arena),
                      "requirements", list_json(step->requirements, step->requirement_count),
                      "torch_backend", text_json(step->torch_backend));
 }
@@ -216,7 +219,7 @@ static bool is_requirement(const char *text)
     if (len == 0 || len > 200 || !isalnum((unsigned char)text[0]))
         return false;
     for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,", text[i]) == NULL)
+        if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,[]", text[i]) == NULL)
             return false;
     return true;
 }
@@ -293,6 +296,13 @@ static enum anyflash_status read_step(struct reading *reading, const json_t *jso
         return read_requirements(reading, json, AF_STEP_PACKAGES);
     if (af_equal(kind, "torch"))
         return read_requirements(reading, json, AF_STEP_TORCH);
+    if (af_equal(kind, "needs"))
+        return read_requirements(reading, json, AF_STEP_NEEDS);
+    if (af_equal(kind, "own")) {
+        af_plan_package(reading->builder);
+        af_plan_try_package(reading->builder);
+        return ANYFLASH_OK;
+    }
     if (af_equal(kind, "advice") || af_equal(kind, "try"))
         return ANYFLASH_OK;
     if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))

@@ -232,7 +232,7 @@ static void add_gpu(struct af_probe *probe, const char *const words[WORDS_MAX])
     const char *source = "libcuda";
     int64_t bytes;
     struct af_gpu *gpu = af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus),
-                                            "libcuda does not say");
+                                            "libcuda did not report it");
     if (gpu == NULL)
         return;
     const char *sm = af_arena_format(probe->arena, "%s.%s", words[2], words[3]);
@@ -350,8 +350,9 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
         int64_t mib;
         if (!af_machine_gpu_sm_parse(words[1], sm, sizeof sm) || strchr(words[1], '.') == NULL)
             continue;
-        struct af_gpu *gpu = af_machine_row_add(
-            probe->machine, offsetof(struct af_machine, gpus), "nvidia-smi was not asked");
+        struct af_gpu *gpu =
+            af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus),
+                               "nvidia-smi was not asked for it");
         if (gpu == NULL)
             break;
         af_fact_text(probe->arena, &gpu->name, words[0], "nvidia-smi");
@@ -399,7 +400,7 @@ static void set_no_devices(struct af_probe *probe, const struct answer *answer)
     gpus->state = looked ? AF_FACT_KNOWN : AF_FACT_UNKNOWN;
     gpus->source = af_arena_format(probe->arena, "%s; %s", answer->why,
                                    looked ? "no NVIDIA or AMD device on the PCI bus"
-                                          : "there is no PCI bus to look at");
+                                          : "there is no PCI bus");
 }
 
 void af_probe_gpu_start(struct af_probe *probe, struct af_child *child)

@@ -379,8 +379,8 @@ static const char *explain_missing(const struct af_probe *probe, const char *exe
     if (executable == NULL)
         return "no interpreter";
     if (target != NULL)
-        return af_arena_format(probe->arena, "'%s' leads nowhere (it links to '%s')",
-                               executable, target);
+        return af_arena_format(probe->arena, "'%s' is a broken link to '%s'", executable,
+                               target);
     return af_arena_format(probe->arena, "'%s' is missing or cannot be reached", executable);
 }
 
@@ -399,7 +399,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
     find_sysconfig(probe, files); /* also sets the flags */
     const char *source = find_version(probe, elf, files, version);
     if (source == NULL)
-        af_fact_unknown(probe->arena, &python->version, "'%s' does not say its version",
+        af_fact_unknown(probe->arena, &python->version, "'%s' does not contain its version",
                         files->base_executable);
     else
         af_fact_text(probe->arena, &python->version, version, source);

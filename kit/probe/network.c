@@ -38,7 +38,7 @@ void af_probe_network(struct af_probe *probe)
     struct af_span output;
     int exit_code = 1;
     if (!probe->options->probe_network) {
-        af_fact_unknown(probe->arena, fact, "not asked; use --probe-network");
+        af_fact_unknown(probe->arena, fact, "not tested; use --probe-network");
         return;
     }
     enum anyflash_status status = af_child_start_fork(try_connect, NULL, &child, &err);

@@ -105,7 +105,7 @@ static void set_limit(const struct af_probe *probe, struct af_span text, const c
     if (key == NULL)
         af_fact_absent(probe->arena, fact, path);
     else if (at == NULL || !read_value(at, text.data + text.len, value))
-        af_fact_unknown(probe->arena, fact, "'%s' has no '%s' of a known shape", path, key);
+        af_fact_unknown(probe->arena, fact, "'%s' has no '%s' in a known form", path, key);
     else
         af_fact_text(probe->arena, fact, af_arena_format(probe->arena, "%s%s", value, ending),
                      path);

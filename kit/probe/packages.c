@@ -18,8 +18,8 @@
 #define INIT_BYTES_MAX (64u * 1024u)
 
 /* Always listed when installed, whatever they require; flash-attn requires einops. */
-static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers",
-                                    "einops"};
+static const char *const peers[] = {"xformers",     "vllm",   "transformer-engine",
+                                    "transformers", "einops", "anyflash"};
 
 /* Rows are on the heap until all are known; broken ones are moved to the end. */
 struct rows {
@@ -298,7 +298,7 @@ static void visit_conda(const struct af_probe *probe, struct rows *rows)
         af_fact_text(probe->arena, &row->version,
                      af_arena_text_n(probe->arena, version, strcspn(version, "-")), path);
         af_fact_text(probe->arena, &row->installer, "conda", path);
-        set_rest(probe, row, AF_FACT_UNKNOWN, "conda's record alone was read");
+        set_rest(probe, row, AF_FACT_UNKNOWN, "only conda's record was read");
         return;
     }
 }

@@ -194,7 +194,7 @@ static void probe_container(struct af_probe *probe)
     if (manager != NULL)
         af_fact_text(probe->arena, fact, manager, "variable 'container'");
     else
-        af_fact_absent(probe->arena, fact, "no mark of a container runtime");
+        af_fact_absent(probe->arena, fact, "no sign of a container runtime");
 }
 
 void af_probe_platform(struct af_probe *probe)

@@ -41,7 +41,8 @@ void af_probe_platform_tags_probe(const struct af_probe *probe, const char *prog
     af_libc_of_program(probe, program, &libc);
     if (!af_machine_libc_version_parse(libc.version, &major, &minor)) {
         af_fact_unknown(probe->arena, fact, "%s",
-                        libc.problem == NULL ? "the C library's version is odd" : libc.problem);
+                        libc.problem == NULL ? "the C library's version cannot be parsed"
+                                             : libc.problem);
         return;
     }
     af_platform_tags_linux(probe->arena, fact, arch, libc.kind, libc.version, libc.source);
@@ -102,7 +103,7 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
     af_fact_text(probe->arena, &python->prefix, environment.prefix, environment.chosen_by);
     af_fact_text(probe->arena, &python->kind, kind_of(probe, &environment), environment.prefix);
     af_fact_text(probe->arena, &python->chosen_by, environment.chosen_by,
-                 "order of uv and pip");
+                 "the search order of uv and pip");
     af_fact_text(probe->arena, &python->executable, environment.executable, environment.prefix);
     af_probe_interpreter_probe(probe, &environment, &files);
     af_site_probe(probe, &environment, &files);

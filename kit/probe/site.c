@@ -155,7 +155,8 @@ static void set_externally_managed(const struct af_probe *probe,
     struct af_fact *fact = &probe->machine->python.externally_managed;
     const char *path = af_path_join(probe->arena, files->stdlib, "EXTERNALLY-MANAGED");
     if (environment->is_venv)
-        af_fact_bool(probe->arena, fact, false, "pyvenv.cfg: an environment is its owner's");
+        af_fact_bool(probe->arena, fact, false,
+                     "pyvenv.cfg: a virtual environment is never externally managed");
     else if (path != NULL)
         af_fact_bool(probe->arena, fact, af_file_exists(path), path);
 }
@@ -174,10 +175,10 @@ static void set_folders(const struct folders *folders, const struct af_environme
                         strerror(errno));
     else if (own == NULL && environment->is_venv)
         af_fact_unknown(probe->arena, &python->site_packages,
-                        "'%s' has no folder for packages, or none that we may read",
+                        "'%s' has no package folder that this user may read",
                         environment->prefix);
     if (own == NULL)
-        af_fact_unknown(probe->arena, &python->writable, "'%s' has no folder for packages",
+        af_fact_unknown(probe->arena, &python->writable, "'%s' has no package folder",
                         environment->prefix);
     else
         af_fact_bool(probe->arena, &python->writable, access(own, W_OK) == 0, own);

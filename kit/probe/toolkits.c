@@ -18,7 +18,7 @@ static struct af_toolkit *add_row(struct af_probe *probe, const char *root,
                                   const char *found_by)
 {
     struct af_toolkit *toolkit = af_machine_row_add(
-        probe->machine, offsetof(struct af_machine, toolkits), "no file of it says so");
+        probe->machine, offsetof(struct af_machine, toolkits), "none of its files says so");
     if (toolkit == NULL)
         return NULL;
     af_fact_text(probe->arena, &toolkit->root, root, found_by);

@@ -137,7 +137,7 @@ static void find_config_files(struct af_probe *probe, const char *name,
         if (strcmp(name, tools[i].name) == 0) {
             tools[i].collect(&files);
             af_fact_list(probe->arena, config_files, files.paths, files.count,
-                         "where it looks, strongest first");
+                         "its search order, highest priority first");
             return;
         }
     }
@@ -242,7 +242,7 @@ static void add(struct af_probe *probe, const char *name, const char *path, cons
                 const char *version, const char *version_source)
 {
     struct af_tool *tool = af_machine_row_add(
-        probe->machine, offsetof(struct af_machine, tools), "only running it would show");
+        probe->machine, offsetof(struct af_machine, tools), "only running it would show this");
     if (tool == NULL)
         return;
     af_fact_text(probe->arena, &tool->name, name, source);

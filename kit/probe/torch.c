@@ -82,7 +82,7 @@ static void set_from_assignment(const struct af_probe *probe, struct af_span tex
                   value.data[value.len - 1] == value.data[0];
     if (!quoted)
         af_fact_unknown(probe->arena, fact, "'%s' %s '%s'", path,
-                        found ? "has an odd value of" : "does not say", key);
+                        found ? "has an unexpected value of" : "does not say", key);
     else
         af_fact_text(probe->arena, fact,
                      af_arena_text_n(probe->arena, value.data + 1, value.len - 2), path);
@@ -119,7 +119,8 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
     struct af_version version;
     const char *said = af_fact_text_or(&torch->version, NULL);
     if (said != NULL && !af_version_parse(said, strlen(said), &version))
-        af_fact_unknown(probe->arena, &torch->version, "'%s' has an odd __version__", path);
+        af_fact_unknown(probe->arena, &torch->version,
+                        "'%s' has a __version__ that cannot be parsed", path);
 }
 
 /* Whether conda's record says that pytorch is from a channel other than torch's own. */

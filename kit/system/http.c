@@ -43,7 +43,7 @@ struct exchange {
 const char *af_http_hint(void)
 {
     return "install libcurl (Debian, Ubuntu: apt-get install libcurl4; Fedora: dnf install "
-           "libcurl), or download the file by other means and name it in place of the address";
+           "libcurl), or download the file by other means and give its path instead of the URL";
 }
 
 static void set_number(struct af_http *http, enum af_curl_option option, long number)
@@ -91,7 +91,7 @@ static enum anyflash_status check_head(const struct exchange *exchange)
                                   answer->range_last < answer->range_first ||
                                   (request->last >= 0 && answer->range_last > request->last)))
         return af_fail(exchange->err, ANYFLASH_E_DATA,
-                       "'%s': the server sent another part of the file than was requested",
+                       "'%s': the server did not send the part of the file that was requested",
                        exchange->shown);
     return ANYFLASH_OK;
 }

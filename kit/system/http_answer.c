@@ -30,7 +30,7 @@ static void copy_text(char *to, size_t size_bytes, struct af_span value)
     to[value.len] = '\0';
 }
 
-/* Parses the decimal number at *at, and moves *at behind it; -1 when there is none. */
+/* Parses the decimal number at *at, and moves *at past it; -1 if there is none. */
 static int64_t take_number(const char **at)
 {
     int64_t number = -1;

@@ -64,8 +64,8 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
     return number == 0 ? ANYFLASH_OK : fail_errno(path, number, err);
 }
 
-static enum anyflash_status copy(struct af_arena *arena, const char *from, const char *to,
-                                 struct anyflash_error *err)
+enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
+                                  struct anyflash_error *err)
 {
     struct af_mapping mapping;
     enum anyflash_status status = af_file_map(from, &mapping, err);
@@ -100,7 +100,7 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
         }
         unlink(part);
     }
-    return copy(arena, from, to, err);
+    return af_file_copy(arena, from, to, err);
 }
 
 enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,

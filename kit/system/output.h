@@ -25,6 +25,10 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
 enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
                                    struct anyflash_error *err);
 
+/* af_file_write() of the content of `from`, a file that nobody is writing. */
+enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
+                                  struct anyflash_error *err);
+
 /* af_file_write() of one text. */
 enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
                                         const char *text, struct anyflash_error *err);

@@ -33,7 +33,8 @@ static void child_run(int parent, int out_fd, int (*body)(int out_fd, void *cont
                       void *context)
 {
     setpgid(0, 0);
-    /* Die with the parent, because then nobody collects. It may already be gone. */
+    /* Die with the parent, because nobody would reap this child. The parent may already be
+       gone. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);

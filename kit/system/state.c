@@ -96,7 +96,7 @@ static enum anyflash_status fail_path(const char *what, const char *path,
     return af_fail(err, ANYFLASH_E_IO, "%s '%s': %s", what, shown, strerror(number));
 }
 
-/* Creates the file with mode 0600, because SQLite would make it readable for all. */
+/* Creates the file with mode 0600, because SQLite would make it readable by everybody. */
 static enum anyflash_status make_file(const char *path, struct anyflash_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
@@ -288,8 +288,8 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
         status = open_once(path, use, state_out, err);
     if (status == ANYFLASH_OK)
         *remark_out = af_arena_format(arena,
-                                      "the state file was damaged: it is kept as '%s', and "
-                                      "what it knew of earlier installations is lost",
+                                      "the state file was damaged: it is kept as '%s', and its "
+                                      "record of earlier installations is lost",
                                       to);
     return status;
 }

@@ -1,4 +1,4 @@
-"""Debian's Chromium, a web server for the page, and what a person does with it.
+"""Starts Debian's Chromium and a web server for the page, and does what a person would do.
 
 Environment: ANYFLASH_PAGE, the folder that `make page` made.
 """
@@ -23,7 +23,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 class Server:
-    """The page on a port of its own, until stop()."""
+    """Serves the page on its own port until stop()."""
 
     def __init__(self):
         handler = functools.partial(Handler, directory=os.environ["ANYFLASH_PAGE"])
@@ -38,7 +38,7 @@ class Server:
 
 
 class Page:
-    """What a person does with the page, and what the page then shows."""
+    """Uses the page as a person would, and reads what it shows."""
 
     def __init__(self, driver, url):
         self.driver = driver
@@ -66,7 +66,7 @@ class Page:
         self.settle()
 
     def paste(self, text):
-        """As the paste event does; typing a long text would take minutes."""
+        """Pastes by a paste event; typing a long text would take minutes."""
         before = self.run("return model.generation")
         self.run("takeLongText(new TextEncoder().encode(arguments[0]))", text)
         self.wait(f"model.generation > {before}")
@@ -101,7 +101,7 @@ class Page:
                         ".filter(one => one.closest('pre')).map(one => one.textContent)")
 
     def ask(self, job, **more):
-        """What the worker's module answers."""
+        """The answer of the module in the worker."""
         return self.driver.execute_async_script(
             "const [job, more, done] = arguments; if (more.text !== undefined)"
             "  more.bytes = new TextEncoder().encode(more.text);"

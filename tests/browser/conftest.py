@@ -31,7 +31,7 @@ def server():
 
 @pytest.fixture
 def page(driver, server):
-    """A page without choices, in a window of 1280 pixels. It must not complain."""
+    """A fresh page in a window 1280 pixels wide. The test fails if it logs an error."""
     shown = Page(driver, server.url)
     shown.resize(1280)
     shown.open()

@@ -22,7 +22,7 @@ def given(words):
 
 
 def without_name(plan):
-    """The program calls a machine without a record by another name."""
+    """The program has a different name for a machine without a record."""
     return {key: value for key, value in plan.items() if key != "machines"}
 
 

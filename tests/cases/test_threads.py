@@ -1,5 +1,4 @@
-"""Failures that people reported: the program must name the reported cause, given the facts
-that were stated."""
+"""Failures that people reported: from the stated facts the program must name the cause."""
 import pytest
 
 import cases

@@ -76,11 +76,13 @@ def project(tmp_path):
     return tmp_path
 
 
-def official_wheel(folder, requires="torch\nRequires-Dist: einops", name=FILE):
+def official_wheel(folder, requires="torch\nRequires-Dist: einops", name=FILE, files=()):
     """A small wheel like the official ones: only the file name has the local part."""
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr("flash_attn/__init__.py", "")
+        for file in files:
+            archive.writestr(file, "")
         archive.writestr("flash_attn-2.8.3.post1.dist-info/METADATA",
                          "Metadata-Version: 2.1\nName: flash_attn\nVersion: 2.8.3.post1\n"
                          f"Requires-Dist: {requires}\n\n")
@@ -126,6 +128,21 @@ def test_uv_from_reads_the_wheel_and_puts_it_into_the_project(anyflash, project)
     made = tomllib.loads((project / "pyproject.toml").read_text())
     assert made["tool"]["uv"]["dependency-metadata"] == [
         {"name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}]
+
+
+def test_uv_writes_nothing_for_a_wheel_with_more_than_its_package(anyflash, project):
+    official_wheel(project / "down", files=["zz.pth"])
+    words = ["config", "uv", "-m", RTX4090, "--write", "--from", "down"]
+    answer = anyflash(*words)
+    assert answer.code == 1 and "zz.pth (Python runs its lines" in answer.err, answer
+    assert "hint: read these files first; to install them too, add --allow-content zz.pth" \
+        in answer.err
+    assert (project / "pyproject.toml").read_text() == PROJECT
+    assert not (project / "wheels").exists()
+    said = json.loads(anyflash(*words, "--json").out)
+    assert "zz.pth" in said["reason"] and "--allow-content zz.pth" in said["hint"]
+    assert anyflash(*words, "--allow-content", "zz.pth").code == 0
+    assert (project / "wheels" / PLAIN).exists()
 
 
 def test_uv_says_that_the_needs_of_another_package_are_not_known(anyflash, project):

@@ -53,8 +53,8 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
                          "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
-                         "candidates",
-                         "catalog", "facts"}
+                         "candidates", "publishers", "catalog", "facts",
+                         "faster"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
         check_rung(rung)
@@ -186,7 +186,22 @@ def test_ways_without_flash_attn_name_the_python_package(anyflash):
     rungs = {rung["name"]: json.dumps(rung) for rung in plan["rungs"]}
     assert "from anyflash import flash_attn_func" in rungs["torch-kernels"]
     assert "anyflash.torch.enable()" in rungs["engine"]
-    assert "anyflash.torch.enable()" in plan["steps"][-1]["title"]
+    assert any("anyflash.torch.enable()" in step["title"] for step in plan["steps"])
+
+
+@pytest.mark.parametrize("gpu, torch, faster", [
+    ("H100", "2.9.1+cu128", "flash_attn_3"), ("B200", "2.9.1+cu128", "flash_attn_4"),
+    ("H100", "2.3.0+cu121", None), ("A100", "2.9.1+cu128", None)])
+def test_plan_names_a_newer_flashattention_where_it_has_a_wheel(anyflash, gpu, torch, faster):
+    facts = ("os=linux", "arch=x86_64", "glibc=2.35", "python=3.12", f"torch={torch}",
+             f"gpu={gpu}")
+    words = [word for fact in facts for word in ("--given", fact)]
+    plan = answer_json(anyflash, "plan", *words, codes=(0,))
+    assert plan["faster"] == faster
+    assert (f"--package {faster}" in anyflash("plan", *words).out) == (faster is not None)
+    if faster:
+        own = answer_json(anyflash, "plan", *words, "--package", faster, codes=(0,))
+        assert own["decision"] == "wheel" and own["faster"] is None
 
 
 @pytest.mark.parametrize("given", [("os=windows", "arch=x86_64"), ("os=macos", "arch=aarch64")])
@@ -329,7 +344,7 @@ def test_find_quiet_prints_whole_addresses(anyflash):
 
 def test_find_json_has_the_documented_shape(anyflash):
     found = answer_json(anyflash, "find", "torch=2.9", "--limit", "2")
-    assert set(found) == {"schema", "catalog", "count", "wheels"}
+    assert set(found) == {"schema", "catalog", "publishers", "count", "wheels"}
     assert found["schema"] == "anyflash-find/1" and found["count"] > 2
     assert len(found["wheels"]) == 2
     assert {"filename", "url", "source", "verdict", "reasons"} <= set(found["wheels"][0])

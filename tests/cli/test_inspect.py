@@ -42,16 +42,16 @@ def module(folder, stem="ext", wants=(), padding=0):
 
 
 def wheel(path, members, metadata="Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
-          tag="cp39-abi3-linux_x86_64", compression=zipfile.ZIP_DEFLATED):
+          tag="cp39-abi3-linux_x86_64", compression=zipfile.ZIP_DEFLATED, info="demo-1.0"):
     """Writes a wheel with RECORD; members: name -> bytes."""
     members = dict(members)
-    members["demo-1.0.dist-info/METADATA"] = metadata.encode()
-    members["demo-1.0.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
+    members[f"{info}.dist-info/METADATA"] = metadata.encode()
+    members[f"{info}.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
     record = ""
     for name, content in members.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
         record += f"{name},sha256={digest.rstrip(b'=').decode()},{len(content)}\n"
-    members["demo-1.0.dist-info/RECORD"] = (record + "demo-1.0.dist-info/RECORD,,\n").encode()
+    members[f"{info}.dist-info/RECORD"] = f"{record}{info}.dist-info/RECORD,,\n".encode()
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -284,3 +284,32 @@ def test_a_narrow_terminal_gets_narrow_lines(anyflash, tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     lines = said.decode().splitlines()
     assert len(lines) > 5 and max(map(len, lines)) <= 72, said
+
+
+FLASH = "flash_attn-2.8.3-cp39-abi3-linux_x86_64.whl"
+
+
+def test_what_a_wheel_contains_beside_its_package_is_named(anyflash, tmp_path):
+    extension = build(tmp_path, "flash_attn_2_cuda.abi3.so",
+                      "void *PyInit_flash_attn_2_cuda(void) { return 0; }\n",
+                      "-Wl,-rpath,/opt/build/lib")
+    path = wheel(tmp_path / FLASH, {"flash_attn/__init__.py": b"", "zz.pth": b"import os",
+                                    extension.name: extension.read_bytes()},
+                 info="flash_attn-2.8.3")
+    said, _ = inspect(anyflash, path)
+    content = said["wheel"]["content"]
+    assert content["package"] == "flash-attn" and content["unlisted"] == 0
+    found = [(row["kind"], row["name"], row["detail"], row["refused"])
+             for row in content["unexpected"]]
+    assert found == [("pth-file", "zz.pth", None, True),
+                     ("build-path", extension.name, "/opt/build/lib", False)]
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert "unexpected: zz.pth: Python runs its lines whenever it starts" in answer.out
+    assert "--allow-content" in " ".join(answer.out.split()), answer
+
+
+def test_a_wheel_like_the_authors_has_nothing_beside_its_package(anyflash, tmp_path):
+    path = wheel(tmp_path / FLASH, {"flash_attn/__init__.py": b"", "hopper/__init__.py": b""},
+                 info="flash_attn-2.8.3")
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert "nothing beside what flash-attn's own wheels contain" in answer.out, answer

@@ -13,7 +13,7 @@ def options():
     found = set()
     for command in COMMANDS:
         done = subprocess.run([PROGRAM, "help", command], capture_output=True, text=True)
-        found |= set(re.findall(r"^\s+(?:-., )?--([a-z-]+)", done.stdout, re.M))
+        found |= set(re.findall(r"^\s+(?:-., )?--([a-z0-9-]+)", done.stdout, re.M))
     return sorted(found)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 TEXTS = Path(__file__).resolve().parents[1] / "machine" / "pasted"
 
-# What the facts of each report demand; None: it does not say enough.
+# The answer that follows from each report; None: the report does not say enough.
 DECISIONS = {
     "collect_env_8x_a100": "wheel",
     "collect_env_conda_forge_old_glibc": "engine",  # V100: no kernels for sm 7.0
@@ -57,8 +57,8 @@ def test_doctor_find_and_config_read_it_too(anyflash):
 def test_contradictions_are_notes_on_stderr(anyflash):
     answer = anyflash("plan", "--machine", str(TEXTS / "collect_env_two_torches.txt"))
     assert answer.err == (
-        "note: torch is 2.6.0+cu124 by line 2 of collect_env_two_torches.txt, "
-        "but 2.5.1 by line 11; the first counts\n")
+        "note: torch is 2.6.0+cu124 on line 2 of collect_env_two_torches.txt "
+        "but 2.5.1 on line 11; the first one is used\n")
     quiet = anyflash("plan", "-q", "--machine", str(TEXTS / "collect_env_two_torches.txt"))
     assert quiet.err == ""
 

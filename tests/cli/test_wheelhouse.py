@@ -19,15 +19,15 @@ WHOLE = [f"flash-attn/{NAME}", f"flash-attn/{NAME}.metadata", "flash-attn/index.
 
 
 def make(folder, name="flash_attn", version=LOCAL, tag="cp312-cp312-linux_x86_64", *,
-         inside=None, more="", drop=(), metadata=None, file=None):
+         inside=None, more="", drop=(), metadata=None, file=None, extra=None):
     """Writes a wheel, returns its path; `inside`: METADATA's version, `file`: another name."""
     inside = inside or version
     info = f"{name}-{inside}.dist-info"
-    members = {f"{name}/__init__.py": b"x = 1\n" * 50,
+    members = {f"{name.lower()}/__init__.py": b"x = 1\n" * 50,
                f"{info}/METADATA": metadata or (f"Metadata-Version: 2.1\nName: {name}\n"
                                                 f"Version: {inside}\n{more}\nText.\n").encode(),
                f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n"
-               .encode()}
+               .encode(), **(extra or {})}
     rows = "".join(
         f"{path},sha256="
         f"{base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},"
@@ -432,6 +432,19 @@ def test_bad_folders(anyflash, wheels, words, code):
     make(wheels)
     done = anyflash("wheelhouse", *words)
     assert done.code == code and done.out == "" and done.err.startswith("error: "), done
+
+
+def test_a_wheel_with_more_than_its_package_is_left_out_unless_allowed(anyflash, wheels):
+    make(wheels, extra={"zz.pth": b"import os\n"})
+    done = anyflash("wheelhouse", "wheels", "--json")
+    answer = json.loads(done.out)
+    assert done.code == 1 and answer["wheels"] == [], done
+    reason = answer["left_out"][0]["reason"]
+    assert "zz.pth (Python runs its lines whenever it starts)" in reason
+    assert "--allow-content zz.pth" in reason
+    assert not (wheels / "simple/flash-attn").exists()
+    done = anyflash("wheelhouse", "wheels", "--allow-content", "zz.pth")
+    assert done.code == 0 and tree(wheels / "simple") == WHOLE, done
 
 
 def test_a_folder_that_was_emptied_leaves_an_empty_index(anyflash, wheels):

@@ -28,7 +28,7 @@ def shown(answer):
         "no cause"
 
 
-# What is true wherever the cause is: a special case, and the general one.
+# Causes that are special cases, and the more general ones that are then also true.
 GENERAL = {
     "mislabelled-wheel": {"abi-mismatch"},
     "stale-after-torch-upgrade": {"torch-minor-mismatch", "abi-mismatch"},
@@ -39,20 +39,23 @@ GENERAL = {
 
 
 def also_true(causes):
-    """The causes, and what is true wherever one of them is."""
+    """The causes, and the more general ones that follow from them."""
     return set(causes).union(*(GENERAL.get(cause, set()) for cause in causes))
 
 
 def wrong_proof(answer, causes):
-    """None, or what is said if a cause is proved that is none of `causes`."""
+    """An error text if a cause is proved that is not in `causes`, else None."""
     wrong = [cause["id"] for cause in answer["causes"]
              if cause["confidence"] == "proved" and cause["id"] not in also_true(causes)]
     return f"proves {' and '.join(wrong)}" if wrong else None
 
 
 def fault(answer, causes, least):
-    """None, or why the answer is not what was expected: the first cause is one of `causes`
-    with at least that confidence; without causes none is proved or likely."""
+    """An error text, else None.
+
+    The first cause must be one of `causes`, with at least the confidence `least`; if `causes`
+    is empty, no cause may be proved or likely.
+    """
     first = answer["causes"][0] if answer["causes"] else None
     if not causes:
         return f"claims {shown(answer)}" if claims(answer) else None
@@ -64,14 +67,14 @@ def fault(answer, causes, least):
 
 
 def wrong_claim(answer, causes):
-    """None, or what is said if the first cause is a claim and none of `causes`."""
+    """An error text if the first cause is claimed but is not in `causes`, else None."""
     first = {"causes": answer["causes"][:1]}
     wrong = any(cause["id"] not in causes for cause in claims(first))
     return f"claims {shown(answer)}" if wrong else None
 
 
 def problems(path, row):
-    """Every way in which the doctor's word about the log is not what `row` says."""
+    """All differences between the doctor's answer and what `row` expects."""
     answer, code = ask(path, row["given"])
     found = [
         fault(answer, row["causes"], row["least"] or "possible"),

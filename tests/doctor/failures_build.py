@@ -38,7 +38,7 @@ def source_for(scene, env, torch):
 
 
 def build(scene, torch, change=None, env=None, installer="pip", limit=600, limits=None, **more):
-    """flash-attn really built with nvcc, as far as it gets."""
+    """Builds flash-attn with nvcc, as far as the build gets."""
     need_nvcc()
     env = env or scene.torch(torch, *HELPERS, pip="25.1")
     source, variables = source_for(scene, env, torch)
@@ -64,7 +64,7 @@ def build(scene, torch, change=None, env=None, installer="pip", limit=600, limit
 
 
 def wrapped_nvcc(scene, body):
-    """A toolkit folder like the real one whose nvcc is this script."""
+    """A toolkit folder like the real one, but with this script as nvcc."""
     home = scene.work / "cuda"
     (home / "bin").mkdir(parents=True)
     for path in world.pathlib.Path("/usr/local/cuda").resolve().iterdir():
@@ -75,7 +75,7 @@ def wrapped_nvcc(scene, body):
 
 
 def nvcc_that_dies(scene):
-    """A toolkit folder whose nvcc tells its version, and is killed when it should compile."""
+    """A toolkit folder whose nvcc prints its version, but is killed when it compiles."""
     return wrapped_nvcc(
         scene,
         f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
@@ -92,7 +92,7 @@ def nvcc_that_dies(scene):
     given=of_torch("2.6.0", "nvcc=13.0"),
 )
 def _(scene):
-    """nvcc 13 with a torch of CUDA 12."""
+    """nvcc 13 with a torch for CUDA 12."""
     build(scene, "2.6.0")
 
 
@@ -156,7 +156,7 @@ def _(scene):
     given=("nvcc=13.0", "os=linux", "sm=3.0"),
 )
 def _(scene):
-    """nvcc is asked for an architecture that it knows no more."""
+    """nvcc is asked for an architecture that it no longer knows."""
     cuda_file(scene, "-arch=compute_30")
 
 
@@ -224,7 +224,7 @@ def _(scene):
     "no-compiler", "compiler-missing", least="proved", given=of_torch("2.11.0", "gcc=none")
 )
 def _(scene):
-    """The C++ compiler that CXX names is not there."""
+    """The C++ compiler that CXX names does not exist."""
     build(scene, "2.11.0", CXX="/usr/bin/x86_64-linux-gnu-g++-99")
 
 
@@ -272,7 +272,7 @@ def without_cute(source, _):
     given=of_torch("2.11.0", "nvcc=13.0"),
 )
 def _(scene):
-    """The headers of CuTe are missing while a kernel is compiled by ninja."""
+    """ninja compiles a kernel, and CuTe's headers are missing."""
     build(scene, "2.11.0", without_cute, limit=900)
 
 
@@ -316,7 +316,7 @@ def partial_toolkit(scene, without, text):
     "toolkit-without-cusolver", "cuda-headers-missing", given=of_torch("2.11.0", "nvcc=13.0")
 )
 def _(scene):
-    """A partial toolkit: torch's headers want cusolverDn.h."""
+    """A partial toolkit: torch's headers include cusolverDn.h, which it lacks."""
     partial_toolkit(scene, "cusolver", "#include <ATen/cuda/CUDAContext.h>\n")
 
 
@@ -324,13 +324,13 @@ def _(scene):
     "toolkit-without-curand", "cuda-headers-missing", given=of_torch("2.11.0", "nvcc=13.0")
 )
 def _(scene):
-    """A partial toolkit: a source wants curand_kernel.h."""
+    """A partial toolkit: a source includes curand_kernel.h, which it lacks."""
     partial_toolkit(scene, "curand", "#include <curand_kernel.h>\n")
 
 
 @failure("no-cuda-headers", "cuda-headers-missing", given=of_torch("2.11.0"))
 def _(scene):
-    """The CUDA runtime's headers are not there at all."""
+    """The headers of the CUDA runtime are missing."""
     scene.torch("2.11.0")
     scene.file("flash_attn/flash_api.cpp", "#include <c10/cuda/CUDAGuard.h>\n")
     without_local_headers(

@@ -82,7 +82,7 @@ def _(scene):
     given=of_torch("2.11.0"),
 )
 def _(scene):
-    """torch is upgraded below an installed flash-attn, which is then imported."""
+    """torch is upgraded while flash-attn is installed, which is then imported."""
     env = scene.env("torch==2.6.0", "numpy")
     scene.install_flash_attn(env, "2.6.0+cu13")
     scene.run("uv", "pip", "install", "torch==2.11.0", env=env, prompt=True, limit=900)
@@ -91,13 +91,13 @@ def _(scene):
 
 @failure("cuda-12-wheel-in-cuda-13", *WRONG_CUDA, least="proved", given=of_torch("2.11.0"))
 def _(scene):
-    """A CUDA 12 extension beside a torch of CUDA 13: libcudart.so.12 is not there."""
+    """A CUDA 12 extension beside a torch for CUDA 13: libcudart.so.12 is missing."""
     beside(scene, "2.11.0", "2.11.0+cu12")
 
 
 @failure("cuda-13-wheel-in-cuda-12", *WRONG_CUDA, least="proved", given=of_torch("2.6.0"))
 def _(scene):
-    """A CUDA 13 extension beside a torch of CUDA 12."""
+    """A CUDA 13 extension beside a torch for CUDA 12."""
     beside(scene, "2.6.0", "2.6.0+cu13", "from flash_attn import flash_attn_varlen_func\n")
 
 
@@ -189,7 +189,7 @@ def needs_version(scene, torch, soname, node):
     given=of_torch("2.6.0", "glibc=2.31"),
 )
 def _(scene):
-    """The extension asks for a symbol version of glibc that this one has not."""
+    """The extension needs a symbol version that this glibc lacks."""
     needs_version(scene, "2.6.0", "libc.so.6", "GLIBC_2.99")
 
 
@@ -197,7 +197,7 @@ def _(scene):
     "glibc-of-a-newer-linux-libm", "glibc-too-old", least="proved", given=of_torch("2.11.0")
 )
 def _(scene):
-    """The same with libm, and nobody says which glibc it is."""
+    """The same with libm, in a log that does not state the glibc version."""
     needs_version(scene, "2.11.0", "libm.so.6", "GLIBC_2.43")
 
 
@@ -205,7 +205,7 @@ def _(scene):
     "libstdcxx-of-a-newer-gcc", "libstdcxx-too-old", least="proved", given=of_torch("2.6.0")
 )
 def _(scene):
-    """The extension asks for a symbol version of libstdc++ that this one has not."""
+    """The extension needs a symbol version that this libstdc++ lacks."""
     needs_version(scene, "2.6.0", "libstdc++.so.6", "GLIBCXX_3.4.99")
 
 
@@ -223,7 +223,7 @@ def _(scene):
     python(scene, env, "import flash_attn_2_cuda as flash_attn_gpu\n")
 
 
-# ---- the extension is not there ----
+# ---- the extension is missing ----
 
 
 @failure(
@@ -294,7 +294,7 @@ def _(scene):
 
 @failure("extra-extension", "csrc-extension-missing", least="proved", given=of_torch("2.6.0"))
 def _(scene):
-    """A layer that wants the extension dropout_layer_norm."""
+    """A layer that needs the extension dropout_layer_norm."""
     beside(
         scene,
         "2.6.0",
@@ -311,14 +311,14 @@ def _(scene):
     beside(scene, "2.6.0", "2.6.0", "import rotary_emb\n")
 
 
-# ---- nothing is there, or another thing ----
+# ---- nothing is installed, or the wrong thing ----
 
 
 @failure(
     "not-installed", "not-installed", least="proved", given=of_torch("2.6.0", "flash_attn=none")
 )
 def _(scene):
-    """flash_attn is imported and not installed."""
+    """flash_attn is imported but not installed."""
     python(
         scene, scene.torch("2.6.0"), "import torch\nfrom flash_attn import flash_attn_func\n"
     )

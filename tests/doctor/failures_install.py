@@ -127,7 +127,7 @@ def _(scene):
 
 @failure("pip-page-for-a-wheel", *BAD_ZIP, given=LINUX)
 def _(scene):
-    """The page of a log-in or an error, saved as a wheel, by URL."""
+    """A login or error page saved as a wheel, by URL."""
     scene.file(BAD_NAME, PAGE)
     port = scene.serve(world.folder_handler(scene.work))
     pip(scene, scene.env(pip="24.0"), "install", f"http://127.0.0.1:{port}/{BAD_NAME}")
@@ -149,7 +149,7 @@ def truncated(scene):
 
 @failure("pip-cut-wheel", *BAD_ZIP, "network-blocked", given=LINUX)
 def _(scene):
-    """A wheel whose download broke off."""
+    """A truncated wheel, as an interrupted download leaves it."""
     pip(scene, scene.env(pip="25.1"), "install", truncated(scene).name, prompt=True)
 
 
@@ -169,7 +169,7 @@ def renamed(scene):
 
 @failure("pip-renamed-wheel", *RENAMED, least="proved", given=LINUX)
 def _(scene):
-    """The file name has a local version that the metadata inside has not."""
+    """The file name has a local version, the metadata does not."""
     renamed(scene)
     pip(
         scene,
@@ -221,7 +221,7 @@ def unused_port():
 
 @failure("pip-dead-proxy", "network-blocked", given=LINUX)
 def _(scene):
-    """The proxy does not run."""
+    """The proxy is not running."""
     pip(
         scene,
         scene.env(pip="25.1"),
@@ -296,7 +296,7 @@ def _(scene):
 
 @failure("pip-no-network", "network-blocked", "offline-node", given=LINUX)
 def _(scene):
-    """A machine without any network, as a compute node."""
+    """A machine without any network, such as a compute node."""
     env = scene.env(pip="25.1")
     scene.run(
         "unshare",
@@ -331,7 +331,7 @@ def _(scene):
 
 @failure("pip-refused", "network-blocked", given=LINUX)
 def _(scene):
-    """Nobody listens where the index should be."""
+    """No server listens at the index's address."""
     pip(
         scene,
         scene.env(pip="25.1"),
@@ -360,7 +360,7 @@ def _(scene):
 
 @failure("pip-tls", "network-blocked", least="proved", given=LINUX)
 def _(scene):
-    """A certificate that nobody trusts, as behind an inspecting firewall."""
+    """A certificate that is not trusted, as behind a firewall that inspects TLS."""
     port = scene.serve(world.Missing, tls=True)
     pip(
         scene,
@@ -432,7 +432,7 @@ def _(scene):
     )
 
 
-# ---- failures that are not flash-attn's and have no cause of their own ----
+# ---- failures unrelated to flash-attn, for which there is no cause ----
 
 
 @failure("managed-python", given=LINUX)

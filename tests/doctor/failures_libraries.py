@@ -1,4 +1,4 @@
-"""Failures of programs and libraries that use flash-attn, and of what it needs."""
+"""Failures of programs that use flash-attn, and of libraries that it needs."""
 
 import shutil
 
@@ -31,7 +31,7 @@ def _(scene):
     given=of_torch("2.6.0", "flash_attn=2.0.4"),
 )
 def _(scene):
-    """transformers wants flash-attn 2.1 and finds 2.0.4 (the GPU is asked later)."""
+    """transformers needs flash-attn 2.1 and finds 2.0.4 (it checks the GPU later)."""
     env = scene.torch("2.6.0", "transformers==4.40.2")
     scene.install_flash_attn(env, "2.6.0", version="2.0.4")
     python(scene, env, "import torch\ntorch.cuda.is_available = lambda: True\n" + MODEL)
@@ -64,7 +64,7 @@ def _(scene):
     given=of_torch("2.11.0"),
 )
 def _(scene):
-    """torch's own cuDNN was removed, so that torch itself does not load."""
+    """torch's cuDNN was removed, so torch itself does not load."""
     env = scene.env("torch==2.11.0", "numpy")
     scene.install_flash_attn(env, "2.11.0")
     for folder in env.glob("lib/python*/site-packages/nvidia/cudnn*/lib"):
@@ -97,7 +97,7 @@ def _(scene):
 
 @failure("no-driver", given=of_torch("2.6.0", "gpu=none"))
 def _(scene):
-    """Tensors on a GPU where no driver is: torch fails before flash-attn is called."""
+    """Tensors on a GPU without a driver: torch fails before flash-attn is called."""
     beside(
         scene,
         "2.6.0",
@@ -131,7 +131,7 @@ def _(scene):
 
 @failure("half-removed", given=of_torch("2.6.0"))
 def _(scene):
-    """An installation without its RECORD, which pip cannot remove: no cause of flash-attn's."""
+    """An installation without RECORD, which pip cannot remove; unrelated to flash-attn."""
     env = scene.torch("2.6.0", pip="24.0")
     wheel = flash_attn_file(scene, "2.7.0", {"flash_attn/__init__.py": b""})
     scene.quiet("uv", "pip", "install", "--no-deps", wheel, env=env)

@@ -29,7 +29,7 @@ def _(scene):
 
 @failure("shell-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
 def _(scene):
-    """The same below a shell that says Killed."""
+    """The same in a shell that prints Killed."""
     ninja_file(scene, "sh -c '" + str(scene.script("nvcc", KILLED)) + " $$*; exit $$?' nvcc")
     scene.run("ninja", prompt=True)
 
@@ -111,7 +111,7 @@ def _(scene):
     "build-killed-in-pip", "oom-build", least="proved", given=of_torch("2.11.0", "ram_gb=8")
 )
 def _(scene):
-    """pip builds flash-attn, and nvcc is killed: no compiler error anywhere."""
+    """pip builds flash-attn and nvcc is killed; the log has no compiler error."""
     home = nvcc_that_dies(scene)
     build(scene, "2.11.0", CUDA_HOME=home, CXX="/usr/bin/g++", installer="quiet")
 
@@ -179,7 +179,7 @@ def _(scene):
 
 @failure("python-headers", given=("os=linux",))
 def _(scene):
-    """Python's headers are missing: no cause of flash-attn's own."""
+    """Python's headers are missing, which is unrelated to flash-attn."""
     source = scene.file(
         "package/x.c", "#include <Python_not_there.h>\n#include <Python.h>\nint x;\n"
     )

@@ -1,4 +1,4 @@
-"""Failures while flash-attn's metadata is made, versions are chosen, or setup.py downloads."""
+"""Failures while metadata is generated, versions are chosen, or setup.py downloads a wheel."""
 
 import world
 from world import (
@@ -39,7 +39,7 @@ def _(scene):
 
 @failure("pip-isolated-build-verbose", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
-    """The same with -v, as a reader of the first message tries next."""
+    """The same with -v, which users try after the first message."""
     pip(scene, scene.env(pip="25.1"), "install", "-v", "--no-binary", ":all:", FLASH)
 
 
@@ -98,7 +98,7 @@ def _(scene):
 
 @failure("pip-torch-without-its-needs", given=of_torch("2.6.0"))
 def _(scene):
-    """torch was installed without the packages that it needs: a fault of the environment."""
+    """torch was installed without its dependencies: a fault of the environment."""
     env = scene.env("setuptools<81", "wheel", pip="25.1")
     scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
     pip(scene, env, "install", FLASH, "--no-build-isolation")
@@ -129,7 +129,7 @@ def _(scene):
 
 
 def fake_nvcc(scene, release):
-    """A toolkit folder whose nvcc can tell its version and nothing else."""
+    """A toolkit folder whose nvcc can only print its version."""
     scene.script(
         "cuda/bin/nvcc",
         "#!/bin/sh\ncat <<'END'\nnvcc: NVIDIA (R) Cuda compiler driver\n"
@@ -223,7 +223,7 @@ def _(scene):
 
 @failure("nvcc-of-11-6", "nvcc-too-old", least="proved", given=of_torch("2.6.0", "nvcc=11.6"))
 def _(scene):
-    """The first nvcc says that it is of CUDA 11.6."""
+    """The first nvcc on PATH reports CUDA 11.6."""
     env = scene.torch("2.6.0", *HELPERS, pip="25.1")
     pip(
         scene,
@@ -261,7 +261,7 @@ def _(scene):
     "toolkit-without-headers", "cuda-headers-missing", given=of_torch("2.6.0", "nvcc=12.4")
 )
 def _(scene):
-    """setup.py builds with a toolkit that has nothing but nvcc."""
+    """setup.py builds with a toolkit that consists of nvcc only."""
     env = scene.torch("2.6.0", *HELPERS)
     scene.run(
         "python",
@@ -285,7 +285,7 @@ def _(scene):
     "pip-old-python", "no-wheel-for-python", least="proved", given=("os=linux", "python=3.8")
 )
 def _(scene):
-    """flash-attn asks for Python 3.9, this is 3.8."""
+    """flash-attn requires Python 3.9, but this is 3.8."""
     pip(scene, scene.env(python="3.8", pip="24.0"), "install", FLASH)
 
 
@@ -313,7 +313,7 @@ def _(scene):
 
 @failure("pip-dsl-pins", "dsl-version-conflict", least="proved", given=LINUX)
 def _(scene):
-    """flash-attn-4 with a CUTLASS DSL other than the one that it asks for."""
+    """flash-attn-4 with a version of CUTLASS DSL that it does not accept."""
     pip(
         scene,
         scene.env(pip="25.1"),

@@ -1,4 +1,4 @@
-"""Compilers, build tools and other package managers: what went well, and errors of others."""
+"""Compilers, build tools and other package managers: successes, and unrelated errors."""
 
 import os
 

@@ -276,7 +276,7 @@ healthy(
 
 
 def renamed(installer):
-    """An installer that does not mind a local version in the file name alone."""
+    """An installer that accepts a local version that only the file name has."""
 
     def make(scene):
         wheel = make_wheel(
@@ -312,7 +312,7 @@ for one in CUDA_OF:
 
 
 def without_cuda(scene):
-    """The sdist's own build without its extension goes well."""
+    """The sdist builds without its extension and succeeds."""
     env = scene.torch(
         "2.6.0", "setuptools<81", "wheel", "packaging", "psutil", "ninja", pip="25.1"
     )

@@ -175,7 +175,7 @@ def snippet(code, packages=(), words=()):
 
 
 def beside_flash_attn(code):
-    """The log names flash-attn, which is installed and has nothing to do with what fails."""
+    """The log names flash-attn, which is installed but unrelated to the failure."""
 
     def make(scene):
         env = scene.env(pip="25.1")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes real logs by really running what fails, and what does not.
+"""Makes logs by really running commands that fail, and commands that do not.
 
     make_logs.py [--kind KIND] FOLDER [PATTERN ...]
 
 Each scenario of failures_*.py and healthy_*.py writes FOLDER/KIND/NAME.log;
-FOLDER/scenarios.json says how each was made and what `anyflash doctor` must say about it. Logs
-that are there stay, unless a PATTERN matches NAME or KIND/NAME; then only those that match are
-made. Needs root (mounts, control groups), uv, g++ and the package index; some scenarios need
-nvcc, an older Python or another tool. Ends 1 if a log could not be made.
+FOLDER/scenarios.json says how each was made and what `anyflash doctor` must say about it.
+Existing logs are kept. With a PATTERN only logs whose NAME or KIND/NAME matches are made, even
+if they exist. Needs root (mounts, control groups), uv, g++ and the package index; some
+scenarios need nvcc, an older Python or another tool. Exits 1 if a log could not be made.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def make(scenario, folder):
 
 
 def write_list(folder):
-    """What is to be expected of every log that is there."""
+    """What the doctor must say about each log that exists."""
     rows = {}
     for scenario in world.SCENARIOS.values():
         if (folder / scenario.kind / f"{scenario.name}.log").exists():

@@ -43,7 +43,7 @@ def load(path):
 
 
 def project_of(case):
-    """owner/repo of the thread, or the host of another page."""
+    """owner/repo of a GitHub thread, or the host of any other page."""
     parts = case["source_url"].split("/")
     return "/".join(parts[3:5]) if "github.com" in parts[2] else parts[2]
 
@@ -129,7 +129,7 @@ def rows_of_words():
 
 
 def decided_by_words(cases, answers, jobs):
-    """The cases that are answered rightly, but not without the rows of people's words."""
+    """The cases that are answered correctly only with the rows made of people's own words."""
     def is_right(case, answer):
         return [cause["id"] for cause in answer[:1]] == [case["category"]]
     without = ask_all(cases, program_without(set(rows_of_words())), jobs)
@@ -158,7 +158,7 @@ def program_without(dropped):
 
 
 def leave_one_out(cases, jobs):
-    """Each case answered by a program that lacks what only its project contributed."""
+    """Answers each case by a program without the rows that only its project contributed."""
     words = rows_of_words()
     groups = collections.defaultdict(list)
     for case in cases:
@@ -174,7 +174,7 @@ def leave_one_out(cases, jobs):
 
 
 def print_recorded(program):
-    """A line for each recorded failure that has a cause, and how many are how sure."""
+    """Prints a line for each recorded failure with a cause, and counts by confidence."""
     expected = json.loads((HERE / "logs/expected.json").read_text())
     names = sorted(name for name, row in expected.items() if row["causes"])
     cases = [{"symptom": (HERE / f"logs/{name}.log").read_text(), "id": name,

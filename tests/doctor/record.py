@@ -32,7 +32,7 @@ HOME = "/home/" + "user"
 
 
 def replacements(folder, kind, name):
-    """Pairs of a pattern and what stands in its place, in this order."""
+    """Pairs of a pattern and its replacement, applied in this order."""
     work = f"{re.escape(str(folder / 'work'))}/(?:{kind}/)?{re.escape(name)}"
     home = re.escape(os.path.expanduser("~"))
     return [
@@ -109,7 +109,7 @@ def choose(lines, most):
 
 
 def cut(text, most):
-    """The text in at most that many bytes; a line in brackets says where lines are gone."""
+    """The text cut to at most that many bytes; a line in brackets marks removed lines."""
     lines = [shorten(line) for line in text.split("\n")]
     if len("\n".join(lines).encode()) <= most:
         return "\n".join(lines)

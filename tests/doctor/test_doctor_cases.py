@@ -103,7 +103,7 @@ def test_cases__file_is_complete():
 
 
 def test_guide__has_every_cause():
-    """docs/guide/troubleshoot.md follows data/causes.jsonl."""
+    """docs/guide/troubleshoot.md is up to date with data/causes.jsonl."""
     tool = measure.ROOT / "tools/make_troubleshoot.py"
     done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True,
                           check=False)

@@ -32,7 +32,7 @@ SOABI = "cpython-311-x86_64-linux-gnu"
 TAGS = "cp311-cp311-linux_x86_64"
 FLASH = f"flash-attn=={RELEASE}"
 LINUX = ("os=linux", "arch=x86_64", "python=3.11")
-# What flash-attn's setup.py wants of an environment where nothing is isolated.
+# What flash-attn's setup.py needs in an environment without build isolation.
 HELPERS = ("setuptools<81", "wheel", "packaging", "psutil", "ninja")
 SCENARIOS = {}
 
@@ -84,7 +84,7 @@ def healthy(name, how, make):
 
 
 def of_torch(version, *more):
-    """The facts that somebody who has this torch on a usual Linux can tell."""
+    """The facts that a user with this torch on an ordinary Linux would state."""
     return (
         "os=linux",
         "arch=x86_64",
@@ -152,10 +152,10 @@ class Scene:
         feed=None,
         limits=None,
     ):
-        """Runs the command and appends what it printed. True: it ended 0.
+        """Runs the command and appends its output. Returns whether it exited 0.
 
-        hidden: no CUDA toolkit of this machine can be seen. prompt: the command stands above
-        what it printed. limits: called in the child before the command starts.
+        hidden: no CUDA toolkit of this machine can be seen. prompt: the command is written
+        above its output. limits: called in the child before the command starts.
         """
         words = [str(word) for word in words]
         if prompt:
@@ -188,7 +188,7 @@ class Scene:
         return child.returncode == 0
 
     def quiet(self, *words, **options):
-        """The same, nothing of it in the log; it must succeed."""
+        """Runs a command that must succeed, without logging it."""
         log = self.log
         with open(self.work / "quiet.txt", "w+b") as self.log:
             good = self.run(*words, **options)
@@ -345,7 +345,7 @@ class Scene:
 
 
 def real_program(name, folder):
-    """The program itself where a version manager has put a script of its own into PATH."""
+    """The real program, if a version manager has put a shim of that name on PATH."""
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         found = subprocess.run(
             ["pyenv", "which", name], check=True, text=True, capture_output=True
@@ -372,7 +372,7 @@ def join_group(group):
 def make_wheel(
     folder, name, version, tags, files, requires=(), file_version=None, metadata_name=None
 ):
-    """Writes a wheel and returns its path. `file_version`: what its file name says instead."""
+    """Writes a wheel and returns its path. `file_version`: a different version for its name."""
     info = f"{metadata_name or name}-{version}.dist-info"
     content = dict(files)
     needs = "".join(f"Requires-Dist: {need}\n" for need in requires)
@@ -403,7 +403,7 @@ def edit(path, old, new):
 
 
 def download_from(source, address):
-    """Lets setup.py in this folder download its wheel from there and not from GitHub."""
+    """Makes setup.py in this folder download its wheel from `address` instead of GitHub."""
     edit(
         source / "setup.py",
         "https://github.com/Dao-AILab/flash-attention/releases/download",
@@ -437,7 +437,7 @@ class Dropping(Missing):
 
 
 class Forbidding(Missing):
-    """A proxy that lets nobody through."""
+    """A proxy that refuses every request."""
 
     def do_GET(self):
         self.send_error(403)

@@ -48,7 +48,7 @@ static void an_explanation_survives_lack_of_memory(void **state)
     fail_often(words, true);
 }
 
-/* What only saves time is passed over where it lacks memory: it has tests of its own. */
+/* Caches are skipped if they lack memory; they have their own tests. */
 static int forget_state(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * fuzz_pasted.c: pasted output, as text and as lines of a log. What was learnt is
- * written, read and written again, and both texts must be equal.
+ * fuzz_pasted.c: pasted output, as text and as lines of a log. The resulting
+ * record is written, read and written again, and both texts must be equal.
  */
 #include "kit/base/json.h"
 #include "kit/machine/pasted.h"

@@ -22,7 +22,8 @@ static void check(const struct af_plan *plan)
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct af_step *step = &plan->steps[i];
         demand(step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
-               step->kind == AF_STEP_TORCH || step->kind == AF_STEP_TRY);
+               step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
+               step->kind == AF_STEP_OWN || step->kind == AF_STEP_TRY);
         demand(step->kind != AF_STEP_WHEEL || strncmp(step->wheel->url, "http", 4) == 0);
         demand(step->wheel == NULL || strchr(step->wheel->filename, '/') == NULL);
         for (size_t j = 0; j < step->requirement_count; j++)

@@ -18,7 +18,7 @@ def upgraded(quick_place, tmp_path):
     place = quick_place
     old = make_wheel(tmp_path / "a", version="2.7.4",
                      files={"hopper/__init__.py": b"", "flash_attn/only_old.py": b"1\n"})
-    new = make_wheel(tmp_path / "b", version="2.8.3", files={"fresh_folder/a.py": b"a"})
+    new = make_wheel(tmp_path / "b", version="2.8.3", files={"flash_attn.libs/a.txt": b"a"})
     assert place.run("install", old).returncode == 0
     before = visible(place.tree())
     assert place.run("install", new).returncode == 0

@@ -249,6 +249,16 @@ def test_files_can_be_taken_to_a_node_without_network(shop, tmp_path):
     assert (shop.site / "flash_attn").exists()
 
 
+def test_a_wheel_with_more_than_its_package_is_not_kept_for_another_node(shop, tmp_path):
+    folder = tmp_path / "usb"
+    make_wheel(shop.wheel.parent, local=OFFICIAL, tag=WHEEL_TAG, files={"zz.pth": b"import os"})
+    done = install(shop, "--download-only", folder)
+    assert done.returncode == 1 and "zz.pth" in done.stdout, done.all
+    assert list(folder.iterdir()) == []
+    assert install(shop, "--download-only", folder, "--allow-content",
+                   "zz.pth").returncode == 0
+
+
 def test_a_file_that_changed_on_its_way_is_refused(shop, tmp_path):
     folder = tmp_path / "usb"
     assert install(shop, "--download-only", folder).returncode == 0
@@ -380,6 +390,9 @@ def test_the_distributions_own_python_is_refused_with_the_reason(shop):
 
 def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, tmp_path):
     fake_torch(quick_place)
+    info = quick_place.site / "anyflash-0.0.9.dist-info"  # is used as it is
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: anyflash\nVersion: 0.0.9\n")
     saved = tmp_path / "plan.json"
     saved.write_text(quick_place.run("plan", "--prefer", "engine", "--json").stdout)
     done = quick_place.run("install", "--plan", saved)

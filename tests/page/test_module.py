@@ -149,7 +149,7 @@ def test_module__choices_are_filled_with_what_the_text_says_and_where():
 
 
 def said_by(machines):
-    """What the text of each machine says of the menus' facts, as {key: value}."""
+    """The facts of the menus that the text of each machine states, as {key: value}."""
     answers = ask([{"command": "choices", "machines": [machine]} for machine in machines])
     return [{fact["key"]: fact["value"] for fact in json.loads(answer)["facts"]}
             for answer in answers]
@@ -209,7 +209,7 @@ def test_module__one_log_answers_several_requests(tmp_path):
 
 
 def ask_in_turn(logs, requests):
-    """Answers to requests that use the same logs, which are fed once."""
+    """Answers to requests about the same logs, which are passed to the module once."""
     first, *rest = requests
     return ask([{**first, "logs": logs}, *({**one, "keep_logs": True} for one in rest)])
 

@@ -115,6 +115,36 @@ def test_record_lists_every_file_with_its_hash(environment):
     assert hashless == ["RECORD"]
 
 
+def test_flashattention_3s_module_comes_only_on_request(environment):
+    before = environment.files()
+    assert shim.install(environment.python)["fa3"] is False
+    assert not (environment.site / _files.INTERFACE).exists()
+    assert shim.install(environment.python, fa3=True)["fa3"] is True
+    recorded = _files._recorded(environment.site)
+    assert environment.site / _files.INTERFACE in recorded
+    found = "import importlib.util as u; print(u.find_spec('flash_attn_interface').origin)"
+    assert environment.run(found) == str(environment.site / _files.INTERFACE)
+    assert shim.install(environment.python)["fa3"] is False
+    assert not (environment.site / _files.INTERFACE).exists()
+    shim.install(environment.python, fa3=True)
+    shim.remove(environment.python)
+    assert environment.files() == before
+
+
+@pytest.mark.parametrize("path", [
+    "flash_attn_interface.py", "flash_attn_interface/__init__.py"])
+def test_a_real_flashattention_3_stays(environment, path):
+    environment.add_distribution("flash_attn_3", "3.0.0", "pip", {path: "real = 1\n"})
+    before = environment.files()
+    with pytest.raises(shim.Refused) as refused:
+        shim.install(environment.python, fa3=True)
+    assert "flash_attn_interface that anyflash did not install" in str(refused.value)
+    assert environment.files() == before
+    shim.install(environment.python)
+    shim.remove(environment.python)
+    assert environment.files() == before
+
+
 @pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_uv_and_pip_can_uninstall_it(environment, tool):
     if tool == "uv" and shutil.which("uv") is None:

@@ -11,7 +11,7 @@
 #define TAIL_MIN (UINT64_C(512) << 20)
 #define GROWTH_SHARE 64 /* 1/64 of the limit, in half a second */
 #define GROWTH_MAX (UINT64_C(256) << 20)
-#define WORKING 0.3       /* cores that a build uses at least while it makes progress */
+#define WORKING 0.3       /* cores that a build uses at least if it makes progress */
 #define SURPRISE_SHARE 16 /* more than 1/16 above the prediction is clearly more */
 
 bool af_demand_has_fallen(const struct af_job *job)

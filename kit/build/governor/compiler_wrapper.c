@@ -162,7 +162,8 @@ static bool report(struct wrapper *wrapper)
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* Handles a signal: the compiler ended, or we must. -1 to continue, else the exit code. */
+/* Handles a signal: the compiler ended, or this process must end. -1 to continue, else the
+   exit code. */
 static int handle_signal(struct wrapper *wrapper)
 {
     struct signalfd_siginfo info;

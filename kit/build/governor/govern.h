@@ -1,6 +1,6 @@
 /*
- * govern.h: runs a build whose compilers are started, paused and repeated by the
- * memory they need.
+ * govern.h: runs a build and starts, pauses and repeats its compilers according
+ * to the memory they need.
  *
  * The build program (ninja under setup.py) starts as many commands as it likes; in
  * each the compiler is replaced by a wrapper (compiler_wrapper.h) that waits here

@@ -27,7 +27,7 @@ struct af_cause {
     const char *why;   /* what happened, in two or three sentences */
     const char *next;  /* one command */
     const char *fix;   /* what to do, also without anyflash */
-    const char *avoid; /* popular advice that makes it worse, and why; or NULL */
+    const char *avoid; /* popular advice that makes things worse, and why; or NULL */
 };
 
 struct af_cause_table {

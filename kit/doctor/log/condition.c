@@ -10,7 +10,7 @@
 #define OPS "< <= > >= = != ~ is"
 #define STATES "known unknown absent true false"
 
-/* "{name}" as a capture, "@name" as a fact; a bare word as `bare` says. */
+/* "{name}" is a capture, "@name" a fact; `bare` says what a bare word is. */
 static bool read_side(struct af_span word, struct af_arena *arena, bool is_left,
                       struct af_condition_side *out)
 {
@@ -164,7 +164,7 @@ static enum af_answer compare(enum af_condition_op op, const char *left, const c
     }
 }
 
-/* A side that is absent equals nothing; its order is not known. */
+/* An absent side equals nothing and cannot be ordered. */
 static enum af_answer compare_absent(enum af_condition_op op)
 {
     if (op == AF_CONDITION_EQUAL || op == AF_CONDITION_LIKE)

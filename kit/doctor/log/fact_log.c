@@ -1,6 +1,6 @@
 /*
- * fact_log.c: facts that a log brings: the wheel that it names, the symbol that
- * was not found, and what is published for its machine.
+ * fact_log.c: facts from a log: the wheel that it names, the symbol that was
+ * not found, and whether wheels are published for its machine.
  */
 #include <string.h>
 

@@ -116,7 +116,7 @@ static value gpu_name(const struct af_lookup *lookup)
     return gpus->count > 0 ? text_fact(&gpus->rows[0].name) : af_lookup_unknown;
 }
 
-/* The toolkit that torch takes, else the first. */
+/* The toolkit that torch would use, else the first. */
 static value toolkit_version(const struct af_lookup *lookup)
 {
     const struct af_toolkit_rows *toolkits = &lookup->machine->toolkits;
@@ -174,7 +174,7 @@ static value torch_minor(const struct af_lookup *lookup)
     return af_lookup_numbers(text_fact(&lookup->machine->torch.version), 2, lookup->arena);
 }
 
-/* What the record says, else what PyTorch published. */
+/* The record's value, else the one that PyTorch published. */
 static value torch_cxx11abi(const struct af_lookup *lookup)
 {
     const struct af_fact *fact = &lookup->machine->torch.cxx11abi;
@@ -253,7 +253,7 @@ static const struct {
     {"driver.rocm", "rocminfo"},
 };
 
-/* The field "group.field" of a record that is no list. */
+/* The field "group.field" of a record (not of a list). */
 static const struct af_field *find_field(const char *name, const struct af_group **group_out)
 {
     size_t count;

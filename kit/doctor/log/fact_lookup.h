@@ -22,10 +22,9 @@ struct af_lookup {
     const struct af_catalog_torch_symbols *symbols;
     const char *symbol; /* mangled name that was not found */
     const char *symbol_source;
-    bool
-        torch_cxx11abi; /* of the build of torch that PyTorch published, if the source is set */
+    bool torch_cxx11abi; /* of torch's published build, if the source is set */
     const char *torch_cxx11abi_source;
-    struct af_arena *arena; /* for values that are made */
+    struct af_arena *arena; /* for computed values */
 };
 
 /* A fact as text: numbers in decimal, "true", "false", "8.0 9.0" for a list. */
@@ -35,7 +34,7 @@ struct af_lookup_value {
     const char *source;
 };
 
-/* The fact, unknown if the name is not known. When memory runs out, arena->failed. */
+/* The fact; unknown if the name is not known. If memory runs out, arena->failed is set. */
 struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char *name);
 
 bool af_lookup_is_name(const char *name);

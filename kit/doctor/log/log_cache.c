@@ -36,7 +36,8 @@ static uint64_t hash_of(const struct af_log_line *line)
     return hash;
 }
 
-/* What a slot holds: where the entry is, and bits of the hash that did not choose the slot. */
+/* What a slot holds: where the entry is, and the bits of the hash that are not in the slot's
+   number. */
 static uint64_t slot_value(uint64_t hash, uint64_t place)
 {
     return (place + 1) << TAG_BITS | hash >> (64 - TAG_BITS);

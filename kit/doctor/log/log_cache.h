@@ -1,10 +1,10 @@
 /*
- * log_cache.h: remembers, for recent lines of a log, which patterns are worth
- * trying on them. Logs repeat themselves: a line that comes again needs neither
- * the automaton nor the patterns that did not match it before.
+ * log_cache.h: remembers which patterns are worth trying on recent lines of a
+ * log. Logs repeat themselves: a line that comes again needs neither the
+ * automaton nor the patterns that did not match it before.
  *
- * Lines count as equal only if all their bytes are, apart from what folding
- * (pattern.h) makes equal. The memory is bounded: new lines overwrite the oldest.
+ * Lines are equal if all their bytes are equal after folding (pattern.h). The
+ * memory is bounded: new lines overwrite the oldest.
  */
 #ifndef AF_KIT_DOCTOR_LOG_LOG_CACHE_H
 #define AF_KIT_DOCTOR_LOG_LOG_CACHE_H

@@ -14,12 +14,12 @@
 #define HITS_ENOUGH 64u /* of a signature, for its captures */
 #define OWNER_NONE SIZE_MAX
 
-/* Reports are looked for at the start of a file, and in lines that are not longer. A state
-   of a progress bar counts as a line. */
+/* Pasted reports are searched for at the start of a file only, and in lines up to this length.
+   Each state of a progress bar counts as a line. */
 #define REPORT_LINES_MAX 100000u
 #define REPORT_BYTES_MAX 400u
 
-/* Patterns that are not of the table, after those: facts, wheel names, the needle. */
+/* Patterns after those of the table: facts, wheel names, the needle. */
 static size_t fact_first(const struct af_log_matcher *matcher)
 {
     return matcher->table->pattern_count;
@@ -82,7 +82,7 @@ static enum anyflash_status build_keywords(struct af_log_matcher *matcher,
     if (words == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < matcher->count; i++) {
-        /* messages differ at their ends: "undefined symbol: ..." */
+        /* messages often differ at their ends: "undefined symbol: ..." */
         struct af_span word = matcher->patterns[i].literal;
         size_t skipped = word.len > AF_KEYWORD_BYTES_MAX ? word.len - AF_KEYWORD_BYTES_MAX : 0;
         words[i] = (struct af_span){word.data + skipped, word.len - skipped};
@@ -173,7 +173,8 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
         hits->count = place + 1;
 }
 
-/* The strongest counts; of equally strong ones the first, of the strongest the last. */
+/* The strongest statement counts; if equally strong, the first one, but the last one of the
+   highest strength. */
 static bool is_better(const struct af_log_fact *fact, const struct af_log_fact_row *row)
 {
     return row->strength > fact->strength ||
@@ -230,14 +231,14 @@ static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern
     if ((guess && evidence->wheel_line != 0) ||
         af_wheel_name_parse(name, len, &wheel) != AF_WHEEL_NAME_VALID)
         return;
-    af_wheel_name_parse(name, len, &evidence->wheel); /* its texts point into itself */
+    af_wheel_name_parse(name, len, &evidence->wheel); /* it has pointers into itself */
     evidence->wheel_line = number;
     evidence->wheel_is_guess = guess;
     if (guess)
         note_guess(evidence, number);
 }
 
-/* Whether it has just occurred, and often before: logs repeat themselves without end. */
+/* Whether it has just occurred, and often before. Logs may repeat one line endlessly. */
 static bool has_just_occurred(const struct af_log_evidence *evidence, size_t index,
                               uint64_t number)
 {
@@ -294,7 +295,7 @@ static bool try_pattern(struct af_log_evidence *evidence, size_t index)
                          line->len, line->begins, &match))
         return false;
     if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
-        return false; /* lies in one of the joined lines */
+        return false; /* the match lies within one of the joined lines */
     note_match(evidence, index, &match, number);
     return true;
 }
@@ -337,7 +338,7 @@ static struct af_log_candidates *find_candidates(struct af_log_evidence *evidenc
     return found != NULL ? found : evidence->candidates;
 }
 
-/* Reports that are pasted into the log are tables and lists, whose layout counts. */
+/* Reports pasted into the log are tables and lists, so they are read with their layout. */
 static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;

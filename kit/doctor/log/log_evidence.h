@@ -14,7 +14,7 @@
 #include "kit/machine/pasted.h"
 
 #define AF_LOG_TEXT_BYTES 640u
-#define AF_LOG_HITS_MAX 8u /* of a signature: its first ones, and its last ones */
+#define AF_LOG_HITS_MAX 8u /* kept per signature: its first hits and its last ones */
 #define AF_LOG_FILES_MAX 64u
 #define AF_LOG_VALUE_BYTES 96u
 
@@ -28,11 +28,11 @@ struct af_log_hit {
 
 struct af_log_hits {
     struct af_log_hit *rows; /* AF_LOG_HITS_MAX of them; NULL: none yet */
-    size_t count;            /* of rows that are in use */
+    size_t count;            /* number of used rows */
     uint64_t total;
 };
 
-/* Lines on which something occurs, as ranges; the last one grows when there is no room. */
+/* Lines on which something occurs, as ranges; if there is no room, the last one grows. */
 #define AF_LOG_RANGES_MAX 16u
 struct af_log_ranges {
     size_t count;
@@ -56,7 +56,8 @@ struct af_log_file {
     uint64_t before; /* lines of the files before it */
 };
 
-/* Everything that a log is searched for. Immutable once built; for any number of logs. */
+/* Everything that a log is searched for. Immutable once built, so it serves any number of
+   logs. */
 struct af_log_matcher {
     const struct af_signature_table *table;
     struct af_pattern *patterns; /* of the table, of log_facts.inc, and two more */

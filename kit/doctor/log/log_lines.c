@@ -11,7 +11,7 @@
 #define OVERLAP_BYTES 300u    /* of two pieces of one line */
 #define JOINED_BYTES 900u     /* of wrapped lines that are joined, at most, on either side */
 #define WRAP_COLUMNS 79u      /* the narrowest terminal that is expected */
-#define WRAP_COLUMNS_MAX 260u /* and the widest */
+#define WRAP_COLUMNS_MAX 260u /* the widest */
 #define PREFIXES_MAX 8
 
 static bool is_digit(char letter)
@@ -37,7 +37,7 @@ static size_t escape_length(const char *at, size_t len)
             end++;
         return end < len ? end + 1 : end;
     }
-    end = 1; /* other sequences: intermediate bytes, then one that ends it */
+    end = 1; /* other sequences: intermediate bytes, then a final one */
     while (end < len && (unsigned char)at[end] >= 0x20 && (unsigned char)at[end] < 0x30)
         end++;
     return end < len ? end + 1 : end;
@@ -370,7 +370,8 @@ static void end_line(struct af_log_lines *lines, const char *bytes, size_t len)
     lines->is_continued = false;
 }
 
-/* Takes what stands before each '\r', returns the rest. A last '\r' waits for what follows. */
+/* Takes the text before each '\r' as a line and returns the rest. A '\r' at the end waits for
+   the next byte. */
 static struct af_span take_states(struct af_log_lines *lines, struct af_span bytes)
 {
     const char *back;
@@ -382,7 +383,7 @@ static struct af_span take_states(struct af_log_lines *lines, struct af_span byt
             break;
         }
         end_line(lines, bytes.data, taken);
-        lines->before_len = 0; /* the next state replaces this one and does not continue it */
+        lines->before_len = 0; /* the next state replaces this one instead of continuing it */
         bytes.data += taken + 1;
         bytes.len -= taken + 1;
     }

@@ -1,8 +1,9 @@
 /*
- * log_lines.h: bytes of a log, in pieces of any size, to cleaned lines.
+ * log_lines.h: turns the bytes of a log, in pieces of any size, into cleaned
+ * lines.
  *
  * A cleaned line is what the program that printed it meant to say: without
- * colours and other terminal escapes, without what other programs put in front
+ * colours and other terminal escapes, without the prefixes of other programs
  * (timestamps, BuildKit's "#12 34.5 ", compose's "name | ", "[rank0]:",
  * "##[error]", quotation marks "> " of a forum), without the frames that uv, pip
  * and rich draw, with runs of blanks as one blank and typographic quotes as
@@ -32,7 +33,8 @@ struct af_log_line {
 /* Called for each line that is not empty; the texts are valid during the call. */
 typedef void af_log_line_function(void *context, const struct af_log_line *line);
 
-/* Called before that for each line as it is, also an empty one; of a long line its start. */
+/* Called before that for each raw line, even an empty one; of a long line it gets the
+   start. */
 typedef void af_log_raw_function(void *context, struct af_span raw, uint64_t number);
 
 /* The state between two pieces; start with {.take = ..., .context = ...}. */

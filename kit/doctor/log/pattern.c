@@ -1,8 +1,8 @@
 /*
  * pattern.c: compiles patterns into parts, and matches them by trying each part
- * at each place at most once: what failed is remembered in a bit per part and
- * place. Most lines lack one of the pattern's literals, so those are looked for
- * first.
+ * at each position at most once: failures are remembered in one bit per part
+ * and position. Most lines lack one of the pattern's literals, so these are
+ * searched for first.
  */
 #include "kit/doctor/log/pattern.h"
 
@@ -28,7 +28,7 @@ void af_pattern_fold_text(const char *restrict text, size_t len, char *restrict 
 {
     size_t at = 0;
     for (; len - at >= FOLD_BLOCK; at += FOLD_BLOCK) {
-        for (size_t i = at; i < at + FOLD_BLOCK; i++) { /* compilers vectorise this */
+        for (size_t i = at; i < at + FOLD_BLOCK; i++) { /* compilers vectorise this loop */
             unsigned char byte = (unsigned char)text[i];
             byte = (unsigned char)(byte | ((unsigned char)(byte - 'A') < 26 ? 0x20 : 0));
             folded[i] = (char)(byte == '"' || byte == '`' ? '\'' : byte);
@@ -207,7 +207,7 @@ static size_t version_run(const struct search *search, size_t at)
 
 static bool match_parts(struct search *search, size_t part, size_t at);
 
-/* The text may be taken whole, and ends as a version ends. */
+/* The text may match as a whole: it ends as a version must end. */
 static bool match_version(struct search *search, size_t part, size_t at)
 {
     for (size_t run = version_run(search, at); run > 0; run--) {
@@ -340,14 +340,14 @@ static size_t next_start(const struct search *search, size_t start)
         return start == 0 ? 0 : SIZE_MAX;
     if (first->kind == AF_PATTERN_LITERAL)
         return find_text(search, first->text, start);
-    /* what fails at the start of a run fails within it, too */
+    /* a match that fails at the start of a run fails within it, too */
     while (first->kind == AF_PATTERN_CAPTURE && start > 0 && start < search->len &&
            is_captured(search->folded[start - 1]))
         start++;
     return start;
 }
 
-/* Whether the line has all literals of the pattern, one after the other. */
+/* Whether the line contains all literals of the pattern, in order. */
 static bool has_literals(const struct search *search)
 {
     size_t at = 0;

@@ -7,7 +7,7 @@
 
 #include "kit/formats/version.h"
 
-/* What is wanted; -1 and NULL: not known. */
+/* The wanted values; -1 and NULL: not known. */
 struct wanted {
     int torch_major;
     int torch_minor;

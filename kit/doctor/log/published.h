@@ -17,7 +17,8 @@ enum af_published_for {
     AF_PUBLISHED_VERSION = 16  /* of flash-attn, as the machine has it */
 };
 
-/* Whether there is one that agrees with all; UNKNOWN if one of the facts is unknown. */
+/* Whether a published wheel agrees with all of them; UNKNOWN if one of the facts is
+   unknown. */
 enum af_answer af_published_find(const struct af_catalog *catalog,
                                  const struct af_machine *machine, unsigned what);
 

@@ -15,7 +15,7 @@
 enum af_signature_kind {
     AF_SIGNATURE_FAULT,   /* the line itself is the failure */
     AF_SIGNATURE_SYMPTOM, /* it follows a failure: used if there is no fault */
-    AF_SIGNATURE_CONTEXT  /* never a cause by itself: for `near` and `not_near` */
+    AF_SIGNATURE_CONTEXT  /* never a cause; only for `near` and `not_near` */
 };
 
 struct af_conditions {
@@ -54,8 +54,8 @@ struct af_signature {
 
 /*
  * The id of the row whose patterns show that a log is about flash-attn at all. Without
- * a match of it, no cause is more than possible. The table needs the row; the build
- * checks that (tools/check_signatures.c).
+ * a match of it, no cause is more than possible. The build checks that the table has
+ * the row (tools/check_signatures.c).
  */
 #define AF_SIGNATURE_SUBJECT "names-flash-attn"
 

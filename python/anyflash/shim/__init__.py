@@ -2,6 +2,7 @@
 
     from anyflash import shim
     shim.install()            # into this environment, or python="path/of/another"
+    shim.install(fa3=True)    # with flash_attn_interface, FlashAttention-3's module
     shim.remove()
 
 Installs modules and metadata of flash-attn into a Python environment, from the files in tree/.
@@ -46,6 +47,17 @@ def _check_installed(python, facts, site):
             )
 
 
+def _check_interface(facts, site):
+    """Refuses if there is a flash_attn_interface that is not ours."""
+    for place in facts["interface"]:
+        if place != str(site / _files.INTERFACE) or not _files.has_interface(site):
+            raise Refused(
+                f"'{place}' is a flash_attn_interface that anyflash did not install",
+                "nothing to do: programs import FlashAttention-3 from there; without --fa3 the "
+                "other modules are installed",
+            )
+
+
 def _check_environment(facts):
     prefix = facts["prefix"]
     if facts["managed"]:
@@ -65,21 +77,25 @@ def _check_environment(facts):
             )
 
 
-def install(python=None):
+def install(python=None, fa3=False):
     """Installs the shim, in place of one that is there; returns status().
 
     >>> shim.install(".venv")["installed"]
     True
 
     `python`: an interpreter or an environment's folder. None: this Python if it has torch, else
-    $VIRTUAL_ENV, else ./.venv. Raises Refused with the reason and what to do.
+    $VIRTUAL_ENV, else ./.venv. `fa3`: with flash_attn_interface, too. Programs that find that
+    module often prefer it, and expect the results of one certain release of it. Raises Refused
+    with the reason and what to do.
     """
     python = interpreter(python)
     facts = describe(python)
     site = pathlib.Path(facts["site"])
     _check_environment(facts)
     _check_installed(python, facts, site)
-    _files.install(site)
+    if fa3:
+        _check_interface(facts, site)
+    _files.install(site, fa3)
     return _status(python, facts)
 
 
@@ -113,6 +129,7 @@ def _status(python, facts):
         "site": str(site),
         "installed": False,
         "version": None,
+        "fa3": False,
         "made_by": None,
         "changed": [],
         "other": None,
@@ -120,6 +137,7 @@ def _status(python, facts):
     if (site / _files.INFO / "RECORD").is_file() and _files.is_ours(site):
         answer["installed"] = True
         answer["version"] = _files.VERSION
+        answer["fa3"] = _files.has_interface(site)
         answer["made_by"] = _files.made_by(site)
         answer["changed"] = [str(path) for path in _files.changed(site)]
     elif _files.is_ours(site):
@@ -142,7 +160,9 @@ def status(python=None):
 
 def _say(answer):
     if answer["installed"]:
-        print(f"flash_attn {answer['version']} by anyflash is in '{answer['site']}'")
+        both = " and flash_attn_interface by anyflash are"
+        are = both if answer["fa3"] else " by anyflash is"
+        print(f"flash_attn {answer['version']}{are} in '{answer['site']}'")
     else:
         print(f"no shim in '{answer['site']}'")
     if answer["other"]:
@@ -171,12 +191,15 @@ Options:
   -p, --python PATH   the environment: an interpreter, an environment's folder,
                       or a version such as 3.12 (default: this one if it has
                       torch, else $VIRTUAL_ENV, else ./.venv)
+      --fa3           install flash_attn_interface, FlashAttention-3's module,
+                      too; refused if there is one
       --json          print JSON, schema anyflash-shim/1
   -h, --help          print this help
 """
 _OPTIONS = {
     "--python": "PATH",
     "-p": "--python",
+    "--fa3": None,
     "--json": None,
     "--help": None,
     "-h": "--help",
@@ -196,7 +219,10 @@ def main(words):
             f"{given} of `anyflash shim`", "write install, remove or status, and --python ENV"
         )
     try:
-        answer = actions[rest[0]](given.get("--python"))
+        if "--fa3" in given and rest[0] != "install":
+            raise _command.Usage("--fa3 belongs to `anyflash shim install`", "leave it out")
+        options = {"fa3": True} if "--fa3" in given else {}
+        answer = actions[rest[0]](given.get("--python"), **options)
     except Refused as refused:
         _command.fail(refused, refused.hint)
         return 1

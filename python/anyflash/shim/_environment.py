@@ -56,6 +56,7 @@ print(json.dumps({
     "anyflash": is_there("anyflash"),
     "flash_attn": list(named("flash-attn")),
     "modules": where("flash_attn"),
+    "interface": where("flash_attn_interface"),
 }))
 """
 

@@ -25,8 +25,10 @@ MARK = "__anyflash__"
 INFO = f"flash_attn-{VERSION}.dist-info"
 STAGING = ".anyflash-shim-"
 _TREE = pathlib.Path(__file__).parent / "tree"
+#: FlashAttention-3's module, which is installed only when it is asked for.
+INTERFACE = "flash_attn_interface.py"
 #: In the order in which they are moved into place.
-_NAMES = ("flash_attn_2_cuda.py", "flash_attn", INFO)
+_NAMES = ("flash_attn_2_cuda.py", INTERFACE, "flash_attn", INFO)
 
 _METADATA = f"""Metadata-Version: 2.1
 Name: flash-attn
@@ -53,14 +55,16 @@ def _digest(path):
     return "sha256=" + base64.urlsafe_b64encode(hashed).decode().rstrip("=")
 
 
-def _stage(folder):
-    shutil.copytree(_TREE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+def _stage(folder, with_interface):
+    left_out = ("__pycache__",) if with_interface else ("__pycache__", INTERFACE)
+    shutil.copytree(_TREE, folder, ignore=shutil.ignore_patterns(*left_out))
     info = folder / INFO
     info.mkdir()
     (info / "METADATA").write_text(_METADATA)
     (info / "WHEEL").write_text(_WHEEL)
     (info / "INSTALLER").write_text(INSTALLER + "\n")
-    (info / "top_level.txt").write_text("flash_attn\nflash_attn_2_cuda\n")
+    modules = ["flash_attn", "flash_attn_2_cuda"] + ["flash_attn_interface"] * with_interface
+    (info / "top_level.txt").write_text("".join(f"{name}\n" for name in modules))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     rows = [f"{p.relative_to(folder)},{_digest(p)},{p.stat().st_size}\n" for p in files]
     (info / "RECORD").write_text("".join(rows) + f"{INFO}/RECORD,,\n")
@@ -109,6 +113,23 @@ def is_ours(site):
         return False
 
 
+def has_interface(site):
+    """Whether FlashAttention-3's module in the folder `site` is ours."""
+    try:
+        return MARK in (site / INTERFACE).read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _there(site):
+    """Our files and folders in `site`, the metadata first."""
+    return [
+        name
+        for name in reversed(_NAMES)
+        if os.path.lexists(site / name) and (name != INTERFACE or has_interface(site))
+    ]
+
+
 def strangers(site):
     """Files of other packages in the shim's folder."""
     try:
@@ -140,17 +161,17 @@ def made_by(site):
     return "unknown"
 
 
-def install(site):
+def install(site, with_interface=False):
     """Installs the shim into the folder `site`, in place of one that is there."""
     _clear_staging(site)
     staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
     try:
-        _stage(staging / "new")
+        _stage(staging / "new", with_interface)
         (staging / "old").mkdir()
-        there = [name for name in reversed(_NAMES) if os.path.lexists(site / name)]
+        new = [name for name in _NAMES if name != INTERFACE or with_interface]
         _move(
-            [(site / name, staging / "old" / name) for name in there]
-            + [(staging / "new" / name, site / name) for name in _NAMES]
+            [(site / name, staging / "old" / name) for name in _there(site)]
+            + [(staging / "new" / name, site / name) for name in new]
         )
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -178,8 +199,7 @@ def remove(site):
         files = []
     staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
     try:
-        names = [n for n in reversed(_NAMES) if n != "flash_attn" or not others]
-        there = [name for name in names if os.path.lexists(site / name)]
+        there = [name for name in _there(site) if name != "flash_attn" or not others]
         _move([(site / name, staging / name) for name in there])
         if others:
             _remove_beside_strangers(site, files)

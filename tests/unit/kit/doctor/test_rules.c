@@ -110,7 +110,7 @@ static const struct row rows[] = {
      "\"packages\": [{\"name\": \"flash-attn-3\", \"version\": \"3.0.0\"}]", "fa3-module-name"},
     {"only FlashAttention 4",
      "\"packages\": [{\"name\": \"flash-attn-4\", \"version\": \"4.0.0b1\"}]", "fa4-namespace"},
-    {"what the shim made is told and not judged",
+    {"the shim's package is reported but not judged",
      FLASH(", \"installer\": \"anyflash\", \"extensions\": []"), "shim"},
     {"a peer's window ends below",
      "\"packages\": [{\"name\": \"flash-attn\", \"version\": \"2.8.3\"" EXTENSION "},"

@@ -24,7 +24,6 @@ static struct af_catalog catalog;
 static inline int load_catalog(void **state)
 {
     (void)state;
-    af_json_start();
     return af_catalog_load_embedded(&catalog, NULL) == ANYFLASH_OK ? 0 : -1;
 }
 

@@ -227,5 +227,6 @@ int main(void)
         tests[i + 3] = (struct CMUnitTest){.name = rows[i].name,
                                            .test_func = test_row,
                                            .initial_state = (void *)(uintptr_t)&rows[i]};
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

@@ -129,7 +129,7 @@ static void test_zip_tricks__bombs(void **state)
 {
     (void)state;
     refuse((struct member_given){.name = "b", .content = "abc", .method = 8, .size = 1u << 30},
-           ANYFLASH_E_LIMIT, "as bombs do");
+           ANYFLASH_E_LIMIT, "like a zip bomb");
 }
 
 static void test_zip_tricks__members_that_overlap(void **state)

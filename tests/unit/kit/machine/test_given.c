@@ -274,6 +274,9 @@ static void test_given__gpu_names_give_compute_capability(void **state)
         {"gpu=Navi31", "gfx1100", "amd", 1},
         {"gpu=MI300X", "gfx942", "amd", 1},
         {"gpu=RX 9060 XT", "gfx1200", "amd", 1},
+        {"gpu=AMD Radeon RX 7800 XT", "gfx1101", "amd", 1},
+        {"gpu=AMD Radeon 890M Graphics", "gfx1150", "amd", 1},
+        {"gpu=Tesla M4", "5.2", "nvidia", 1},
         {"sm=sm_90a", "9.0", "nvidia", 1},
         {"sm=120", "12.0", "nvidia", 1},
         {"sm=gfx942", "gfx942", "amd", 1},
@@ -290,6 +293,37 @@ static void test_given__gpu_names_give_compute_capability(void **state)
         }
         af_machine_release(&machine);
     }
+}
+
+static void test_given__gpus_of_intel_and_apple_have_no_compute_capability(void **state)
+{
+    static const struct {
+        const char *word;
+        const char *vendor;
+        const char *os; /* NULL: the product does not say */
+    } rows[] = {
+        {"gpu=Arc A770", "intel", NULL},
+        {"gpu=Intel(R) Arc(TM) B580", "intel", NULL},
+        {"gpu=Data Center GPU Max 1550", "intel", NULL},
+        {"gpu=M3", "apple", "macos"},
+        {"gpu=Apple M4 Max", "apple", "macos"},
+        {"gpu=Apple M9", "apple", "macos"},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_machine machine;
+        print_message("%s\n", rows[i].word);
+        assert_null(GIVE(&machine, rows[i].word));
+        assert_fact(&machine.gpus.rows[0].vendor, rows[i].vendor);
+        assert_int_equal(machine.gpus.rows[0].sm.state, AF_FACT_ABSENT);
+        assert_string_equal(af_fact_text_or(&machine.platform.os, "?"),
+                            rows[i].os != NULL ? rows[i].os : "?");
+        af_machine_release(&machine);
+    }
+    struct af_machine machine;
+    GIVE(&machine, "os=linux", "gpu=M3");
+    assert_fact(&machine.platform.os, "linux");
+    af_machine_release(&machine);
 }
 
 static void test_given__gpu_and_sm_describe_the_same_rows_in_either_order(void **state)
@@ -445,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_given__another_torch_forgets_the_old_ones_facts),
         cmocka_unit_test(test_given__platform_and_python_give_tags_and_soabi),
         cmocka_unit_test(test_given__gpu_names_give_compute_capability),
+        cmocka_unit_test(test_given__gpus_of_intel_and_apple_have_no_compute_capability),
         cmocka_unit_test(test_given__gpu_and_sm_describe_the_same_rows_in_either_order),
         cmocka_unit_test(test_given__packages_tools_and_build_needs),
         cmocka_unit_test(test_given__flash_attn_forms),

@@ -269,7 +269,7 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
     read_log(&machine, "$ uv pip freeze\nnumpy==2.0.0\ntorch==2.2.0\n\ntorch==2.3.0\n"
                        "      torch.__version__  = 2.4.1+cu121\n");
     assert_true(af_fact_is(&machine.torch.version, "2.2.0"));
-    assert_non_null(strstr(machine.notes, "2.4.1+cu121 by line 6"));
+    assert_non_null(strstr(machine.notes, "2.4.1+cu121 on line 6"));
     af_machine_release(&machine);
 }
 

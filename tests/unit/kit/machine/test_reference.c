@@ -47,26 +47,27 @@ static const char introduction[] =
     "A fact is\n"
     "\n"
     "- a value, or `{\"value\": V, \"source\": WHERE}`: known;\n"
-    "- `null`, or `{\"value\": null, \"source\": WHERE}`: known not to be there;\n"
+    "- `null`, or `{\"value\": null, \"source\": WHERE}`: known to be absent;\n"
     "- `{\"unknown\": WHY}`, or left out: not known.\n"
     "\n"
     "A list is an array of objects, `{\"value\": [...], \"source\": WHERE}`, or\n"
     "`{\"unknown\": WHY}`; an array is taken as complete. A whole record may be `null` (none "
     "of\n"
-    "its facts is there) or `{\"unknown\": WHY}`. `schema` may be left out; another version "
+    "its facts exists) or `{\"unknown\": WHY}`. `schema` may be left out; another version "
     "is\n"
     "refused, and so are unknown keys, wrong types, negative numbers and repeated keys, with\n"
     "the file and the place: `'m.json' gpus[2].sm: expected text, found a number`. Limits:\n"
-    "4 MiB a file, 4096 rows a list. Several records and words may be given: a later record\n"
-    "replaces the groups that it names.\n";
+    "4 MiB a file, 4096 rows a list. Several records and `--given` words can be combined: a "
+    "later\n"
+    "record replaces the groups that it names.\n";
 
 static const char pasted[] =
     "\n"
     "## Pasted output\n"
     "\n"
     "`--machine` also reads what people paste into bug reports, as it is: with prompts,\n"
-    "Markdown fences, `>` quoting and terminal colours, several kinds in one text, any other\n"
-    "text between them; also in the UTF-16 that PowerShell writes. At most 64 MiB.\n"
+    "Markdown fences, `>` quoting and terminal colours, with several kinds of output and any\n"
+    "other text in one file, and in the UTF-16 that PowerShell writes. At most 64 MiB.\n"
     "\n"
     "| output of | gives |\n"
     "|---|---|\n"
@@ -116,10 +117,11 @@ static void add_given(struct af_text *page)
 {
     const char *doc;
     const char *key;
-    af_text_add(page, "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) says one fact on "
-                      "the command line. Text that is not\nunderstood makes the fact unknown, "
-                      "with a remark. `none` means that there is none.\n`record.fact=VALUE` "
-                      "names any fact of a record above.\n\n| key | values |\n|---|---|\n");
+    af_text_add(page,
+                "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) states one fact on "
+                "the command line. A value that is\nnot understood makes the fact "
+                "unknown, with a remark. `none` means that there is none.\n`record.fact=VALUE` "
+                "names any fact of a record above.\n\n| key | values |\n|---|---|\n");
     for (size_t i = 0; (key = af_machine_given_key(i, &doc)) != NULL; i++)
         af_text_format(page, "| %s | %s |\n", key, doc);
 }

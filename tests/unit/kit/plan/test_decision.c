@@ -148,7 +148,17 @@ static void test_decision__amd_gpus_have_torchs_kernels(void **state)
         torch_kernels(LINUX "sm=gfx942 python=3.12 torch=2.9.1+cu128", AF_REASON_MACHINE_ROCM),
         AF_NO);
     assert_int_equal(torch_kernels(LINUX "sm=gfx9999 python=3.12 torch=2.11.0+rocm7.1",
-                                   AF_REASON_KERNELS_NOT_ROCM),
+                                   AF_REASON_ROCM_TARGET_UNKNOWN),
+                     AF_UNKNOWN);
+}
+
+static void test_decision__intel_and_apple_gpus_have_sdpa_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        torch_kernels(LINUX "gpu=Arc-A770 python=3.12 torch=2.11.0+xpu", AF_REASON_KERNELS_XPU),
+        AF_NO);
+    assert_int_equal(torch_kernels("gpu=M3 python=3.12 torch=2.11.0", AF_REASON_KERNELS_MPS),
                      AF_NO);
 }
 
@@ -461,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_decision__old_driver_leads_to_an_older_cuda),
         cmocka_unit_test(test_decision__old_gpus_have_the_efficient_kernel),
         cmocka_unit_test(test_decision__amd_gpus_have_torchs_kernels),
+        cmocka_unit_test(test_decision__intel_and_apple_gpus_have_sdpa_alone),
         cmocka_unit_test(test_decision__hopper_has_cudnns_kernels),
         cmocka_unit_test(test_decision__unknown_gpu_leaves_the_wheel_open_and_recommended),
         cmocka_unit_test(test_decision__key_fact_missing_is_asked_for),
@@ -483,5 +494,6 @@ int main(void)
         cmocka_unit_test(test_decision__is_the_same_every_time),
         cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

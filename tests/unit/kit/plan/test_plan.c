@@ -215,13 +215,128 @@ static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state
     af_arena_release(&arena);
 }
 
-static void test_plan__without_a_wheel_names_torchs_attention(void **state)
+#define LINUX_T4 LINUX "sm=7.5 driver=580.65.06 uv=0.13.8 "
+
+static void test_plan__without_a_wheel_begins_with_the_own_package(void **state)
 {
     struct af_arena arena;
     (void)state;
-    const char *text =
-        plan_for(LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8", NULL, NULL, &arena);
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", NULL, NULL, &arena);
+    if (strncmp(text, "anyflash package install --python python\n", 41) != 0)
+        fail_msg("it begins with:\n%s", text);
+    assert_has(text, "# in your code: `from anyflash import flash_attn_func`");
+    assert_has(text, "python -m anyflash shim install");
+    assert_has(text, "\npython -m anyflash providers\n");
+    assert_null(strstr(text, "attn_implementation=\"sdpa\""));
+    af_arena_release(&arena);
+}
+
+static void test_plan__makes_an_environment_for_the_own_package(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128 "
+                                         "python.externally_managed=true",
+                                NULL, NULL, &arena);
+    assert_has(text, "uv venv --python python --system-site-packages .venv\n"
+                     "anyflash package install --python .venv\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__uses_the_own_package_that_is_there(void **state)
+{
+    static const char record[] = "{\"packages\":[{\"name\":\"anyflash\",\"version\":\"%s\"}]}";
+    const char *const versions[] = {anyflash_version_text(), "0.0.1"};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(versions); i++) {
+        char there[sizeof record + 16];
+        struct af_arena arena;
+        snprintf(there, sizeof there, record, versions[i]);
+        const char *text =
+            plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", there, NULL, &arena);
+        assert_null(strstr(text, "package install"));
+        assert_has(text, "from anyflash import flash_attn_func");
+        af_arena_release(&arena);
+    }
+}
+
+static void test_plan__says_where_the_own_package_does_not_run(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.8 torch=2.4.1+cu121", NULL, NULL, &arena);
+    assert_has(text,
+               "# anyflash's Python package needs Python 3.9 or newer, and this is 3.8\n");
     assert_has(text, "scaled_dot_product_attention");
+    af_arena_release(&arena);
+    text = plan_for("os=windows arch=x86_64 gpu=none python=3.12 torch=2.9.1+cpu", NULL, NULL,
+                    &arena);
+    assert_has(text, "runs on Linux only, and this is windows\n");
+    assert_null(strstr(text, "package install"));
+    af_arena_release(&arena);
+}
+
+static void test_plan__installs_what_fa4_needs_and_keeps_torch(void **state)
+{
+    const struct af_fit_options options = {.package = "flash_attn_4"};
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.9.1+cu128 uv=0.13.8", NULL, &options, &arena);
+    assert_has(text, "uv pip install --python python --no-deps https://");
+    assert_has(text, "uv pip install --python python 'nvidia-cutlass-dsl>=4.6.2' "
+                     "'quack-kernels>=0.5.3' 'apache-tvm-ffi>=0.1.12,<0.2' torch-c-dlpack-ext "
+                     "einops typing-extensions torch==2.9.1\n");
+    assert_has(text, "from flash_attn.cute import flash_attn_func");
+    assert_has(text, "# on this GPU FlashAttention-4 computes the forward pass only");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=12.0 driver=580.65.06 python=3.12 torch=2.9.1+cu130 uv=0.13.8",
+                    NULL, &options, &arena);
+    assert_has(text, "'nvidia-cutlass-dsl[cu13]>=4.6.2'");
+    assert_has(text, "takes no paged KV cache");
+    af_arena_release(&arena);
+}
+
+static void test_plan__says_what_serves_gpus_of_other_vendors(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX "gpu=Arc-A770 python=3.12 torch=2.11.0+xpu uv=0.13.8",
+                                NULL, NULL, &arena);
+    assert_has(text,
+               "anyflash package install --python python\n# the Intel GPU is torch's device "
+               "xpu");
+    assert_has(text, "from anyflash import flash_attn_func");
+    af_arena_release(&arena);
+    text = plan_for("gpu=M3 python=3.12 torch=2.11.0", NULL, NULL, &arena);
+    assert_has(text, "# the Apple GPU is torch's device mps");
+    assert_has(text, "runs on Linux only, and this is macos\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__gives_the_commands_of_flash_attn_for_rocm(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX "gpu=MI300X python=3.12 torch=2.11.0+rocm7.1 uv=0.13.8",
+                                NULL, NULL, &arena);
+    assert_has(text, "\nGPU_ARCHS=gfx942 uv pip install --python python --no-build-isolation "
+                     "git+https://github.com/Dao-AILab/flash-attention@v2.8.3.post1\n");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=gfx1100 python=3.12 torch=2.11.0+rocm7.1 uv=0.13.8", NULL, NULL,
+                    &arena);
+    assert_has(text,
+               "\nFLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE AITER_USE_SYSTEM_TRITON=1 uv pip "
+               "install --python python --no-build-isolation git+https://");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=gfx1300 python=3.12 torch=2.15.0+rocm7.1", NULL, NULL, &arena);
+    assert_null(strstr(text, "flash-attention"));
+    assert_has(text, "from anyflash import flash_attn_func");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "gpu=MI300X python=3.12 torch=2.9.1+cu128 uv=0.13.8", NULL, NULL,
+                    &arena);
+    if (strncmp(text, "uv pip install --python python --torch-backend auto ", 52) != 0)
+        fail_msg("it begins with:\n%s", text);
     af_arena_release(&arena);
 }
 
@@ -278,9 +393,16 @@ int main(void)
         cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
         cmocka_unit_test(test_plan__moves_torchvision_with_torch),
         cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
-        cmocka_unit_test(test_plan__without_a_wheel_names_torchs_attention),
+        cmocka_unit_test(test_plan__without_a_wheel_begins_with_the_own_package),
+        cmocka_unit_test(test_plan__makes_an_environment_for_the_own_package),
+        cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
+        cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),
+        cmocka_unit_test(test_plan__installs_what_fa4_needs_and_keeps_torch),
+        cmocka_unit_test(test_plan__says_what_serves_gpus_of_other_vendors),
+        cmocka_unit_test(test_plan__gives_the_commands_of_flash_attn_for_rocm),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

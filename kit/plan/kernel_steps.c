@@ -1,0 +1,315 @@
+/*
+ * kernel_steps.c: the steps without flash-attn: attention by torch's own kernels,
+ * or by the engine of this project. Where anyflash's Python package runs it goes
+ * into the environment, because it gives both under flash_attn's names; elsewhere
+ * the steps name torch's scaled_dot_product_attention.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/fit/view.h"
+#include "kit/plan/builder.h"
+
+#define PYTHON_MINOR_MIN 9 /* requires-python in pyproject.toml */
+
+static const struct af_package *package_in(const struct af_machine *machine)
+{
+    return af_machine_package(machine, "anyflash");
+}
+
+static bool has_vendor(const struct af_machine *machine, const char *vendor)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++)
+        if (af_fact_is(&machine->gpus.rows[i].vendor, vendor))
+            return true;
+    return false;
+}
+
+bool af_plan_package_is_there(const struct af_machine *machine)
+{
+    const struct af_package *package = package_in(machine);
+    return package != NULL && af_fact_is(&package->version, anyflash_version_text());
+}
+
+const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
+{
+    const char *os = af_fact_text_or(&machine->platform.os,
+                                     has_vendor(machine, "apple") ? "macos" : "linux");
+    const char *python = af_fact_text_or(&machine->python.version, NULL);
+    const struct af_package *there = package_in(machine);
+    struct af_dotted version;
+    if (!af_equal(os, "linux"))
+        return af_arena_format(arena,
+                               "anyflash's Python package runs on Linux only, and this "
+                               "is %s",
+                               os);
+    if (af_dotted_parse(python, &version) &&
+        (version.part[0] < 3 ||
+         (version.part[0] == 3 && version.count > 1 && version.part[1] < PYTHON_MINOR_MIN)))
+        return af_arena_format(arena,
+                               "anyflash's Python package needs Python 3.%d or newer, "
+                               "and this is %s",
+                               PYTHON_MINOR_MIN, python);
+    if (there != NULL && !af_plan_package_is_there(machine))
+        return af_arena_format(arena,
+                               "anyflash %s is already in this environment, and this program "
+                               "is %s: remove it first with pip or uv",
+                               af_fact_text_or(&there->version, "of an unknown version"),
+                               anyflash_version_text());
+    return NULL;
+}
+
+void af_plan_package(struct af_builder *builder)
+{
+    if (af_plan_package_is_there(builder->target.machine))
+        return;
+    af_builder_start(builder);
+    af_builder_word(builder, "anyflash");
+    af_builder_word(builder, "package");
+    af_builder_word(builder, "install");
+    af_builder_word(builder, "--python");
+    af_builder_word(builder, builder->target.prefix != NULL ? builder->target.prefix
+                                                            : builder->target.python);
+    af_builder_end(builder, AF_STEP_OWN,
+                   "put anyflash's Python package into this environment; its files come with "
+                   "this program, and nothing else changes");
+}
+
+void af_plan_try_package(struct af_builder *builder)
+{
+    af_plan_try(builder, "import anyflash; print(anyflash.threads())", NULL);
+}
+
+/* No torch is published for musl. */
+static bool lacks_torch(const struct af_machine *machine)
+{
+    return machine->torch.version.state == AF_FACT_ABSENT &&
+           !af_fact_is(&machine->platform.libc, "musl");
+}
+
+static void install_torch(struct af_builder *builder)
+{
+    af_builder_install(builder);
+    if (builder->target.uv) {
+        af_builder_word(builder, "--torch-backend");
+        af_builder_word(builder, "auto");
+    }
+    af_builder_word(builder, "torch");
+    af_builder_end(builder, AF_STEP_TORCH, "install torch");
+    af_builder_require(builder, "torch");
+    if (builder->target.uv && af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = "auto";
+}
+
+static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+/* torch's own interface, for machines that the Python package does not serve. */
+static void try_torch(struct af_builder *builder)
+{
+    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(
+        builder,
+        af_arena_format(builder->arena,
+                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
+                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
+                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
+                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
+                        "q).shape)",
+                        is_efficient ? "EFFICIENT" : "FLASH"));
+    af_builder_end(builder, AF_STEP_TRY,
+                   is_efficient
+                       ? "check that torch's memory-efficient kernel runs here (prints a shape)"
+                       : "check that torch's FlashAttention kernels run here (prints a shape)");
+    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+        af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
+}
+
+/* What serves GPUs for which there is no flash-attn. */
+static void tell_vendor(struct af_builder *builder)
+{
+    if (has_vendor(builder->target.machine, "intel"))
+        af_builder_advice(
+            builder, "the Intel GPU is torch's device xpu: with torch's XPU build "
+                     "scaled_dot_product_attention computes there (FlashAttention from torch "
+                     "2.11 on Linux); Hugging Face's kernels-community/flash-attn2 has "
+                     "builds for it, flash-attn itself has none");
+    else if (has_vendor(builder->target.machine, "apple"))
+        af_builder_advice(builder,
+                          "the Apple GPU is torch's device mps: scaled_dot_product_attention "
+                          "computes there with torch's own Metal kernels; flash-attn has none");
+}
+
+static void use_torch(struct af_builder *builder, const char *refusal)
+{
+    if (refusal != NULL)
+        af_builder_advice(builder, "%s", refusal);
+    af_builder_advice(
+        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
+                 "transformers, pass attn_implementation=\"sdpa\"");
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_torch(builder);
+}
+
+/* Starts "python -m anyflash COMMAND WORD". */
+static void run_package(struct af_builder *builder, const char *command, const char *word)
+{
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-m");
+    af_builder_word(builder, "anyflash");
+    af_builder_word(builder, command);
+    if (word != NULL)
+        af_builder_word(builder, word);
+}
+
+/* The LLVM target of the first AMD GPU, as "gfx942"; NULL: there is none, or it is unknown. */
+static const char *amd_target(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++)
+        if (af_fact_is(&machine->gpus.rows[i].vendor, "amd"))
+            return af_fact_text_or(&machine->gpus.rows[i].sm, NULL);
+    return NULL;
+}
+
+/* How code uses the package, and which kernel it then gets. */
+static void use_package(struct af_builder *builder)
+{
+    const struct af_machine *machine = builder->target.machine;
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS || amd_target(machine) != NULL ||
+        has_vendor(machine, "intel"))
+        af_builder_advice(builder,
+                          "in your code: `from anyflash import flash_attn_func` (and "
+                          "flash_attn's other functions); with transformers: `import "
+                          "anyflash.transformers; anyflash.transformers.register()`, then "
+                          "attn_implementation=\"anyfa\"");
+    else
+        af_builder_advice(builder,
+                          "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
+                          "scaled_dot_product_attention then uses anyflash's engine on CPU "
+                          "tensors; or `from anyflash import flash_attn_func`");
+    run_package(builder, "shim", "install");
+    af_builder_end(
+        builder, AF_STEP_ADVICE,
+        "for code that imports flash_attn itself: this makes the import use anyflash");
+    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+        af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
+                                   "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
+                                   "does not use these kernels");
+    run_package(builder, "providers", NULL);
+    af_builder_end(builder, AF_STEP_TRY, "check which kernel computes here, and why");
+}
+
+/*
+ * flash-attn's own backends for AMD GPUs, for programs that must have the real package.
+ * Source: README.md and setup.py of the two revisions; the release's Composable Kernel backend
+ * takes these three targets, and the Triton backend serves RDNA.
+ */
+#define FLASH_ATTN_CK "git+https://github.com/Dao-AILab/flash-attention@v2.8.3.post1"
+#define FLASH_ATTN_TRITON                                                                      \
+    "git+https://github.com/Dao-AILab/"                                                        \
+    "flash-attention@0251105a2fb19d2957484b7f023cd8c115286ced"
+
+static void add_rocm_builds(struct af_builder *builder, const char *target)
+{
+    bool is_cdna =
+        af_equal(target, "gfx90a") || af_equal(target, "gfx942") || af_equal(target, "gfx950");
+    bool is_rdna = af_starts_with(target, "gfx11") || af_starts_with(target, "gfx12");
+    if (!is_cdna && !is_rdna)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-build-isolation");
+    af_builder_word(builder, is_cdna ? FLASH_ATTN_CK : FLASH_ATTN_TRITON);
+    af_builder_end(builder, AF_STEP_ADVICE,
+                   is_cdna ? "if a program needs flash-attn itself: its Composable Kernel "
+                             "backend; compiling takes git, hipcc and, in the environment, "
+                             "ninja, packaging, psutil, setuptools and wheel"
+                           : "if a program needs flash-attn itself: its Triton backend; set "
+                             "FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE for the program, too");
+    if (is_cdna) {
+        af_builder_set(builder, "GPU_ARCHS", target);
+    } else {
+        af_builder_set(builder, "FLASH_ATTENTION_TRITON_AMD_ENABLE", "TRUE");
+        af_builder_set(builder, "AITER_USE_SYSTEM_TRITON", "1"); /* keeps torch's Triton */
+    }
+}
+
+/* uv installs torch from the index of its backend: "cu126", "auto". */
+static void replace_torch(struct af_builder *builder, const char *backend,
+                          const char *requirement, const char *title)
+{
+    const char *const words[] = {"uv",
+                                 "pip",
+                                 "install",
+                                 "--python",
+                                 builder->target.python,
+                                 "--torch-backend",
+                                 backend,
+                                 "--reinstall-package",
+                                 "torch",
+                                 requirement};
+    af_builder_start(builder);
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        af_builder_word(builder, words[i]);
+    af_builder_end(builder, AF_STEP_ADVICE, title);
+}
+
+/* An AMD GPU under a torch that is not for ROCm: nothing below uses the GPU. */
+static void replace_cuda_torch(struct af_builder *builder)
+{
+    const struct af_machine *machine = builder->target.machine;
+    const char *version = af_fact_text_or(&machine->torch.version, "");
+    if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
+        strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
+        return;
+    replace_torch(builder, "auto", "torch",
+                  "first, on the machine with the GPU: torch's build for ROCm, which uv "
+                  "chooses; the installed torch cannot use an AMD GPU");
+}
+
+/* A torch without code for the GPU: no program can use the GPU with it. */
+static void replace_torch_without_gpu_code(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    if (rung->torch_version != NULL)
+        replace_torch(builder, rung->torch_cuda,
+                      af_arena_format(builder->arena, "torch==%s+%s", rung->torch_version,
+                                      rung->torch_cuda),
+                      "first, a torch that has code for this GPU: with the installed one no "
+                      "program can use it; then run `anyflash plan` again");
+}
+
+void af_plan_kernels(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    const struct af_machine *machine = builder->target.machine;
+    const char *refusal = af_plan_package_refusal(machine, builder->arena);
+    bool serves = has_reason(rung, AF_REASON_KERNELS_BY_PACKAGE) ||
+                  has_reason(rung, AF_REASON_ENGINE_BY_PACKAGE);
+    replace_cuda_torch(builder);
+    replace_torch_without_gpu_code(builder);
+    bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
+    if (brings || lacks_torch(machine))
+        af_plan_prepare(builder);
+    if (lacks_torch(machine))
+        install_torch(builder);
+    if (brings)
+        af_plan_package(builder);
+    tell_vendor(builder);
+    if (brings || (serves && package_in(machine) != NULL))
+        use_package(builder);
+    else
+        use_torch(builder, refusal);
+    if (amd_target(machine) != NULL &&
+        af_equal(af_fact_text_or(&machine->platform.os, "linux"), "linux"))
+        add_rocm_builds(builder, amd_target(machine));
+}

@@ -1,0 +1,404 @@
+/*
+ * wheel_content.c: sorts each member of a wheel, each entry point and each run path into the
+ * kinds of content_kinds.inc.
+ */
+#include "kit/proof/wheel_content.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/embedded.h"
+#include "kit/proof/inspect_wheel.h"
+#include "kit/system/file.h"
+
+#define EXPECTED_MAX 32u
+#define TAKEN_MAX 1024u
+#define NAME_BYTES 400u
+#define ENTRY_POINTS_BYTES_MAX (256u << 10)
+
+enum effect { ORDINARY, NAMED, REFUSED };
+
+#define AF_CONTENT_KIND(id, text, why, flash, other) {text, why, {other, flash}},
+static const struct {
+    const char *name;
+    const char *why;
+    enum effect effects[2]; /* in any other wheel, in a wheel of a FlashAttention package */
+} kinds[] = {
+#include "kit/proof/content_kinds.inc"
+};
+#undef AF_CONTENT_KIND
+
+const char *af_content_kind_name(enum af_content_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *af_content_kind_why(enum af_content_kind kind)
+{
+    return kinds[kind].why;
+}
+
+/* A row of data/wheel_contents.tsv. */
+struct expected {
+    const char *path;
+    bool is_extension;
+};
+
+struct comparing {
+    struct af_arena *arena;
+    const struct af_inspect_target *target;
+    struct af_content *content;
+    struct af_content_finding *findings;
+    char package[AF_WHEEL_NAME_BYTES]; /* normalised */
+    struct expected expected[EXPECTED_MAX];
+    size_t expected_count;
+    const char *taken[TAKEN_MAX];
+    size_t taken_count;
+};
+
+static void read_tables(struct comparing *comparing)
+{
+    struct af_embedded_rows rows;
+    if (af_embedded_rows_open(&af_embedded_wheel_contents, 4, comparing->arena, &rows))
+        while (comparing->expected_count < EXPECTED_MAX && af_embedded_row_next(&rows)) {
+            if (strcmp(rows.fields[0], comparing->package) != 0)
+                continue;
+            comparing->content->package = rows.fields[0];
+            comparing->expected[comparing->expected_count++] =
+                (struct expected){rows.fields[1], af_equal(rows.fields[2], "extension")};
+        }
+    if (af_embedded_rows_open(&af_embedded_taken_names, 2, comparing->arena, &rows))
+        while (comparing->taken_count < TAKEN_MAX && af_embedded_row_next(&rows))
+            if (strcmp(rows.fields[1], comparing->package) != 0) /* torch has its own names */
+                comparing->taken[comparing->taken_count++] = rows.fields[0];
+}
+
+/* Adds a finding once, unless it is ordinary in such a wheel. `name` need not end in a NUL. */
+static void add(struct comparing *comparing, enum af_content_kind kind, struct af_span name,
+                const char *detail)
+{
+    struct af_content *content = comparing->content;
+    enum effect effect = kinds[kind].effects[content->package != NULL];
+    if (effect == ORDINARY)
+        return;
+    if (content->count == AF_CONTENT_FINDINGS_MAX) {
+        content->unlisted_count++;
+        content->unlisted_refused_count += effect == REFUSED;
+        return;
+    }
+    const char *text = af_arena_text_n(comparing->arena, name.data, name.len);
+    text = af_text_scrub(comparing->arena, text, NAME_BYTES);
+    if (text == NULL)
+        return;
+    for (size_t i = 0; i < content->count; i++)
+        if (comparing->findings[i].kind == kind &&
+            strcmp(comparing->findings[i].name, text) == 0)
+            return;
+    comparing->findings[content->count++] = (struct af_content_finding){
+        .kind = kind,
+        .name = text,
+        .detail = af_text_scrub(comparing->arena, detail, NAME_BYTES),
+        .is_refused = effect == REFUSED};
+}
+
+/* "flash_attn/" has everything below it; "flash_attn_2_cuda.*" has one path part. */
+static bool matches(const char *pattern, const char *path)
+{
+    size_t len = strlen(pattern);
+    char last = pattern[len - 1];
+    if (last != '/' && last != '*')
+        return strcmp(pattern, path) == 0;
+    size_t fixed_len = last == '*' ? len - 1 : len;
+    return strncmp(pattern, path, fixed_len) == 0 &&
+           (last == '/' || strchr(path + fixed_len, '/') == NULL);
+}
+
+static bool is_expected(const struct comparing *comparing, const char *path, bool is_extension)
+{
+    for (size_t i = 0; i < comparing->expected_count; i++)
+        if ((!is_extension || comparing->expected[i].is_extension) &&
+            matches(comparing->expected[i].path, path))
+            return true;
+    return false;
+}
+
+/* Whether something in this top folder is expected. */
+static bool is_shared_folder(const struct comparing *comparing, const char *path,
+                             size_t top_len)
+{
+    for (size_t i = 0; i < comparing->expected_count; i++)
+        if (strncmp(comparing->expected[i].path, path, top_len + 1) == 0)
+            return true;
+    return false;
+}
+
+static bool ends_with_any(const char *path, const char *const *ends, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (af_ends_with(path, ends[i]))
+            return true;
+    return false;
+}
+
+static bool is_library(const char *path)
+{
+    static const char *const ends[] = {".pyd", ".dll", ".dylib"};
+    return af_proof_path_is_shared_library(path) || ends_with_any(path, ends, AF_COUNT(ends));
+}
+
+static bool is_module_file(const char *path)
+{
+    static const char *const ends[] = {".py", ".pyc", ".pyw"};
+    return ends_with_any(path, ends, AF_COUNT(ends)) || is_library(path);
+}
+
+/* Whether it is a program: by its name, or for a local wheel also by its first bytes. */
+static bool is_program(struct comparing *comparing, const struct af_zip_member *member)
+{
+    static const char *const ends[] = {".exe", ".bat", ".cmd", ".ps1", ".sh"};
+    static const char *const starts[] = {"\177ELF", "MZ", "#!", "\xcf\xfa\xed\xfe",
+                                         "\xca\xfe\xba\xbe"};
+    struct af_span start = {NULL, 0};
+    if (ends_with_any(member->name, ends, AF_COUNT(ends)))
+        return true;
+    if (comparing->target->place.path == NULL || is_module_file(member->name))
+        return false;
+    enum anyflash_status status = af_zip_read_start(&comparing->target->archive->zip, member,
+                                                    comparing->arena, 4, &start, NULL);
+    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(starts); i++)
+        if (start.len >= strlen(starts[i]) &&
+            memcmp(start.data, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the first folder of the path, of `top_len` bytes, ends in `end`. */
+static bool is_top_folder(const char *path, size_t top_len, const char *end)
+{
+    size_t len = strlen(end);
+    return path[top_len] == '/' && top_len > len && memcmp(path + top_len - len, end, len) == 0;
+}
+
+/* Whether the path is in NAME.libs of this package; "numpy.libs" is numpy's. */
+static bool is_own_bundle(const struct comparing *comparing, const char *path, size_t top_len)
+{
+    static const char end[] = ".libs";
+    return is_top_folder(path, top_len, end) &&
+           af_name_is((struct af_span){path, top_len - strlen(end)}, comparing->package);
+}
+
+/* Whether `stem`, a top-level name, is a module of Python or torch and not of this package. */
+static bool is_taken(const struct comparing *comparing, struct af_span stem)
+{
+    if (af_name_is(stem, comparing->package))
+        return false;
+    for (size_t i = 0; i < comparing->taken_count; i++)
+        if (af_text_span_equal(stem, comparing->taken[i]))
+            return true;
+    return false;
+}
+
+/*
+ * Compares a member that is installed as `path` below the folder of the packages. The kinds
+ * that Python itself acts on come first.
+ */
+static void compare_path(struct comparing *comparing, const struct af_zip_member *member,
+                         const char *path)
+{
+    size_t before_len = (size_t)(path - member->name);
+    size_t top_len = strcspn(path, "/");
+    bool is_top = path[top_len] == '\0';
+    const struct af_span whole = {member->name, strlen(member->name)};
+    const struct af_span top = {member->name, before_len + top_len + (is_top ? 0 : 1)};
+    const struct af_span stem = {path, is_top ? strcspn(path, ".") : top_len};
+    bool is_module = !is_top || is_module_file(path);
+    if (is_top && af_ends_with(path, ".pth"))
+        add(comparing, AF_CONTENT_PTH, whole, NULL);
+    else if (is_module && (af_text_span_equal(stem, "sitecustomize") ||
+                           af_text_span_equal(stem, "usercustomize")))
+        add(comparing, AF_CONTENT_STARTUP, top, NULL);
+    else if (is_module && is_taken(comparing, stem))
+        add(comparing, AF_CONTENT_TAKEN_NAME, top, NULL);
+    else if (is_own_bundle(comparing, path, top_len))
+        add(comparing, is_library(path) ? AF_CONTENT_BUNDLED : AF_CONTENT_FILE, whole, NULL);
+    else if (is_library(path) && !is_expected(comparing, path, true))
+        add(comparing, AF_CONTENT_LIBRARY, whole, NULL);
+    else if (is_program(comparing, member))
+        add(comparing, AF_CONTENT_PROGRAM, whole, NULL);
+    else if (is_expected(comparing, path, false))
+        return;
+    else if (is_module)
+        add(comparing, AF_CONTENT_MODULE,
+            is_shared_folder(comparing, path, top_len) ? whole : top, NULL);
+    else
+        add(comparing, AF_CONTENT_FILE, whole, NULL);
+}
+
+/* The part of the path behind the folder of an environment's packages; NULL: it is in none. */
+static const char *in_packages(const char *path)
+{
+    static const char *const folders[] = {"site-packages/", "dist-packages/"};
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        const char *at = strstr(path, folders[i]);
+        if (at != NULL)
+            return at + strlen(folders[i]);
+    }
+    return NULL;
+}
+
+/* Compares a member of NAME-VERSION.data/; `path` is behind that folder (PEP 427). */
+static void compare_data(struct comparing *comparing, const struct af_zip_member *member,
+                         const char *path)
+{
+    const struct af_span whole = {member->name, strlen(member->name)};
+    const char *packages = in_packages(path);
+    if (af_starts_with(path, "purelib/") || af_starts_with(path, "platlib/"))
+        compare_path(comparing, member, path + strlen("purelib/"));
+    else if (af_starts_with(path, "scripts/"))
+        add(comparing, AF_CONTENT_COMMAND, whole, NULL);
+    else
+        add(comparing, AF_CONTENT_OUTSIDE, whole, NULL);
+    if (packages != NULL)
+        compare_path(comparing, member, packages);
+}
+
+static void compare_member(struct comparing *comparing, const struct af_zip_member *member)
+{
+    const char *path = member->name;
+    size_t top_len = strcspn(path, "/");
+    const struct af_span top = {path, top_len + 1};
+    const struct af_span project = {path, strcspn(path, "-/")};
+    bool is_info = is_top_folder(path, top_len, ".dist-info");
+    if (member->is_folder || (is_info && af_name_is(project, comparing->package)))
+        return;
+    if (is_top_folder(path, top_len, ".data"))
+        compare_data(comparing, member, path + top_len + 1);
+    else if (is_info || is_top_folder(path, top_len, ".egg-info"))
+        add(comparing, AF_CONTENT_OTHER_METADATA, top, NULL);
+    else
+        compare_path(comparing, member, path);
+}
+
+/* Reads entry_points.txt: "[console_scripts]", "name = module:function". */
+static void compare_entry_points(struct comparing *comparing)
+{
+    struct af_span rest = {NULL, 0};
+    struct af_span line;
+    struct af_span group = {"", 0};
+    enum anyflash_status status =
+        af_wheel_archive_read_info(comparing->target->archive, "entry_points.txt",
+                                   comparing->arena, ENTRY_POINTS_BYTES_MAX, &rest, NULL);
+    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    if (status == ANYFLASH_E_LIMIT)
+        add(comparing, AF_CONTENT_ENTRY_POINT, (struct af_span){"entry_points.txt", 16},
+            "the file is too long to be read");
+    while (status == ANYFLASH_OK && af_text_line(&rest, &line)) {
+        line = af_text_trim(line);
+        const char *equals = line.len == 0 ? NULL : memchr(line.data, '=', line.len);
+        if (line.len > 2 && line.data[0] == '[')
+            group = (struct af_span){line.data + 1, line.len - 2};
+        if (line.len == 0 || strchr("[#;", line.data[0]) != NULL)
+            continue;
+        bool is_command = af_text_span_equal(group, "console_scripts") ||
+                          af_text_span_equal(group, "gui_scripts");
+        size_t len = equals == NULL ? line.len : (size_t)(equals - line.data);
+        add(comparing, is_command ? AF_CONTENT_COMMAND : AF_CONTENT_ENTRY_POINT,
+            af_text_trim((struct af_span){line.data, len}),
+            is_command
+                ? NULL
+                : af_arena_format(comparing->arena, "group %.*s", (int)group.len, group.data));
+    }
+}
+
+/* How many ".." a path such as "$ORIGIN/../torch/lib" has. */
+static size_t count_up(const char *path)
+{
+    size_t count = 0;
+    for (const char *at = path; (at = strstr(at, "..")) != NULL; at += 2)
+        count++;
+    return count;
+}
+
+/*
+ * The kind of one element of a run path of a library that lies `depth` folders below the folder
+ * of the packages; AF_CONTENT_KIND_COUNT: it stays in there. An environment's own folder is
+ * three above: lib/python3.12/site-packages.
+ */
+static enum af_content_kind run_path_kind(const char *element, size_t depth)
+{
+    static const char *const open_folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
+    bool is_origin = af_starts_with(element, "$ORIGIN") || af_starts_with(element, "${ORIGIN}");
+    size_t up = count_up(element);
+    if (is_origin)
+        return up <= depth       ? AF_CONTENT_KIND_COUNT
+               : up <= depth + 3 ? AF_CONTENT_BUILD_PATH
+                                 : AF_CONTENT_RUN_PATH;
+    if (element[0] != '/' || up > 0)
+        return AF_CONTENT_RUN_PATH;
+    for (size_t i = 0; i < AF_COUNT(open_folders); i++)
+        if (af_starts_with(element, open_folders[i]))
+            return AF_CONTENT_RUN_PATH;
+    return AF_CONTENT_BUILD_PATH;
+}
+
+static void compare_run_path(struct comparing *comparing,
+                             const struct af_inspect_extension *one, const char *run_path)
+{
+    const char *path = one->member->name;
+    const struct af_span name = {path, strlen(path)};
+    bool is_data = is_top_folder(path, strcspn(path, "/"), ".data");
+    size_t depth = 0;
+    for (const char *at = path; *at != '\0'; at++)
+        depth += *at == '/';
+    depth -= is_data && depth >= 2 ? 2 : 0; /* NAME.data/platlib is not a folder of packages */
+    for (const char *at = run_path; at != NULL;) {
+        size_t len = strcspn(at, ":");
+        const char *element = af_arena_text_n(comparing->arena, at, len);
+        enum af_content_kind kind =
+            element == NULL ? AF_CONTENT_KIND_COUNT : run_path_kind(element, depth);
+        if (kind != AF_CONTENT_KIND_COUNT)
+            add(comparing, kind, name, len == 0 ? "the current folder" : element);
+        at = at[len] == ':' ? at + len + 1 : NULL;
+    }
+}
+
+static void compare_run_paths(struct comparing *comparing)
+{
+    const struct af_inspect_target *target = comparing->target;
+    for (size_t i = 0; i < target->count; i++) {
+        const struct af_inspect_extension *one = &target->extensions[i];
+        if (!one->has_facts || !one->facts.binary.is_complete || one->member == NULL)
+            continue;
+        compare_run_path(comparing, one, one->facts.binary.rpath);
+        compare_run_path(comparing, one, one->facts.binary.runpath);
+    }
+}
+
+enum anyflash_status af_content_find(const struct af_inspect_target *target,
+                                     struct af_arena *arena, struct af_content *out,
+                                     struct anyflash_error *err)
+{
+    struct af_content content = {.package = NULL};
+    struct comparing *comparing = af_arena_alloc(arena, sizeof *comparing);
+    struct af_content_finding *findings =
+        af_arena_array(arena, AF_CONTENT_FINDINGS_MAX, sizeof *findings);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *comparing = (struct comparing){
+        .arena = arena, .target = target, .content = &content, .findings = findings};
+    if (target->wheel->has_name)
+        af_name_normalise(
+            (struct af_span){target->wheel->name.package, strlen(target->wheel->name.package)},
+            comparing->package, sizeof comparing->package);
+    read_tables(comparing);
+    for (size_t i = 0; i < target->archive->zip.member_count; i++)
+        compare_member(comparing, &target->archive->zip.members[i]);
+    compare_entry_points(comparing);
+    compare_run_paths(comparing);
+    content.findings = findings;
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = content;
+    return ANYFLASH_OK;
+}

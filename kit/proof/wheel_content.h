@@ -1,0 +1,63 @@
+/*
+ * wheel_content.h: what a wheel contains beside what the wheels of its package's authors
+ * contain: hooks that run at every start of Python, further modules, commands, libraries, run
+ * paths that leave the packages. Most wheels of flash-attn come from third parties, and a wheel
+ * that loads well can still bring something else.
+ *
+ * What to expect is data: data/wheel_contents.tsv, and data/taken_names.tsv for the names of
+ * Python's and torch's modules. The code inside the package's own folder is not examined: it is
+ * what the user asked for.
+ */
+#ifndef AF_KIT_PROOF_WHEEL_CONTENT_H
+#define AF_KIT_PROOF_WHEEL_CONTENT_H
+
+#include "kit/proof/inspect_target.h"
+
+#define AF_CONTENT_KIND(id, text, why, flash, other) AF_CONTENT_##id,
+enum af_content_kind {
+#include "kit/proof/content_kinds.inc"
+    AF_CONTENT_KIND_COUNT
+};
+#undef AF_CONTENT_KIND
+
+/* "pth-file", as in JSON; static text. */
+const char *af_content_kind_name(enum af_content_kind kind);
+
+/* Why it matters, as half a sentence: "Python runs its lines whenever it starts". */
+const char *af_content_kind_why(enum af_content_kind kind);
+
+struct af_content_finding {
+    enum af_content_kind kind;
+    /*
+     * Scrubbed. A path in the wheel, ending in '/' for a whole folder; for commands and entry
+     * points the name in entry_points.txt. The user allows it by this name.
+     */
+    const char *name;
+    const char *detail; /* "/tmp/lib", "group torch.backends"; or NULL */
+    bool is_refused;
+};
+
+#define AF_CONTENT_FINDINGS_MAX 256u
+
+/* Texts are in the arena of the call. */
+struct af_content {
+    /* normalised name of the package whose list was used: "flash-attn"; NULL: there is none */
+    const char *package;
+    const struct af_content_finding *findings; /* in the order of the wheel */
+    size_t count;
+    /* findings after AF_CONTENT_FINDINGS_MAX others; one may be counted more than once */
+    size_t unlisted_count;
+    size_t unlisted_refused_count;
+};
+
+/*
+ * Compares the members of an open wheel with the list of its package, which its file name
+ * says. Run paths are compared for the extensions whose facts have been read completely. The
+ * first bytes of members are read only if the wheel is a file on this machine, not behind an
+ * address. Fails with NO_MEMORY. `target->wheel` must not be NULL.
+ */
+enum anyflash_status af_content_find(const struct af_inspect_target *target,
+                                     struct af_arena *arena, struct af_content *out,
+                                     struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * test_publisher.c: who published a wheel, by its source and by its address.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kit/catalog/publisher.h"
+#include "tests/unit/every_allocation.h"
+
+static void test_publisher__of_an_address(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *url;
+        const char *publisher; /* NULL: not known */
+    } cases[] = {
+        {"https://github.com/Dao-AILab/flash-attention/releases/download/v2/a%2Bcu12.whl",
+         "Dao-AILab"},
+        {"https://GitHub.com/mjun0812/x/releases/download/v1/a.whl", "mjun0812"},
+        {"https://huggingface.co/lldacing/x/resolve/main/a.whl", "huggingface:lldacing"},
+        {"https://github.com/Dao-AILab/../someone/x/a.whl", NULL},
+        {"https://github.com/Dao-AILab/%2E%2e/someone/x/a.whl", NULL},
+        {"https://github.com/Dao-AILab", NULL},
+        {"https://github.com//x/a.whl", NULL},
+        {"https://github.com/Dao-AILab@someone/x/a.whl", NULL},
+        {"https://github.com.example/Dao-AILab/x/a.whl", NULL},
+        {"https://someone@github.com/Dao-AILab/x/a.whl", NULL},
+        {"http://github.com/Dao-AILab/x/a.whl", NULL},
+        {"https://example.org/github.com/Dao-AILab/a.whl", NULL},
+        {"", NULL},
+    };
+    struct af_arena arena;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        const char *publisher = af_publisher_of_url(&arena, cases[i].url);
+        if (cases[i].publisher == NULL)
+            assert_null(publisher);
+        else
+            assert_string_equal(publisher, cases[i].publisher);
+    }
+    af_arena_release(&arena);
+}
+
+static void test_publisher__names_that_stand_for_it(void **unused)
+{
+    (void)unused;
+    const struct af_catalog_wheel official = {.source = "Dao-AILab/flash-attention",
+                                              .official = true};
+    const struct af_catalog_wheel other = {.source = "huggingface:lldacing/wheels"};
+    assert_true(af_publisher_is(&official, "dao-ailab"));
+    assert_true(af_publisher_is(&official, "Dao-AILab/flash-attention"));
+    assert_true(af_publisher_is(&official, "official"));
+    assert_false(af_publisher_is(&official, "Dao"));
+    assert_false(af_publisher_is(&official, "Dao-AILab/other"));
+    assert_false(af_publisher_is(&official, ""));
+    assert_true(af_publisher_is(&other, "huggingface:lldacing"));
+    assert_false(af_publisher_is(&other, "lldacing"));
+    assert_false(af_publisher_is(&other, "official"));
+}
+
+static void test_publisher__each_is_listed_once(void **unused)
+{
+    (void)unused;
+    static const struct af_catalog_wheel wheels[] = {
+        {.source = "a/one"}, {.source = "b/one"}, {.source = "a/two"}, {.source = "index"}};
+    const struct af_catalog catalog = {.wheels = wheels, .count = AF_COUNT(wheels)};
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        struct af_arena arena;
+        const char *const *names = NULL;
+        size_t count = 0;
+        af_arena_init(&arena);
+        every_allocation_begin(&each);
+        enum anyflash_status status = af_publisher_list(&catalog, &arena, &names, &count, NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (status == ANYFLASH_OK) {
+            assert_int_equal(count, 3);
+            assert_string_equal(names[0], "a");
+            assert_string_equal(names[1], "b");
+            assert_string_equal(names[2], "index");
+        }
+        af_arena_release(&arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_publisher__of_an_address),
+        cmocka_unit_test(test_publisher__names_that_stand_for_it),
+        cmocka_unit_test(test_publisher__each_is_listed_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,356 @@
+/*
+ * test_wheel_content.c: what is named in wheels of FlashAttention and of other packages, what
+ * is refused, and what allows it. Also makes each allocation fail in turn.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kit/base/path.h"
+#include "kit/proof/content_refusal.h"
+#include "kit/system/file.h"
+#include "tests/unit/every_allocation.h"
+#include "tests/unit/kit/formats/zip_build.h"
+
+#define FLASH "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+#define EXTENSION "flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so"
+#define FLASH_3 "flash_attn_3-3.0.0-cp39-abi3-linux_x86_64.whl"
+#define FLASH_4 "flash_attn_4-4.0.0b36-py3-none-any.whl"
+#define OTHER "demo-1.0-py3-none-any.whl"
+
+static char in_memory[] = "/dev/shm/anyflash-content-XXXXXX";
+static struct af_arena arena;
+static struct build build;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    af_json_start();
+    af_arena_init(&arena);
+    return mkdtemp(in_memory) == NULL || setenv("TMPDIR", in_memory, 1) != 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    af_arena_release(&arena);
+    return rmdir(in_memory);
+}
+
+struct wheel {
+    struct af_inspect_target target;
+    struct af_content content;
+};
+
+static const char *write_wheel(const char *filename, const struct member_given *members,
+                               size_t count)
+{
+    char info[200];
+    const char *dash = strchr(filename, '-');
+    const char *path = af_path_join(&arena, in_memory, filename);
+    snprintf(info, sizeof info, "%.*s-1.dist-info/METADATA", (int)(dash - filename), filename);
+    memset(&build, 0, sizeof build);
+    for (size_t i = 0; i < count; i++)
+        build_member(&build, members[i]);
+    build_member(&build, (struct member_given){.name = info, .content = "Name: x\n"});
+    build_finish(&build);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(build.bytes, 1, build.len, file), build.len);
+    fclose(file);
+    return path;
+}
+
+/* The findings of a wheel with these members; `run_path` is that of its first library. */
+static struct wheel find(const char *filename, const struct member_given *members, size_t count,
+                         const char *run_path)
+{
+    struct wheel wheel;
+    struct anyflash_error err;
+    const char *path = write_wheel(filename, members, count);
+    if (af_inspect_target_open(path, NULL, &arena, &wheel.target, &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    if (run_path != NULL) {
+        struct af_inspect_extension *one = &wheel.target.extensions[0];
+        one->has_facts = one->facts.binary.is_complete = true;
+        one->facts.binary.runpath = run_path;
+    }
+    assert_int_equal(af_content_find(&wheel.target, &arena, &wheel.content, &err), ANYFLASH_OK);
+    af_inspect_target_close(&wheel.target);
+    unlink(path);
+    return wheel;
+}
+
+static void assert_finding(const struct af_content *content, size_t index, const char *kind,
+                           const char *name, bool is_refused)
+{
+    assert_true(index < content->count);
+    assert_string_equal(af_content_kind_name(content->findings[index].kind), kind);
+    assert_string_equal(content->findings[index].name, name);
+    assert_int_equal(content->findings[index].is_refused, is_refused);
+}
+
+static void test_content__what_the_authors_ship_is_ordinary(void **unused)
+{
+    (void)unused;
+    static const struct member_given flash_2[] = {
+        {.name = "flash_attn/__init__.py", .content = "a"},
+        {.name = "flash_attn/ops/triton/layer_norm.py", .content = "#!/usr/bin/env python"},
+        {.name = "hopper/__init__.py", .content = ""},
+        {.name = EXTENSION, .content = "\177ELF"},
+        {.name = "flash_attn-1.dist-info/top_level.txt", .content = "flash_attn"},
+    };
+    static const struct member_given flash_3[] = {
+        {.name = "flash_attn_3/_C.abi3.so", .content = "\177ELF"},
+        {.name = "flash_attn_interface.py", .content = ""},
+        {.name = "flash_attn_config.py", .content = ""},
+    };
+    static const struct member_given flash_4[] = {
+        {.name = "flash_attn/cute/__init__.py", .content = ""}};
+    struct wheel wheel = find(FLASH, flash_2, AF_COUNT(flash_2), NULL);
+    assert_string_equal(wheel.content.package, "flash-attn");
+    assert_int_equal(wheel.content.count, 0);
+    wheel = find(FLASH_3, flash_3, AF_COUNT(flash_3), NULL);
+    assert_string_equal(wheel.content.package, "flash-attn-3");
+    assert_int_equal(wheel.content.count, 0);
+    wheel = find(FLASH_4, flash_4, AF_COUNT(flash_4), NULL);
+    assert_string_equal(wheel.content.package, "flash-attn-4");
+    assert_int_equal(wheel.content.count, 0);
+}
+
+static void test_content__names_each_kind(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "flash_attn/model.pth", .content = "weights"},
+        {.name = "x.pth", .content = "import os"},
+        {.name = "sitecustomize.py", .content = ""},
+        {.name = "usercustomize/__init__.py", .content = ""},
+        {.name = "torch/nn/extra.py", .content = ""},
+        {.name = "helpers/a.py", .content = ""},
+        {.name = "helpers/b.py", .content = ""},
+        {.name = "flash_attn/more.so", .content = ""},
+        {.name = "flash_attn/data.bin", .content = "\177ELF program"},
+        {.name = "flash_attn-1.data/scripts/run", .content = ""},
+        {.name = "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", .content = ""},
+        {.name = "torch-2.8.0.dist-info/METADATA", .content = ""},
+        {.name = "flash_attn.libs/libgomp-1.so.1", .content = ""},
+        {.name = "numpy.libs/libopenblas.so", .content = ""},
+    };
+    struct wheel wheel = find(FLASH, members, AF_COUNT(members), NULL);
+    const struct af_content *content = &wheel.content;
+    assert_int_equal(content->count, 13);
+    assert_finding(content, 0, "pth-file", "x.pth", true);
+    assert_finding(content, 1, "startup-hook", "sitecustomize.py", true);
+    assert_finding(content, 2, "startup-hook", "usercustomize/", true);
+    assert_finding(content, 3, "taken-name", "torch/", true);
+    assert_finding(content, 4, "module", "helpers/", true);
+    assert_finding(content, 5, "library", "flash_attn/more.so", true);
+    assert_finding(content, 6, "program", "flash_attn/data.bin", true);
+    assert_finding(content, 7, "command", "flash_attn-1.data/scripts/run", true);
+    assert_finding(content, 8, "outside",
+                   "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", true);
+    assert_finding(content, 9, "pth-file",
+                   "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", true);
+    assert_finding(content, 10, "other-metadata", "torch-2.8.0.dist-info/", true);
+    assert_finding(content, 11, "bundled-library", "flash_attn.libs/libgomp-1.so.1", false);
+    assert_finding(content, 12, "library", "numpy.libs/libopenblas.so", true);
+}
+
+static void test_content__flash_attn_4_owns_only_its_own_folder(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "flash_attn/cute/a.py", .content = ""},
+        {.name = "flash_attn/__init__.py", .content = ""}};
+    struct wheel wheel = find(FLASH_4, members, AF_COUNT(members), NULL);
+    assert_int_equal(wheel.content.count, 1);
+    assert_finding(&wheel.content, 0, "module", "flash_attn/__init__.py", true);
+}
+
+static void test_content__reads_entry_points(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "flash_attn-1.dist-info/entry_points.txt",
+         .content = "[console_scripts]\nflash-serve = flash_attn:main\n; a remark\n\n"
+                    "[torch.backends]\r\nquick = flash_attn:hook\r\n"}};
+    struct wheel wheel = find(FLASH, members, AF_COUNT(members), NULL);
+    assert_int_equal(wheel.content.count, 2);
+    assert_finding(&wheel.content, 0, "command", "flash-serve", true);
+    assert_finding(&wheel.content, 1, "entry-point", "quick", true);
+    assert_string_equal(wheel.content.findings[1].detail, "group torch.backends");
+}
+
+static void test_content__in_other_wheels_only_hooks_and_taken_names_are_refused(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "anything/__init__.py", .content = ""},
+        {.name = "anything/one.so", .content = ""},
+        {.name = "demo-1.dist-info/entry_points.txt", .content = "[console_scripts]\nx=a:b\n"},
+        {.name = "demo.pth", .content = ""},
+        {.name = "json.py", .content = ""},
+        {.name = "torch/x.py", .content = ""},
+    };
+    struct wheel wheel = find(OTHER, members, AF_COUNT(members), NULL);
+    assert_null(wheel.content.package);
+    assert_int_equal(wheel.content.count, 4);
+    assert_finding(&wheel.content, 0, "pth-file", "demo.pth", true);
+    assert_finding(&wheel.content, 1, "taken-name", "json.py", true);
+    assert_finding(&wheel.content, 2, "taken-name", "torch/", true);
+    assert_finding(&wheel.content, 3, "command", "x", false);
+    static const struct member_given torch[] = {
+        {.name = "torch/x.py", .content = ""},
+        {.name = "functorch/__init__.py", .content = ""},
+    };
+    wheel = find("torch-2.9.0-py3-none-any.whl", torch, AF_COUNT(torch), NULL);
+    assert_int_equal(wheel.content.count, 0);
+}
+
+static void test_content__run_paths(void **unused)
+{
+    (void)unused;
+    static const struct member_given member = {.name = EXTENSION, .content = ""};
+    static const struct {
+        const char *run_path;
+        const char *kind; /* NULL: it stays below the folder of the packages */
+        bool is_refused;
+    } cases[] = {
+        {"$ORIGIN:$ORIGIN/torch/lib:${ORIGIN}/flash_attn.libs", NULL, false},
+        {"$ORIGIN/../../..", "build-path", false},
+        {"/opt/hostedtoolcache/Python/3.11.9/x64/lib", "build-path", false},
+        {"$ORIGIN/../../../../tmp", "run-path", true},
+        {"/tmp/lib", "run-path", true},
+        {"/usr/../tmp", "run-path", true},
+        {"lib", "run-path", true},
+        {"$ORIGIN::$ORIGIN", "run-path", true},
+    };
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        struct wheel wheel = find(FLASH, &member, 1, cases[i].run_path);
+        assert_int_equal(wheel.content.count, cases[i].kind != NULL);
+        if (cases[i].kind != NULL)
+            assert_finding(&wheel.content, 0, cases[i].kind, EXTENSION, cases[i].is_refused);
+    }
+}
+
+static struct af_content_refusal refuse(const struct af_content *content,
+                                        const char *const *allowed, size_t count)
+{
+    const struct af_texts names = {allowed, count};
+    struct af_content_refusal refusal;
+    assert_int_equal(af_content_refuse(content, "x.whl", &names, &arena, &refusal, NULL),
+                     ANYFLASH_OK);
+    return refusal;
+}
+
+static void test_content__a_refusal_names_file_reason_and_option(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "a b.pth", .content = ""},
+        {.name = "helpers/a.py", .content = ""},
+        {.name = "LICENSE", .content = ""},
+    };
+    static const char *const all[] = {"helpers/", "a b.pth"};
+    struct wheel wheel = find(FLASH, members, AF_COUNT(members), NULL);
+    struct af_content_refusal refusal = refuse(&wheel.content, NULL, 0);
+    assert_string_equal(refusal.reason,
+                        "'x.whl' contains more than flash-attn: a b.pth (Python runs its lines "
+                        "whenever it starts), helpers/ (a module of another name, which any "
+                        "program can import)");
+    assert_string_equal(refusal.hint, "read these files first; to install them too, add "
+                                      "--allow-content 'a b.pth' --allow-content helpers/");
+    assert_non_null(refuse(&wheel.content, all, 1).reason);
+    assert_null(refuse(&wheel.content, all, 2).reason);
+}
+
+static void test_content__too_many_to_list_are_refused_whatever_is_allowed(void **unused)
+{
+    (void)unused;
+    const struct af_content content = {
+        .package = "flash-attn", .unlisted_count = 5, .unlisted_refused_count = 3};
+    struct af_content_refusal refusal = refuse(&content, NULL, 0);
+    assert_non_null(strstr(refusal.reason, "3 more"));
+    assert_non_null(strstr(refusal.hint, "`anyflash inspect`"));
+}
+
+/* The table of docs/reference/trust.md has each row of content_kinds.inc. */
+static void test_content__the_reference_has_every_kind(void **unused)
+{
+    (void)unused;
+    enum { REFUSED, NAMED, ORDINARY };
+    static const char *const effects[] = {"refused", "named", "ordinary"};
+#define AF_CONTENT_KIND(id, text, why, flash, other) {text, why, flash, other},
+    static const struct {
+        const char *kind;
+        const char *why;
+        int flash;
+        int other;
+    } rows[] = {
+#include "kit/proof/content_kinds.inc"
+    };
+#undef AF_CONTENT_KIND
+    struct af_span page;
+    assert_int_equal(
+        af_file_read(&arena, AF_TEST_DATA "/../docs/reference/trust.md", 1u << 20, &page, NULL),
+        ANYFLASH_OK);
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        const char *row =
+            af_arena_format(&arena, "| `%s` | %s | %s | %s |\n", rows[i].kind, rows[i].why,
+                            effects[rows[i].flash], effects[rows[i].other]);
+        if (strstr(page.data, row) == NULL)
+            fail_msg("docs/reference/trust.md lacks: %s", row);
+    }
+}
+
+static void test_content__survives_every_lack_of_memory(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "x.pth", .content = ""},
+        {.name = "flash_attn/data.bin", .content = "text"},
+        {.name = "flash_attn-1.dist-info/entry_points.txt", .content = "[a]\nx=a:b\n"}};
+    const char *path = write_wheel(FLASH, members, AF_COUNT(members));
+    const struct af_texts none = {NULL, 0};
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        struct af_arena own;
+        struct af_content_refusal refusal;
+        af_arena_init(&own);
+        each.all_after = each.nth % 2 == 0;
+        every_allocation_begin(&each);
+        enum anyflash_status status =
+            af_content_refuse_file(path, &none, NULL, &own, &refusal, NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (!each.failed)
+            assert_non_null(refusal.reason);
+        af_arena_release(&own);
+    }
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_content__what_the_authors_ship_is_ordinary),
+        cmocka_unit_test(test_content__names_each_kind),
+        cmocka_unit_test(test_content__flash_attn_4_owns_only_its_own_folder),
+        cmocka_unit_test(test_content__reads_entry_points),
+        cmocka_unit_test(test_content__in_other_wheels_only_hooks_and_taken_names_are_refused),
+        cmocka_unit_test(test_content__run_paths),
+        cmocka_unit_test(test_content__a_refusal_names_file_reason_and_option),
+        cmocka_unit_test(test_content__too_many_to_list_are_refused_whatever_is_allowed),
+        cmocka_unit_test(test_content__the_reference_has_every_kind),
+        cmocka_unit_test(test_content__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
