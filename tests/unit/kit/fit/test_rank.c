@@ -115,7 +115,8 @@ static void make(struct ranked *ranked, int rule, bool good)
     ranked->candidate.wheel = &ranked->wheel;
     for (int i = 0; i < RULE_COUNT; i++)
         set(ranked, i, i < rule || (i == rule) == good);
-    if (rule == RULE_upstream) /* whatever is official is upstream's */
+    if (rule == RULE_upstream ||
+        rule == RULE_seen) /* what is official is upstream's, and there */
         ranked->wheel.official = false;
 }
 
