@@ -290,7 +290,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
         af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(request),
         "faster", af_json_text(answer->faster), "facts",

@@ -15,7 +15,7 @@ DECISIONS = {
     "collect_env_no_torch": None,  # importing torch failed
     "collect_env_old": None,  # no system
     "collect_env_rocm": "torch-kernels",
-    "collect_env_two_torches": "torch-kernels",  # no wheel for free-threaded Python
+    "collect_env_two_torches": "torch-change",  # CUDA 12.4 has no code for an RTX 5090
     "collect_env_vllm_sections": "wheel",
     "collect_env_windows": "wheel",
     "collect_env_wsl": "wheel",

@@ -47,13 +47,14 @@ def flash_attn_func(*tensors, **options):
 
 
 def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
-               requires=("torch",), text="", tag="py3-none-any", record=True):
+               requires=("torch",), text="", tag="py3-none-any", record=True,
+               module=None):
     """Writes a wheel like flash-attn's: the file name may have a local part that METADATA
-    lacks."""
+    lacks. `module` is the folder of its code, if that is not called as the wheel is."""
     info = f"{name}-{version}.dist-info"
     code = f"__version__ = '{version}'\n{text}\n{REFUSAL if name == 'flash_attn' else ''}"
-    members = {f"{name}/__init__.py": code.encode(),
-               f"{name}/kernels.bin": bytes(range(256)) * 40}
+    members = {f"{module or name}/__init__.py": code.encode(),
+               f"{module or name}/kernels.bin": bytes(range(256)) * 40}
     members.update(files or {})
     members[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"

@@ -16,7 +16,8 @@ def shop(place, tmp_path):
     """An environment with torch and einops, and a folder with the other wheels."""
     fake_torch(place)
     place.folder = tmp_path / "wheels"
-    wheel = make_wheel(place.folder, name="flash_attn_4", version="4.0.0b28", files={
+    wheel = make_wheel(place.folder, name="flash_attn_4", version="4.0.0b28",
+                       module="flash_attn/cute", files={
         "flash_attn/cute/__init__.py": b"from quack_kernels import __version__\n"
                                        b"def flash_attn_func(q, k, v): pass\n"})
     for name, version in NEEDS.items():

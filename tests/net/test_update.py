@@ -189,7 +189,7 @@ def test_a_listing_that_shrinks_absurdly_is_refused(update):
 @pytest.mark.parametrize("page, words", [
     (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "not an array"), (b"[1]", "no tag"),
     (b'[{"tag_name": "v"}]', "no files"), (b'[{"tag_name": "v", "assets": [{}]}]', "no name"),
-    (json.dumps([release(asset("evil/other", "v", NEW))]).encode(), "lies elsewhere"),
+    (json.dumps([release(asset("evil/other", "v", NEW))]).encode(), "not among its project"),
     (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "not an https URL"),
     (b"", "line 1")])
 def test_a_page_of_another_shape_is_refused(update, server, page, words):
@@ -262,7 +262,7 @@ def test_a_damaged_catalog_is_passed_over_with_a_remark(update):
         update.file.write_bytes(damaged)
         done = update(command="version")
         assert "catalog embedded" in done.out
-        assert "embedded catalog is used" in done.err, done.err
+        assert "using the embedded catalog" in done.err, done.err
 
 
 def test_a_catalog_of_another_program_is_passed_over(update):
