@@ -140,7 +140,7 @@ def test_a_package_may_load_what_lies_beside_its_extension(anyflash, tmp_path):
     said, _ = inspect(anyflash, named)
     row = next(row for row in said["extensions"] if row["name"].endswith("ext.abi3.so"))
     assert row["verdict"] == "yes", row
-    assert "libown.so lies beside it" in check(row, "libraries")["evidence"]
+    assert "libown.so is next to it" in check(row, "libraries")["evidence"]
 
 
 @pytest.mark.parametrize("name, metadata, lie", [

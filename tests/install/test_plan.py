@@ -158,7 +158,8 @@ def test_a_saved_plan_is_done_and_refused_when_a_fact_changed(shop, tmp_path):
     version.write_text(version.read_text().replace("2.8.0", "2.9.1"))
     done = shop.run("install", "--plan", plan, "--allow-http", *GIVEN)
     assert done.returncode == 1, done.all
-    said = "'torch.version' is 2.9.1+cu128 here; the plan was made for 2.8.0+cu128"
+    said = ("'torch.version' is 2.9.1+cu128 on this machine, but the plan was made for "
+            "2.8.0+cu128")
     assert said in " ".join(done.stdout.split())
     version.write_text(version.read_text().replace("2.9.1", "2.8.0"))
     done = shop.run("install", "--plan", plan, "--allow-http", *GIVEN)
@@ -172,7 +173,7 @@ def test_a_saved_plan_is_done_and_refused_when_a_fact_changed(shop, tmp_path):
     ("platform.libc_version", "2.17", None),
     ("gpus", "9.0", "8.9"),
     ("package einops", "0.1", "0.8.2"),
-    ("package xformers", "0.0.30", "not known or not there"),
+    ("package xformers", "0.0.30", "unknown or absent"),
 ])
 def test_a_saved_plan_names_the_fact_that_changed(shop, tmp_path, name, was, here):
     plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
