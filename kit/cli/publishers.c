@@ -55,7 +55,7 @@ static enum anyflash_status add_name(struct reading *reading, const char *from,
     cli->hint = near != NULL ? af_arena_format(&cli->arena, "did you mean '%s'?", near)
                              : "`anyflash find --json` names the publisher of each wheel";
     return af_fail(reading->err, ANYFLASH_E_ARGUMENT,
-                   "%s: the catalog has no wheel of a publisher '%s'", from,
+                   "%s: the catalog has no wheel published by '%s'", from,
                    af_text_quote(shown, sizeof shown, name, strlen(name)));
 }
 

@@ -279,7 +279,8 @@ static enum anyflash_status take_index(struct af_config_lock *lock, struct af_pi
     if (pin->wheel->index == NULL || pin->wheel->local == NULL ||
         pin->metadata_has_local != AF_YES)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "no package index serves '%s' under a version of its own", pin->file);
+                       "no publisher's package index is known for '%s': leave out --source",
+                       pin->file);
     if (!af_equal(first->version, pin->version) ||
         !af_equal(first->wheel->local, pin->wheel->local))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,

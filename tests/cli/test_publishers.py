@@ -97,16 +97,16 @@ def test_config_pins_only_allowed_publishers_and_says_who(anyflash, tmp_path):
 
 
 @pytest.mark.parametrize("publishers, error, hint", [
-    ('["Dao-AILap"]', "the catalog has no wheel of a publisher 'Dao-AILap'",
+    ('["Dao-AILap"]', "the catalog has no wheel published by 'Dao-AILap'",
      "did you mean 'Dao-AILab'?"),
-    ('["lldacing"]', "the catalog has no wheel of a publisher 'lldacing'",
+    ('["lldacing"]', "the catalog has no wheel published by 'lldacing'",
      "names the publisher of each wheel"),
     ("[]", "the list of publishers is empty", ""),
     ('"Dao-AILab"', "publishers is not a list", ""),
     ("[1]", "publishers has an element that is not a text", ""),
     ("[" + "'official'," * 300 + "]", "more than 256 publishers", ""),
-    (f"['{'x' * 5000}']", "the catalog has no wheel of a publisher 'xxx", ""),
-    (r'["a\u001b[31m"]', r"publisher 'a\x1b[31m'", ""),
+    (f"['{'x' * 5000}']", "the catalog has no wheel published by 'xxx", ""),
+    (r'["a\u001b[31m"]', r"published by 'a\x1b[31m'", ""),
     ("['a'\nbroken", "line 6", ""),
     ("['Dao-AILab']\npublisher = ['x']", "unknown key 'publisher'", ""),
 ])
