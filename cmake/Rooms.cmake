@@ -58,7 +58,7 @@ function(anyflash_room room)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
     list(FILTER sources EXCLUDE REGEX "main\\.c$")
     add_library(${target} STATIC ${sources})
-    # The wheel's program is stripped, so nobody could read what it would unwind: 3 % of the wheel.
+    # For unwinding the wheel's program, which is stripped: 3 % of the wheel.
     if(room MATCHES "^kit/")
         target_compile_options(${target} PRIVATE
             $<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>)
