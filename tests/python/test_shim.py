@@ -118,6 +118,7 @@ def test_record_lists_every_file_with_its_hash(environment):
 def test_flashattention_3s_module_comes_only_on_request(environment):
     before = environment.files()
     assert shim.install(environment.python)["fa3"] is False
+    assert (environment.site / "flash_attn/flash_attn_interface.py").is_file()
     assert not (environment.site / _files.INTERFACE).exists()
     assert shim.install(environment.python, fa3=True)["fa3"] is True
     recorded = _files._recorded(environment.site)

@@ -56,8 +56,9 @@ def _digest(path):
 
 
 def _stage(folder, with_interface):
-    left_out = ("__pycache__",) if with_interface else ("__pycache__", INTERFACE)
-    shutil.copytree(_TREE, folder, ignore=shutil.ignore_patterns(*left_out))
+    shutil.copytree(_TREE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    if not with_interface:
+        (folder / INTERFACE).unlink()
     info = folder / INFO
     info.mkdir()
     (info / "METADATA").write_text(_METADATA)
