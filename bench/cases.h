@@ -41,8 +41,8 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
- * Whether other libraries run the row. They have no levels, and memory is
- * measured for the engine only.
+ * Whether the row is also run with other libraries. A row for one instruction
+ * set or for memory is run with the engine only.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 

@@ -225,7 +225,7 @@ class Refresh:
 
 
 def kept(row, fresh, key):
-    """A known row with what the listing adds: the hash, and that it was seen."""
+    """The known row, now marked as seen and with the hash that the listing states."""
     listed = fresh.get(row.get("url"))
     if listed is None:
         return row
@@ -248,7 +248,7 @@ def source_of(path):
 
 
 def differences(old_path, new_path):
-    """For each publisher: wheels added, removed and changed."""
+    """Counts the wheels added, removed and changed for each publisher."""
     old = {row.get("url") or row["filename"]: row for row in read_rows(old_path)[1:]}
     new = {row.get("url") or row["filename"]: row for row in read_rows(new_path)[1:]}
     counts = collections.defaultdict(lambda: [0, 0, 0])

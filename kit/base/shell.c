@@ -9,7 +9,7 @@
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* Characters that need no quotes. In PowerShell ',' makes a list and '@' splats one. */
+/* Characters that need no quotes. In PowerShell ',' and '@' have a meaning of their own. */
 static const char *const plain[] = {
     [AF_SHELL_POSIX] = LETTERS "_@%+=:,./-",
     [AF_SHELL_POWERSHELL] = LETTERS "_%+=:./\\-",

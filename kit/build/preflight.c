@@ -198,8 +198,8 @@ static void check_kept(struct checking *checking)
         "run it once without --offline");
 }
 
-/* Replaces the usual fixes of unknown facts, which name --given: `build` has no such
-   option. */
+/* The usual hint for an unknown fact names --given, which `build` does not have: this
+   replaces it. */
 static void name_own_options(struct checking *checking)
 {
     static const struct {

@@ -15,8 +15,8 @@
 size_t af_publisher_len(const char *source);
 
 /*
- * The publisher of the file at an address, in the arena; NULL if the address is neither on
- * GitHub nor on Hugging Face, or hides the owner behind "..".
+ * Finds out from a URL who published the file. The result is in the arena; NULL if the URL is
+ * neither on GitHub nor on Hugging Face, or contains "..", which could hide the real owner.
  */
 const char *af_publisher_of_url(struct af_arena *arena, const char *url);
 

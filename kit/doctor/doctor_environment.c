@@ -291,8 +291,8 @@ void af_examine_double_installs(struct af_examination *examination)
 }
 
 /*
- * Obstacles to a source build. They matter to users who tried `pip install
- * flash-attn`, and where no other rung is left.
+ * Obstacles to a source build. They matter if the user tried `pip install
+ * flash-attn`, or if a source build is the only option.
  */
 
 static int64_t fact_major(const struct af_fact *fact)

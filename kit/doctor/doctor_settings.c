@@ -134,8 +134,8 @@ void af_examine_caches(struct af_examination *examination)
 }
 
 /*
- * Rules about the project's files, the environment's own state and the network:
- * what makes a correct install fail, or be ignored or undone.
+ * Rules about the project's files, the state of the environment and the network.
+ * Any of these can make a correct installation fail, ignore it or undo it.
  */
 
 /* The project file called `name` in `folder` (NULL: anywhere), or NULL. */

@@ -48,7 +48,7 @@ static bool begins(const struct scrubber *scrubber, const char *at, const char *
     return (size_t)(scrubber->end - at) >= len && strncasecmp(at, word, len) == 0;
 }
 
-/* Whether `at` is not in the middle of a word. */
+/* Whether a word can start at `at`. */
 static bool at_word(const struct scrubber *scrubber, const char *at)
 {
     return at == scrubber->start || !is_word(at[-1]);

@@ -151,7 +151,7 @@ bool af_pasted_recognise(struct af_span text);
 
 /*
  * Reads a whole text into `machine`, which should be fresh. Fails with DATA if
- * no line states a fact, with LIMIT beyond AF_PASTED_BYTES_MAX. On failure
+ * no line states a fact, and with LIMIT if it has over AF_PASTED_BYTES_MAX bytes. On failure
  * `machine` is unchanged.
  */
 enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span text,

@@ -1,8 +1,8 @@
 /*
  * pasted_packages.c: lists of installed packages: pip and uv (columns, JSON,
  * freeze, show), conda, mamba, and the lists inside environment reports. torch,
- * Python and the CUDA runtime become facts; of the others only the packages
- * that decisions need are kept.
+ * Python and the CUDA runtime become facts. Other packages are kept only if a
+ * decision needs them.
  */
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"

@@ -243,7 +243,7 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
     }
 }
 
-/* uv installs torch from the index of its backend: "cu126", "auto". */
+/* Adds a step by which uv replaces torch; `backend` chooses the index ("cu126", "auto"). */
 static void replace_torch(struct af_builder *builder, const char *backend,
                           const char *requirement, const char *title)
 {
@@ -276,7 +276,7 @@ static void replace_cuda_torch(struct af_builder *builder)
                   "chooses; the installed torch cannot use an AMD GPU");
 }
 
-/* A torch without code for the GPU: no program can use the GPU with it. */
+/* If the installed torch has no code for the GPU, no program can use that GPU. */
 static void replace_torch_without_gpu_code(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;

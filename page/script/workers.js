@@ -84,7 +84,7 @@ function printable(text) {
         (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
-/* The lines with these numbers and their neighbours, in order. */
+/* Returns the lines with these numbers and the lines around them, in order. */
 function excerpt(bytes, numbers) {
     const wanted = new Set();
     for (const number of numbers)
