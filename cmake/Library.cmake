@@ -47,8 +47,14 @@ set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
 add_dependencies(anyflash_python af_engine_base)
+set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
+file(STRINGS ${exports} names)
+list(JOIN names "; " names)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
+     CONTENT "{ global: ${names}; local: *; };\n")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
 target_link_options(anyflash_python PRIVATE -Wl,--gc-sections -Wl,--as-needed
-                    -Wl,--exclude-libs,ALL)
+                    -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
 endif()
