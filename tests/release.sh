@@ -10,8 +10,15 @@ cd "$(dirname "$0")/.."
 # The kernel starts programs for arm64 with QEMU, which stays open from now on (F).
 register_arm64() {
     local folder=/proc/sys/fs/binfmt_misc
+    command -v qemu-aarch64-static >/dev/null ||
+        { echo "error: arm64 needs the package qemu-user-static" >&2; exit 3; }
+    # An ELF file of 64 bits for AArch64 (183).
+    local magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+    local mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
     [ -e $folder/register ] || mount -t binfmt_misc none $folder
-    [ -e $folder/qemu-aarch64 ] || printf '%s' ':qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:F' >$folder/register
+    [ -e $folder/qemu-aarch64 ] ||
+        printf ':qemu-aarch64:M::%s:%s:%s:F' "$magic" "$mask" \
+            /usr/bin/qemu-aarch64-static >$folder/register
 }
 
 # try_release RELEASE[-arm64]: a copy of the base with dist/, one line of summary.
