@@ -41,6 +41,14 @@ def _engine_kernel():
     return _lib.explain_kernel(values).splitlines()[0].split()[-1]
 
 
+def _absent(name):
+    """Why a provider does not compute where torch has no device for it, as text."""
+    from . import _OF_DEVICE
+
+    kinds = [kind.upper() for kind, names in _OF_DEVICE.items() if kind and name in names]
+    return f"computes on {' and '.join(kinds)} devices, and torch finds none here"
+
+
 def _reason(provider, device, dtype):
     """None, or why the provider does not compute plain attention there, as text."""
     import torch
@@ -58,15 +66,20 @@ def row(name, device):
     from . import load, names_of
 
     if name not in names_of(device.type):
-        return name, False, "torch finds no GPU that it computes on"
-    types, reason = [], None
+        return name, False, _absent(name)
+    types, reasons = [], {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        found = _reason(load(name), device, dtype)
-        types += [str(dtype).partition(".")[2]] if found is None else []
-        reason = found or reason
+        found, word = _reason(load(name), device, dtype), str(dtype).partition(".")[2]
+        if found is None:
+            types.append(word)
+        else:
+            reasons[word] = found
     if not types:
-        return name, False, reason
+        return name, False, found
     text = ", ".join(types)
+    for word, reason in reasons.items():
+        if not reason.startswith("takes "):  # not one of its types at all
+            text += f"; {word}: {reason}"
     if name == "engine":
         text += f"; bfloat16 by {_engine_kernel()}"
     return name, True, text
@@ -138,8 +151,11 @@ def _say(answer):
     torch, gpu, forced = answer["torch"], answer["gpu"], answer["forced"]
     found = [f"torch {torch}" if torch else "no torch"]
     found += [gpu] if gpu else []
-    found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
-    print(", ".join(found))
+    names = [row["name"] for row in answer["providers"]]
+    if forced:
+        unknown = "" if forced in names else ", which is not a provider: every call fails"
+        found += [f"ANYFLASH_PROVIDER={forced if not unknown else ascii(forced)}{unknown}"]
+    print(_command.wrapped("", ", ".join(found)))
     for found in answer["providers"]:
         first = f"  {'yes' if found['works'] else 'no':3}  {found['name']:15}  "
         print(_command.wrapped(first, found["text"]))
