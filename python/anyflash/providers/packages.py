@@ -321,6 +321,9 @@ class Package:
             return reason
         if _kind(call) not in self._functions:
             return f"has no {_kind(call)} in this release"
+        is_2 = "dropout_p" in self._functions["flash_attn_func"][1]
+        if call.q.shape[-1] % 8 and not is_2:  # FlashAttention-2 pads them
+            return "requires a head size that is a multiple of 8"
         missing = set(self._arguments(call)) - self._functions[_kind(call)][1]
         if missing:
             return f"has no {', '.join(sorted(missing))} in this release"
