@@ -5,6 +5,14 @@
 set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu)
 set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
+if(WIN32)
+    set(CMAKE_SHARED_LIBRARY_PREFIX "") # anyflash.dll, anyflash_python.dll
+    set(CMAKE_SHARED_MODULE_PREFIX "")
+endif()
+# What the library does not use of engine/base goes; what is not declared ANYFLASH_API is hidden.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed)
+endif()
 
 # The object files of `rooms`, in `out`.
 function(anyflash_objects out rooms)
@@ -30,10 +38,9 @@ endfunction()
 
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
-# What the engine does not use of base goes; what is not declared ANYFLASH_API is hidden.
-target_link_options(anyflash_shared PRIVATE -Wl,--gc-sections -Wl,--as-needed)
+target_link_options(anyflash_shared PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 # A wheel cannot hold the links of a version.
-if(NOT ANYFLASH_PYTHON)
+if(NOT ANYFLASH_PYTHON AND NOT WIN32)
     set_target_properties(anyflash_shared PROPERTIES VERSION ${PROJECT_VERSION}
                           SOVERSION ${ANYFLASH_SOVERSION})
 endif()
@@ -47,8 +54,12 @@ set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
 add_dependencies(anyflash_python af_engine_base)
-target_link_options(anyflash_python PRIVATE -Wl,--gc-sections -Wl,--as-needed
-                    -Wl,--exclude-libs,ALL)
+target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    target_link_options(anyflash_python PRIVATE -Wl,--exclude-libs,ALL)
+elseif(APPLE)
+    set_target_properties(anyflash_python PROPERTIES SUFFIX .dylib INSTALL_RPATH "@loader_path")
+endif()
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
 endif()
