@@ -7,7 +7,6 @@ set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
 if(WIN32)
     set(CMAKE_SHARED_LIBRARY_PREFIX "") # anyflash.dll, anyflash_python.dll
-    set(CMAKE_SHARED_MODULE_PREFIX "")
 endif()
 # What the library does not use of engine/base goes; what is not declared ANYFLASH_API is hidden.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
@@ -27,7 +26,8 @@ endfunction()
 function(anyflash_engine_library target type)
     anyflash_objects(objects "${ANYFLASH_ENGINE_ROOMS}")
     add_library(${target} ${type} ${objects})
-    set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C
+                          INSTALL_NAME_DIR @rpath BUILD_WITH_INSTALL_NAME_DIR ON)
     target_link_libraries(${target} PUBLIC m Threads::Threads ${CMAKE_DL_LIBS})
     target_include_directories(${target} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
@@ -48,8 +48,9 @@ endif()
 # It calls the engine by anyflash.h. Of engine/base it has copies of its own of a few
 # functions without state (errors, checked sizes, allocation), which it does not export.
 anyflash_objects(objects "${ANYFLASH_BINDING_ROOMS}")
-add_library(anyflash_python MODULE ${objects})
-set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN"
+add_library(anyflash_python SHARED ${objects}) # zig's linker makes no macOS bundle: no MODULE
+set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C NO_SONAME ON
+                      INSTALL_RPATH $<IF:$<BOOL:${APPLE}>,@loader_path,$ORIGIN>
                       BUILD_WITH_INSTALL_RPATH ON)
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
@@ -57,8 +58,6 @@ add_dependencies(anyflash_python af_engine_base)
 target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     target_link_options(anyflash_python PRIVATE -Wl,--exclude-libs,ALL)
-elseif(APPLE)
-    set_target_properties(anyflash_python PROPERTIES SUFFIX .dylib INSTALL_RPATH "@loader_path")
 endif()
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
