@@ -69,7 +69,7 @@ static void destroy(struct python_object *capsule)
 }
 
 #define AF_PYTHON(result, name, arguments)                                                     \
-    if (!af_symbol_function(python, #name, &py.name, sizeof py.name))                                        \
+    if (!af_symbol_function(python, #name, &py.name, sizeof py.name))                          \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export %s", #name);
 
 enum anyflash_status af_python_load(void *python, struct anyflash_error *err)

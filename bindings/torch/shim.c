@@ -10,11 +10,11 @@
 #include "engine/base/symbol.h"
 
 #define AF_SHIM(result, name, arguments)                                                       \
-    if (!af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                              \
+    if (!af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 #define AF_SHIM_REGISTRY(result, name, arguments)                                              \
-    if (registry && !af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                  \
+    if (registry && !af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))    \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 static void leave_cell(void *cell)

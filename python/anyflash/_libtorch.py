@@ -8,10 +8,13 @@ The lowest of the modules for torch: _torch_ops.py, _torch_library.py and torch.
 
 import ctypes
 import os
+import sys
 
 import torch
 
 from . import _lib
+
+_NAMES = {"win32": "torch_cpu.dll", "darwin": "libtorch_cpu.dylib"}
 
 #: enum anyflash_torch_callable
 SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
@@ -20,7 +23,7 @@ SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
 def libtorch_cpu():
     """torch's library, as ctypes sees it."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
-    return ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+    return ctypes.CDLL(os.path.join(folder, _NAMES.get(sys.platform, "libtorch_cpu.so")))
 
 
 def caller(kernel):

@@ -78,8 +78,7 @@ static inline struct guard guard_new(size_t size_bytes, bool at_end)
     const size_t inner = (size_bytes + page - 1) / page * page;
     struct guard guard = {.pages_bytes = inner + 2 * page, .size_bytes = size_bytes};
     guard.pages = guard_map(guard.pages_bytes);
-    if (guard.pages == NULL ||
-        (inner > 0 && !guard_protect(guard.pages + page, inner, true)))
+    if (guard.pages == NULL || (inner > 0 && !guard_protect(guard.pages + page, inner, true)))
         fail_msg("no memory for a tensor");
     guard.bytes = guard.pages + page + (at_end ? inner - size_bytes : 0);
     return guard;
