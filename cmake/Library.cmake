@@ -11,7 +11,7 @@ endif()
 if(APPLE)
     set(CMAKE_SHARED_LIBRARY_RUNTIME_C_FLAG "-Wl,-rpath,") # CMake asks Apple's tools for it
 endif()
-# What the library does not use of engine/base goes; what is not declared ANYFLASH_API is hidden.
+# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed)
 endif()

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
+#include "engine/base/loaded.h"
 #include "engine/base/mem.h"
-#include "engine/base/symbol.h"
 
 #define CAPSULE_NAME "anyflash.state"
 #define METH_FASTCALL 0x0080
@@ -69,14 +69,14 @@ static void destroy(struct python_object *capsule)
 }
 
 #define AF_PYTHON(result, name, arguments)                                                     \
-    if (!af_symbol_function(python, #name, &py.name, sizeof py.name))                          \
+    if (!af_loaded_function(python, #name, &py.name, sizeof py.name))                          \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export %s", #name);
 
 enum anyflash_status af_python_load(void *python, struct anyflash_error *err)
 {
     struct python_functions py;
 #include "bindings/numpy/python_functions.inc"
-    if (af_symbol(python, "_Py_NoneStruct") == NULL)
+    if (af_loaded_symbol(python, "_Py_NoneStruct") == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export None");
     af_py = py;
     return ANYFLASH_OK;
@@ -116,7 +116,7 @@ struct python_object *af_python_builtin(void *python, const char *name, python_f
         return NULL;
     }
     *state = (struct state){.method = {name, call, METH_FASTCALL, NULL},
-                            .none = af_symbol(python, "_Py_NoneStruct")};
+                            .none = af_loaded_symbol(python, "_Py_NoneStruct")};
     struct python_object *self = capsule_of(state);
     if (self == NULL)
         release(state);

@@ -12,8 +12,8 @@
 #include "bindings/torch/ops.h"
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/switch.h"
+#include "engine/base/loaded.h"
 #include "engine/base/mem.h"
-#include "engine/base/symbol.h"
 
 #define CAPSULE_NAME "anyflash.caller"
 #define METH_FASTCALL 0x0080
@@ -241,7 +241,7 @@ void *anyflash_torch_caller(void *python, void *libtorch_cpu,
     }
     *caller = (struct caller){.method = {"call", fast_call, METH_FASTCALL, NULL},
                               .called = &callables[callable],
-                              .none = af_symbol(python, "_Py_NoneStruct"),
+                              .none = af_loaded_symbol(python, "_Py_NoneStruct"),
                               .give = give,
                               .take = take};
     struct python_object *builtin = builtin_of(caller);

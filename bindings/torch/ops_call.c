@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/base/symbol.h"
+#include "engine/base/loaded.h"
 
 /* Options in the order of the schema, counted from the first after the tensors. */
 enum slot {
@@ -28,7 +28,7 @@ enum slot {
 };
 
 #define AF_OPS(member, symbol, result, arguments)                                              \
-    if (!af_symbol_function(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))          \
+    if (!af_loaded_function(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))          \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #symbol);
 
 /* A C++ exception must not cross Python's frames. */

@@ -7,14 +7,14 @@
 #include <windows.h>
 #endif
 
-#include "engine/base/symbol.h"
+#include "engine/base/loaded.h"
 
 #define AF_SHIM(result, name, arguments)                                                       \
-    if (!af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                \
+    if (!af_loaded_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 #define AF_SHIM_REGISTRY(result, name, arguments)                                              \
-    if (registry && !af_symbol_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))    \
+    if (registry && !af_loaded_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))    \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 static void leave_cell(void *cell)
@@ -51,15 +51,15 @@ static void *used_library(void *libtorch_cpu, const char *windows_name)
 /* From torch 2.13 on, a function deletes cells; before, C++'s delete does. */
 static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
 {
-    return af_symbol_function(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
+    return af_loaded_function(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
                               sizeof shim->delete_cell) ||
-           af_symbol_function(used_library(libtorch_cpu, "ucrtbase.dll"), DELETE_NAME,
+           af_loaded_function(used_library(libtorch_cpu, "ucrtbase.dll"), DELETE_NAME,
                               &shim->delete_cell, sizeof shim->delete_cell);
 }
 
 static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
 {
-    return af_symbol_function(used_library(libtorch_cpu, "c10.dll"), CHECK_FAIL_NAME,
+    return af_loaded_function(used_library(libtorch_cpu, "c10.dll"), CHECK_FAIL_NAME,
                               &shim->check_fail, sizeof shim->check_fail);
 }
 

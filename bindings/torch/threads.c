@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/base/symbol.h"
+#include "engine/base/loaded.h"
 
 #define THREADS_MAX 1024
 
@@ -61,7 +61,7 @@ static void after_fork_in_child(void)
 static void find_parallel(void *libtorch_cpu)
 {
     if (pthread_atfork(NULL, NULL, after_fork_in_child) == 0)
-        af_symbol_function(libtorch_cpu, "GOMP_parallel", &start_parallel,
+        af_loaded_function(libtorch_cpu, "GOMP_parallel", &start_parallel,
                            sizeof start_parallel);
 }
 
@@ -72,9 +72,9 @@ static void find(void *libtorch_cpu)
     if (pthread_key_create(&end_of_thread, free_context) != 0)
         return;
     /* at::get_num_threads(); in a new thread it first applies torch.set_num_threads(). */
-    if (af_symbol_function(libtorch_cpu, TORCH_THREADS_NAME, &torch_threads,
+    if (af_loaded_function(libtorch_cpu, TORCH_THREADS_NAME, &torch_threads,
                            sizeof torch_threads) ||
-        af_symbol_function(libtorch_cpu, "omp_get_max_threads", &torch_threads,
+        af_loaded_function(libtorch_cpu, "omp_get_max_threads", &torch_threads,
                            sizeof torch_threads))
         find_parallel(libtorch_cpu);
 }

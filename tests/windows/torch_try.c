@@ -94,8 +94,8 @@ static uint64_t slot_of(const void *pointer)
 /* Calls the operator with new tensors; its output's numbers in `out`, torch's status back. */
 static int32_t attend(double dropout, float *out)
 {
-    uint64_t stack[7] = {slot_of(new_tensor(1)), slot_of(new_tensor(2)),
-                         slot_of(new_tensor(3)), 0, 1, 0, 0};
+    uint64_t stack[7] = {
+        slot_of(new_tensor(1)), slot_of(new_tensor(2)), slot_of(new_tensor(3)), 0, 1, 0, 0};
     void *data = NULL;
     memcpy(&stack[3], &dropout, sizeof dropout);
     int32_t status = torch.call(SDPA, "", stack);
@@ -104,8 +104,8 @@ static int32_t attend(double dropout, float *out)
     tensor results[2] = {(tensor)(uintptr_t)stack[0], (tensor)(uintptr_t)stack[1]};
     torch.data(results[0], &data);
     memcpy(out, data, NUMBERS * sizeof *out);
-    torch.delete (results[0]);
-    torch.delete (results[1]);
+    torch.delete(results[0]);
+    torch.delete(results[1]);
     return 0;
 }
 

@@ -1,14 +1,14 @@
 /*
- * symbol.c: dlsym() and GetProcAddress().
+ * loaded.c: dlsym() and GetProcAddress().
  */
-#include "engine/base/symbol.h"
+#include "engine/base/loaded.h"
 
 #include <string.h>
 
 #ifdef _WIN32
 #include <windows.h>
 
-void *af_symbol(void *library, const char *name)
+void *af_loaded_symbol(void *library, const char *name)
 {
     FARPROC function = GetProcAddress(library, name);
     void *address;
@@ -19,20 +19,20 @@ void *af_symbol(void *library, const char *name)
 #else
 #include <dlfcn.h>
 
-void *af_symbol(void *library, const char *name)
+void *af_loaded_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
 }
 
 #endif
 
-bool af_symbol_function(void *library, const char *name, void *function_out, size_t size)
+bool af_loaded_function(void *library, const char *name, void *function_out, size_t size)
 {
     /*
      * ISO C cannot convert void * to a function pointer; POSIX and Windows guarantee the
      * same representation.
      */
-    void *address = af_symbol(library, name);
+    void *address = af_loaded_symbol(library, name);
     memcpy(function_out, &address, size);
     return address != NULL;
 }
