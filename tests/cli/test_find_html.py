@@ -137,6 +137,21 @@ def test_nothing_is_drawn_outside_of_the_picture(anyflash):
         assert start + (0 if "middle" in one.get("class") else 5.5 * len(one.text)) <= width
 
 
+@pytest.mark.parametrize("facts", [RTX4090, ["gpu=T4"], ["os=macos"]],
+                         ids=["linux", "unknown", "macos"])
+def test_no_text_of_the_picture_covers_another(anyflash, facts):
+    root = xml.etree.ElementTree.fromstring(table(anyflash, "--svg", facts=facts))
+    texts = sorted((float(one.get("y")), float(one.get("x")), one.text)
+                   for one in root.findall(f"{SVG}text") if "middle" not in one.get("class"))
+    for (y, x, text), (next_y, next_x, _) in zip(texts, texts[1:]):
+        assert next_y - y >= 14 or (next_y == y and x + 5.5 * len(text) < next_x), text
+
+
+def test_a_table_without_cells_has_no_legend(anyflash):
+    assert "Legend" not in table(anyflash, "--html", facts=["os=macos"])
+    assert "official wheel" not in table(anyflash, "--svg", facts=["os=macos"])
+
+
 def test_hostile_values_are_text(anyflash):
     page = Document(table(anyflash, "--html", facts=[*RTX4090, HOSTILE]))
     assert not page.names & {"script"}

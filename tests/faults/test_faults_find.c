@@ -48,9 +48,9 @@ static void check_earlier_file(void)
                      ANYFLASH_OK);
     assert_int_equal(count, 1);
     assert_string_equal(names[0], "table.html");
-    assert_int_equal(af_file_read(&arena, af_path_join(&arena, folder, names[0]), 1 << 20,
-                                  &content, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(
+        af_file_read(&arena, af_path_join(&arena, folder, names[0]), 1 << 20, &content, NULL),
+        ANYFLASH_OK);
     assert_string_equal(content.data, EARLIER);
     af_arena_release(&arena);
 }
