@@ -320,7 +320,7 @@ static void report_found(struct af_rung_context *context, const struct found *fo
     struct af_rung *rung = context->rung;
     const char *version = found->choice->release->latest;
     const char *cuda = found->choice->variant->cuda;
-    rung->wheel = found->candidate.wheel;
+    af_rung_set_wheel(context, found->candidate.wheel, found->choice->variant->cuda_major);
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     report_open(context, found->candidate.reason_bits);

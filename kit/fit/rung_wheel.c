@@ -376,7 +376,7 @@ static void say_best(struct af_rung_context *context)
     }
     say_official(context, best->wheel);
     sieve(context, &last);
-    context->rung->wheel = best->wheel;
+    af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     context->rung->price.minutes = 1;
     context->rung->price.memory_bytes = 0;
