@@ -55,7 +55,7 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-/* What keeps a wheel that may fit from being certain. */
+/* What keeps the recommended option from being certain. */
 static void view_open(struct af_page *page, const struct af_rung *rung)
 {
     const char *start = "Unsure because ";
@@ -162,8 +162,8 @@ static void view(struct af_cli *cli, const struct plan *plan)
                        af_equal(answer->faster, "flash_attn_3") ? "FlashAttention-3"
                                                                 : "FlashAttention-4",
                        answer->faster);
-    if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
-        view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
+    if (answer->decision.possible)
+        view_open(&page, &answer->decision.rungs[answer->decision.recommended]);
     if (answer->has_plan && answer->plan.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");

@@ -33,6 +33,11 @@ static bool is_thor(int sm)
     return sm == 101 || sm == 110;
 }
 
+bool af_sm_is_jetson(int sm)
+{
+    return is_tegra(sm) && !is_thor(sm);
+}
+
 enum af_answer af_sm_runs(int code, int gpu)
 {
     if (code == gpu)

@@ -58,6 +58,7 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
 {
     const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
     enum af_answer covered = gpu->sm < 0 ? AF_UNKNOWN : torch_covers(view, gpu->sm);
+    bool jetson = af_sm_is_jetson(gpu->sm);
     bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (sm == NULL)
         return;
@@ -70,6 +71,9 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
     else if (covered == AF_NO)
         af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
+    else if (covered == AF_UNKNOWN && jetson)
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s (sm %s)", gpu->name,
+                           sm);
     else if (covered == AF_UNKNOWN && !everywhere)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
     if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
