@@ -171,8 +171,8 @@ struct af_decision {
     enum af_rung_kind recommended;
     /* False if no rung is possible, the preferred rung is not, or a fact is missing. */
     bool possible;
-    /* The key fact without which nothing is recommended ("platform", "Python version",
-       "torch version"); or NULL. */
+    /* The key fact without which nothing is recommended ("platform", "operating system",
+       "processor architecture", "Python version", "torch version"); or NULL. */
     const char *missing_fact;
     struct af_candidate *candidates; /* with verdicts; those that fit come first, best first */
     size_t candidate_count;

@@ -178,8 +178,8 @@ void af_rule_platform(struct af_fit_wheel_check *check)
                                       tags, view->os == NULL ? "another platform" : view->os,
                                       view->arch == NULL ? "" : view->arch);
     else if (check->platform_answer == AF_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "the wheel is for %s",
-                                      tags);
+        af_fit_wheel_check_add_reason(check, af_view_unknown_platform(view),
+                                      "the wheel is for %s", tags);
 }
 
 static bool python_accepted(const struct af_view *view, const struct af_catalog_wheel *wheel)

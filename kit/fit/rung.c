@@ -177,7 +177,7 @@ void af_rung_engine(struct af_rung_context *context)
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (!served(view))
             af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "%s %s", view->os,
                                view->arch);

@@ -355,7 +355,7 @@ static bool report_obstacles(struct af_rung_context *context)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
-            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (view->platform == NULL || view->musl)
             af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "%s %s%s", view->os,
                                view->arch, view->musl ? " musl" : "");

@@ -28,7 +28,7 @@ static const struct rule rules[] = {
 /* The last reason of each stage in reasons.inc. */
 static const enum af_reason_id stage_ends[AF_FIT_STAGE_COUNT] = {
     [AF_FIT_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
-    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_PLATFORM,
+    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_ARCH,
     [AF_FIT_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
     [AF_FIT_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
     [AF_FIT_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,

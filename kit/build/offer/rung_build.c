@@ -300,7 +300,7 @@ static void check_platform(struct af_offer_build_target *build)
     const struct af_view *view = build->view;
     struct af_version python;
     if (view->os == NULL)
-        af_offer_build_row(build, "platform", AF_UNKNOWN, AF_REASON_UNKNOWN_PLATFORM, NULL);
+        af_offer_build_row(build, "platform", AF_UNKNOWN, af_view_unknown_platform(view), NULL);
     else if (strcmp(view->os, "linux") != 0)
         af_offer_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
                            af_arena_format(build->context->arena, "this is %s", view->os));

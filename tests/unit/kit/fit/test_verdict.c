@@ -45,6 +45,8 @@ static const struct row rows[] = {
     {"musl_loads_no_linux_wheel", "os=linux arch=x86_64 musl=1.2 python=3.12 " T28, PY312_28,
      "wheel-tag-wrong-platform"},
     {"unknown_platform_is_open", "python=3.12 " T28, PY312_28, "unknown-platform"},
+    {"unknown_system_is_open", "arch=x86_64 python=3.12 " T28, PY312_28, "unknown-os"},
+    {"unknown_processor_is_open", "os=linux python=3.12 " T28, PY312_28, "unknown-arch"},
     {"missing_torch_is_named", LINUX ADA "python=3.12 torch=none", PY312_28, "torch-missing"},
     {"unknown_torch_is_open", LINUX ADA "python=3.12", PY312_28, "unknown-torch"},
     {"other_minor_is_refused", LINUX ADA "python=3.12 torch=2.9.1+cu128", PY312_28,
