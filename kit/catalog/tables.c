@@ -149,6 +149,7 @@ static void read_torch(struct row *row, void *to)
     release->layout = number(row, "layout");
     release->cxx_std_min = number(row, "cxx_std_min");
     release->flash_kernels = answer(row, "flash_kernels");
+    release->flash_kernels_windows = answer(row, "flash_kernels_windows");
     release->pythons = words(row, "python");
     release->pythons_free_threaded = words(row, "python_free_threaded");
     release->variant_count = json_array_size(list);

@@ -40,7 +40,8 @@ struct af_catalog_torch_release {
     int layout;                   /* releases of equal number share their C++ object layout */
     int cxx_std_min;              /* 17 or 20: required by its headers */
     enum af_answer flash_kernels; /* exports FlashAttention as aten operators */
-    struct af_words pythons;      /* "3.12" */
+    enum af_answer flash_kernels_windows;  /* PyTorch's CUDA builds for Windows have them */
+    struct af_words pythons;               /* "3.12" */
     struct af_words pythons_free_threaded; /* "3.13" */
     const struct af_catalog_torch_variant *variants;
     size_t variant_count;
