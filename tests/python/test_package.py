@@ -104,14 +104,26 @@ def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
     assert f"an older build without {missing}: build it again" in said, done.stderr
 
 
-def test_a_library_of_another_version_is_told_at_import(tmp_path):
-    library = library_of(tmp_path, "0.0.9")
+@pytest.mark.parametrize("version, age", [("0.0.9", "older"), ("10.2.0", "newer")])
+def test_a_library_of_another_version_is_told_at_import(tmp_path, version, age):
+    library = library_of(tmp_path, version)
     done = python(
         f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
     )
     said = done.stderr.splitlines()[-1]
     assert said.startswith("ImportError: ") and str(library) in said, done.stderr
-    assert "which is the older version 0.0.9: build it again" in said, done.stderr
+    assert f"which is the {age} version {version}: build it again" in said, done.stderr
+
+
+def test_bindings_of_another_version_are_told_at_import(tmp_path):
+    from anyflash import __version__, _loader
+
+    engine = library_of(tmp_path, __version__, functions=_loader.ENGINE)
+    functions = ("anyflash_version_text", *_loader.BINDINGS)
+    name = "libanyflash_python.so"
+    beside = library_of(tmp_path, "10.2.0", name=name, functions=functions)
+    said = loaded(engine).stderr.splitlines()[-1]
+    assert str(beside) in said and "which is the newer version 10.2.0" in said
 
 
 def test_every_function_that_the_package_calls_is_looked_for_at_import():
