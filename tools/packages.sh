@@ -12,6 +12,7 @@ wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs xz-utils"
 clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
 page="chromium chromium-driver fonts-dejavu-core python3-venv"
+release="debhelper dpkg-dev git lintian minisign diffoscope-minimal python3-venv xz-utils"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
@@ -23,8 +24,10 @@ for set in "$@"; do
     format) wanted="$wanted $format" ;;
     page) wanted="$wanted $page" ;;
     neon) wanted="$wanted $neon" ;;
+    release) wanted="$wanted $release" ;;
     *)
-        echo "error: no package set '$set'; there are: test, wasm, clang, format, page, neon" >&2
+        echo "error: no package set '$set'; there are: test, wasm, clang, format, page, neon," \
+            "release" >&2
         exit 2
         ;;
     esac
