@@ -28,9 +28,9 @@ as_user=()
 (umask 022; build "$work/a" TZ=UTC LC_ALL=C)
 echo "== second build"
 [ "$(id -u)" -ne 0 ] || as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
-(umask 077; build "$work/another/folder" TZ=Asia/Kathmandu LC_ALL=C.UTF-8 LANGUAGE=de USER=other)
+(umask 077; build "$work/another-folder" TZ=Asia/Kathmandu LC_ALL=C.UTF-8 LANGUAGE=de USER=other)
 
-first=$work/a/source/dist second=$work/another/folder/source/dist
+first=$work/a/source/dist second=$work/another-folder/source/dist
 (cd "$first" && find . -type f ! -name '*.log' | sort) >"$work/names"
 test -s "$work/names" || { echo "error: the command left nothing in dist/" >&2; exit 1; }
 different=0
