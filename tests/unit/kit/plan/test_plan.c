@@ -242,7 +242,7 @@ static void test_plan__installs_what_fa4_needs_and_keeps_torch(void **state)
         plan_for(LINUX GPU "python=3.12 torch=2.9.1+cu128 uv=0.13.8", NULL, &options);
     assert_has(text, "uv pip install --python python --no-deps 'https://");
     assert_has(text, "uv pip install --python python 'nvidia-cutlass-dsl>=4.6.2' "
-                     "'quack-kernels>=0.5.3' 'apache-tvm-ffi>=0.1.12,<0.2' torch-c-dlpack-ext "
+                     "'quack-kernels>=0.5.3' 'apache-tvm-ffi>=0.1.11,<0.2' torch-c-dlpack-ext "
                      "einops typing-extensions torch==2.9.1\n");
     assert_has(text, "from flash_attn.cute import flash_attn_func");
     assert_has(text, "# on this GPU FlashAttention-4 computes the forward pass only");
