@@ -149,7 +149,7 @@ static void check_amd(struct af_rung_context *context, const struct af_view *vie
             check_amd_gpu(context, &gpus->rows[i]);
 }
 
-/* Whether every GPU is one that the memory-efficient kernel serves, and FlashAttention does not. */
+/* Whether every GPU is served by the memory-efficient kernel and by no other. */
 static bool only_efficient(const struct af_view *view)
 {
     for (size_t i = 0; i < view->gpu_count; i++)
