@@ -31,6 +31,9 @@ DEVICES = ("cuda", "xpu")
 #: How long the child process may take; FlashAttention-4 compiles its kernels in that time.
 SECONDS = 180
 
+#: How the names of Python's extensions end here.
+_SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
+
 #: Attribute of a package that `anyflash shim install` generated.
 _MARK = "__anyflash__"
 _FUNCTIONS = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
@@ -93,7 +96,7 @@ def _find_3():
         return found
     extension = importlib.util.find_spec("flash_attn_3")
     places = extension.submodule_search_locations if extension else None
-    files = [file for place in places or () for file in glob.glob(f"{place}/_C*.so")]
+    files = [file for place in places or () for file in glob.glob(f"{place}/_C*{_SUFFIX}")]
     return (files[0], found[0]) if files else "lacks its extension flash_attn_3._C"
 
 
@@ -133,7 +136,7 @@ def _find_hub():
     found = _downloaded()
     if isinstance(found, str):
         return found
-    files = sorted(found.rglob("*.so")) or sorted(found.rglob("*.py"))
+    files = sorted(found.rglob(f"*{_SUFFIX}")) or sorted(found.rglob("*.py"))
     return tuple(map(str, files)) or f"is empty: {found}"
 
 
@@ -288,6 +291,8 @@ class Package:
 
     def _outside(self, call, asked):
         size, cos = call.q.shape[-1], call.rotary_cos
+        if torch.version.hip and self.limits.capability is not None:
+            return "is not available under ROCm"
         reason = outside(call, self.limits, asked)
         if reason is None and call.q.device.type == "cuda" and not torch.version.hip:
             reason = too_old_or_new(capability(call.q.device), self.limits)

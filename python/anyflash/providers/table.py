@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 
-from .. import _command
+from .. import _command, _lib
 
 USAGE = """\
 usage: anyflash providers [OPTION...]
@@ -29,8 +29,6 @@ Options:
 
 def _engine_kernel():
     """The engine's kernel for a large bfloat16 problem."""
-    from anyflash import _lib
-
     values = _lib.values()
     for member, value in (("batch", (1, 16, 16, 512, 512, 128, 128)), ("causal", (1,))):
         at = _lib.AT[member]
@@ -90,8 +88,10 @@ def _rows():
 
     if importlib.util.find_spec("torch") is None:
         for name, _ in PROVIDERS:
-            if name == "engine":
+            if name == "engine" and not _lib.missing:
                 yield name, True, f"float32, bfloat16, float16: {_engine_kernel()}"
+            elif name == "engine":
+                yield name, False, _lib.missing
             else:
                 yield name, False, "torch is not installed"
         return

@@ -303,13 +303,12 @@ static void test_plan__says_what_serves_gpus_of_other_vendors(void **state)
     (void)state;
     const char *text = plan_for(LINUX "gpu=Arc-A770 python=3.12 torch=2.11.0+xpu uv=0.13.8",
                                 NULL, NULL, &arena);
-    assert_has(text,
-               "anyflash package install --python python\n# the Intel GPU is torch's device "
-               "xpu");
+    assert_has(text, "anyflash package install --python python\n# with torch's XPU build, "
+                     "scaled_dot_product_attention runs on the Intel GPU");
     assert_has(text, "from anyflash import flash_attn_func");
     af_arena_release(&arena);
     text = plan_for("gpu=M3 python=3.12 torch=2.11.0", NULL, NULL, &arena);
-    assert_has(text, "# the Apple GPU is torch's device mps");
+    assert_has(text, "# scaled_dot_product_attention runs on the Apple GPU");
     assert_has(text, "runs on Linux only, and this is macos\n");
     af_arena_release(&arena);
 }
