@@ -49,6 +49,18 @@ def _reason(provider, device, dtype):
     return provider.declines(Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT))
 
 
+def _why_not_asked(device):
+    """Why a provider of other devices is not asked for tensors of this one."""
+    import torch
+
+    if device.type != "cpu":
+        return f"does not compute on torch's device {device.type}"
+    version = torch.version
+    if any(getattr(version, built_for, None) for built_for in ("cuda", "hip", "xpu")):
+        return "needs a GPU; torch finds none here"
+    return "needs a GPU; this torch is a build without GPU support"
+
+
 def row(name, device):
     """(name, whether it works on the device, details)."""
     import torch
@@ -56,7 +68,7 @@ def row(name, device):
     from . import load, names_of
 
     if name not in names_of(device.type):
-        return name, False, "torch finds no GPU that it computes on"
+        return name, False, _why_not_asked(device)
     types, reason = [], None
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         found = _reason(load(name), device, dtype)
