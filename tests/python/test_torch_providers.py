@@ -4,6 +4,7 @@ kernel and cuDNN are given, ROCm, the schemas of all releases, and trials that f
 import json
 import logging
 import pathlib
+import re
 
 import pytest
 
@@ -303,6 +304,13 @@ def test_rocm_that_aligns_causal_masks_differently_serves_equal_lengths(monkeypa
             anyflash.flash_attn_func(q, k, k, causal=True)
 
 
+def as_on_a_gpu(monkeypatch):
+    """CPU tensors go to the providers of a GPU, in their order."""
+    of_cuda = providers.names_of("cuda")
+    monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
+    providers.prepare()
+
+
 # Schemas of torch's releases.
 
 
@@ -358,7 +366,7 @@ def test_the_table_of_differences_follows_from_the_schemas():
         (("bool return_debug_mask, *", "*"), "has scale where return_debug_mask is expected"),
     ),
 )
-def test_an_operator_of_a_future_torch_is_declined(monkeypatch, change, reason):
+def test_an_operator_of_a_future_torch_is_declined(monkeypatch, caplog, change, reason):
     text = schemas()[2]["schema"]
     if "int new" in change[1]:  # a required argument at the end
         text = text.replace(") ->", ", int new) ->")
@@ -371,9 +379,16 @@ def test_an_operator_of_a_future_torch_is_declined(monkeypatch, change, reason):
     )
     (q,) = halves((1, 9, 2, 64))
     with standins.torchs_kernels(monkeypatch, provider=None):
-        found = dict(anyflash.explain(q, q, q).declined)
+        as_on_a_gpu(monkeypatch)
+        with caplog.at_level(logging.INFO, logger="anyflash"):
+            for _ in range(3):
+                found = dict(anyflash.explain(q, q, q).declined)
+                close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
     assert found["torch_flash"].endswith(reason)
     assert found["torch_efficient"].endswith("has no _efficient_attention_forward")
+    assert found["torch_efficient"].startswith(f"torch {torch.__version__} has no ")
+    said = [r.getMessage() for r in caplog.records if "flash kernel is not" in r.getMessage()]
+    assert said == [f"torch's flash kernel is not used: {found['torch_flash']}"]
 
 
 # Trials that fail.
@@ -387,6 +402,14 @@ def wrong_shape(kernel, q, k, v, **options):
     return q[:, :1], torch.zeros(1)
 
 
+def wrong_type(kernel, q, k, v, **options):
+    return torch.zeros_like(q, dtype=torch.float64), torch.zeros(1)
+
+
+def nothing(kernel, q, k, v, **options):
+    return None
+
+
 def raises(kernel, q, k, v, **options):
     raise RuntimeError("no kernel image is available\nmore lines")
 
@@ -396,6 +419,8 @@ def raises(kernel, q, k, v, **options):
     (
         (nan, "returns values that are not finite for a known answer"),
         (wrong_shape, r"returns the shape \(3, 1, 4, 64\) where \(3, 150, 4, 64\) is expected"),
+        (wrong_type, "returns torch.float64 where torch.bfloat16 is expected"),
+        (nothing, "fails its trial: cannot unpack non-iterable NoneType object"),
         (raises, "fails its trial: no kernel image is available"),
     ),
 )
@@ -412,9 +437,11 @@ def test_a_provider_that_fails_its_trial_is_passed_over_and_named_once(
         said = [r.getMessage() for r in caplog.records if "is not used" in r.getMessage()]
         assert len(said) == 1 and said[0].startswith("'torch_flash' is not used on cpu")
         providers.force(None)
+        as_on_a_gpu(monkeypatch)
         found = anyflash.explain(q, q, q)
-        assert found.provider == "engine" or found.provider == "sdpa"
-        assert "torch_flash" in dict(found.declined)
+        assert re.match(reason, dict(found.declined)["torch_flash"])
+        assert found.provider in ("engine", "sdpa")  # torch_efficient calls the same function
+        close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
 
 
 def test_a_trial_is_of_the_calls_kind(t4):

@@ -69,14 +69,19 @@ def row(name, device):
 
     if name not in names_of(device.type):
         return name, False, _why_not_asked(device)
-    types, reason = [], None
+    types, reasons = [], {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        found = _reason(load(name), device, dtype)
-        types += [str(dtype).partition(".")[2]] if found is None else []
-        reason = found or reason
+        found, word = _reason(load(name), device, dtype), str(dtype).partition(".")[2]
+        if found is None:
+            types.append(word)
+        else:
+            reasons[word] = found
     if not types:
-        return name, False, reason
+        return name, False, found
     text = ", ".join(types)
+    for word, reason in reasons.items():
+        if not reason.startswith("takes "):  # not one of its types at all
+            text += f"; {word}: {reason}"
     if name == "engine":
         text += f"; bfloat16 by {_engine_kernel()}"
     return name, True, text
@@ -150,8 +155,11 @@ def _say(answer):
     torch, gpu, forced = answer["torch"], answer["gpu"], answer["forced"]
     found = [f"torch {torch}" if torch else "no torch"]
     found += [gpu] if gpu else []
-    found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
-    print(", ".join(found))
+    names = [row["name"] for row in answer["providers"]]
+    if forced:
+        unknown = "" if forced in names else ", which is not a provider: every call fails"
+        found += [f"ANYFLASH_PROVIDER={forced if not unknown else ascii(forced)}{unknown}"]
+    print(_command.wrapped("", ", ".join(found)))
     for found in answer["providers"]:
         first = f"  {'yes' if found['works'] else 'no':3}  {found['name']:15}  "
         print(_command.wrapped(first, found["text"]))
