@@ -13,6 +13,7 @@ clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
 page="chromium chromium-driver fonts-dejavu-core python3-venv"
 release="debhelper dpkg-dev git lintian minisign diffoscope-minimal python3-venv xz-utils"
+windows="wine wine64 python3-venv"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
@@ -25,9 +26,10 @@ for set in "$@"; do
     page) wanted="$wanted $page" ;;
     neon) wanted="$wanted $neon" ;;
     release) wanted="$wanted $release" ;;
+    windows) wanted="$wanted $windows" ;;
     *)
         echo "error: no package set '$set'; there are: test, wasm, clang, format, page, neon," \
-            "release" >&2
+            "release, windows" >&2
         exit 2
         ;;
     esac

@@ -315,15 +315,28 @@ static void report_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
+/* What is published is PyTorch's build, even where the torch in use is another one. */
+static void report_jetson(struct af_rung_context *context)
+{
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view *view = &context->fit->views[i];
+        for (size_t g = 0; g < view->gpu_count; g++)
+            if (af_sm_is_jetson(view->gpus[g].sm))
+                af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s",
+                                   view->gpus[g].name);
+    }
+}
+
 static void report_found(struct af_rung_context *context, const struct found *found)
 {
     struct af_rung *rung = context->rung;
     const char *version = found->choice->release->latest;
     const char *cuda = found->choice->variant->cuda;
-    rung->wheel = found->candidate.wheel;
+    af_rung_set_wheel(context, found->candidate.wheel, found->choice->variant->cuda_major);
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     report_open(context, found->candidate.reason_bits);
+    report_jetson(context);
     add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
@@ -342,7 +355,7 @@ static bool report_obstacles(struct af_rung_context *context)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
-            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (view->platform == NULL || view->musl)
             af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "%s %s%s", view->os,
                                view->arch, view->musl ? " musl" : "");

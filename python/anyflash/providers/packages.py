@@ -291,6 +291,8 @@ class Package:
 
     def _outside(self, call, asked):
         size, cos = call.q.shape[-1], call.rotary_cos
+        if torch.version.hip and self.limits.capability is not None:
+            return "is not available under ROCm"
         reason = outside(call, self.limits, asked)
         if reason is None and call.q.device.type == "cuda" and not torch.version.hip:
             reason = too_old_or_new(capability(call.q.device), self.limits)
