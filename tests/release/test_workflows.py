@@ -108,6 +108,11 @@ def test_actions_are_pinned_and_jobs_have_only_the_rights_they_need(path):
     workflow = loaded(path)
     assert {"name", "on", "permissions", "jobs"} <= set(workflow)
     assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        needed = job.get("needs", [])
+        needed = [needed] if isinstance(needed, str) else needed
+        assert job["runs-on"] and set(needed) <= set(workflow["jobs"])
+        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert used and all(re.fullmatch(r"[\w-]+(/[\w-]+)+@[0-9a-f]{40}", use) for use in used)
     lines = [line for line in path.read_text().splitlines() if " uses:" in line]
