@@ -53,6 +53,7 @@ def commands(text):
     """The words of each command in a shell script, those in $(...) included."""
     inside = re.findall(r"\$\(([^)]*)\)", text)
     text = re.sub(r"\$\([^)]*\)", "X", text)
+    text = re.sub(r"\d?>+(&\d| *\S+)", "", text)
     for line in [*inside, *text.splitlines()]:
         command = []
         for word in [*shell_words(line), ";"]:
