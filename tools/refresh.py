@@ -280,7 +280,7 @@ def main():
     parser.add_argument("--apply", action="store_true", help="put the new files into data/")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "data")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/refresh")
-    parser.add_argument("--index", help="the package index (default: the one that pip uses)")
+    parser.add_argument("--index", help="URL of the package index (default: that of pip)")
     parser.add_argument("--program", default=ROOT / "build/release/anyflash")
     parser.add_argument("update_words", nargs="*", help="after --: options for the update")
     options = parser.parse_args()

@@ -7,15 +7,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 
 #define WALK_FDS 32
+#define EXCHANGE 2 /* RENAME_EXCHANGE of linux/fs.h; musl declares neither it nor renameat2() */
 
 static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
 {
@@ -107,7 +110,12 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
                                         const char *text, struct anyflash_error *err)
 {
     const struct af_span piece = {text, strlen(text)};
-    return af_file_write(arena, path, &piece, 1, err);
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    enum anyflash_status status = af_file_write(arena, path, &piece, 1, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start)
@@ -162,7 +170,7 @@ enum anyflash_status af_file_exchange(const char *fresh, const char *path,
                                       struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+    if (syscall(SYS_renameat2, AT_FDCWD, fresh, AT_FDCWD, path, EXCHANGE) == 0)
         return ANYFLASH_OK;
     if (errno == EINVAL || errno == ENOSYS || errno == EXDEV)
         status = af_folder_remove(path, err);

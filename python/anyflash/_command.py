@@ -89,6 +89,8 @@ def run(main, words):
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        if not hasattr(signal, "SIGPIPE"):  # Windows
+            return 3
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
     except OSError as error:

@@ -28,7 +28,7 @@ SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=tru
 pytestmark = pytest.mark.skipif(
     not MODULE.exists() or not shutil.which("node"),
     reason="needs node (package nodejs), and a build with the module (packages clang, lld, "
-           "wasi-libc; tools/wasm_libraries.sh build/wasm)")
+           "wasi-libc; tools/debian_sources.sh build/wasm jansson libzstd)")
 
 
 def ask(requests):
@@ -81,7 +81,7 @@ def test_module__takes_facts_by_hand_and_options(tmp_path):
 def test_module__decides_cells_of_the_matrix_as_the_program_does(tmp_path):
     given = [fact for fact in GIVEN if not fact.startswith("torch")]
     words = [word for fact in given for word in ("--given", fact)]
-    cells = json.loads(native("find", "--matrix", "--json", *words, tmp_path=tmp_path))["cells"]
+    cells = json.loads(native("find", "--matrix", *words, tmp_path=tmp_path))["cells"]
     requests = [{"command": "cell", "torch": cell["torch"], "build": cell["build"],
                  "machines": [{"name": "x", "given": given}]} for cell in cells[::5]]
     assert [json.loads(answer) for answer in ask(requests)] == cells[::5]

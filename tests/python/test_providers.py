@@ -34,6 +34,21 @@ def close(have, want, bound=0.02):
 # The order of providers.
 
 
+@pytest.mark.parametrize("device", ("mps", "xpu"))
+def test_the_table_says_that_a_provider_is_for_other_devices(device):
+    found = table.row("torch_flash", torch.device(device))
+    assert found == ("torch_flash", False, f"does not compute on torch's device {device}")
+
+
+@pytest.mark.parametrize(
+    "cuda, says", (("12.8", "torch finds none here"), (None, "a build without GPU support"))
+)
+def test_the_table_tells_a_missing_gpu_from_a_torch_without_gpus(cuda, says, monkeypatch):
+    for name, version in (("cuda", cuda), ("hip", None), ("xpu", None)):
+        monkeypatch.setattr(torch.version, name, version, raising=False)
+    assert table.row("torch_flash", torch.device("cpu"))[2].endswith(says)
+
+
 def test_cpu_tensors_go_to_the_engine_and_what_it_declines_to_sdpa():
     q = torch.randn(1, 4, 2, 32)
     found = anyflash.explain(q, q, q, causal=True)
@@ -192,7 +207,7 @@ def test_every_platform_gets_its_reasons_on_one_screen(platform, monkeypatch, ca
     assert worded[found.provider] == "yes" and worded["plain"] == "yes"
     if kind in ("xpu", "mps", "cpu"):
         at = printed.index(next(row for row in rows if "torch_flash" in row))
-        assert "computes on CUDA devices, and torch finds none here" in printed[at]
+        assert "needs a GPU; " in printed[at]
 
 
 def test_the_table_names_a_type_that_fails_and_scrubs_what_packages_say(monkeypatch, capsys):

@@ -14,7 +14,7 @@ import standins  # noqa: E402
 from test_torch_kernels import CU_K, CU_Q, close, close_with_gradients, halves  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, cudnn, efficient, flash, trial  # noqa: E402
+from anyflash.providers import aten, cudnn, efficient, flash, table, trial  # noqa: E402
 
 DATA = pathlib.Path(__file__).parent / "data" / "torch_schemas.json"
 
@@ -247,6 +247,30 @@ def test_rocm_gets_a_cache_as_sequences_with_holes(monkeypatch):
         assert given["cum_seq_k"].tolist() == [0, 5, 40, 71, 80]
         providers.force("engine")
         close(found, anyflash.flash_attn_with_kvcache(q, k, v, **options))
+
+
+@pytest.mark.parametrize(
+    "capability, rocm, yes",
+    [
+        ((7, 0), None, "torch_efficient"),
+        ((8, 9), None, "torch_flash"),
+        ((9, 0), None, "torch_cudnn"),
+        ((9, 4), "6.4", "torch_flash"),
+    ],
+)
+def test_the_table_of_a_gpu_fits_a_screen(capability, rocm, yes, monkeypatch, capsys):
+    names = [name for name, _ in providers.PROVIDERS]
+    monkeypatch.setattr(providers, "names_of", lambda device: names)
+    with standins.torchs_kernels(monkeypatch, capability, None, rocm):
+        rows = [table.row(name, torch.device("cpu")) for name in names]
+    table._say({"torch": torch.__version__, "gpu": "a GPU", "forced": None,
+                "providers": [dict(zip(("name", "works", "text"), row)) for row in rows]})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert all(text for _, _, text in rows)
+    if yes == "torch_cudnn" and aten.missing("cudnn"):
+        yes = "torch_flash"
+    assert next(name for name, works, _ in rows if works) == yes
 
 
 def test_rocm_asks_for_no_compute_capability(monkeypatch):

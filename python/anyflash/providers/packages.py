@@ -34,6 +34,9 @@ DEVICES = ("cuda",)
 #: How long the child process may take; FlashAttention-4 compiles its kernels in that time.
 SECONDS = 180
 
+#: How the names of Python's extensions end here.
+_SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
+
 #: Attribute of a package that `anyflash shim install` generated.
 _MARK = "__anyflash__"
 _FUNCTIONS = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
@@ -96,7 +99,7 @@ def _find_3():
         return found
     extension = importlib.util.find_spec("flash_attn_3")
     places = extension.submodule_search_locations if extension else None
-    files = [file for place in places or () for file in glob.glob(f"{place}/_C*.so")]
+    files = [file for place in places or () for file in glob.glob(f"{place}/_C*{_SUFFIX}")]
     return (files[0], found[0]) if files else "lacks its extension flash_attn_3._C"
 
 
@@ -136,7 +139,7 @@ def _find_hub():
     found = _downloaded()
     if isinstance(found, str):
         return found
-    files = sorted(found.rglob("*.so")) or sorted(found.rglob("*.py"))
+    files = sorted(found.rglob(f"*{_SUFFIX}")) or sorted(found.rglob("*.py"))
     return tuple(map(str, files)) or f"is empty: {found}"
 
 

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 
-from .. import _command
+from .. import _command, _lib
 
 USAGE = """\
 usage: anyflash providers [OPTION...]
@@ -29,8 +29,6 @@ Options:
 
 def _engine_kernel():
     """The engine's kernel for a large bfloat16 problem."""
-    from anyflash import _lib
-
     values = _lib.values()
     for member, value in (("batch", (1, 16, 16, 512, 512, 128, 128)), ("causal", (1,))):
         at = _lib.AT[member]
@@ -39,14 +37,6 @@ def _engine_kernel():
         at = _lib.AT[member]
         values[at : at + 6] = (place << 40, _lib.BF16, 0, 512 * 16 * 128, 128, 16 * 128)
     return _lib.explain_kernel(values).splitlines()[0].split()[-1]
-
-
-def _absent(name):
-    """Why a provider does not compute where torch has no device for it, as text."""
-    from . import _OF_DEVICE
-
-    kinds = [kind.upper() for kind, names in _OF_DEVICE.items() if kind and name in names]
-    return f"computes on {' and '.join(kinds)} devices, and torch finds none here"
 
 
 def _reason(provider, device, dtype):
@@ -59,6 +49,18 @@ def _reason(provider, device, dtype):
     return provider.declines(Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT))
 
 
+def _why_not_asked(device):
+    """Why a provider of other devices is not asked for tensors of this one."""
+    import torch
+
+    if device.type != "cpu":
+        return f"does not compute on torch's device {device.type}"
+    version = torch.version
+    if any(getattr(version, built_for, None) for built_for in ("cuda", "hip", "xpu")):
+        return "needs a GPU; torch finds none here"
+    return "needs a GPU; this torch is a build without GPU support"
+
+
 def row(name, device):
     """(name, whether it works on the device, details)."""
     import torch
@@ -66,7 +68,7 @@ def row(name, device):
     from . import load, names_of
 
     if name not in names_of(device.type):
-        return name, False, _absent(name)
+        return name, False, _why_not_asked(device)
     types, reasons = [], {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         found, word = _reason(load(name), device, dtype), str(dtype).partition(".")[2]
@@ -91,8 +93,10 @@ def _rows():
 
     if importlib.util.find_spec("torch") is None:
         for name, _ in PROVIDERS:
-            if name == "engine":
+            if name == "engine" and not _lib.missing:
                 yield name, True, f"float32, bfloat16, float16: {_engine_kernel()}"
+            elif name == "engine":
+                yield name, False, _lib.missing
             else:
                 yield name, False, "torch is not installed"
         return
