@@ -274,13 +274,17 @@ def own_tests(names, device, checkout, sets):
 
 def sdpa(q, k, v, causal):
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    options = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+    options, group = {}, q.shape[1] // k.shape[1]
+    if group > 1 and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5):
+        k, v = (x.repeat_interleave(group, 1) for x in (k, v))  # torch takes equal heads only
+    elif group > 1:
+        options["enable_gqa"] = True
     function = torch.nn.functional.scaled_dot_product_attention
     return function(q, k, v, is_causal=causal, **options).transpose(1, 2)
 
 
 def problem(what, keys, most, heads, groups, device):
-    """prepare(name): a function to time for the provider or "SDPA". All have `most` rows in all
+    """ready(name): a function to time for the provider or "SDPA". All have `most` rows in all
     of their sequences, except decode: one query for each of DECODED caches."""
     batch, rows = (DECODED, 1) if what == "decode" else (most // keys, keys)
     q, k, v = inputs((batch, rows, keys, heads, groups, 128), BF16, device)
