@@ -1,8 +1,11 @@
 """`anyflash find --html`, `--svg`, `--matrix`: the best way for every torch and CUDA build."""
 import html.parser
 import json
+import os
 import re
+import signal
 import subprocess
+import time
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -250,6 +253,33 @@ def test_a_reader_that_leaves_is_no_error(anyflash):
     done = subprocess.run(f"{anyflash.program} find --html --given os=linux | head -1",
                           shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "<!DOCTYPE html>\n", "")
+
+
+def test_a_full_pipe_is_waited_for(anyflash):
+    expected = table(anyflash, "--html")
+    end, start = os.pipe()
+    os.set_blocking(start, False)
+    filled = os.write(start, bytes(1 << 20))
+    program = subprocess.Popen([anyflash.program, "find", "--html", *given(RTX4090)],
+                               stdout=start, stderr=subprocess.PIPE)
+    os.close(start)
+    time.sleep(1)
+    with open(end, "rb") as pipe:
+        assert pipe.read()[filled:].decode() == expected
+    assert program.communicate()[1] == b"" and program.returncode == 0
+
+
+def test_an_interrupted_run_leaves_no_half_file(anyflash, tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for run in range(12):
+        program = subprocess.Popen([anyflash.program, "find", "--html", "-q", "-o",
+                                    folder / "table.html", *given(RTX4090)])
+        time.sleep(0.03 * run)
+        program.send_signal(signal.SIGINT)
+        assert program.wait() in (0, 130, -signal.SIGINT)
+        for path in folder.iterdir():
+            assert path.name == "table.html" and path.read_text().endswith("</html>\n")
 
 
 @pytest.mark.parametrize("words, error", [
