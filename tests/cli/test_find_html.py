@@ -202,7 +202,7 @@ def test_the_file_is_written_and_only_replaced_if_it_is_ours(anyflash, tmp_path,
     assert path.read_text() == table(anyflash, form)
     path.write_text("mine")
     answer = anyflash("find", form, "-o", path, *given(RTX4090))
-    assert answer.code == 3 and "exists and was not written by this command" in answer.err
+    assert answer.code == 3 and f"exists and was not written by `find {form}`" in answer.err
     assert "hint: name another file with --output" in answer.err
     assert path.read_text() == "mine"
 
@@ -214,8 +214,8 @@ def test_json_is_printed_with_and_without_json(anyflash):
 @pytest.mark.parametrize("path, error", [
     ("none/table.html", "cannot write 'none/table.html': No such file or directory"),
     ("/proc/table.html", "cannot write '/proc/table.html': "),
-    (".", "'.' exists and was not written by this command"),
-    ("/dev/full", "'/dev/full' exists and was not written by this command"),
+    (".", "'.' exists and was not written by `find --html`"),
+    ("/dev/full", "'/dev/full' exists and was not written by `find --html`"),
 ])
 def test_a_file_that_cannot_be_written_exits_3(anyflash, tmp_path, path, error):
     before = sorted(tmp_path.iterdir())
