@@ -35,7 +35,7 @@ build:
 # The web page, for any static host: python3 -m http.server --directory build/page
 page:
 	@tools/packages.sh wasm
-	@tools/wasm_libraries.sh build/wasm
+	@tools/debian_sources.sh build/wasm jansson libzstd
 	@$(MAKE) --no-print-directory build PACKAGE_SETS=wasm
 	@tools/make_page.sh build/$(PRESET)/anyflash.wasm build/page
 

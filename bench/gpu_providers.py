@@ -1,14 +1,15 @@
-"""What about the providers of flash_attn's functions can only be tested on a GPU: which of them
-work, whether their answers are right, flash-attn's own tests, and times.
+"""What only a GPU can tell about the providers of flash_attn's functions: which of them work,
+whether their answers are right, how flash-attn's own tests end, and times.
 
     python bench/gpu_providers.py --tests CHECKOUT > bench/results/gpu.md
         [--device cuda] [--keys 2048 32768] [--sets 100] [--only answers tests times]
 
-CHECKOUT is a checkout of flash-attention or its unpacked sdist. Each provider runs --sets random
-sets of the parameters of its tests/test_flash_attn.py, for at most LIMIT seconds, in a process
-of its own (tests/flash_attn/run.py). Times are medians of turns: in each turn every provider
-computes the same problem once more, in the same order, so that a change of the GPU's clock or a
-busy machine slows all of them. torch's scaled_dot_product_attention takes part for comparison.
+CHECKOUT is a checkout of flash-attention or its unpacked sdist. Each provider runs --sets
+random sets of the parameters of its tests/test_flash_attn.py, for at most LIMIT seconds, in a
+process of its own (tests/flash_attn/run.py). Times are medians of turns: in each turn every
+provider computes the same problem once more, in the same order, so that a change of the GPU's
+clock or a busy machine slows all of them. torch's scaled_dot_product_attention takes part for
+comparison.
 
 Prints Markdown, each row as soon as it is known. Exits 1 if an answer is wrong or a test fails.
 --device cpu does the same, with short sequences, for the providers that run on CPUs. `tests/run
@@ -158,7 +159,7 @@ def reason_of(error):
 
 
 class Table:
-    """A Markdown table that is printed row by row, and below it what the cells "-" stand for."""
+    """A Markdown table that is printed row by row; below it, the reasons of the cells "-"."""
 
     def __init__(self, *columns):
         self.reasons = {}  # (column, reason): rows
@@ -253,8 +254,8 @@ def own_tests(names, device, checkout, sets):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         say(f"{prepare.prepare(folder, checkout, device.type)}. Up to {sets} random sets of "
-            f"their parameters in at most {LIMIT} s for each provider; a set that it declines is "
-            "replaced by another. \"all\": each call goes to the first provider that takes it.")
+            f"their parameters in at most {LIMIT} s for each provider; a set that it declines "
+            "is replaced by another. \"all\": each call goes to the first that takes it.")
         table = Table("provider", "passed", "one unit off", "failed", "declined")
         for name in (None, *names):
             try:
@@ -397,9 +398,9 @@ def main(words=None):
     if device.type == "cuda" and not torch.cuda.is_available():
         sys.exit("error: torch finds no GPU\nhint: --device cpu tries the CPU")
     lines = list(machine(device))
-    print(f"# Providers on {lines[0].partition(' ')[2].strip()}\n\n"
-          f"`python bench/gpu_providers.py {shlex.join(sys.argv[1:] if words is None else words)}`"
-          "\n\n```\n" + "\n".join(lines) + "\n```\n")
+    print(f"# Providers on {lines[0].partition(' ')[2].strip()}\n")
+    words = shlex.join(sys.argv[1:] if words is None else words)
+    print(f"`python bench/gpu_providers.py {words}`\n\n```", *lines, "```\n", sep="\n")
     names = works(device)
     wrong = answers(names, device) if "answers" in given.only else []
     if "tests" in given.only:

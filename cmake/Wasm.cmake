@@ -1,11 +1,11 @@
 # build/PRESET/anyflash.wasm: the pure rooms and page/module.c, compiled for
 # WebAssembly and linked without any import: what a pure room may not do (files,
 # clock, environment, processes) does not link. Needs clang, lld and wasi-libc, and
-# the sources of jansson and zstd that tools/wasm_libraries.sh leaves in build/wasm.
+# the sources of jansson and zstd that `make page` leaves in build/wasm.
 
 find_program(ANYFLASH_WASM_CC NAMES clang)
 set(wasm_sources ${PROJECT_SOURCE_DIR}/build/wasm)
-if(ANYFLASH_SANITIZE)
+if(ANYFLASH_SANITIZE OR ANYFLASH_LIBRARY_SOURCES)
     return() # one build of it is enough
 endif()
 if(NOT ANYFLASH_WASM_CC OR NOT EXISTS /usr/include/wasm32-wasi

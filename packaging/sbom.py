@@ -6,7 +6,8 @@ statically, with version, licence and the hash of their source.
     sbom.py program PROGRAM FILE    # writes it for a static program
 
 The libraries are those of packaging/sources.tsv; a wheel without the program contains none of
-them. A static program contains a C library, too: that of zig.
+them. A static program contains a C library, too, and a library for Windows its start-up code
+and threads: those of zig.
 """
 
 import csv
@@ -32,6 +33,12 @@ MUSL = {
     "name": "musl",
     "description": "the C library that zig links",
     "licenses": [{"license": {"id": "MIT"}}],
+}
+MINGW = {
+    "type": "library",
+    "name": "mingw-w64",
+    "description": "start-up code and POSIX threads for Windows, of zig",
+    "licenses": [{"license": {"id": "ZPL-2.1"}}, {"license": {"id": "MIT"}}],
 }
 NAME = "anyflash.cdx.json"
 
@@ -73,6 +80,7 @@ def document(components, hashes=()):
 def into_wheel(path):
     files = wheel_file.read(path)
     components = list(libraries()) if "anyflash/bin/anyflash" in files else []
+    components += [MINGW] if "anyflash/anyflash.dll" in files else []
     name = f"{wheel_file.info_folder(files)}/sboms/{NAME}"
     wheel_file.write(path, {**files, name: (document(components), False)})
 

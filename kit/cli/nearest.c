@@ -34,7 +34,7 @@ static int distance(const char *a, size_t a_len, const char *b, size_t b_len)
     return cost[a_len][b_len];
 }
 
-/* The first word that starts with `typed`, ignoring case, such as "astral-sh-build" for astral. */
+/* The first word that starts with `typed`, ignoring case: "astral-sh-build" for "Astral". */
 static const char *starting_with(const char *typed, const char *const *words, size_t count)
 {
     size_t len = strlen(typed);

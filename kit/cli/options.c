@@ -1,11 +1,11 @@
 /*
- * options.c: the tables of options, and argp driven by them. Only checks which
- * options are present; the commands that use an option check its value.
+ * options.c: the tables of options, and parsing the command line by them: "--name=value",
+ * "--name value", "-nvalue", unambiguous starts of names, and "--", after which every word is
+ * an argument. Only checks which options are present; the commands that use an option check its
+ * value.
  */
 #include "kit/cli/options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,19 +39,12 @@ static const struct help_row help_rows[] = {
 };
 #undef AF_OPTION
 
-/* argp's keys: the letter, or a number above every letter. */
-#define KEY_FIRST 1000
-/* argp rows: every option, the end. */
-#define ARGP_ROWS (AF_OPTION_COUNT + 1)
-
 struct parse {
     struct af_options *options;
     struct af_arena *arena;
     struct anyflash_error *err;
     const char *hint;
     bool has_command;
-    int stopped_at; /* argv index after the word that argp rejected */
-    enum anyflash_status status;
 };
 
 const char *af_option_help(enum af_option_id id, enum af_command_id command)
@@ -67,29 +60,13 @@ bool af_option_given(const struct af_options *options, enum af_option_id id)
     return options->values[id] != NULL;
 }
 
-static int option_key(size_t id)
-{
-    return af_option_rows[id].letter != 0 ? af_option_rows[id].letter : KEY_FIRST + (int)id;
-}
-
-static void argp_row(struct argp_option *row, size_t id)
-{
-    const struct af_option_row *option = &af_option_rows[id];
-    row->name = option->name;
-    row->key = option_key(id);
-    row->arg = option->argument;
-    row->flags = option->group == AF_CLI_GROUP_HIDDEN ? OPTION_HIDDEN : 0;
-    row->doc = option->help;
-    row->group = (int)option->group;
-}
-
 static const char *quoted(struct parse *parse, const char *word)
 {
     const char *text = af_text_scrub(parse->arena, word, 120);
     return text != NULL ? text : "?";
 }
 
-static bool take_command(struct parse *parse, const char *word)
+static enum anyflash_status take_command(struct parse *parse, const char *word)
 {
     const char *names[AF_COMMAND_COUNT];
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
@@ -97,16 +74,23 @@ static bool take_command(struct parse *parse, const char *word)
         if (strcmp(word, names[i]) == 0) {
             parse->options->command = (enum af_command_id)i;
             parse->has_command = true;
-            return true;
+            return ANYFLASH_OK;
         }
     }
-    parse->status =
-        af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown command '%s'", quoted(parse, word));
     const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
     parse->hint = near != NULL
                       ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
                       : "`anyflash help` lists the commands";
-    return false;
+    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown command '%s'",
+                   quoted(parse, word));
+}
+
+static enum anyflash_status take_word(struct parse *parse, const char *word)
+{
+    if (!parse->has_command)
+        return take_command(parse, word);
+    parse->options->words.items[parse->options->words.count++] = word;
+    return ANYFLASH_OK;
 }
 
 static void take_option(struct parse *parse, size_t id, const char *argument)
@@ -119,26 +103,6 @@ static void take_option(struct parse *parse, size_t id, const char *argument)
                                                                 : NULL;
     if (list != NULL)
         list->items[list->count++] = argument;
-}
-
-static error_t take(int key, char *argument, struct argp_state *state)
-{
-    struct parse *parse = state->input;
-    if (key == ARGP_KEY_ARG) {
-        if (!parse->has_command)
-            return take_command(parse, argument) ? 0 : EINVAL;
-        parse->options->words.items[parse->options->words.count++] = argument;
-        return 0;
-    }
-    if (key == ARGP_KEY_ERROR)
-        parse->stopped_at = state->next;
-    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
-        if (key == option_key(id)) {
-            take_option(parse, id, argument);
-            return 0;
-        }
-    }
-    return ARGP_ERR_UNKNOWN;
 }
 
 /*
@@ -209,70 +173,79 @@ static const char *candidates(const struct parse *parse, const char *word, size_
     return hint;
 }
 
-/* Explains what is wrong with "--word", or returns OK. `is_last`: nothing follows it. */
-static enum anyflash_status explain_long(struct parse *parse, const char *word, bool is_last)
+/* "--name", "--name=value", or "--name" with its value in `next` (NULL: no word follows). */
+static enum anyflash_status take_long(struct parse *parse, const char *name, const char *next,
+                                      bool *took_next_out)
 {
-    size_t len = strcspn(word, "=");
+    size_t len = strcspn(name, "=");
+    const char *value = name[len] == '=' ? name + len + 1 : NULL;
     size_t id = 0;
-    size_t count = named_options(word, len, &id);
+    size_t count = named_options(name, len, &id);
     if (count == 0)
-        return unknown_long(parse, word, len);
+        return unknown_long(parse, name, len);
     const struct af_option_row *option = &af_option_rows[id];
     if (count > 1) {
-        parse->hint = candidates(parse, word, len);
+        parse->hint = candidates(parse, name, len);
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' is ambiguous",
-                       quoted(parse, word));
+                       quoted(parse, name));
     }
-    if (option->argument == NULL && word[len] == '=')
+    if (option->argument == NULL && value != NULL)
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' takes no value",
                        option->name);
-    if (option->argument != NULL && word[len] != '=' && is_last)
+    *took_next_out = option->argument != NULL && value == NULL;
+    if (*took_next_out)
+        value = next;
+    if (option->argument != NULL && value == NULL)
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' needs a value: %s",
                        option->name, option->argument);
+    take_option(parse, id, value);
     return ANYFLASH_OK;
 }
 
-/* Explains what is wrong with the letters of "-word", or returns OK. */
-static enum anyflash_status explain_letters(struct parse *parse, const char *letters,
-                                            bool is_last)
+/* The letters of "-vv" or "-ovalue"; or of "-o" with its value in `next`, as in take_long(). */
+static enum anyflash_status take_letters(struct parse *parse, const char *letters,
+                                         const char *next, bool *took_next_out)
 {
     for (const char *at = letters; *at != '\0'; at++) {
-        const struct af_option_row *option = NULL;
-        for (size_t id = 0; id < AF_OPTION_COUNT; id++)
-            if (af_option_rows[id].letter == *at)
-                option = &af_option_rows[id];
-        if (option == NULL)
+        size_t id = 0;
+        while (id < AF_OPTION_COUNT && af_option_rows[id].letter != *at)
+            id++;
+        if (id == AF_OPTION_COUNT)
             return unknown_option(parse, (const char[]){'-', *at, '\0'});
-        if (option->argument == NULL)
+        const struct af_option_row *option = &af_option_rows[id];
+        if (option->argument == NULL) {
+            take_option(parse, id, NULL);
             continue;
-        if (at[1] == '\0' && is_last)
+        }
+        *took_next_out = at[1] == '\0';
+        const char *value = *took_next_out ? next : at + 1;
+        if (value == NULL)
             return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '-%c' needs a value: %s",
                            option->letter, option->argument);
+        take_option(parse, id, value);
         break;
     }
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status explain_word(struct parse *parse, const char *word, bool is_last)
+static enum anyflash_status take_all(struct parse *parse, int argc, char **argv)
 {
-    if (af_starts_with(word, "--"))
-        return explain_long(parse, word + 2, is_last);
-    if (word[0] == '-')
-        return explain_letters(parse, word + 1, is_last);
-    return ANYFLASH_OK;
-}
-
-/* argp only says where it stopped: the bad word is at that place or just before it. */
-static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
-{
-    int at = parse->stopped_at;
+    bool words_only = false;
     enum anyflash_status status = ANYFLASH_OK;
-    if (at > 1 && at <= argc)
-        status = explain_word(parse, argv[at - 1], at == argc);
-    if (status == ANYFLASH_OK && at < argc)
-        status = explain_word(parse, argv[at], at + 1 == argc);
-    if (status == ANYFLASH_OK)
-        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "cannot parse the options");
+    for (int i = 1; i < argc && status == ANYFLASH_OK; i++) {
+        const char *word = argv[i];
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        bool took_next = false;
+        if (words_only || word[0] != '-' || word[1] == '\0')
+            status = take_word(parse, word);
+        else if (strcmp(word, "--") == 0)
+            words_only = true;
+        else if (word[1] == '-')
+            status = take_long(parse, word + 2, next, &took_next);
+        else
+            status = take_letters(parse, word + 1, next, &took_next);
+        i += took_next;
+    }
     return status;
 }
 
@@ -310,12 +283,8 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
                                       struct af_options *options_out, const char **hint_out,
                                       struct anyflash_error *err)
 {
-    struct argp_option rows[ARGP_ROWS] = {{0}};
     struct af_options options = {.command = AF_COMMAND_DOCTOR};
     struct parse parse = {.options = &options, .arena = arena, .err = err};
-    for (size_t id = 0; id < AF_OPTION_COUNT; id++)
-        argp_row(&rows[id], id);
-    const struct argp argp = {.options = rows, .parser = take};
     if (!make_lists(&options, argc, arena))
         return af_fail_memory(err);
     /* `--version` without a value is a command; with a value it is an option of plan. */
@@ -325,20 +294,14 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
         argc--;
         argv++;
     }
-    error_t failed = 0;
-    if (argc > 1)
-        failed = argp_parse(&argp, argc, argv,
-                            ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER, NULL,
-                            &parse);
-    if (failed == ENOMEM || arena->failed)
-        parse.status = af_fail_memory(err);
-    else if (failed != 0 && parse.status == ANYFLASH_OK)
-        parse.status = explain(&parse, argc, argv);
-    if (parse.status == ANYFLASH_OK)
-        parse.status = check_command(&parse);
+    enum anyflash_status status = take_all(&parse, argc, argv);
+    if (status == ANYFLASH_OK)
+        status = check_command(&parse);
+    if (arena->failed)
+        status = af_fail_memory(err);
     if (hint_out != NULL)
         *hint_out = parse.hint;
-    if (parse.status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK)
         *options_out = options;
-    return parse.status;
+    return status;
 }

@@ -68,6 +68,8 @@ struct af_rung {
     size_t reason_count;
     struct af_rung_cost price;
     const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
+    /* an official wheel that fits, too, whose address the catalog does not have; or NULL */
+    const struct af_catalog_wheel *official_elsewhere;
     const char *const *needs;  /* what this wheel requires besides torch, if it differs from */
     size_t need_count;         /* flash-attn's own requirement, einops */
     const char *torch_version; /* what to install instead, as "2.9.1"; or NULL */

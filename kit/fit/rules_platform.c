@@ -23,7 +23,10 @@ void af_rule_file(struct af_fit_wheel_check *check)
     if (!wheel->valid_name)
         af_fit_wheel_check_add_reason(check, AF_REASON_INVALID_NAME, "rename it first");
     if (wheel->url == NULL)
-        af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s", wheel->source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s",
+                                      af_equal(wheel->source, "pytorch-wheel-index")
+                                          ? "it is only on PyTorch's own package index"
+                                          : wheel->source);
     if (check->fit->options->version == NULL && wheel->version[1] == '.' &&
         wheel->version[0] < '2')
         af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "version %s",

@@ -344,6 +344,15 @@ static void report_found(struct af_rung_context *context, const struct found *fo
                                     af_fit_publisher(context->arena, rung->wheel));
 }
 
+/* Whether flash-attn 2 and newer support none of the GPUs, which are all known. */
+static bool all_too_old(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (view->gpus[i].sm < 0 || view->gpus[i].sm >= 80)
+            return false;
+    return view->gpu_count > 0;
+}
+
 /* Reports what no change of torch could fix, and what can never fit. */
 static bool report_obstacles(struct af_rung_context *context)
 {
@@ -351,6 +360,8 @@ static bool report_obstacles(struct af_rung_context *context)
         const struct af_view *view = &context->fit->views[i];
         if (view->amd)
             af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
+        else if (context->fit->options->version == NULL && all_too_old(view))
+            af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
@@ -368,10 +379,7 @@ static bool report_obstacles(struct af_rung_context *context)
 static void report_none(struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
-    bool all_old = view->gpu_count > 0;
-    for (size_t i = 0; i < view->gpu_count; i++)
-        all_old = all_old && view->gpus[i].sm >= 0 && view->gpus[i].sm < 80;
-    if (all_old)
+    if (all_too_old(view))
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }

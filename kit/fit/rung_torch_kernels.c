@@ -149,7 +149,7 @@ static void check_amd(struct af_rung_context *context, const struct af_view *vie
             check_amd_gpu(context, &gpus->rows[i]);
 }
 
-/* Whether every GPU is one that the memory-efficient kernel serves, and FlashAttention does not. */
+/* Whether every GPU is served by the memory-efficient kernel and by no other. */
 static bool only_efficient(const struct af_view *view)
 {
     for (size_t i = 0; i < view->gpu_count; i++)
@@ -244,10 +244,10 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 
 static const char *summary(const struct af_rung_context *context)
 {
+    const struct af_view *view = &context->fit->views[0];
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
         return "the memory-efficient kernel inside torch";
-    if (af_rung_has_reason(context, AF_REASON_KERNELS_ROCM) ||
-        af_rung_has_reason(context, AF_REASON_KERNELS_RDNA))
+    if (view->amd || (view->torch.rocm && view->gpu_count == 0))
         return "FlashAttention for ROCm inside torch";
     return "FlashAttention-2 inside torch";
 }

@@ -360,6 +360,7 @@ static void say_official(struct af_rung_context *context, const struct af_catalo
             lacks_address_only(context, wheel))
             found = wheel;
     }
+    context->rung->official_elsewhere = found;
     if (found != NULL)
         af_rung_add_reason(context, AF_REASON_OFFICIAL_ELSEWHERE, "%s in its channel %s",
                            found->filename, found->release_tag);

@@ -5,7 +5,6 @@
 #include "kit/install/wheelhouse.h"
 
 #include <errno.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 
 #define REPOSITORY_VERSION "1.0" /* PEP 629 */
 #define FILES_MAX 20000u
+#define INDEX_FILES_MAX (2 * FILES_MAX + 2) /* a project: wheels, metadata, two pages */
 #define PAGE_BYTES_MAX (64u << 20)
 #define SHOWN_BYTES 160
 
@@ -48,54 +48,66 @@ static const char *our_page(struct maker *maker, const char *path)
     return good && strstr(page.data, MARK) != NULL ? page.data : "";
 }
 
-/* Whether it is one of our pages, or a file of a project that the project's page lists. */
-static bool is_ours(struct maker *maker, const FTSENT *entry, const char *project_page)
+/*
+ * Whether the file `path` is one of our pages, or is listed on `project_page`, the page of the
+ * project whose folder it is in (NULL: in none).
+ */
+static bool is_ours(struct maker *maker, const char *path, const char *name,
+                    const char *project_page)
 {
-    const char *name = entry->fts_name;
     size_t len = strlen(name) - (af_ends_with(name, ".whl.metadata") ? strlen(".metadata") : 0);
     const char *link = af_arena_format(maker->arena, ">%.*s</a>", (int)len, name);
-    if (link == NULL || entry->fts_info != FTS_F)
+    if (link == NULL || af_file_is_link(path) || !af_file_is_regular(path))
         return false;
     if (af_equal(name, "index.html") || af_equal(name, "index.json"))
-        return our_page(maker, entry->fts_path)[0] != '\0';
-    return entry->fts_level == 2 && strstr(project_page, link) != NULL;
+        return our_page(maker, path)[0] != '\0';
+    return project_page != NULL && strstr(project_page, link) != NULL;
+}
+
+/*
+ * Looks for a file that we did not write: in the index, or with `project_page` in the folder of
+ * a project. *foreign_out becomes its path, else stays NULL.
+ */
+static enum anyflash_status find_foreign(struct maker *maker, const char *folder,
+                                         const char *project_page, const char **foreign_out,
+                                         struct anyflash_error *err)
+{
+    const char **names = NULL;
+    size_t count = 0;
+    bool cut = false;
+    enum anyflash_status status =
+        af_folder_list(maker->arena, folder, INDEX_FILES_MAX, &names, &count, &cut, err);
+    if (status == ANYFLASH_OK && cut)
+        return af_fail(err, ANYFLASH_E_LIMIT, "the index has more than %u files",
+                       INDEX_FILES_MAX);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count && *foreign_out == NULL; i++) {
+        const char *path = af_path_join(maker->arena, folder, names[i]);
+        if (path == NULL)
+            return af_fail_memory(err);
+        if (project_page == NULL && af_starts_with(names[i], OWN_PREFIX))
+            continue;
+        if (project_page == NULL && af_file_is_folder(path) && !af_file_is_link(path))
+            status = find_foreign(
+                maker, path, our_page(maker, af_path_join(maker->arena, path, "index.html")),
+                foreign_out, err);
+        else if (!is_ours(maker, path, names[i], project_page))
+            *foreign_out = path;
+    }
+    return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;
 }
 
 /* Fails if the index has a file that we did not write. */
 static enum anyflash_status check_index(struct maker *maker, struct anyflash_error *err)
 {
     char shown[SHOWN_BYTES];
-    char *roots[] = {af_arena_text(maker->arena, maker->house.index), NULL};
-    FTS *walk = roots[0] == NULL
-                    ? NULL
-                    : fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL);
-    const FTSENT *foreign = NULL;
-    const char *page = "";
-    enum anyflash_status status = ANYFLASH_OK;
-    errno = 0; /* fts_read() sets it to 0 at the end, else to what failed */
-    for (FTSENT *at; walk != NULL && foreign == NULL && (at = fts_read(walk)) != NULL;) {
-        if (at->fts_level == 1 && af_starts_with(at->fts_name, OWN_PREFIX))
-            fts_set(walk, at, FTS_SKIP);
-        else if (at->fts_info == FTS_D && at->fts_level == 1)
-            page = our_page(maker, af_path_join(maker->arena, at->fts_path, "index.html"));
-        else if (at->fts_level > 1 || at->fts_info != FTS_D)
-            foreign = at->fts_info == FTS_DP || is_ours(maker, at, page) ? NULL : at;
-    }
-    int number = foreign == NULL ? errno : 0;
-    if (walk == NULL || maker->arena->failed)
-        status = af_fail_memory(err);
-    else if (number != 0)
-        status = af_fail(err, ANYFLASH_E_IO, "cannot read the folder '%s': %s",
-                         af_text_quote(shown, sizeof shown, roots[0], strlen(roots[0])),
-                         strerror(number));
-    else if (foreign != NULL)
+    const char *foreign = NULL;
+    enum anyflash_status status = find_foreign(maker, maker->house.index, NULL, &foreign, err);
+    if (status == ANYFLASH_OK && foreign != NULL)
         status = af_fail(
             err, ANYFLASH_E_IO,
             "'%s' was not written by `anyflash wheelhouse`: move it away, or choose another "
             "--output",
-            af_text_quote(shown, sizeof shown, foreign->fts_path, strlen(foreign->fts_path)));
-    if (walk != NULL)
-        fts_close(walk);
+            af_text_quote(shown, sizeof shown, foreign, strlen(foreign)));
     return status;
 }
 

@@ -128,7 +128,10 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     else if (known || af_equal(vendor, "intel") || af_equal(vendor, "apple"))
         af_fact_absent(given->arena, &gpu->sm, source);
     else
-        af_given_unclear(given, &gpu->sm, "not a known product; give sm=8.9, for example");
+        af_given_unclear(given, &gpu->sm,
+                         af_equal(vendor, "amd")
+                             ? "not a known product; give sm=gfx942, for example"
+                             : "not a known product; give sm=8.9, for example");
 }
 
 /* "8x A100" is 8 of "A100"; *text_out is the rest. */

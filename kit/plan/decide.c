@@ -78,6 +78,14 @@ static bool open_by_facts(const struct af_rung *rung)
     return true;
 }
 
+/* Torch's kernels where no missing fact could make a wheel, another torch or a build fit. */
+static bool is_only_way(const struct af_decision *decision, enum af_rung_kind kind)
+{
+    return kind == AF_RUNG_TORCH_KERNELS && decision->rungs[AF_RUNG_WHEEL].answer == AF_NO &&
+           decision->rungs[AF_RUNG_TORCH_CHANGE].answer == AF_NO &&
+           decision->rungs[AF_RUNG_BUILD].answer == AF_NO;
+}
+
 static void recommend(const struct af_fit_context *fit, struct af_decision *decision)
 {
     const char *missing = missing_fact(fit);
@@ -90,7 +98,7 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
-        if (unknown && missing != NULL) {
+        if (unknown && missing != NULL && !is_only_way(decision, (enum af_rung_kind)kind)) {
             decision->missing_fact = missing_of(rung) != NULL ? missing_of(rung) : missing;
             return; /* the choice between this rung and lower ones depends on this fact */
         }

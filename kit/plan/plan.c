@@ -135,10 +135,30 @@ static void tell_notes(struct af_builder *builder)
         const char *message = af_reason_message(reason->id);
         if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
             af_builder_advice(builder, "%s; %s", message, af_reason_hint(reason->id));
-        else if (reason->id == AF_REASON_OFFICIAL_ELSEWHERE)
-            af_builder_advice(builder, "%s: %s; %s", message, reason->detail,
-                              af_reason_hint(reason->id));
     }
+}
+
+/*
+ * How to install an official wheel that is only on PyTorch's index. uv's --torch-backend does
+ * not ask that index for it, and PyPI has nothing but an empty release.
+ */
+static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
+{
+    const char *name = listed_name(builder->arena, wheel->package);
+    if (name == NULL)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-deps");
+    af_builder_word(builder, "--index-url");
+    af_builder_word(builder, "INDEX");
+    af_builder_word(builder, af_arena_format(builder->arena, "%s==%s", name, wheel->version));
+    af_builder_end(builder, AF_STEP_ADVICE,
+                   af_arena_format(builder->arena,
+                                   "%s (%s). To install it instead, replace INDEX by the "
+                                   "address of PyTorch's index for CUDA %s, as in the command "
+                                   "on pytorch.org that installs torch",
+                                   af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE),
+                                   wheel->filename, wheel->cuda));
 }
 
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)
@@ -209,6 +229,8 @@ static void add_wheel(struct af_builder *builder)
         install_einops(builder);
     af_plan_check(builder, wheel->package);
     tell_notes(builder);
+    if (builder->rung->official_elsewhere != NULL)
+        offer_official(builder, builder->rung->official_elsewhere);
     advise(builder);
 }
 

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 
 #define WALK_FDS 32
+#define EXCHANGE 2 /* RENAME_EXCHANGE of linux/fs.h; musl declares neither it nor renameat2() */
 
 static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
 {
@@ -168,7 +170,7 @@ enum anyflash_status af_file_exchange(const char *fresh, const char *path,
                                       struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+    if (syscall(SYS_renameat2, AT_FDCWD, fresh, AT_FDCWD, path, EXCHANGE) == 0)
         return ANYFLASH_OK;
     if (errno == EINVAL || errno == ENOSYS || errno == EXDEV)
         status = af_folder_remove(path, err);

@@ -1,7 +1,7 @@
 """Runs flash-attn's own tests on a random sample of their parameters.
 
-    python tests/flash_attn/run.py FOLDER [--device cpu|cuda] [--count N] [--part I/P] [--seed S]
-        [--only NAME] [--jobs J] [--seconds LIMIT] [--json FILE]
+    python tests/flash_attn/run.py FOLDER [--device cpu|cuda] [--count N] [--part I/P]
+        [--seed S] [--only NAME] [--jobs J] [--seconds LIMIT] [--json FILE]
 
 FOLDER contains tests_on_cpu.py or tests_on_cuda.py, made by prepare.py. The tests have half a
 million sets of parameters; N different ones are drawn, the same ones for the same seed. --part
@@ -100,8 +100,8 @@ def is_affordable(name, values, chance, largest):
 
 
 def sample(functions, count, seed, largest):
-    """2 * `count` different pairs (name, parameters), 40 * `count` for a forced provider: enough
-    to replace those that are skipped or declined. Fewer if the functions have no more sets."""
+    """2 * `count` different pairs (name, parameters), 40 * `count` for a forced provider:
+    enough to replace those that are skipped or declined. Fewer if there are no more."""
     chance = random.Random(seed)
     names = list(functions)
     shares = [SHARES.get(name, 10) for name in names]

@@ -28,7 +28,7 @@ SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=tru
 pytestmark = pytest.mark.skipif(
     not MODULE.exists() or not shutil.which("node"),
     reason="needs node (package nodejs), and a build with the module (packages clang, lld, "
-           "wasi-libc; tools/wasm_libraries.sh build/wasm)")
+           "wasi-libc; tools/debian_sources.sh build/wasm jansson libzstd)")
 
 
 def ask(requests):

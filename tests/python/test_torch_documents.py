@@ -1,5 +1,5 @@
-"""docs/reference/providers.md says what the code does: its tables and numbers, compared with the
-providers, with this torch and with the schemas of all releases."""
+"""docs/reference/providers.md says what the code does: its tables and numbers are compared with
+the providers, with this torch and with the schemas of all releases."""
 
 import json
 import pathlib
@@ -95,8 +95,8 @@ SINCE = {
         lambda: aten.TRACED_EFFICIENT_GRADIENT,
     "`torch_cudnn` takes packed sequences":
         lambda: aten.PACKED_CUDNN and aten.missing("cudnn packed") is None,
-    "`torch_efficient` takes fewer key heads than query heads; before, they are copied or folded":
-        lambda: aten.EFFICIENT_GROUPS,
+    "`torch_efficient` takes fewer key heads than query heads; before, they are copied or "
+    "folded": lambda: aten.EFFICIENT_GROUPS,
 }  # fmt: skip
 
 

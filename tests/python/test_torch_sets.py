@@ -1,5 +1,5 @@
-"""Random sets of the parameters of flash-attn's own tests, through each provider that calls
-torch's kernels, with stand-ins for the kernels and the formula or the engine as the reference.
+"""Random sets of the parameters of flash-attn's own tests, through each provider for GPUs, with
+stand-ins for torch's kernels and for packages; the formula or the engine is the reference.
 
 PROVIDER_SETS: how many sets each provider has to compute (100); PROVIDER_SEED: which ones.
 `tests/run torch` takes 400 others with each release of torch, 2000 together.
@@ -14,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
+import package_standins  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
@@ -205,27 +206,42 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_random_sets_agree_with_the_formula(case, monkeypatch):
-    """A set that the provider declines is replaced by another."""
-    provider, capability, rocm, dtypes, share = CASES[case]
-    if aten.missing("cudnn") and provider == "torch_cudnn":
-        return
+#: The same for the stand-ins of packages, on whatever GPU.
+PACKAGES = {"flash_attn": 0.8, "flash_attn_3": 0.5, "flash_attn_4": 0.4, "hub": 0.8}
+
+
+def compute(case, dtypes, share):
+    """Computes COUNT sets by the provider that is forced. A set that it declines is replaced
+    by another."""
     chance = random.Random(f"{SEED} {case}")
     declined, computed = collections.Counter(), 0
-    with standins.torchs_kernels(monkeypatch, capability, provider, rocm):
-        while computed < COUNT and declined.total() <= COUNT / share:
-            s = draw(chance, dtypes)
-            try:
-                far = run(s)
-            except NotImplementedError as error:
-                declined[str(error)] += 1
-                continue
-            assert far < (0.02 if s.dtype != torch.float32 else 1e-4), (computed, far, s)
-            computed += 1
+    while computed < COUNT and declined.total() <= COUNT / share:
+        s = draw(chance, dtypes)
+        try:
+            far = run(s)
+        except NotImplementedError as error:
+            declined[str(error)] += 1
+            continue
+        assert far < (0.02 if s.dtype != torch.float32 else 1e-4), (computed, far, s)
+        computed += 1
     drawn = computed + declined.total()
     print(f"{case}: {computed} sets computed of {drawn} drawn; declined:")
     for reason, times in declined.most_common():
         print(f"  {times:4} {reason}")
     assert not any("fails its trial" in reason or "misses" in reason for reason in declined)
     assert computed == COUNT and computed >= share * drawn
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_random_sets_through_torchs_operators_agree_with_the_formula(case, monkeypatch):
+    provider, capability, rocm, dtypes, share = CASES[case]
+    if aten.missing("cudnn") and provider == "torch_cudnn":
+        return
+    with standins.torchs_kernels(monkeypatch, capability, provider, rocm):
+        compute(case, dtypes, share)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_random_sets_through_packages_agree_with_the_formula(name, monkeypatch):
+    with package_standins.package(monkeypatch, name):
+        compute(name, HALVES, PACKAGES[name])

@@ -52,8 +52,10 @@ static void lock_memory(void)
     volatile char stack[LOCKED_STACK_BYTES];
     for (size_t i = 0; i < sizeof stack; i += PAGE_BYTES)
         stack[i] = 0;
+#ifdef __GLIBC__ /* other C libraries cannot be told to keep this memory */
     mallopt(M_MMAP_THRESHOLD, 2 * LOCKED_HEAP_BYTES);
     mallopt(M_TRIM_THRESHOLD, 2 * LOCKED_HEAP_BYTES);
+#endif
     void *heap = af_mem_alloc(LOCKED_HEAP_BYTES);
     if (heap != NULL)
         memset(heap, 0, LOCKED_HEAP_BYTES);

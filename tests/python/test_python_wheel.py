@@ -1,5 +1,5 @@
-"""The wheel without a library, packaging/any_wheel.py, in a new environment: what it imports,
-what it says, and what it computes without torch. With torch: test_torch_any_wheel.py.
+"""The wheel without a library, packaging/python_wheel.py, in a new environment: what it
+imports, what it says, and what it computes without torch; test_torch_python_wheel.py has torch.
 """
 
 import os
@@ -18,7 +18,7 @@ LACKS = "which this installation of anyflash lacks: install the wheel for this s
 def environment(tmp_path_factory):
     """The folder of programs of a new environment that has the wheel and nothing else."""
     folder = tmp_path_factory.mktemp("any")
-    make = [sys.executable, "-B", ROOT / "packaging" / "any_wheel.py", folder]
+    make = [sys.executable, "-B", ROOT / "packaging" / "python_wheel.py", folder]
     wheel = subprocess.run(make, env=CLEAN, text=True, capture_output=True, check=True).stdout
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], env=CLEAN, check=True)

@@ -1,5 +1,5 @@
 """flash_attn's functions, the providers and the shim where there is no library: as from the
-wheel that packaging/any_wheel.py builds, in a process without $ANYFLASH_LIBRARY.
+wheel that packaging/python_wheel.py builds, in a process without $ANYFLASH_LIBRARY.
 """
 
 import os
@@ -22,7 +22,7 @@ def package(tmp_path_factory):
     import wheel_file
 
     folder = tmp_path_factory.mktemp("any")
-    make = ["/usr/bin/python3", "-B", ROOT / "packaging" / "any_wheel.py", folder]
+    make = ["/usr/bin/python3", "-B", ROOT / "packaging" / "python_wheel.py", folder]
     wheel = subprocess.run(make, text=True, capture_output=True, check=True).stdout.strip()
     assert not [name for name in wheel_file.read(wheel) if name.endswith((".so", ".dll"))]
     with zipfile.ZipFile(wheel) as files:
