@@ -3,9 +3,9 @@
 #   cmake --toolchain cmake/zig.cmake -DANYFLASH_TARGET=TARGET ...
 #
 # TARGET: x86_64-linux-gnu.2.28, aarch64-linux-gnu.2.28 (glibc 2.28 or newer),
-# x86_64-linux-musl, aarch64-linux-musl (static programs), x86_64-windows-gnu, aarch64-macos.11.0.
-# packaging/tools.sh installs zig. Without -mcpu, zig would compile for the processor it runs
-# on; without -fno-sanitize, it would add traps to code that is not optimised.
+# x86_64-linux-musl, aarch64-linux-musl (static programs), x86_64-windows-gnu,
+# aarch64-macos.11.0. packaging/tools.sh installs zig. Without -mcpu, zig would compile for the
+# processor it runs on; without -fno-sanitize, it would add traps to code that is not optimised.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ANYFLASH_TARGET)
 string(REGEX MATCH "^([a-z0-9_]+)-([a-z]+)" _ "${ANYFLASH_TARGET}")
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
@@ -33,6 +33,16 @@ endforeach()
 set(CMAKE_C_COMPILER ${zig_folder}/cc)
 set(CMAKE_AR ${zig_folder}/ar)
 set(CMAKE_RANLIB ${zig_folder}/ranlib)
+
+# The kit's libraries are compiled as well. gcc compiles the kernels: those of clang are slower.
+set(ANYFLASH_LIBRARY_SOURCES ON CACHE BOOL "")
+if(CMAKE_SYSTEM_NAME STREQUAL Linux)
+    set(zig_kernel_cc gcc)
+    if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+        set(zig_kernel_cc ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu-gcc)
+    endif()
+    set(ANYFLASH_KERNEL_CC ${zig_kernel_cc} CACHE STRING "")
+endif()
 
 set(CMAKE_FIND_ROOT_PATH ${zig_folder})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

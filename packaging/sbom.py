@@ -14,12 +14,14 @@ import csv
 import hashlib
 import json
 import pathlib
+import re
 import sys
 
 import wheel_file
 from version import version
 
 SOURCES = pathlib.Path(__file__).with_name("sources.tsv")
+TOOLS = pathlib.Path(__file__).with_name("requirements.txt")
 #: SPDX identifiers, by the names of Debian's source packages; licenses/ has the texts.
 LICENSES = {
     "jansson": "MIT",
@@ -28,17 +30,10 @@ LICENSES = {
     "sqlite3": "blessing",
     "zlib": "Zlib",
 }
-MUSL = {
-    "type": "library",
-    "name": "musl",
-    "description": "the C library that zig links",
-    "licenses": [{"license": {"id": "MIT"}}],
-}
-MINGW = {
-    "type": "library",
-    "name": "mingw-w64",
-    "description": "start-up code and POSIX threads for Windows, of zig",
-    "licenses": [{"license": {"id": "ZPL-2.1"}}, {"license": {"id": "MIT"}}],
+#: What zig links on systems whose C library it brings: licence, and which part.
+OF_ZIG = {
+    "mingw-w64": ("ZPL-2.1 AND MIT", "start-up code and POSIX threads"),
+    "musl": ("MIT", "the C library"),
 }
 NAME = "anyflash.cdx.json"
 
@@ -56,6 +51,17 @@ def libraries():
                 "licenses": [{"license": {"id": LICENSES[name]}}],
                 "hashes": [{"alg": "SHA-256", "content": row["sha256_of_dsc"]}],
             }
+
+
+def of_zig(name):
+    expression, part = OF_ZIG[name]
+    zig = re.search(r"^ziglang==(\S+)", TOOLS.read_text(), re.M)[1]
+    return {
+        "type": "library",
+        "name": name,
+        "description": f"{part}, from the package ziglang {zig}",
+        "licenses": [{"expression": expression}],
+    }
 
 
 def document(components, hashes=()):
@@ -80,7 +86,7 @@ def document(components, hashes=()):
 def into_wheel(path):
     files = wheel_file.read(path)
     components = list(libraries()) if "anyflash/bin/anyflash" in files else []
-    components += [MINGW] if "anyflash/anyflash.dll" in files else []
+    components += [of_zig("mingw-w64")] if "anyflash/anyflash.dll" in files else []
     name = f"{wheel_file.info_folder(files)}/sboms/{NAME}"
     wheel_file.write(path, {**files, name: (document(components), False)})
 
@@ -88,7 +94,7 @@ def into_wheel(path):
 def of_program(program, path):
     digest = hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()
     hashes = [{"alg": "SHA-256", "content": digest}]
-    pathlib.Path(path).write_bytes(document([*libraries(), MUSL], hashes))
+    pathlib.Path(path).write_bytes(document([*libraries(), of_zig("musl")], hashes))
 
 
 def main():

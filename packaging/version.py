@@ -5,7 +5,7 @@
     version.py 0.2.0        # sets it: in the header, and in the Python package's copy
 
 The header must compile without a build system and the Python package must run from the sources,
-so both hold the number as text; everything else reads one of them (tests/cli/test_release.py).
+so both hold the number as text; everything else reads one of them (tests/cli/test_version.py).
 """
 
 import pathlib

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 command=${*:-make release}
+commit=$(git rev-parse HEAD)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -18,6 +19,7 @@ build() {
     local folder=$1
     mkdir -p "$folder/home"
     git clone -q . "$folder/source"
+    git -C "$folder/source" checkout -q "$commit"
     [ ${#as_user[@]} = 0 ] || chown -R nobody "$folder"
     (cd "$folder/source" && env HOME="$folder/home" "${@:2}" "${as_user[@]}" \
         bash -c "$command") >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }

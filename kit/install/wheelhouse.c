@@ -75,8 +75,8 @@ static enum anyflash_status find_foreign(struct maker *maker, const char *folder
     const char **names = NULL;
     size_t count = 0;
     bool cut = false;
-    enum anyflash_status status = af_folder_list(maker->arena, folder, INDEX_FILES_MAX, &names,
-                                                 &count, &cut, err);
+    enum anyflash_status status =
+        af_folder_list(maker->arena, folder, INDEX_FILES_MAX, &names, &count, &cut, err);
     if (status == ANYFLASH_OK && cut)
         return af_fail(err, ANYFLASH_E_LIMIT, "the index has more than %u files",
                        INDEX_FILES_MAX);
@@ -101,8 +101,7 @@ static enum anyflash_status check_index(struct maker *maker, struct anyflash_err
 {
     char shown[SHOWN_BYTES];
     const char *foreign = NULL;
-    enum anyflash_status status =
-        find_foreign(maker, maker->house.index, NULL, &foreign, err);
+    enum anyflash_status status = find_foreign(maker, maker->house.index, NULL, &foreign, err);
     if (status == ANYFLASH_OK && foreign != NULL)
         status = af_fail(
             err, ANYFLASH_E_IO,

@@ -1,5 +1,5 @@
 /*
- * curl.c: finds libcurl and its functions. Called by http.c.
+ * curl.c: finds libcurl and its functions, else the program curl. Called by http.c.
  */
 #include "kit/system/curl.h"
 
@@ -43,7 +43,7 @@ static bool find_all(void *library, struct af_curl *curl)
 {
     return FIND(global_init) && FIND(easy_init) && FIND(easy_setopt) && FIND(easy_perform) &&
            FIND(easy_getinfo) && FIND(easy_cleanup) && FIND(easy_strerror) &&
-           FIND(slist_append) && FIND(slist_free_all) && FIND(version);
+           FIND(slist_append) && FIND(slist_free_all);
 }
 
 enum anyflash_status af_curl_open(struct af_curl *curl_out, struct anyflash_error *err)
@@ -52,15 +52,19 @@ enum anyflash_status af_curl_open(struct af_curl *curl_out, struct anyflash_erro
     struct af_curl curl;
     const char *given = getenv("ANYFLASH_LIBCURL");
     given = given != NULL && given[0] != '\0' ? given : NULL;
+    if (given != NULL && strcmp(given, "curl") == 0 && af_curl_program_open(curl_out))
+        return ANYFLASH_OK;
     void *library = open_library(given);
+    if (library == NULL && given == NULL && af_curl_program_open(curl_out))
+        return ANYFLASH_OK;
     if (library == NULL && given != NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "cannot open libcurl from $ANYFLASH_LIBCURL ('%s')",
                        af_text_quote(shown, sizeof shown, given, strlen(given)));
     if (library == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "anyflash needs libcurl for downloads: install libcurl.so.4 or "
-                       "libcurl-gnutls.so.4");
+                       "anyflash needs libcurl or the program curl for downloads: install "
+                       "libcurl.so.4, libcurl-gnutls.so.4 or curl");
     if (!find_all(library, &curl) || curl.global_init(GLOBAL_ALL) != AF_CURL_OK)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the installed libcurl is unusable");
     *curl_out = curl;

@@ -1,7 +1,8 @@
 /*
  * curl.h: the functions and constants of libcurl that we use. libcurl is loaded at run time
  * and its headers need not be installed, so they are declared here. All belong to libcurl's
- * stable interface since 7.56 (libcurl.so.4).
+ * stable interface since 7.56 (libcurl.so.4). Where no libcurl can be loaded, curl_program.c
+ * does the same by the program curl, version 7.54 or newer.
  *
  * Source: curl/curl.h; the numbers of options are kind * 10000 + number.
  */
@@ -70,7 +71,7 @@ typedef int af_curl_progress(void *context, int64_t, int64_t, int64_t, int64_t);
 struct af_curl_list; /* libcurl's struct curl_slist */
 
 struct af_curl {
-    int (*global_init)(long flags);
+    int (*global_init)(long flags); /* called by af_curl_open() */
     void *(*easy_init)(void);
     int (*easy_setopt)(void *handle, unsigned option, ...);
     int (*easy_perform)(void *handle);
@@ -79,13 +80,16 @@ struct af_curl {
     const char *(*easy_strerror)(int code);
     struct af_curl_list *(*slist_append)(struct af_curl_list *list, const char *text);
     void (*slist_free_all)(struct af_curl_list *list);
-    const char *(*version)(void);
 };
 
 /*
- * Opens $ANYFLASH_LIBCURL, else the first of the usual names. It stays open for
- * the life of the program. Fails with UNSUPPORTED.
+ * Opens $ANYFLASH_LIBCURL, else the first of the usual names, else the program curl, which
+ * $ANYFLASH_LIBCURL=curl chooses, too. It stays open for the life of the program. Fails with
+ * UNSUPPORTED.
  */
 enum anyflash_status af_curl_open(struct af_curl *curl_out, struct anyflash_error *err);
+
+/* The same functions by the program curl; false if it cannot be started. For af_curl_open(). */
+bool af_curl_program_open(struct af_curl *curl_out);
 
 #endif

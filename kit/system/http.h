@@ -1,6 +1,6 @@
 /*
- * http.h: one bounded GET request with libcurl, which is loaded when it is first needed and may
- * be missing.
+ * http.h: one bounded GET request with libcurl, which is loaded when it is first needed; where
+ * it is missing, the program curl is run.
  *
  * Only https is allowed, unless `allow_http` is set; certificates are always checked. At most
  * AF_HTTP_REDIRECTS_MAX redirects are followed, never from https to http. libcurl handles
@@ -33,8 +33,8 @@ struct af_http_options {
 struct af_http;
 
 /*
- * Opens libcurl, unless offline. Fails with UNSUPPORTED when no libcurl can be opened (the
- * message lists the names that were tried; af_http_hint() says what to do).
+ * Opens libcurl, unless offline. Fails with UNSUPPORTED when there is neither libcurl nor curl
+ * (the message lists the names that were tried; af_http_hint() says what to do).
  */
 enum anyflash_status af_http_open(const struct af_http_options *options,
                                   struct af_http **http_out, struct anyflash_error *err);

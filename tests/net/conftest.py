@@ -57,10 +57,22 @@ def environment(**more):
     return base
 
 
+def pytest_generate_tests(metafunc):
+    """Single requests are also made by the program curl, which replaces libcurl."""
+    if "net_try" in metafunc.fixturenames:
+        ways = ["libcurl", "curl"] if metafunc.module.__name__ == "test_http" else ["libcurl"]
+        metafunc.parametrize("net_try", ways, indirect=True)
+
+
 @pytest.fixture
-def net_try(tmp_path):
+def net_try(tmp_path, request):
     """net_try("get", url, TRY_HTTP="0"): runs the program in an empty folder."""
+    if request.param == "curl" and shutil.which("curl") is None:
+        pytest.skip("needs the program curl: package curl")
+
     def run(*words, **variables):
+        if request.param == "curl":
+            variables.setdefault("ANYFLASH_LIBCURL", "curl")
         done = subprocess.run([PROGRAM, *map(str, words)], env=environment(**variables),
                               capture_output=True, timeout=60, cwd=tmp_path)
         return Done(done)

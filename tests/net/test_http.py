@@ -69,6 +69,15 @@ def test_redirects_to_other_schemes_are_refused(server, net_try, place):
     assert done.code == 3 and "without a target URL" in done.err, done
 
 
+@pytest.mark.parametrize("place", ["there", "/x/there", "//localhost:PORT/x/there"])
+def test_the_target_of_a_redirect_may_be_relative(server, net_try, place):
+    server.files["x/there"] = File(b"there")
+    port = server.url("").rstrip("/").rpartition(":")[2]
+    server.files["x/r"] = File(redirect=place.replace("PORT", port))
+    done = net_try("get", server.url("x/r") + "?a=/b/c")
+    assert done.code == 0 and done.json["url"] == server.url("x/there"), done
+
+
 def test_a_body_has_a_cap_said_or_not(server, net_try):
     server.files["said"] = File(b"x" * 2000)
     server.files["not"] = File(b"x" * 2000, chunked=True)

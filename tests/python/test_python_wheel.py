@@ -1,5 +1,5 @@
-"""The wheel without a library, packaging/python_wheel.py, in a new environment: what it imports,
-what it says, and what it computes without torch. With torch: test_torch_python_wheel.py.
+"""The wheel without a library, packaging/python_wheel.py, in a new environment: what it
+imports, what it says, and what it computes without torch; test_torch_python_wheel.py has torch.
 """
 
 import os

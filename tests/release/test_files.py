@@ -89,6 +89,13 @@ def test_a_wheel_without_the_program_has_no_libraries_inside(tmp_path, sources):
     assert of_wheel(wheel(tmp_path / "a.whl", "anyflash/libanyflash.so"))["components"] == []
 
 
+def test_a_wheel_for_windows_has_parts_of_mingw(tmp_path, sources):
+    (mingw,) = of_wheel(wheel(tmp_path / "a.whl", "anyflash/anyflash.dll"))["components"]
+    assert mingw["name"] == "mingw-w64"
+    assert re.search(r"from the package ziglang [\d.]+$", mingw["description"])
+    assert mingw["licenses"] == [{"expression": "ZPL-2.1 AND MIT"}]
+
+
 def test_a_static_program_also_has_a_c_library(tmp_path, sources):
     program, path = tmp_path / "anyflash", tmp_path / "anyflash.cdx.json"
     program.write_bytes(b"\x7fELF")
@@ -98,12 +105,14 @@ def test_a_static_program_also_has_a_c_library(tmp_path, sources):
     assert len(found["metadata"]["component"]["hashes"][0]["content"]) == 64
 
 
-def test_every_library_that_the_program_links_has_a_licence_and_its_text():
+def test_every_library_inside_has_a_licence_and_its_text():
     linked = re.findall(r"pkg_check_modules\((\w+)", (ROOT / "cmake/Kit.cmake").read_text())
-    names = {name.removeprefix("lib").rstrip("3") for name in sbom.LICENSES}
-    assert {name.rstrip("3") for name in linked} == names
+    pinned = (ROOT / "packaging/sources.tsv").read_text().splitlines()[1:]
+    short = {name.removeprefix("lib").rstrip("3") for name in sbom.LICENSES}
+    assert {name.rstrip("3") for name in linked} == short
+    assert {row.split("\t")[0] for row in pinned} == set(sbom.LICENSES)
     texts = {path.stem for path in (ROOT / "licenses").iterdir()} - {"flash-attention"}
-    assert texts == names
+    assert texts == short | set(sbom.OF_ZIG)
 
 
 # Sums, signature, formula.
