@@ -5,11 +5,13 @@
 #
 #   make page   builds the web page: build/page/index.html
 #
+#   make release   builds what is published into dist/: wheels, static programs
+#
 #   make refresh   reads the sources of data/ again and shows what would change
 #
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel refresh format install clean
+.PHONY: run test build page bench wheel release refresh format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -43,10 +45,15 @@ page:
 bench: build
 	python3 bench/decide.py --anyflash build/$(PRESET)/anyflash $(if $(PYTHON),--python $(PYTHON))
 
-# The wheel to hand out: build/wheel/anyflash-*.whl.
+# The wheel to hand out: dist/anyflash-*.whl.
 wheel:
-	@tools/packages.sh
-	packaging/wheel.sh
+	@tools/packages.sh release
+	packaging/wheel.sh $(shell uname -m)
+
+# Everything that is published, for all systems, on Debian 12: dist/
+release:
+	@tools/packages.sh release neon
+	packaging/release.sh
 
 # APPLY=1 puts the new files into data/ after showing the differences.
 refresh: build

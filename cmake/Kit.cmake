@@ -56,7 +56,7 @@ target_compile_definitions(af_kit_cli PRIVATE
 add_executable(anyflash kit/cli/main.c)
 target_link_libraries(anyflash PRIVATE af_kit_cli)
 anyflash_compile_options(anyflash)
-install(TARGETS anyflash)
+install(TARGETS anyflash COMPONENT program)
 if(NOT ANYFLASH_FUZZ)
     include(cmake/Wasm.cmake)
     include(cmake/Manual.cmake)
@@ -68,8 +68,8 @@ anyflash_room(bench LIBRARIES af_engine_attn m)
 add_executable(anyflash_bench bench/bench_main.c)
 set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench
     INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")
-target_link_libraries(anyflash_bench PRIVATE -Wl,--push-state,--no-as-needed anyflash_shared
-                                             -Wl,--pop-state af_bench)
+target_link_libraries(anyflash_bench PRIVATE -Wl,--no-as-needed anyflash_shared
+                                             -Wl,--as-needed af_bench)
 anyflash_compile_options(anyflash_bench)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_BINARY_DIR}/peers SYMBOLIC)
 install(TARGETS anyflash_bench DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash)

@@ -60,7 +60,14 @@ target_link_libraries(anyflash_python PRIVATE anyflash_shared
 add_dependencies(anyflash_python af_engine_base)
 target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    target_link_options(anyflash_python PRIVATE -Wl,--exclude-libs,ALL)
+    set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
+    file(STRINGS ${exports} names)
+    list(JOIN names "; " names)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
+         CONTENT "{ global: ${names}; local: *; };\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
+    target_link_options(anyflash_python PRIVATE
+                        -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
 endif()
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})

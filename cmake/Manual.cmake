@@ -17,10 +17,15 @@ anyflash_manual(_anyflash completion zsh)
 anyflash_manual(anyflash.fish completion fish)
 add_custom_target(manual ALL DEPENDS ${manual_files})
 
-install(FILES ${manual_folder}/anyflash.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES ${manual_folder}/anyflash.bash RENAME anyflash
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${manual_folder}/_anyflash
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-install(FILES ${manual_folder}/anyflash.fish
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+# anyflash_install_manual(SHARE COMPONENT): below the folder SHARE.
+function(anyflash_install_manual share component)
+    install(FILES ${manual_folder}/anyflash.1 DESTINATION ${share}/man/man1
+            COMPONENT ${component})
+    install(FILES ${manual_folder}/anyflash.bash RENAME anyflash
+            DESTINATION ${share}/bash-completion/completions COMPONENT ${component})
+    install(FILES ${manual_folder}/_anyflash DESTINATION ${share}/zsh/site-functions
+            COMPONENT ${component})
+    install(FILES ${manual_folder}/anyflash.fish DESTINATION ${share}/fish/vendor_completions.d
+            COMPONENT ${component})
+endfunction()
+anyflash_install_manual(${CMAKE_INSTALL_DATADIR} program)

@@ -13,4 +13,8 @@ if(TARGET anyflash)
     install(TARGETS anyflash anyflash_bench RUNTIME DESTINATION anyflash/bin COMPONENT python)
     install(DIRECTORY bench/peers DESTINATION anyflash/bin COMPONENT python
             FILES_MATCHING PATTERN "*.py")
+    # pip copies this folder to share/ of the environment.
+    if(SKBUILD_DATA_DIR)
+        anyflash_install_manual(${SKBUILD_DATA_DIR}/share python)
+    endif()
 endif()

@@ -34,6 +34,16 @@ set(CMAKE_C_COMPILER ${zig_folder}/cc)
 set(CMAKE_AR ${zig_folder}/ar)
 set(CMAKE_RANLIB ${zig_folder}/ranlib)
 
+# The kit's libraries are compiled as well. gcc compiles the kernels: those of clang are slower.
+set(ANYFLASH_LIBRARY_SOURCES ON CACHE BOOL "")
+if(CMAKE_SYSTEM_NAME STREQUAL Linux)
+    set(zig_kernel_cc gcc)
+    if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+        set(zig_kernel_cc ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu-gcc)
+    endif()
+    set(ANYFLASH_KERNEL_CC ${zig_kernel_cc} CACHE STRING "")
+endif()
+
 set(CMAKE_FIND_ROOT_PATH ${zig_folder})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

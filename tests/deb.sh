@@ -4,7 +4,7 @@
 # removes them. `tests/deb.sh [RELEASE ...]` (12 and 13), after packaging/deb.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. tests/debian_root.sh
+. tests/debian_roots.sh
 
 # What is run there; /opt has the packages.
 try='export DEBIAN_FRONTEND=noninteractive
@@ -44,10 +44,10 @@ done'
 failed=0
 [ $# -gt 0 ] || set -- 12 13
 for release in "$@"; do
-    name=$(codename "$release") work=$folder/deb.$release
+    name=$(codename "$release") work=$roots/deb.$release
     rm -rf --one-file-system "$work"
-    make_base "$name" "$folder/deb.log" || { tail -n 5 "$folder/deb.log"; exit 1; }
-    cp -a --reflink=auto "$folder/$name.base/." "$work"
+    make_base "$name" "$roots/deb.log" || { tail -n 5 "$roots/deb.log"; exit 1; }
+    cp -a --reflink=auto "$roots/$name.base/." "$work"
     cp build/deb/*.deb "$work/opt/"
     echo "== $name"
     inside "$work" "$try" || { echo "$name: failed"; failed=1; }

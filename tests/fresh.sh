@@ -3,12 +3,11 @@
 # For each release (bookworm, trixie and forky; 12 and 13 are understood) debootstrap makes a
 # minbase root with make, git and ca-certificates; a copy of it gets a clone of HEAD and runs
 # `make run` and `make test` by chroot. Ends 1 when one failed, with what failed and the log.
-#
-# Needs root, debootstrap and a Debian mirror: tests/debian_root.sh.
+# tests/debian_roots.sh says what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-. tests/debian_root.sh
+. tests/debian_roots.sh
 
 # What failed, from the end of a log: ctest's list, else the last lines.
 explain_failure() {
@@ -21,12 +20,12 @@ explain_failure() {
 
 # try_release RELEASE: a copy of the base, both commands, one line of summary.
 try_release() {
-    local work=$folder/$1.work log=$folder/$1.log command begin
+    local work=$roots/$1.work log=$roots/$1.log command begin
     local summary="$1:"
     : >"$log"
     rm -rf --one-file-system "$work"
     make_base "$1" "$log" || { echo "$1: no base root, see $log"; tail -n 5 "$log"; return 1; }
-    cp -a --reflink=auto "$folder/$1.base" "$work"
+    cp -a --reflink=auto "$roots/$1.base" "$work"
     git bundle create -q "$work/opt/head.bundle" HEAD
     inside "$work" 'git clone -q /opt/head.bundle /opt/anyflash' >>"$log" 2>&1
     for command in "make run" "make test"; do

@@ -1,0 +1,33 @@
+#!/bin/sh
+# dist/anyflash-VERSION-linux-ARCH.tar.gz: the static program with manual page, completions and
+# licences: packaging/program.sh ARCH. It runs on every Linux, also with musl or an old glibc.
+set -eu
+cd "$(dirname "$0")/.."
+arch=$1
+folder=build/release-$arch-static
+max_bytes=8000000
+
+cmake -G Ninja -B $folder --toolchain cmake/zig.cmake -DANYFLASH_TARGET="$arch-linux-musl" \
+    -DANYFLASH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s \
+    -DCMAKE_C_FLAGS_RELEASE="-O2 -DNDEBUG -ffile-prefix-map=$PWD=." >$folder.log
+cmake --build $folder --target anyflash manual >$folder.log || { cat $folder.log >&2; exit 1; }
+version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' python/anyflash/_version.py)
+name=anyflash-$version-linux-$arch
+stage=$folder/stage
+rm -rf $stage
+cmake --install $folder --component program --prefix $stage/"$name" >/dev/null
+mkdir -p $stage/"$name"/share/doc/anyflash
+cp LICENSE README.md licenses/* $stage/"$name"/share/doc/anyflash/
+packaging/sbom.py program $stage/"$name"/bin/anyflash \
+    $stage/"$name"/share/doc/anyflash/anyflash.cdx.json
+
+bytes=$(stat -c %s $stage/"$name"/bin/anyflash)
+if [ "$bytes" -gt $max_bytes ]; then
+    echo "error: the program for $arch has $bytes bytes, at most $max_bytes are meant" >&2
+    exit 1
+fi
+mkdir -p dist
+tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+w,go=rX \
+    --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" -C $stage "$name" |
+    gzip -9n >dist/"$name".tar.gz
+echo "dist/$name.tar.gz: the program has $bytes bytes"
