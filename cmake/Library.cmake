@@ -58,7 +58,6 @@ set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C NO_SONAME ON
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
 add_dependencies(anyflash_python af_engine_base)
-target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
     file(STRINGS ${exports} names)
@@ -66,9 +65,10 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
          CONTENT "{ global: ${names}; local: *; };\n")
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
-    target_link_options(anyflash_python PRIVATE
-                        -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
+    list(APPEND ANYFLASH_LIBRARY_OPTIONS
+         -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
 endif()
+target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
 endif()

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Fills dist/ with everything that is published, on Debian 12: `make release`. Each line makes
-# one artefact; the scripts say what they need. URL=https://... also writes a Homebrew formula,
-# and MINISIGN_KEY=FILE signs the sums. What is not committed is not in all of them.
+# one artefact; the scripts say what they need.
 set -eu
 cd "$(dirname "$0")/.."
+
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1
 umask 022
+
 rm -rf dist
 mkdir dist
-
 packaging/tools.sh
 packaging/libraries.sh
 packaging/program.sh x86_64
@@ -20,7 +20,7 @@ packaging/engine_wheels.sh dist
 packaging/python_wheel.py dist
 packaging/sbom.py wheel dist/*.whl
 packaging/sdist.sh dist
-packaging/deb.sh build/deb
-cp build/deb/*.deb dist/
+packaging/deb.sh dist
+packaging/page.sh
 [ -z "${URL:-}" ] || packaging/homebrew.sh dist
 packaging/sign.sh dist

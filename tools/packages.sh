@@ -13,7 +13,7 @@ clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
 page="chromium chromium-driver fonts-dejavu-core python3-venv"
 windows="wine wine64 python3-venv"
-release="debhelper diffoscope-minimal dpkg-dev gcc git lintian make minisign python3-venv tcl"
+release="dpkg-dev tcl git make debhelper lintian minisign diffoscope-minimal python3-venv xz-utils"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base

@@ -127,9 +127,10 @@ static enum anyflash_status read_form(const struct af_options *options,
 }
 
 /* Moves the document in cli->out to the file of --output, if there is one. */
-static enum anyflash_status write_document(struct af_cli *cli, const char *start,
+static enum anyflash_status write_document(struct af_cli *cli, enum af_option_id form,
                                            struct anyflash_error *err)
 {
+    const char *start = form == AF_OPTION_SVG ? AF_CLI_GRID_SVG_START : AF_CLI_GRID_HTML_START;
     const char *path = cli->options.values[AF_OPTION_OUTPUT];
     enum anyflash_status status = af_cli_finish(cli, err);
     if (status != ANYFLASH_OK || path == NULL)
@@ -141,8 +142,8 @@ static enum anyflash_status write_document(struct af_cli *cli, const char *start
         return af_fail_memory(err);
     if (!may_write) {
         cli->hint = "name another file with --output";
-        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and was not written by this command",
-                       shown);
+        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and was not written by `find --%s`",
+                       shown, af_option_rows[form].name);
     }
     status = af_file_write_text(&cli->arena, path, af_text_get(&cli->out), err);
     cli->out.len = 0;
@@ -156,15 +157,13 @@ static enum anyflash_status write_grid(struct af_cli *cli, enum af_option_id for
                                        const struct af_plan_request *request,
                                        struct anyflash_error *err)
 {
-    if (form == AF_OPTION_HTML) {
+    if (form == AF_OPTION_MATRIX)
+        return af_cli_json_take(cli, af_plan_grid_json(grid, request), err);
+    if (form == AF_OPTION_HTML)
         af_cli_grid_html(grid, request, &cli->arena, &cli->out);
-        return write_document(cli, AF_CLI_GRID_HTML_START, err);
-    }
-    if (form == AF_OPTION_SVG) {
+    else
         af_cli_grid_svg(grid, request, &cli->arena, &cli->out);
-        return write_document(cli, AF_CLI_GRID_SVG_START, err);
-    }
-    return af_cli_json_take(cli, af_plan_grid_json(grid, request), err);
+    return write_document(cli, form, err);
 }
 
 static enum anyflash_status show_grid(struct af_cli *cli, enum af_option_id form,

@@ -1,9 +1,9 @@
 /*
  * curl_program.c: the functions of curl.h done by the program curl, for programs that cannot
  * load a library because they are linked statically. Options are kept until easy_perform(),
- * which starts the program, passes them as its configuration file, so that nobody sees
- * addresses in the list of processes, and reads head and body from its output. Source:
- * curl(1); its exit codes are libcurl's.
+ * which starts the program and reads head and body from its output. The options reach it as a
+ * configuration file, so that the list of processes shows no addresses. Source: curl(1); its
+ * exit codes are libcurl's.
  */
 #include "kit/system/curl.h"
 

@@ -1,8 +1,11 @@
 """`anyflash find --html`, `--svg`, `--matrix`: the best way for every torch and CUDA build."""
 import html.parser
 import json
+import os
 import re
+import signal
 import subprocess
+import time
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -199,7 +202,7 @@ def test_the_file_is_written_and_only_replaced_if_it_is_ours(anyflash, tmp_path,
     assert path.read_text() == table(anyflash, form)
     path.write_text("mine")
     answer = anyflash("find", form, "-o", path, *given(RTX4090))
-    assert answer.code == 3 and "exists and was not written by this command" in answer.err
+    assert answer.code == 3 and f"exists and was not written by `find {form}`" in answer.err
     assert "hint: name another file with --output" in answer.err
     assert path.read_text() == "mine"
 
@@ -211,8 +214,8 @@ def test_json_is_printed_with_and_without_json(anyflash):
 @pytest.mark.parametrize("path, error", [
     ("none/table.html", "cannot write 'none/table.html': No such file or directory"),
     ("/proc/table.html", "cannot write '/proc/table.html': "),
-    (".", "'.' exists and was not written by this command"),
-    ("/dev/full", "'/dev/full' exists and was not written by this command"),
+    (".", "'.' exists and was not written by `find --html`"),
+    ("/dev/full", "'/dev/full' exists and was not written by `find --html`"),
 ])
 def test_a_file_that_cannot_be_written_exits_3(anyflash, tmp_path, path, error):
     before = sorted(tmp_path.iterdir())
@@ -250,6 +253,33 @@ def test_a_reader_that_leaves_is_no_error(anyflash):
     done = subprocess.run(f"{anyflash.program} find --html --given os=linux | head -1",
                           shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "<!DOCTYPE html>\n", "")
+
+
+def test_a_full_pipe_is_waited_for(anyflash):
+    expected = table(anyflash, "--html")
+    end, start = os.pipe()
+    os.set_blocking(start, False)
+    filled = os.write(start, bytes(1 << 20))
+    program = subprocess.Popen([anyflash.program, "find", "--html", *given(RTX4090)],
+                               stdout=start, stderr=subprocess.PIPE)
+    os.close(start)
+    time.sleep(1)
+    with open(end, "rb") as pipe:
+        assert pipe.read()[filled:].decode() == expected
+    assert program.communicate()[1] == b"" and program.returncode == 0
+
+
+def test_an_interrupted_run_leaves_no_half_file(anyflash, tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for run in range(12):
+        program = subprocess.Popen([anyflash.program, "find", "--html", "-q", "-o",
+                                    folder / "table.html", *given(RTX4090)])
+        time.sleep(0.03 * run)
+        program.send_signal(signal.SIGINT)
+        assert program.wait() in (0, 130, -signal.SIGINT)
+        for path in folder.iterdir():
+            assert path.name == "table.html" and path.read_text().endswith("</html>\n")
 
 
 @pytest.mark.parametrize("words, error", [

@@ -11,7 +11,7 @@ from anyflash import providers
 torch = pytest.importorskip("torch")
 import standins  # noqa: E402
 from anyflash.providers import aten, cudnn, efficient, flash, packages  # noqa: E402
-from anyflash.providers.call import OUT, Call  # noqa: E402
+from anyflash.providers.call import LSE, OUT, Call  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 TEXT = (HERE.parents[1] / "docs" / "reference" / "providers.md").read_text()
@@ -139,6 +139,41 @@ def test_the_releases_are_those_whose_schemas_say_so():
         assert release(row[0]) == first_release(operator, holds), row
     oldest, newest = aten.SCHEMAS[0][0], aten.SCHEMAS[-1][1]
     assert f"(those of torch {oldest} to {newest})" in WORDS
+
+
+#: What a provider without a table of limits declines, in the words of the text.
+DECLINED = {
+    "the logsumexp": {"want": LSE},
+    "softcap": {"softcap": 2.0},
+    "sinks": {"sinks": torch.ones(2)},
+    "empty tensors": {"q": torch.zeros(1, 0, 2, 64)},
+    "ALiBi in f16 and bf16": {"alibi_slopes": torch.ones(2), "dtype": torch.float16},
+    "gradients through pages": {
+        "q": torch.zeros(1, 4, 2, 64, requires_grad=True),
+        "block_table": torch.zeros(1, 1, dtype=torch.int32),
+    },
+    "": {"dtype": torch.float64},
+}
+
+
+@pytest.mark.parametrize("name", ("engine", "sdpa", "plain"))
+def test_what_the_providers_of_every_device_decline(name):
+    found = []
+    for words, changes in DECLINED.items():
+        q = torch.zeros(1, 4, 2, 64, dtype=changes.get("dtype", torch.float32))
+        call = Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT)
+        changes = {key: value for key, value in changes.items() if key != "dtype"}
+        if providers.load(name).declines(call.but(**changes)) is not None:
+            found.append(words)
+    says = {
+        "engine": ["gradients through pages", ""],  # "": float64
+        "sdpa": list(DECLINED)[:5],
+        "plain": [],
+    }
+    assert found == says[name]
+    assert "`engine` takes f32, f16 and bf16, and declines gradients through pages," in WORDS
+    *most, last = says["sdpa"]
+    assert f"`sdpa` declines {', '.join(most)}, and {last}; `plain` declines nothing." in WORDS
 
 
 def test_the_numbers_in_the_text_are_those_of_the_code():

@@ -5,11 +5,14 @@ import importlib.util
 import pathlib
 import re
 import sys
+import types
 
 import pytest
 
 torch = pytest.importorskip("torch")
+import standins  # noqa: E402
 from anyflash import providers  # noqa: E402
+from anyflash.providers import aten  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMES = list(providers.names_of("cpu"))
@@ -131,6 +134,44 @@ def test_times_are_taken_by_turns_with_each_provider_forced(bench, monkeypatch):
     turn = [("SDPA", None), ("engine", "engine"), ("plain", "plain")]
     assert [len(found) for found in took.values()] == [3, 3, 3]
     assert order == [x for x in turn for _ in "12"] + 2 * turn  # at first one to know how long
+
+
+@pytest.mark.parametrize("rocm", (None, "7.0"))
+def test_the_providers_of_a_gpu_get_their_columns(bench, capsys, monkeypatch, rocm):
+    """With stand-ins for torch's kernels, and CPU tensors for those of the GPU."""
+    of_cuda = {**providers._OF_DEVICE, "cpu": providers.names_of("cuda")}
+    monkeypatch.setattr(providers, "_OF_DEVICE", of_cuda)
+    with standins.torchs_kernels(monkeypatch, (9, 0), None, rocm):
+        code, parts, err = run(bench, capsys, "--only", "answers", "times", "--keys", 16)
+    assert code == 0 and not err
+    cudnn = rocm is None and aten.missing("cudnn") is None
+    names = ["torch_cudnn"] * cudnn + ["torch_flash", "torch_efficient", "sdpa", "plain"]
+    answers, times = rows(parts["Answers"]), rows(parts["Times"])
+    assert answers["case"] == names and times["case"] == ["SDPA", *names]
+    flash = names.index("torch_flash")
+    assert all(answers[case][flash + 1] != "-" for case in answers if case != "softcap")
+    for case in ("bf16", "more queries than keys", "D 60", "packed", "cache", "pages"):
+        assert float(answers[case][flash]) < 0.02
+    assert (answers["ALiBi"][flash], times["decode, 16 keys"].count("-")) == ("-", cudnn)
+    if cudnn:
+        assert "- `torch_cudnn` has no cache: decode, 16 keys" in parts["Times"]
+
+
+def test_a_gpu_is_named(bench, monkeypatch):
+    facts = types.SimpleNamespace(
+        name="NVIDIA H100", major=9, minor=0, gcnArchName="gfx942", total_memory=80 << 30
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: facts)
+    first = [f"GPU        NVIDIA H100 ({kind}), 80 GiB" for kind in ("9.0", "gfx942")]
+    assert next(bench.machine(torch.device("cuda"))) == first[0]
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    assert next(bench.machine(torch.device("cuda"))) == first[1]
+
+
+def test_without_a_gpu_it_says_what_to_try(bench, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="error: torch finds no GPU\nhint: --device cpu"):
+        bench.main([])
 
 
 def test_what_cannot_be_computed_leaves_its_reason(bench, capsys, monkeypatch):
