@@ -7,7 +7,7 @@
 # MAINTAINER="Name <address>" is who answers for the packages.
 set -eu
 cd "$(dirname "$0")/.."
-mkdir -p "${1:-build/deb}"
+mkdir -p build "${1:-build/deb}"
 out=$(cd "${1:-build/deb}" && pwd)
 
 version=$(python3 -B packaging/version.py)
@@ -29,8 +29,8 @@ anyflash ($version) unstable; urgency=medium
 
  -- $(sed -n 's/^Maintainer: //p' "$source/debian/control")  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
-(cd "$source" && dpkg-buildpackage --build=binary --no-sign) >"$out/build.log" 2>&1 ||
-    { tail -n 40 "$out/build.log" >&2; exit 1; }
+(cd "$source" && dpkg-buildpackage --build=binary --no-sign) >build/deb.log 2>&1 ||
+    { tail -n 40 build/deb.log >&2; exit 1; }
 rm -f "$out"/*.deb
 cp "$work"/*.deb "$out"
 lintian --fail-on error,warning "$work"/*.changes

@@ -10,8 +10,11 @@ wheel() {
     target=$1 platform=$2
     shift 2
     folder=build/release-$target
-    packaging/build.sh "$target" "$folder" -DANYFLASH_KIT=OFF -DANYFLASH_PYTHON=ON
-    cmake --build "$folder" --target anyflash_python
+    cmake -G Ninja -B "$folder" --toolchain cmake/zig.cmake -DANYFLASH_TARGET="$target" \
+        -DANYFLASH_KIT=OFF -DANYFLASH_PYTHON=ON -DANYFLASH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_FLAGS_RELEASE="-O2 -DNDEBUG -ffile-prefix-map=$PWD=." >"$folder.log"
+    cmake --build "$folder" --target anyflash_python >"$folder.log" ||
+        { cat "$folder.log" >&2; exit 1; }
     for file in "$@"; do
         set -- "$@" "$folder/$file"
         shift

@@ -4,7 +4,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1
+umask 022
+
 rm -rf dist
+mkdir dist
 packaging/tools.sh
 packaging/libraries.sh
 packaging/program.sh x86_64
