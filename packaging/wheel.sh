@@ -21,7 +21,7 @@ PATH=$tools:$PATH _PYTHON_HOST_PLATFORM=linux-$arch CMAKE_GENERATOR=Ninja \
     CMAKE_ARGS="-DANYFLASH_TARGET=$arch-linux-gnu.$glibc -DCMAKE_C_FLAGS=-ffile-prefix-map=$PWD=." \
     $tools/pip wheel -q --no-deps --no-build-isolation -w $out \
     --config-settings=build-dir=$out.build .
-PATH=$tools:$PATH $tools/auditwheel repair --plat "$tag" -w $out/tagged $out/anyflash-*.whl \
+PATH=$tools:$PATH $tools/auditwheel repair -w $out/tagged $out/anyflash-*.whl \
     >$out/log 2>&1 || { cat $out/log >&2; exit 1; }
 wheel=$(echo $out/tagged/anyflash-*.whl)
 packaging/check_wheel.sh "$wheel" "$tag" $max_bytes
