@@ -20,7 +20,7 @@
 #define THREADS_MAX 1024
 
 static const char usage[] =
-    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON] [--svg FILE]\n"
+    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON] [--chart FILE]\n"
     "                      [--threads N] [--json] [--quiet]\n"
     "The options are those of `anyflash bench`, which starts this program: see\n"
     "`anyflash help bench`.\n";
@@ -28,7 +28,7 @@ static const char usage[] =
 /* The command line. */
 struct options {
     const char *filter;
-    const char *svg;
+    const char *chart;
     int threads; /* 0: all usable cores */
     bool quick;
     bool json;
@@ -48,12 +48,12 @@ struct bench {
 static enum anyflash_status read_options(struct bench *bench, int argc, char **argv,
                                          struct anyflash_error *err)
 {
-    enum { QUICK = 1, FILTER, PEERS, SVG, THREADS, JSON, QUIET, HELP };
+    enum { QUICK = 1, FILTER, PEERS, CHART, THREADS, JSON, QUIET, HELP };
     static const struct option known[] = {
         {"quick", no_argument, NULL, QUICK},
         {"filter", required_argument, NULL, FILTER},
         {"peers", required_argument, NULL, PEERS},
-        {"svg", required_argument, NULL, SVG},
+        {"chart", required_argument, NULL, CHART},
         {"threads", required_argument, NULL, THREADS},
         {"json", no_argument, NULL, JSON},
         {"quiet", no_argument, NULL, QUIET},
@@ -74,8 +74,8 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
             options->filter = optarg;
         else if (id == PEERS)
             bench->report.python = optarg;
-        else if (id == SVG)
-            options->svg = optarg;
+        else if (id == CHART)
+            options->chart = optarg;
         else if (id == THREADS && !af_parse_i64(optarg, 1, THREADS_MAX, &threads))
             return af_fail(err, ANYFLASH_E_ARGUMENT, "--threads takes a number from 1 to %d",
                            THREADS_MAX);
@@ -164,16 +164,16 @@ static enum anyflash_status run_cases(struct bench *bench, struct anyflash_error
     return status;
 }
 
-static enum anyflash_status write_svg(struct bench *bench, struct anyflash_error *err)
+static enum anyflash_status write_chart(struct bench *bench, struct anyflash_error *err)
 {
     struct af_text chart = {0};
-    if (bench->options.svg == NULL)
+    if (bench->options.chart == NULL)
         return ANYFLASH_OK;
     af_bench_svg(&bench->report, &chart);
-    const struct af_span piece = {chart.data, chart.len};
     enum anyflash_status status =
-        chart.failed ? af_fail_memory(err)
-                     : af_file_write(&bench->arena, bench->options.svg, &piece, 1, err);
+        chart.failed
+            ? af_fail_memory(err)
+            : af_file_write_text(&bench->arena, bench->options.chart, af_text_get(&chart), err);
     af_text_release(&chart);
     return status;
 }
@@ -212,7 +212,7 @@ static enum anyflash_status run(struct bench *bench, int argc, char **argv,
     af_bench_facts_read(&bench->arena, bench->options.threads, &report->facts);
     status = run_cases(bench, err);
     if (status == ANYFLASH_OK)
-        status = write_svg(bench, err);
+        status = write_chart(bench, err);
     return status == ANYFLASH_OK ? print(bench, err) : status;
 }
 

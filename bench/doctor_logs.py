@@ -97,7 +97,7 @@ def real_logs(out, size):
 
 
 def traceback(out, size):
-    """A traceback of 30 lines, repeated."""
+    """The same traceback of 30 lines, again and again."""
     site = "/srv/v/lib/python3.10/site-packages"
     frames = "".join(
         f'  File "{site}/{package}/{name}.py", line {40 + 7 * i}, in {function}\n'

@@ -81,7 +81,7 @@ def main():
     sizes = transferred()
     print(f"Chromium {driver.capabilities['browserVersion']} on {os.cpu_count()} cores, "
           f"load average {os.getloadavg()[0]:.1f}\n")
-    print("| file | bytes, compressed |\n|---|---|")
+    print("| file | bytes after gzip -9 |\n|---|---|")
     for name, size in sizes.items():
         print(f"| {name} | {size:,} |")
     total = sum(sizes.values())

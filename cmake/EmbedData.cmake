@@ -4,7 +4,7 @@
 function(anyflash_embed_data target)
     set(data ${PROJECT_SOURCE_DIR}/data)
     set(tables ${data}/torch.json ${data}/cuda.json ${data}/flash_attn_releases.json
-        ${data}/traps.json)
+        ${data}/flash_attn_4.json ${data}/traps.json)
     set(catalog ${PROJECT_SOURCE_DIR}/kit/catalog)
     add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${catalog}/catalog_rows.c
                    ${catalog}/catalog_pack.c ${catalog}/intern.c)

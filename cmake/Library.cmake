@@ -5,6 +5,16 @@
 set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu)
 set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
+if(WIN32)
+    set(CMAKE_SHARED_LIBRARY_PREFIX "") # anyflash.dll, anyflash_python.dll
+endif()
+if(APPLE)
+    set(CMAKE_SHARED_LIBRARY_RUNTIME_C_FLAG "-Wl,-rpath,") # CMake asks Apple's tools for it
+endif()
+# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed)
+endif()
 
 # The object files of `rooms`, in `out`.
 function(anyflash_objects out rooms)
@@ -19,7 +29,8 @@ endfunction()
 function(anyflash_engine_library target type)
     anyflash_objects(objects "${ANYFLASH_ENGINE_ROOMS}")
     add_library(${target} ${type} ${objects})
-    set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C
+                          INSTALL_NAME_DIR @rpath BUILD_WITH_INSTALL_NAME_DIR ON)
     target_link_libraries(${target} PUBLIC m Threads::Threads ${CMAKE_DL_LIBS})
     target_include_directories(${target} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
@@ -30,10 +41,9 @@ endfunction()
 
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
-# What the engine does not use of base goes; what is not declared ANYFLASH_API is hidden.
-target_link_options(anyflash_shared PRIVATE -Wl,--gc-sections -Wl,--as-needed)
+target_link_options(anyflash_shared PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 # A wheel cannot hold the links of a version.
-if(NOT ANYFLASH_PYTHON)
+if(NOT ANYFLASH_PYTHON AND NOT WIN32)
     set_target_properties(anyflash_shared PROPERTIES VERSION ${PROJECT_VERSION}
                           SOVERSION ${ANYFLASH_SOVERSION})
 endif()
@@ -41,20 +51,24 @@ endif()
 # It calls the engine by anyflash.h. Of engine/base it has copies of its own of a few
 # functions without state (errors, checked sizes, allocation), which it does not export.
 anyflash_objects(objects "${ANYFLASH_BINDING_ROOMS}")
-add_library(anyflash_python MODULE ${objects})
-set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN"
+add_library(anyflash_python SHARED ${objects}) # zig's linker makes no macOS bundle: no MODULE
+set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C NO_SONAME ON
+                      INSTALL_RPATH $<IF:$<BOOL:${APPLE}>,@loader_path,$ORIGIN>
                       BUILD_WITH_INSTALL_RPATH ON)
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
 add_dependencies(anyflash_python af_engine_base)
-set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
-file(STRINGS ${exports} names)
-list(JOIN names "; " names)
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
-     CONTENT "{ global: ${names}; local: *; };\n")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
-target_link_options(anyflash_python PRIVATE -Wl,--gc-sections -Wl,--as-needed
-                    -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
+    file(STRINGS ${exports} names)
+    list(JOIN names "; " names)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
+         CONTENT "{ global: ${names}; local: *; };\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
+    list(APPEND ANYFLASH_LIBRARY_OPTIONS
+         -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
+endif()
+target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
 endif()

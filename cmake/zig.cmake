@@ -3,9 +3,9 @@
 #   cmake --toolchain cmake/zig.cmake -DANYFLASH_TARGET=TARGET ...
 #
 # TARGET: x86_64-linux-gnu.2.28, aarch64-linux-gnu.2.28 (glibc 2.28 or newer),
-# x86_64-linux-musl, aarch64-linux-musl (static programs), x86_64-windows-gnu, aarch64-macos.
-# packaging/tools.sh installs zig. Without -mcpu, zig would compile for the processor it runs
-# on; without -fno-sanitize, it would add traps to code that is not optimised.
+# x86_64-linux-musl, aarch64-linux-musl (static programs), x86_64-windows-gnu,
+# aarch64-macos.11.0. packaging/tools.sh installs zig. Without -mcpu, zig would compile for the
+# processor it runs on; without -fno-sanitize, it would add traps to code that is not optimised.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ANYFLASH_TARGET)
 string(REGEX MATCH "^([a-z0-9_]+)-([a-z]+)" _ "${ANYFLASH_TARGET}")
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_MATCH_1})
@@ -48,8 +48,10 @@ set(CMAKE_FIND_ROOT_PATH ${zig_folder})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
-# Programs of the build, such as the one that packs data/, run here.
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+# Programs of the build, such as the one that packs data/, and tests run here.
+if(CMAKE_SYSTEM_NAME STREQUAL "Windows")
+    set(CMAKE_CROSSCOMPILING_EMULATOR wine)
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
     set(CMAKE_CROSSCOMPILING_EMULATOR env)
 else()
     set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${CMAKE_SYSTEM_PROCESSOR}

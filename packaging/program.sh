@@ -11,13 +11,15 @@ cmake -G Ninja -B $folder --toolchain cmake/zig.cmake -DANYFLASH_TARGET="$arch-l
     -DANYFLASH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s \
     -DCMAKE_C_FLAGS_RELEASE="-O2 -DNDEBUG -ffile-prefix-map=$PWD=." >$folder.log
 cmake --build $folder --target anyflash manual >$folder.log || { cat $folder.log >&2; exit 1; }
-version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' python/anyflash/_version.py)
+version=$(python3 -B packaging/version.py)
 name=anyflash-$version-linux-$arch
 stage=$folder/stage
 rm -rf $stage
 cmake --install $folder --component program --prefix $stage/"$name" >/dev/null
 mkdir -p $stage/"$name"/share/doc/anyflash
 cp LICENSE README.md licenses/* $stage/"$name"/share/doc/anyflash/
+packaging/sbom.py program $stage/"$name"/bin/anyflash \
+    $stage/"$name"/share/doc/anyflash/anyflash.cdx.json
 
 bytes=$(stat -c %s $stage/"$name"/bin/anyflash)
 if [ "$bytes" -gt $max_bytes ]; then

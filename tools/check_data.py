@@ -11,7 +11,7 @@ import sys
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "releases",
-        "traps": "traps"}
+        "flash_attn_4": "releases", "traps": "traps"}
 VERSION = r"\d+(\.\d+)*"
 TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),

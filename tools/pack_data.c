@@ -223,8 +223,8 @@ int main(int argc, char **argv)
         return pack_tables(argv[2], argv + 3, argc - 3);
     if (argc == 5 && strcmp(argv[1], "bytes") == 0)
         return pack_bytes(argv[2], argv[3], argv[4]);
-    fprintf(stderr,
-            "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX] | tables OUT.c IN.json... | "
-            "bytes NAME IN OUT.c\n");
+    fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX]\n"
+                    "       pack_data tables OUT.c IN.json...\n"
+                    "       pack_data bytes NAME IN OUT.c\n");
     return 2;
 }

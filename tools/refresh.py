@@ -28,8 +28,9 @@ TODAY = datetime.date.today().isoformat()
 TIMEOUT_S = 60
 # the key in wheels_evidence.json of what a listing added on one day
 LISTING = "the release page of the repository in `source`, read {} by `anyflash update`"
-BY_HAND = ("causes.jsonl", "cuda.json", "distributions.tsv", "driver_cuda.tsv", "gpu_names.tsv",
-           "signatures.jsonl", "torch_assertions.tsv", "traps.json")
+BY_HAND = ("causes.jsonl", "cuda.json", "distributions.tsv", "driver_cuda.tsv",
+           "flash_attn_4.json", "gpu_names.tsv", "signatures.jsonl", "torch_assertions.tsv",
+           "traps.json")
 
 
 class Unreadable(Exception):
@@ -201,7 +202,10 @@ class Refresh:
             if row["package"] == "flash_attn_4" and files.get(row["filename"]):
                 row["sha256"] = files[row["filename"]]
         self.put("wheels.jsonl", "".join(dump(row) + "\n" for row in [head, *rows]))
-        return []
+        wheels = {name for name in files if re.match(r"flash_attn_4-4\..*\.whl$", name)}
+        for name in sorted(wheels - {row["filename"] for row in rows}):
+            yield (f"by hand: {name} is new: read its METADATA and its "
+                   "flash_attn/cute/interface.py for flash_attn_4.json")
 
     # ---- the report
 
@@ -241,7 +245,7 @@ def kept(row, fresh, key):
 def source_of(path):
     """Where the file says that it was read."""
     text = path.read_text()
-    remark = re.search(r"^# source: (.*)$", text, re.MULTILINE)
+    remark = re.search(r'^(?:# source: | "source": ")(.*?)"?,?$', text, re.MULTILINE)
     if remark:
         return remark[1]
     return "each row names its source"
@@ -280,7 +284,7 @@ def main():
     parser.add_argument("--apply", action="store_true", help="put the new files into data/")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "data")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/refresh")
-    parser.add_argument("--index", help="the package index (default: the one that pip uses)")
+    parser.add_argument("--index", help="URL of the package index (default: that of pip)")
     parser.add_argument("--program", default=ROOT / "build/release/anyflash")
     parser.add_argument("update_words", nargs="*", help="after --: options for the update")
     options = parser.parse_args()

@@ -4,9 +4,9 @@
  */
 #include "bindings/numpy/python_api.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
+#include "engine/base/loaded.h"
 #include "engine/base/mem.h"
 
 #define CAPSULE_NAME "anyflash.state"
@@ -68,26 +68,15 @@ static void destroy(struct python_object *capsule)
         release(state);
 }
 
-/*
- * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
- * representation.
- */
-static bool find(void *python, const char *name, void *function_out, size_t size)
-{
-    void *address = dlsym(python, name);
-    memcpy(function_out, &address, size);
-    return address != NULL;
-}
-
 #define AF_PYTHON(result, name, arguments)                                                     \
-    if (!find(python, #name, &py.name, sizeof py.name))                                        \
+    if (!af_loaded_function(python, #name, &py.name, sizeof py.name))                          \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export %s", #name);
 
 enum anyflash_status af_python_load(void *python, struct anyflash_error *err)
 {
     struct python_functions py;
 #include "bindings/numpy/python_functions.inc"
-    if (dlsym(python, "_Py_NoneStruct") == NULL)
+    if (af_loaded_symbol(python, "_Py_NoneStruct") == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export None");
     af_py = py;
     return ANYFLASH_OK;
@@ -127,7 +116,7 @@ struct python_object *af_python_builtin(void *python, const char *name, python_f
         return NULL;
     }
     *state = (struct state){.method = {name, call, METH_FASTCALL, NULL},
-                            .none = dlsym(python, "_Py_NoneStruct")};
+                            .none = af_loaded_symbol(python, "_Py_NoneStruct")};
     struct python_object *self = capsule_of(state);
     if (self == NULL)
         release(state);

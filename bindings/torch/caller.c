@@ -5,7 +5,6 @@
  */
 #include "anyflash/anyflash_torch.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include "bindings/numpy/python_api.h"
@@ -13,6 +12,7 @@
 #include "bindings/torch/ops.h"
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/switch.h"
+#include "engine/base/loaded.h"
 #include "engine/base/mem.h"
 
 #define CAPSULE_NAME "anyflash.caller"
@@ -241,7 +241,7 @@ void *anyflash_torch_caller(void *python, void *libtorch_cpu,
     }
     *caller = (struct caller){.method = {"call", fast_call, METH_FASTCALL, NULL},
                               .called = &callables[callable],
-                              .none = dlsym(python, "_Py_NoneStruct"),
+                              .none = af_loaded_symbol(python, "_Py_NoneStruct"),
                               .give = give,
                               .take = take};
     struct python_object *builtin = builtin_of(caller);

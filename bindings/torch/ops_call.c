@@ -3,8 +3,9 @@
  */
 #include "bindings/torch/ops_call.h"
 
-#include <dlfcn.h>
 #include <string.h>
+
+#include "engine/base/loaded.h"
 
 /* Options in the order of the schema, counted from the first after the tensors. */
 enum slot {
@@ -26,19 +27,8 @@ enum slot {
     SEED
 };
 
-/*
- * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
- * representation.
- */
-static bool find(void *library, const char *name, void *function_out, size_t size)
-{
-    void *address = dlsym(library, name);
-    memcpy(function_out, &address, size);
-    return address != NULL;
-}
-
 #define AF_OPS(member, symbol, result, arguments)                                              \
-    if (!find(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))                        \
+    if (!af_loaded_function(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))          \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #symbol);
 
 /* A C++ exception must not cross Python's frames. */

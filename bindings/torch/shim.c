@@ -1,29 +1,20 @@
 /*
- * shim.c: fills the table with dlsym(); nothing is called before the table is
- * complete.
+ * shim.c: fills the table; nothing is called before the table is complete.
  */
 #include "bindings/torch/shim.h"
 
-#include <dlfcn.h>
-#include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+#endif
 
-/*
- * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
- * representation.
- */
-static bool find(void *library, const char *name, void *function_out, size_t size)
-{
-    void *address = dlsym(library, name);
-    memcpy(function_out, &address, size);
-    return address != NULL;
-}
+#include "engine/base/loaded.h"
 
 #define AF_SHIM(result, name, arguments)                                                       \
-    if (!find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                              \
+    if (!af_loaded_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))                \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 #define AF_SHIM_REGISTRY(result, name, arguments)                                              \
-    if (registry && !find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                  \
+    if (registry && !af_loaded_function(libtorch_cpu, #name, &shim.name, sizeof shim.name))    \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
 static void leave_cell(void *cell)
@@ -31,19 +22,45 @@ static void leave_cell(void *cell)
     (void)cell;
 }
 
+/*
+ * dlsym() searches the libraries that libtorch_cpu uses, too; Windows does not. The mangled
+ * names contain no std::string, so they are the same in both of GNU's C++ ABIs.
+ */
+#ifdef _WIN32
+#define DELETE_NAME "free" /* Microsoft's delete calls it */
+#define CHECK_FAIL_NAME "?torchCheckFail@detail@c10@@YAXPEBD0I0@Z"
+
+static void *used_library(void *libtorch_cpu, const char *windows_name)
+{
+    (void)libtorch_cpu;
+    return GetModuleHandleA(windows_name);
+}
+
+#else
+#define DELETE_NAME "_ZdlPv"
+#define CHECK_FAIL_NAME "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"
+
+static void *used_library(void *libtorch_cpu, const char *windows_name)
+{
+    (void)windows_name;
+    return libtorch_cpu;
+}
+
+#endif
+
 /* From torch 2.13 on, a function deletes cells; before, C++'s delete does. */
 static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
 {
-    return find(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
-                sizeof shim->delete_cell) ||
-           find(libtorch_cpu, "_ZdlPv", &shim->delete_cell, sizeof shim->delete_cell);
+    return af_loaded_function(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
+                              sizeof shim->delete_cell) ||
+           af_loaded_function(used_library(libtorch_cpu, "ucrtbase.dll"), DELETE_NAME,
+                              &shim->delete_cell, sizeof shim->delete_cell);
 }
 
-/* The mangled name contains no std::string, so it is the same in both C++ ABIs. */
 static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
 {
-    return find(libtorch_cpu, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_", &shim->check_fail,
-                sizeof shim->check_fail);
+    return af_loaded_function(used_library(libtorch_cpu, "c10.dll"), CHECK_FAIL_NAME,
+                              &shim->check_fail, sizeof shim->check_fail);
 }
 
 bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,

@@ -5,10 +5,10 @@
  */
 #include "bindings/torch/threads.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
+
+#include "engine/base/loaded.h"
 
 #define THREADS_MAX 1024
 
@@ -30,6 +30,24 @@ static pthread_mutex_t searching = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_of_thread;
 static _Thread_local struct held held;
 
+static void free_context(void *context)
+{
+    held = (struct held){NULL, 0, 0};
+    anyflash_context_free(context);
+}
+
+#ifdef _WIN32
+#define TORCH_THREADS_NAME "?get_num_threads@at@@YAHXZ"
+
+/* Torch has another OpenMP there: the engine starts its own threads. */
+static void find_parallel(void *libtorch_cpu)
+{
+    (void)libtorch_cpu;
+}
+
+#else
+#define TORCH_THREADS_NAME "_ZN2at15get_num_threadsEv"
+
 /*
  * The threads of the parent's pools do not exist in a forked child, and GNU
  * OpenMP would wait for them forever: the child uses the engine's own pools.
@@ -40,24 +58,25 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&searching, NULL);
 }
 
-static void free_context(void *context)
+static void find_parallel(void *libtorch_cpu)
 {
-    held = (struct held){NULL, 0, 0};
-    anyflash_context_free(context);
+    if (pthread_atfork(NULL, NULL, after_fork_in_child) == 0)
+        af_loaded_function(libtorch_cpu, "GOMP_parallel", &start_parallel,
+                           sizeof start_parallel);
 }
+
+#endif
 
 static void find(void *libtorch_cpu)
 {
-    void *parallel = dlsym(libtorch_cpu, "GOMP_parallel");
-    /* at::get_num_threads(); in a new thread it first applies torch.set_num_threads(). */
-    void *count = dlsym(libtorch_cpu, "_ZN2at15get_num_threadsEv");
-    if (count == NULL)
-        count = dlsym(libtorch_cpu, "omp_get_max_threads");
-    if (pthread_key_create(&end_of_thread, free_context) != 0 || parallel == NULL ||
-        count == NULL || pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
+    if (pthread_key_create(&end_of_thread, free_context) != 0)
         return;
-    memcpy(&start_parallel, &parallel, sizeof start_parallel);
-    memcpy(&torch_threads, &count, sizeof torch_threads);
+    /* at::get_num_threads(); in a new thread it first applies torch.set_num_threads(). */
+    if (af_loaded_function(libtorch_cpu, TORCH_THREADS_NAME, &torch_threads,
+                           sizeof torch_threads) ||
+        af_loaded_function(libtorch_cpu, "omp_get_max_threads", &torch_threads,
+                           sizeof torch_threads))
+        find_parallel(libtorch_cpu);
 }
 
 static void run_parallel(void (*body)(void *argument), void *argument, int32_t workers,

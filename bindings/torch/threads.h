@@ -12,8 +12,8 @@
  * set; calls from other threads do not wait for it. Valid until this thread
  * calls again or ends. NULL when memory runs out. Workers are started by
  * GOMP_parallel if `libtorch_cpu` (that of the first call; a handle of dlopen())
- * leads to it; otherwise, and in a forked child, the engine starts its own
- * threads.
+ * leads to it; otherwise, on Windows, and in a forked child, the engine starts its
+ * own threads.
  */
 struct anyflash_context *af_torch_context(void *libtorch_cpu);
 

@@ -13,6 +13,20 @@
 #define THREADS_MAX 1024
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)
 
+#ifdef _WIN32
+static void *allocate_aligned(size_t size_bytes, size_t align_bytes, void *user)
+{
+    (void)user;
+    return _aligned_malloc(size_bytes, align_bytes);
+}
+
+static void release_aligned(void *memory, void *user)
+{
+    (void)user;
+    _aligned_free(memory);
+}
+
+#else
 static void *allocate_aligned(size_t size_bytes, size_t align_bytes, void *user)
 {
     void *memory = NULL;
@@ -25,6 +39,8 @@ static void release_aligned(void *memory, void *user)
     (void)user;
     free(memory);
 }
+
+#endif
 
 static enum anyflash_status check_args(const struct anyflash_context_args *args,
                                        struct anyflash_error *err)

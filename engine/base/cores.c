@@ -6,6 +6,7 @@
 #endif
 #include "engine/base/cores.h"
 
+#if defined(__linux__)
 #include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -52,3 +53,27 @@ int af_usable_cores(void)
     int quota = quota_cores();
     return quota > 0 && quota < cores ? quota : cores;
 }
+
+#elif defined(_WIN32)
+#include <windows.h>
+
+int af_usable_cores(void)
+{
+    DWORD_PTR allowed = 0, existing = 0;
+    int cores = 0;
+    GetProcessAffinityMask(GetCurrentProcess(), &allowed, &existing);
+    for (; allowed != 0; allowed &= allowed - 1)
+        cores++;
+    return cores > 0 ? cores : 1;
+}
+
+#else
+#include <unistd.h>
+
+int af_usable_cores(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 && cores < 65536 ? (int)cores : 1;
+}
+
+#endif

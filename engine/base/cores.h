@@ -5,9 +5,10 @@
 #define AF_ENGINE_BASE_CORES_H
 
 /*
- * Returns the cores in this process's affinity mask, limited by the CPU quota of
- * its cgroup (v2 or v1, as seen in a container), at least 1. Reads a few small
- * files.
+ * Returns the cores in this process's affinity mask, on Linux limited by the CPU
+ * quota of its cgroup (v2 or v1, as seen in a container; reads a few small files), at
+ * least 1. macOS has no affinity: all cores. Windows runs a process with more than 64
+ * cores in one group of them, which is counted.
  */
 int af_usable_cores(void);
 

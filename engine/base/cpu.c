@@ -60,7 +60,7 @@ static uint32_t look(void)
     return found;
 }
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
 #define HWCAP_BIT_ASIMD (1ul << 1) /* arch/arm64/include/uapi/asm/hwcap.h */
@@ -69,6 +69,13 @@ static uint32_t look(void)
 {
     return (getauxval(AT_HWCAP) & HWCAP_BIT_ASIMD) != 0 ? AF_CPU_BASE | AF_CPU_NEON
                                                         : AF_CPU_BASE;
+}
+
+#elif defined(__aarch64__) /* macOS and Windows run on no AArch64 processor without NEON */
+
+static uint32_t look(void)
+{
+    return AF_CPU_BASE | AF_CPU_NEON;
 }
 
 #else

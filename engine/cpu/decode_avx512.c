@@ -1,6 +1,6 @@
 /*
- * decode_avx512.c: the decode kernels for AVX-512. 16 of the 32 registers hold
- * sums.
+ * decode_avx512.c: the decode kernels for AVX-512. The accumulators occupy 16 of the
+ * 32 vector registers.
  */
 #include "engine/base/instructions.h"
 

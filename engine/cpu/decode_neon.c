@@ -1,6 +1,6 @@
 /*
- * decode_neon.c: the decode kernels for AArch64. 16 of the 32 registers hold
- * sums.
+ * decode_neon.c: the decode kernels for AArch64. The accumulators occupy 16 of the
+ * 32 vector registers.
  */
 #include "engine/base/instructions.h"
 

@@ -43,7 +43,9 @@ extern "C" {
 #define ANYFLASH_VERSION_MINOR 1
 #define ANYFLASH_VERSION_PATCH 0
 
-#if defined(__GNUC__)
+#if defined(_WIN32)
+#define ANYFLASH_API __declspec(dllexport) /* harmless in programs that only call */
+#elif defined(__GNUC__)
 #define ANYFLASH_API __attribute__((visibility("default")))
 #else
 #define ANYFLASH_API

@@ -130,7 +130,7 @@ static enum anyflash_status read_asset(const json_t *asset, const char *tag, con
     const char *url = json_string_value(json_object_get(asset, "browser_download_url"));
     const char *state = json_string_value(json_object_get(asset, "state"));
     if (filename == NULL || url == NULL)
-        return no_listing(name, "a file has no name or no URL", err);
+        return no_listing(name, "a file lacks its name or its URL", err);
     if (!af_ends_with(filename, ".whl") || (state != NULL && !af_equal(state, "uploaded")))
         return ANYFLASH_OK;
     if (!af_starts_with(url, source->files))
@@ -155,7 +155,7 @@ static enum anyflash_status read_release(const json_t *release, const char *name
     const char *tag = json_string_value(json_object_get(release, "tag_name"));
     const json_t *assets = json_object_get(release, "assets");
     if (tag == NULL || !json_is_array(assets))
-        return no_listing(name, "a release has no tag or no files", err);
+        return no_listing(name, "a release lacks its tag or its list of files", err);
     counts->releases++;
     if (json_is_true(json_object_get(release, "draft")))
         return ANYFLASH_OK;

@@ -149,6 +149,7 @@ static void read_torch(struct row *row, void *to)
     release->layout = number(row, "layout");
     release->cxx_std_min = number(row, "cxx_std_min");
     release->flash_kernels = answer(row, "flash_kernels");
+    release->flash_kernels_windows = answer(row, "flash_kernels_windows");
     release->pythons = words(row, "python");
     release->pythons_free_threaded = words(row, "python_free_threaded");
     release->variant_count = json_array_size(list);
@@ -206,6 +207,18 @@ static void read_flash(struct row *row, void *to)
     release->cu_files = number(row, "cu_files");
     release->wheels_planned = number(row, "wheels_planned");
     release->wheels_published = number(row, "wheels_published");
+}
+
+static void read_fa4(struct row *row, void *to)
+{
+    struct af_catalog_fa4_release *release = to;
+    release->first = needed_text(row, "first");
+    release->python_requires = needed_text(row, "python_requires");
+    release->needs = words(row, "needs");
+    release->needs_cuda13 = text(row, "needs_cuda13");
+    release->forward = words(row, "forward");
+    release->backward = words(row, "backward");
+    release->paged = words(row, "paged");
 }
 
 static enum af_trap_effect effect(struct row *row)
@@ -323,6 +336,8 @@ static bool read_all(const json_t *root, struct af_tables *tables, struct anyfla
                                            sizeof(struct af_unpacking)};
     static const struct table flash = {"flash_attn_releases", "releases", read_flash,
                                        sizeof(struct af_catalog_flash_release)};
+    static const struct table fa4 = {"flash_attn_4", "releases", read_fa4,
+                                     sizeof(struct af_catalog_fa4_release)};
     static const struct table traps = {"traps", "traps", read_trap, sizeof(struct af_trap)};
     struct row row = {.arena = &tables->arena, .err = err};
     tables->torch = read_table(root, &torch, &row, &tables->torch_count);
@@ -330,6 +345,7 @@ static bool read_all(const json_t *root, struct af_tables *tables, struct anyfla
     tables->ptx_isa = read_table(root, &ptx, &row, &tables->ptx_isa_count);
     tables->unpacking = read_table(root, &unpacking, &row, &tables->unpacking_count);
     tables->flash = read_table(root, &flash, &row, &tables->flash_count);
+    tables->fa4 = read_table(root, &fa4, &row, &tables->fa4_count);
     tables->traps = read_table(root, &traps, &row, &tables->trap_count);
     tables->date = youngest(root, &tables->arena);
     if (!row.failed && !tables->arena.failed)
@@ -428,6 +444,20 @@ const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *t
         high = order < 0 ? high : middle;
     }
     return NULL;
+}
+
+const struct af_catalog_fa4_release *af_tables_fa4(const struct af_tables *tables,
+                                                   const char *version)
+{
+    struct af_version wanted, first;
+    const struct af_catalog_fa4_release *found = NULL;
+    if (!af_version_parse(version, strlen(version), &wanted))
+        return NULL;
+    for (size_t i = 0; i < tables->fa4_count; i++)
+        if (af_version_parse(tables->fa4[i].first, strlen(tables->fa4[i].first), &first) &&
+            af_version_compare(&first, &wanted) <= 0)
+            found = &tables->fa4[i];
+    return found;
 }
 
 static bool is_newer_build(const struct af_catalog_torch_variant *a,

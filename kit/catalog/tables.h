@@ -2,8 +2,8 @@
  * tables.h: facts about torch releases, CUDA toolkits, flash-attn releases, and
  * wheels whose names are wrong.
  *
- * The data is data/torch.json, cuda.json, flash_attn_releases.json and
- * traps.json, each row with source and date; embedded at build time. Texts and
+ * The data is data/torch.json, cuda.json, flash_attn_releases.json, flash_attn_4.json
+ * and traps.json, each row with source and date; embedded at build time. Texts and
  * lists belong to the tables. NULL and -1 mean unknown.
  */
 #ifndef AF_KIT_CATALOG_TABLES_H
@@ -40,7 +40,8 @@ struct af_catalog_torch_release {
     int layout;                   /* releases of equal number share their C++ object layout */
     int cxx_std_min;              /* 17 or 20: required by its headers */
     enum af_answer flash_kernels; /* exports FlashAttention as aten operators */
-    struct af_words pythons;      /* "3.12" */
+    enum af_answer flash_kernels_windows;  /* PyTorch's CUDA builds for Windows have them */
+    struct af_words pythons;               /* "3.12" */
     struct af_words pythons_free_threaded; /* "3.13" */
     const struct af_catalog_torch_variant *variants;
     size_t variant_count;
@@ -87,6 +88,17 @@ struct af_catalog_flash_release {
     int cu_files;                 /* .cu files to compile */
     int wheels_planned;           /* by the tag's workflow */
     int wheels_published;
+};
+
+/* FlashAttention-4, from this release to the one before the next row. */
+struct af_catalog_fa4_release {
+    const char *first; /* "4.0.0b34" */
+    const char *python_requires;
+    struct af_words needs;    /* what it requires besides torch; count 0: unknown */
+    const char *needs_cuda13; /* instead of needs.items[0] if torch is for CUDA 13, or NULL */
+    struct af_words forward;  /* majors of compute capability: "8", "9", ... */
+    struct af_words backward;
+    struct af_words paged; /* with a paged KV cache */
 };
 
 /* The problem of the wheels that a trap matches; `value` is the detail. */
@@ -138,7 +150,9 @@ struct af_tables {
     const struct af_catalog_flash_release *flash; /* oldest first */
     size_t flash_count;
     const struct af_catalog_flash_release *
-        *flash_by_text; /* the same in order of their texts */
+        *flash_by_text;                       /* the same in order of their texts */
+    const struct af_catalog_fa4_release *fa4; /* oldest first */
+    size_t fa4_count;
     const struct af_trap *traps;
     size_t trap_count;
     const char *date; /* date of the newest source */
@@ -159,6 +173,9 @@ const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int
                                              int minor);
 const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *tables,
                                                        const char *version);
+/* The row that is true for `version` of FlashAttention-4. */
+const struct af_catalog_fa4_release *af_tables_fa4(const struct af_tables *tables,
+                                                   const char *version);
 
 /*
  * The CUDA builds of torch, newest first: the one after `previous` (NULL: the first), or NULL

@@ -5,6 +5,7 @@
 #include "kit/cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +56,13 @@ enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
 
 static enum anyflash_status write_out(const struct af_text *out, struct anyflash_error *err)
 {
+    struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
     for (size_t done = 0; done < out->len;) {
         ssize_t got = write(STDOUT_FILENO, out->data + done, out->len - done);
         if (got < 0 && errno == EINTR)
             continue;
+        if (got < 0 && errno == EAGAIN && poll(&room, 1, -1) > 0)
+            continue; /* a full pipe that another program made non-blocking */
         if (got < 0)
             return af_fail(err, ANYFLASH_E_IO, "cannot write to standard output: %s",
                            strerror(errno));

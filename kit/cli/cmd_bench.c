@@ -44,7 +44,7 @@ static void add_options(const struct af_cli *cli, const char *words[WORDS_MAX])
         bool has_value;
     } known[] = {
         {AF_OPTION_QUICK, "--quick", false},    {AF_OPTION_FILTER, "--filter", true},
-        {AF_OPTION_PEERS, "--peers", true},     {AF_OPTION_SVG, "--svg", true},
+        {AF_OPTION_PEERS, "--peers", true},     {AF_OPTION_CHART, "--chart", true},
         {AF_OPTION_THREADS, "--threads", true}, {AF_OPTION_JSON, "--json", false},
         {AF_OPTION_QUIET, "--quiet", false},
     };

@@ -23,13 +23,17 @@ static const char *option_values(size_t id)
         return "bshd bhsd";
     case AF_OPTION_SOURCE:
         return "auto path url";
+    case AF_OPTION_TOOLKIT:
+        return "auto system index";
+    case AF_OPTION_FORMAT:
+        return "text json github slurm";
+    case AF_OPTION_CHART:
     case AF_OPTION_FROM:
     case AF_OPTION_LSE:
     case AF_OPTION_MACHINE:
     case AF_OPTION_OUTPUT:
     case AF_OPTION_PEERS:
     case AF_OPTION_PROJECT:
-    case AF_OPTION_SVG:
     case AF_OPTION_CATALOG:
     case AF_OPTION_PYTHON:
         return "FILE";

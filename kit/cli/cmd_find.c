@@ -1,8 +1,8 @@
 /*
  * cmd_find.c: `anyflash find WORD...`: the wheels of the catalog that match all
  * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
- * machine was named. With --matrix the best way for every torch and CUDA build,
- * as HTML, SVG or JSON. plan/ makes the answers and their JSON.
+ * machine was named. With --html, --svg or --matrix the best way for every torch
+ * and CUDA build. plan/ makes the answers and their JSON.
  */
 #include <stdio.h>
 
@@ -94,67 +94,89 @@ static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_o
     return status;
 }
 
-/* Options that belong to the other of the two answers, and unknown formats. */
-static enum anyflash_status check_options(struct af_cli *cli, struct anyflash_error *err)
+/*
+ * --html, --svg and --matrix replace the list of wheels by a table; only one of them may be
+ * given: *form_out, or AF_OPTION_COUNT for wheels. Rejects options of the other answer.
+ */
+static enum anyflash_status read_form(const struct af_options *options,
+                                      enum af_option_id *form_out, struct anyflash_error *err)
 {
-    const struct af_options *options = &cli->options;
-    const char *format = options->values[AF_OPTION_FORMAT];
-    bool writes = format != NULL || af_option_given(options, AF_OPTION_OUTPUT);
-    if (!af_option_given(options, AF_OPTION_MATRIX))
-        return writes ? af_fail(err, ANYFLASH_E_ARGUMENT, "--%s only works with --matrix",
-                                format != NULL ? "format" : "output")
-                      : ANYFLASH_OK;
-    if (options->words.count > 0 || af_option_given(options, AF_OPTION_LIMIT))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--matrix cannot be used with %s",
-                       options->words.count > 0 ? "search words" : "--limit");
-    if (writes && af_option_given(options, AF_OPTION_JSON))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json cannot be used with --%s",
-                       format != NULL ? "format" : "output");
-    if (format != NULL && !af_equal(format, "html") && !af_equal(format, "svg"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes html or svg");
+    static const enum af_option_id forms[] = {AF_OPTION_HTML, AF_OPTION_SVG, AF_OPTION_MATRIX};
+    const char *name = NULL;
+    *form_out = AF_OPTION_COUNT;
+    for (size_t i = 0; i < AF_COUNT(forms); i++) {
+        if (!af_option_given(options, forms[i]))
+            continue;
+        if (name != NULL)
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s cannot be used with --%s", name,
+                           af_option_rows[forms[i]].name);
+        name = af_option_rows[forms[i]].name;
+        *form_out = forms[i];
+    }
+    bool is_document = *form_out == AF_OPTION_HTML || *form_out == AF_OPTION_SVG;
+    if (af_option_given(options, AF_OPTION_OUTPUT) && !is_document)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--output only works with --html or --svg");
+    const char *conflict = name == NULL                                ? NULL
+                           : options->words.count > 0                  ? "search words"
+                           : af_option_given(options, AF_OPTION_LIMIT) ? "--limit"
+                           : is_document && af_option_given(options, AF_OPTION_JSON) ? "--json"
+                                                                                     : NULL;
+    if (conflict != NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s cannot be used with %s", name, conflict);
     return ANYFLASH_OK;
 }
 
-/* Writes the document that cli->out holds to the file of --output, if there is one. */
-static enum anyflash_status write_document(struct af_cli *cli, const char *start,
+/* Moves the document in cli->out to the file of --output, if there is one. */
+static enum anyflash_status write_document(struct af_cli *cli, enum af_option_id form,
                                            struct anyflash_error *err)
 {
+    const char *start = form == AF_OPTION_SVG ? AF_CLI_GRID_SVG_START : AF_CLI_GRID_HTML_START;
     const char *path = cli->options.values[AF_OPTION_OUTPUT];
     enum anyflash_status status = af_cli_finish(cli, err);
     if (status != ANYFLASH_OK || path == NULL)
         return status;
     const char *shown = af_text_scrub(&cli->arena, path, 200);
-    if (!af_file_may_replace(&cli->arena, path, start)) {
+    const char *remark = af_arena_format(&cli->arena, "wrote '%s'", shown);
+    bool may_write = af_file_may_replace(&cli->arena, path, start);
+    if (cli->arena.failed)
+        return af_fail_memory(err);
+    if (!may_write) {
         cli->hint = "name another file with --output";
-        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and is not a matrix of anyflash",
-                       shown == NULL ? "" : shown);
+        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and was not written by `find --%s`",
+                       shown, af_option_rows[form].name);
     }
     status = af_file_write_text(&cli->arena, path, af_text_get(&cli->out), err);
     cli->out.len = 0;
-    const char *remark = af_arena_format(&cli->arena, "wrote '%s'", shown);
-    if (status == ANYFLASH_OK && remark != NULL)
+    if (status == ANYFLASH_OK)
         af_cli_remark(cli, remark);
     return status;
 }
 
-static enum anyflash_status print_matrix(struct af_cli *cli, struct anyflash_error *err)
+static enum anyflash_status write_grid(struct af_cli *cli, enum af_option_id form,
+                                       const struct af_plan_grid *grid,
+                                       const struct af_plan_request *request,
+                                       struct anyflash_error *err)
+{
+    if (form == AF_OPTION_MATRIX)
+        return af_cli_json_take(cli, af_plan_grid_json(grid, request), err);
+    if (form == AF_OPTION_HTML)
+        af_cli_grid_html(grid, request, &cli->arena, &cli->out);
+    else
+        af_cli_grid_svg(grid, request, &cli->arena, &cli->out);
+    return write_document(cli, form, err);
+}
+
+static enum anyflash_status show_grid(struct af_cli *cli, enum af_option_id form,
+                                      struct anyflash_error *err)
 {
     struct af_cli_inputs inputs;
     struct af_plan_grid grid;
-    bool is_svg = af_equal(cli->options.values[AF_OPTION_FORMAT], "svg");
     enum anyflash_status status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, &inputs, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_plan_grid_make(&inputs.request, &cli->arena, &grid, err);
-    if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_JSON)) {
-        status = af_cli_json_take(cli, af_plan_grid_json(&grid, &inputs.request), err);
-    } else if (status == ANYFLASH_OK && is_svg) {
-        af_cli_grid_svg(&grid, &inputs.request, &cli->arena, &cli->out);
-        status = write_document(cli, AF_CLI_GRID_SVG_START, err);
-    } else if (status == ANYFLASH_OK) {
-        af_cli_grid_html(&grid, &inputs.request, &cli->arena, &cli->out);
-        status = write_document(cli, AF_CLI_GRID_HTML_START, err);
-    }
+    if (status == ANYFLASH_OK)
+        status = write_grid(cli, form, &grid, &inputs.request, err);
     af_cli_inputs_release(&inputs);
     return status;
 }
@@ -162,10 +184,10 @@ static enum anyflash_status print_matrix(struct af_cli *cli, struct anyflash_err
 enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
-    enum anyflash_status status = check_options(cli, err);
+    enum af_option_id form;
+    enum anyflash_status status = read_form(&cli->options, &form, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (af_option_given(&cli->options, AF_OPTION_MATRIX))
-        return print_matrix(cli, err);
-    return list_wheels(cli, exit_out, err);
+    return form == AF_OPTION_COUNT ? list_wheels(cli, exit_out, err)
+                                   : show_grid(cli, form, err);
 }

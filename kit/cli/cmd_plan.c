@@ -5,6 +5,7 @@
  */
 #include "kit/cli/decision_view.h"
 #include "kit/cli/wheel_table.h"
+#include "kit/machine/assume.h"
 #include "kit/plan/find_answer.h"
 
 struct plan {
@@ -55,7 +56,7 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-/* What keeps a wheel that may fit from being certain. */
+/* What keeps the recommended option from being certain. */
 static void view_open(struct af_page *page, const struct af_rung *rung)
 {
     const char *start = "Unsure because ";
@@ -162,8 +163,8 @@ static void view(struct af_cli *cli, const struct plan *plan)
                        af_equal(answer->faster, "flash_attn_3") ? "FlashAttention-3"
                                                                 : "FlashAttention-4",
                        answer->faster);
-    if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
-        view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
+    if (answer->decision.possible)
+        view_open(&page, &answer->decision.rungs[answer->decision.recommended]);
     if (answer->has_plan && answer->plan.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
@@ -281,6 +282,23 @@ static enum anyflash_status check_words(const struct af_cli *cli, struct plan *p
     return af_cli_limit(cli, &plan->limit, err);
 }
 
+/* Who describes a GPU gets an answer for a usual machine that has it; its name says which. */
+static enum anyflash_status assume(struct af_cli *cli, struct plan *plan,
+                                   struct anyflash_error *err)
+{
+    const char *what;
+    struct af_machine *machine = &plan->inputs.machines.items[0];
+    if (cli->options.machines.count > 0 || cli->options.givens.count == 0 ||
+        af_option_given(&cli->options, AF_OPTION_HERE))
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    if (status == ANYFLASH_OK && what != NULL) {
+        const char *name = af_arena_format(&cli->arena, "%s, assuming %s", machine->name, what);
+        machine->name = name != NULL ? name : machine->name;
+    }
+    return status;
+}
+
 enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
@@ -289,6 +307,8 @@ enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS,
                                     &plan.inputs, err);
+    if (status == ANYFLASH_OK)
+        status = assume(cli, &plan, err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&plan.inputs.request, &plan.answer, err);
     if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_WHEEL))

@@ -12,15 +12,15 @@
 #define CELL_HEIGHT 24
 #define GAP 3
 #define LINE 20
-#define LETTER_WIDTH 6.6 /* of a 12 px sans-serif font, about */
 #define WIDTH_MIN 480
 
 static const char *const style =
     "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
     "fill:#1b1f1d}\n.strong{font-weight:600}\n.title{font-size:16px;font-weight:600}\n"
-    ".middle{text-anchor:middle}\n.quiet{fill:#55605b}\n.paper{fill:#fbfbf9}\n";
+    ".middle{text-anchor:middle}\n.quiet{fill:#55605b}\nrect{stroke:#00000026}\n"
+    ".paper{fill:#fbfbf9}\n";
 static const char *const dark_style =
-    "text{fill:#e7ebe9}\n.quiet{fill:#a3aea9}\n.paper{fill:#131615}\n";
+    "text{fill:#e7ebe9}\n.quiet{fill:#a3aea9}\nrect{stroke:#ffffff33}\n.paper{fill:#131615}\n";
 
 struct drawing {
     struct af_text *out;
@@ -54,10 +54,21 @@ static void add_text(struct af_text *out, double x, double y, const char *classe
     af_text_add(out, "</text>\n");
 }
 
+/* About the width in a 12 px sans-serif font; most fonts are narrower than DejaVu Sans. */
+static double width_of_text(const char *text)
+{
+    double width = 0;
+    for (const char *at = text; *at != '\0'; at++)
+        width += strchr("fijlrt .,:'()", *at) != NULL ? 4.2
+                 : strchr("mwMW", *at) != NULL        ? 11
+                                                      : 7.5;
+    return width;
+}
+
 /* Where the next of several items in lines goes; starts a new line if it is full. */
 static double place(struct drawing *drawing, double *x, const char *text, double extra)
 {
-    double width = extra + LETTER_WIDTH * (double)strlen(text) + 18;
+    double width = extra + width_of_text(text) + 18;
     if (*x > MARGIN && *x + width > drawing->width - MARGIN) {
         *x = MARGIN;
         drawing->y += LINE;
@@ -139,9 +150,9 @@ static void add_legend(struct drawing *drawing)
                        at, drawing->y + 2, af_plan_way_name(way));
         add_text(drawing->out, at + LINE, drawing->y + 13, "", text);
     }
-    const char *empty = AF_CLI_GRID_EMPTY;
-    add_text(drawing->out, place(drawing, &x, empty, 0), drawing->y + 13, "", empty);
-    drawing->y += LINE;
+    double at = place(drawing, &x, AF_CLI_GRID_EMPTY, 0);
+    add_text(drawing->out, at, drawing->y + 13, "", AF_CLI_GRID_EMPTY);
+    drawing->y += LINE + 6;
 }
 
 static int width_of(const struct af_plan_grid *grid)
@@ -158,12 +169,14 @@ void af_cli_grid_svg(const struct af_plan_grid *grid, const struct af_plan_reque
     add_text(&body, MARGIN, drawing.y + 14, "title", AF_CLI_GRID_TITLE);
     drawing.y += LINE + 8;
     add_subjects(&drawing, request);
-    if (grid->row_count > 0)
+    if (grid->row_count > 0) {
         add_table(&drawing, grid);
-    else
+        add_legend(&drawing);
+    } else {
         add_text(&body, MARGIN, drawing.y + 14, "",
                  "There is no CUDA build of torch for this platform.");
-    add_legend(&drawing);
+        drawing.y += LINE + 6;
+    }
     add_text(&body, MARGIN, drawing.y + 14, "quiet", af_cli_grid_origin(request, arena));
     drawing.y += LINE + MARGIN;
     af_text_format(out,

@@ -98,7 +98,7 @@ const char *af_cli_grid_origin(const struct af_plan_request *request, struct af_
 }
 
 static const char *const style =
-    "body{margin:0 auto;padding:1.5rem clamp(1rem,4vw,3rem);max-width:84rem;"
+    "body{margin:0 auto;padding:1.5rem clamp(1rem,4vw,2rem);max-width:84rem;"
     "background:#fbfbf9;color:#1b1f1d;"
     "font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}\n"
     "h1{font-size:1.6rem;line-height:1.2;margin:0 0 .75rem}\n"
@@ -108,22 +108,27 @@ static const char *const style =
     "dt,.quiet,caption{color:#55605b}\n"
     "dd{margin:0;font-weight:600;overflow-wrap:anywhere}\n"
     "caption{text-align:left}\n"
+    "caption span{display:inline-block;position:sticky;left:0;max-width:calc(100vw - 2rem)}\n"
     ".scroll{overflow-x:auto;position:relative}\n"
     "table{border-collapse:separate;border-spacing:3px}\n"
-    "th{text-align:left;padding:.2rem .4rem;white-space:nowrap}\n"
+    "th{text-align:left;padding:.2rem .3rem;white-space:nowrap}\n"
     "th[scope=row]{position:sticky;left:0;background:#fbfbf9}\n"
-    "td{padding:.2rem .4rem;min-width:5.5rem;border-radius:.3rem;font-size:.75rem;"
+    "td{padding:.2rem .3rem;min-width:6.9rem;border-radius:.3rem;font-size:.75rem;"
     "line-height:1.25}\n"
     "td b{display:block;font-size:.875rem}\n"
     "ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:.4rem 1.25rem;margin:0}\n"
     "li{display:flex;align-items:center;gap:.4rem}\n"
     ".swatch{width:1.1rem;height:1.1rem;border-radius:.25rem}\n"
+    "td[class],.swatch{box-shadow:inset 0 0 0 1px #00000026}\n"
     ".unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\n"
-    "code{font-family:ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace}\n"
+    "code{font-family:ui-monospace,Menlo,Consolas,\"DejaVu Sans "
+    "Mono\",monospace;white-space:nowrap}\n"
     ":focus-visible{outline:3px solid #0b6e4f}\n";
-static const char *const dark_style = "body,th[scope=row]{background:#131615;color:#e7ebe9}\n"
-                                      "dt,.quiet,caption{color:#a3aea9}\n"
-                                      ":focus-visible{outline-color:#58c79d}\n";
+static const char *const dark_style =
+    "body,th[scope=row]{background:#131615;color:#e7ebe9}\n"
+    "dt,.quiet,caption{color:#a3aea9}\n"
+    "td[class],.swatch{box-shadow:inset 0 0 0 1px #ffffff33}\n"
+    ":focus-visible{outline-color:#58c79d}\n";
 static const char *const print_style =
     "@media print{body,th[scope=row]{background:#fff;color:#000}dt,.quiet,caption{color:#333}"
     "body{font-size:12px}.scroll{overflow:visible}table{border-spacing:1px}"
@@ -181,9 +186,9 @@ static void add_table(const struct af_plan_grid *grid, struct af_text *out)
 {
     af_text_add(out,
                 "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of "
-                "torch and CUDA builds\">\n<table>\n<caption>The best way for each release of "
-                "torch (rows) and CUDA build (columns)</caption>\n<thead>\n<tr><th "
-                "scope=\"col\">torch</th>");
+                "torch and CUDA builds\">\n<table>\n<caption><span>The best way to get "
+                "FlashAttention with each release of torch (rows) and CUDA build "
+                "(columns)</span></caption>\n<thead>\n<tr><th scope=\"col\">torch</th>");
     for (size_t i = 0; i < grid->column_count; i++) {
         af_text_add(out, "<th scope=\"col\">");
         af_cli_grid_escape(out, grid->cells[i].build);
@@ -209,7 +214,11 @@ static void add_legend(struct af_text *out)
         af_text_format(out, "<li><span class=\"swatch %s\"></span>%s</li>\n",
                        af_plan_way_name((enum af_plan_way)way),
                        af_plan_way_title((enum af_plan_way)way));
-    af_text_add(out, "<li>" AF_CLI_GRID_EMPTY "</li>\n</ul>\n");
+    af_text_add(out,
+                "<li>" AF_CLI_GRID_EMPTY "</li>\n</ul>\n"
+                "<p>To get the commands for a cell, run <code>anyflash plan</code> with the "
+                "same options and the torch of that cell: <code>--given torch=2.9.1+cu128"
+                "</code>.</p>\n");
 }
 
 void af_cli_grid_html(const struct af_plan_grid *grid, const struct af_plan_request *request,
@@ -223,15 +232,13 @@ void af_cli_grid_html(const struct af_plan_grid *grid, const struct af_plan_requ
     add_style(out);
     af_text_add(out, "</head>\n<body>\n<main>\n<h1>" AF_CLI_GRID_TITLE "</h1>\n");
     add_facts(request, arena, out);
-    if (grid->row_count > 0)
+    if (grid->row_count > 0) {
         add_table(grid, out);
-    else
+        add_legend(out);
+    } else {
         af_text_add(out, "<p>There is no CUDA build of torch for this platform.</p>\n");
-    add_legend(out);
-    af_text_add(out,
-                "<p>To get the commands for a cell, run <code>anyflash plan</code> with the "
-                "same options and the torch of that cell: <code>--given torch=2.9.1+cu128"
-                "</code>.</p>\n<p class=\"quiet\">");
+    }
+    af_text_add(out, "<p class=\"quiet\">");
     af_cli_grid_escape(out, af_cli_grid_origin(request, arena));
     af_text_add(out, "</p>\n</main>\n</body>\n</html>\n");
 }

@@ -5,8 +5,10 @@
 #include "kit/cli/nearest.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define LETTERS_MAX 32
+#define STARTS_MIN 3
 
 static int smaller(int a, int b)
 {
@@ -32,6 +34,16 @@ static int distance(const char *a, size_t a_len, const char *b, size_t b_len)
     return cost[a_len][b_len];
 }
 
+/* The first word that starts with `typed`, ignoring case: "astral-sh-build" for "Astral". */
+static const char *starting_with(const char *typed, const char *const *words, size_t count)
+{
+    size_t len = strlen(typed);
+    for (size_t i = 0; len >= STARTS_MIN && i < count; i++)
+        if (strncasecmp(words[i], typed, len) == 0)
+            return words[i];
+    return NULL;
+}
+
 const char *af_nearest(const char *typed, const char *const *words, size_t count)
 {
     size_t typed_len = strlen(typed);
@@ -47,5 +59,5 @@ const char *af_nearest(const char *typed, const char *const *words, size_t count
             best_cost = cost;
         }
     }
-    return best;
+    return best != NULL ? best : starting_with(typed, words, count);
 }

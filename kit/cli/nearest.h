@@ -8,8 +8,8 @@
 
 /*
  * The word with the smallest edit distance from `typed` (changed, added,
- * removed or swapped letters); NULL if none is near (more than a third of the
- * letters, at least 1).
+ * removed or swapped letters), or else the first that starts with `typed`, of at
+ * least 3 letters; NULL if none is near (more than a third of the letters, at least 1).
  */
 const char *af_nearest(const char *typed, const char *const *words, size_t count);
 

@@ -68,8 +68,12 @@ struct af_rung {
     size_t reason_count;
     struct af_rung_cost price;
     const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
-    const char *torch_version;            /* what to install instead, as "2.9.1"; or NULL */
-    const char *torch_cuda;               /* for torch-change: "cu128"; else NULL */
+    /* an official wheel that fits, too, whose address the catalog does not have; or NULL */
+    const struct af_catalog_wheel *official_elsewhere;
+    const char *const *needs;  /* what this wheel requires besides torch, if it differs from */
+    size_t need_count;         /* flash-attn's own requirement, einops */
+    const char *torch_version; /* what to install instead, as "2.9.1"; or NULL */
+    const char *torch_cuda;    /* for torch-change: "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* for build */
@@ -169,8 +173,8 @@ struct af_decision {
     enum af_rung_kind recommended;
     /* False if no rung is possible, the preferred rung is not, or a fact is missing. */
     bool possible;
-    /* The key fact without which nothing is recommended ("platform", "Python version",
-       "torch version"); or NULL. */
+    /* The key fact without which nothing is recommended ("platform", "operating system",
+       "processor architecture", "Python version", "torch version"); or NULL. */
     const char *missing_fact;
     struct af_candidate *candidates; /* with verdicts; those that fit come first, best first */
     size_t candidate_count;

@@ -33,6 +33,11 @@ static bool is_thor(int sm)
     return sm == 101 || sm == 110;
 }
 
+bool af_sm_is_jetson(int sm)
+{
+    return is_tegra(sm) && !is_thor(sm);
+}
+
 enum af_answer af_sm_runs(int code, int gpu)
 {
     if (code == gpu)
@@ -82,12 +87,17 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
     return sm >= 100 && variant->cuda_major > 0 && cuda < 128 ? AF_NO : AF_UNKNOWN;
 }
 
-/* The oldest driver for a CUDA major; NULL if the tables do not have it. */
-static const char *driver_floor(const struct af_tables *tables, int major)
+/*
+ * The oldest driver for a CUDA major; NULL if the tables do not have it. On Windows that of the
+ * major's first toolkit. NVIDIA states none for CUDA 13 there; its branch is that of Linux.
+ */
+static const char *driver_floor(const struct af_tables *tables, int major, bool windows)
 {
     for (size_t i = 0; i < tables->cuda_count; i++) {
-        if (tables->cuda[i].major == major)
-            return tables->cuda[i].driver_linux_floor;
+        const struct af_cuda_toolkit *toolkit = &tables->cuda[i];
+        if (toolkit->major == major)
+            return windows && toolkit->driver_windows_min != NULL ? toolkit->driver_windows_min
+                                                                  : toolkit->driver_linux_floor;
     }
     return NULL;
 }
@@ -98,11 +108,12 @@ enum af_answer af_driver_serves(const struct af_view *view, const struct af_tabl
     struct af_dotted floor;
     if (major < 0)
         return AF_UNKNOWN;
-    const char *text = af_equal(view->os, "linux") ? driver_floor(tables, major) : NULL;
-    *need_out = text != NULL ? text : "of that CUDA";
+    const char *text = driver_floor(tables, major, af_equal(view->os, "windows"));
+    *need_out = text != NULL ? text : "for that CUDA";
     if (view->driver_cuda.count > 0)
         return view->driver_cuda.part[0] >= major ? AF_YES : AF_NO;
-    if (view->driver.count == 0 || !af_dotted_parse(text, &floor))
+    if (!af_equal(view->os, "linux") || view->driver.count == 0 ||
+        !af_dotted_parse(text, &floor))
         return AF_UNKNOWN;
     return af_dotted_compare(&view->driver, &floor) >= 0 ? AF_YES : AF_NO;
 }

@@ -11,6 +11,12 @@
 enum af_answer af_sm_runs(int code, int gpu);
 
 /*
+ * Whether `sm` is an integrated GPU with a CUDA of its own: a Jetson before Thor, which shares
+ * CUDA 13 with servers. Source: "jetson" in the rules of data/cuda.json.
+ */
+bool af_sm_is_jetson(int sm);
+
+/*
  * Whether a GPU of SM `gpu` can load the image, ignoring the driver. Cubins: as
  * af_sm_runs(); with 'a' only on that SM; with 'f' on SMs of the same major,
  * from that SM on. PTX: on its own SM and every later one; 'a' and 'f' as for

@@ -9,6 +9,7 @@
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/verdict.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Whether a wheel works on one GPU, or why not. */
@@ -45,31 +46,22 @@ static bool is_package(const struct af_catalog_wheel *wheel, const char *start)
     return af_starts_with(wheel->package, start);
 }
 
-/*
- * Ampere and Ada (forward only) and Blackwell for workstations: beta 10 and later. The wheel of
- * beta 10 has files for sm 12.0, that of beta 4 has none.
- */
-static bool is_newer_fa4(const struct af_catalog_wheel *wheel, int gpu)
+static bool has_major(struct af_words majors, int sm)
 {
-    struct af_version version, first;
-    af_version_parse("4.0.0b10", strlen("4.0.0b10"), &first);
-    return (gpu / 10 == 8 || gpu / 10 == 12) &&
-           af_version_parse(wheel->version, strlen(wheel->version), &version) &&
-           af_version_compare(&version, &first) >= 0;
+    char text[16];
+    snprintf(text, sizeof text, "%d", sm / 10);
+    return af_words_have(majors, text);
 }
 
-static bool is_fa4(const struct af_catalog_wheel *wheel)
-{
-    return is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4");
-}
-
-/* Source: flash_attn/cute/interface.py of 4.0.0b28, the assertions on `arch`. */
 static void say_fa4_limits(struct af_fit_wheel_check *check, const struct af_view_gpu *gpu)
 {
-    if (is_fa4(check->wheel) && gpu->sm / 10 == 8)
+    const struct af_catalog_fa4_release *release = af_fit_fa4(check->fit, check->wheel);
+    if (release == NULL)
+        return;
+    if (!has_major(release->backward, gpu->sm))
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_FORWARD, "%s (sm %d.%d)", gpu->name,
                                       gpu->sm / 10, gpu->sm % 10);
-    else if (is_fa4(check->wheel) && gpu->sm / 10 == 12)
+    else if (!has_major(release->paged, gpu->sm))
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NO_PAGES, "%s (sm %d.%d)", gpu->name,
                                       gpu->sm / 10, gpu->sm % 10);
 }
@@ -79,10 +71,9 @@ static enum served serve(const struct af_fit_wheel_check *check, int gpu)
     const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
-    if (is_fa4(wheel))
-        return gpu == 90 || gpu / 10 == 10 || gpu / 10 == 11 || is_newer_fa4(wheel, gpu)
-                   ? SERVED
-                   : REFUSED;
+    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->fit, wheel);
+    if (fa4 != NULL)
+        return has_major(fa4->forward, gpu) ? SERVED : REFUSED;
     if (is_package(wheel, "flash_attn_3"))
         return gpu / 10 == 8 || gpu == 90
                    ? code_for(wheel->sm == NULL ? "8.0 9.0" : wheel->sm, gpu)
@@ -98,7 +89,7 @@ static enum af_reason_id refusal(const struct af_catalog_wheel *wheel)
 {
     if (is_package(wheel, "flash_attn_3"))
         return AF_REASON_FA3_HOPPER;
-    if (is_fa4(wheel))
+    if (af_fit_wheel_is_fa4(wheel))
         return AF_REASON_FA4_ARCH;
     return AF_REASON_SM_UNSUPPORTED;
 }

@@ -23,7 +23,10 @@ void af_rule_file(struct af_fit_wheel_check *check)
     if (!wheel->valid_name)
         af_fit_wheel_check_add_reason(check, AF_REASON_INVALID_NAME, "rename it first");
     if (wheel->url == NULL)
-        af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s", wheel->source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s",
+                                      af_equal(wheel->source, "pytorch-wheel-index")
+                                          ? "it is only on PyTorch's own package index"
+                                          : wheel->source);
     if (check->fit->options->version == NULL && wheel->version[1] == '.' &&
         wheel->version[0] < '2')
         af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "version %s",
@@ -178,8 +181,8 @@ void af_rule_platform(struct af_fit_wheel_check *check)
                                       tags, view->os == NULL ? "another platform" : view->os,
                                       view->arch == NULL ? "" : view->arch);
     else if (check->platform_answer == AF_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "the wheel is for %s",
-                                      tags);
+        af_fit_wheel_check_add_reason(check, af_view_unknown_platform(view),
+                                      "the wheel is for %s", tags);
 }
 
 static bool python_accepted(const struct af_view *view, const struct af_catalog_wheel *wheel)
@@ -188,6 +191,18 @@ static bool python_accepted(const struct af_view *view, const struct af_catalog_
         !af_starts_with(wheel->abi, "abi3"))
         return false; /* a shortcut: the next line would give the same answer */
     return af_tags_python_accepted(&view->interpreter, wheel->python, wheel->abi);
+}
+
+/* What its metadata requires of Python, if that is more than its tags say and not met here. */
+static const char *unmet_python(const struct af_fit_wheel_check *check)
+{
+    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->fit, check->wheel);
+    const char *here = check->view->python_text;
+    struct af_version version;
+    if (fa4 == NULL || here == NULL || !af_version_parse(here, strlen(here), &version) ||
+        af_specifier_contains(fa4->python_requires, &version) != AF_NO)
+        return NULL;
+    return fa4->python_requires;
 }
 
 void af_rule_python(struct af_fit_wheel_check *check)
@@ -205,6 +220,10 @@ void af_rule_python(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_PYTHON_TAG,
                                       "%s-%s, but this is Python %s", wheel->python, wheel->abi,
                                       view->python_text);
+    else if (unmet_python(check) != NULL)
+        af_fit_wheel_check_add_reason(check, AF_REASON_PYTHON_TAG,
+                                      "it requires Python %s, but this is Python %s",
+                                      unmet_python(check), view->python_text);
 }
 
 /*

@@ -183,8 +183,9 @@ static void match_cuda(struct af_fit_wheel_check *check, int major)
                                       torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH_CUDA,
-                                      "the wheel needs CUDA %d, but torch is %s", major,
-                                      torch->text);
+                                      "the wheel needs CUDA %d, and nothing says which one "
+                                      "torch %s has",
+                                      major, torch->text);
 }
 
 void af_rule_cuda(struct af_fit_wheel_check *check)
@@ -227,8 +228,12 @@ void af_rule_abi(struct af_fit_wheel_check *check)
         return;
     if (torch->abi == AF_UNKNOWN)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_UNKNOWN_ABI, "the wheel has the %s ABI, but torch is %s",
-            abi == AF_UNKNOWN ? "unknown" : abi_name(abi), torch->text);
+            check, AF_REASON_UNKNOWN_ABI,
+            "the wheel has %s ABI, and nothing says which one torch %s has",
+            abi == AF_UNKNOWN ? "an unknown"
+            : abi == AF_YES   ? "the new"
+                              : "the old",
+            torch->text);
     else if (abi == AF_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_ABI_UNKNOWN,
                                       "torch has the %s ABI", abi_name(torch->abi));

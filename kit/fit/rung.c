@@ -107,6 +107,22 @@ bool af_rung_python_package_fits(const struct af_rung_context *context)
     return true;
 }
 
+void af_rung_set_wheel(struct af_rung_context *context, const struct af_catalog_wheel *wheel,
+                       int cuda_major)
+{
+    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(context->fit, wheel);
+    context->rung->wheel = wheel;
+    if (fa4 == NULL || fa4->needs.count == 0)
+        return;
+    const char **needs = af_arena_array(context->arena, fa4->needs.count, sizeof *needs);
+    for (size_t i = 0; needs != NULL && i < fa4->needs.count; i++)
+        needs[i] = af_arena_text(context->arena, fa4->needs.items[i]);
+    if (needs != NULL && cuda_major >= 13 && fa4->needs_cuda13 != NULL)
+        needs[0] = af_arena_text(context->arena, fa4->needs_cuda13);
+    context->rung->needs = needs;
+    context->rung->need_count = needs == NULL ? 0 : fa4->needs.count;
+}
+
 void af_rung_finish(struct af_rung_context *context)
 {
     enum af_answer answer = AF_YES;
@@ -161,7 +177,7 @@ void af_rung_engine(struct af_rung_context *context)
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (!served(view))
             af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "%s %s", view->os,
                                view->arch);

@@ -35,6 +35,10 @@ bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id
  */
 bool af_rung_python_package_fits(const struct af_rung_context *context);
 
+/* Makes `wheel` the rung's, with what it requires beside a torch for this major of CUDA. */
+void af_rung_set_wheel(struct af_rung_context *context, const struct af_catalog_wheel *wheel,
+                       int cuda_major);
+
 /* Publishes the reasons and the answer that follows from them. */
 void af_rung_finish(struct af_rung_context *context);
 

@@ -315,20 +315,42 @@ static void report_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
+/* What is published is PyTorch's build, even where the torch in use is another one. */
+static void report_jetson(struct af_rung_context *context)
+{
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view *view = &context->fit->views[i];
+        for (size_t g = 0; g < view->gpu_count; g++)
+            if (af_sm_is_jetson(view->gpus[g].sm))
+                af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s",
+                                   view->gpus[g].name);
+    }
+}
+
 static void report_found(struct af_rung_context *context, const struct found *found)
 {
     struct af_rung *rung = context->rung;
     const char *version = found->choice->release->latest;
     const char *cuda = found->choice->variant->cuda;
-    rung->wheel = found->candidate.wheel;
+    af_rung_set_wheel(context, found->candidate.wheel, found->choice->variant->cuda_major);
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     report_open(context, found->candidate.reason_bits);
+    report_jetson(context);
     add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
                                     cuda, rung->wheel->package, rung->wheel->version,
                                     af_fit_publisher(context->arena, rung->wheel));
+}
+
+/* Whether flash-attn 2 and newer support none of the GPUs, which are all known. */
+static bool all_too_old(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (view->gpus[i].sm < 0 || view->gpus[i].sm >= 80)
+            return false;
+    return view->gpu_count > 0;
 }
 
 /* Reports what no change of torch could fix, and what can never fit. */
@@ -338,11 +360,13 @@ static bool report_obstacles(struct af_rung_context *context)
         const struct af_view *view = &context->fit->views[i];
         if (view->amd)
             af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
+        else if (context->fit->options->version == NULL && all_too_old(view))
+            af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
-            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (view->platform == NULL || view->musl)
             af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "%s %s%s", view->os,
                                view->arch, view->musl ? " musl" : "");
@@ -355,10 +379,7 @@ static bool report_obstacles(struct af_rung_context *context)
 static void report_none(struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
-    bool all_old = view->gpu_count > 0;
-    for (size_t i = 0; i < view->gpu_count; i++)
-        all_old = all_old && view->gpus[i].sm >= 0 && view->gpus[i].sm < 80;
-    if (all_old)
+    if (all_too_old(view))
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }

@@ -6,7 +6,7 @@
  * memory-efficient kernel for SM 5.0 to 7.5; on SM 9.0 and 10.x cuDNN's kernels
  * are available, too. ROCm builds have FlashAttention by AOTriton: for CDNA 2 and
  * newer, and as an experiment for some RDNA GPUs. All of them only if torch was
- * compiled for the GPU.
+ * compiled for the GPU. PyTorch's builds for Windows lack FlashAttention.
  *
  * anyflash's Python package gives these kernels flash_attn's interface; torch's
  * scaled_dot_product_attention also selects them itself.
@@ -58,6 +58,7 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
 {
     const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
     enum af_answer covered = gpu->sm < 0 ? AF_UNKNOWN : torch_covers(view, gpu->sm);
+    bool jetson = af_sm_is_jetson(gpu->sm);
     bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (sm == NULL)
         return;
@@ -70,6 +71,9 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
     else if (covered == AF_NO)
         af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
+    else if (covered == AF_UNKNOWN && jetson)
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s (sm %s)", gpu->name,
+                           sm);
     else if (covered == AF_UNKNOWN && !everywhere)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
     if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
@@ -145,6 +149,27 @@ static void check_amd(struct af_rung_context *context, const struct af_view *vie
             check_amd_gpu(context, &gpus->rows[i]);
 }
 
+/* Whether every GPU is served by the memory-efficient kernel and by no other. */
+static bool only_efficient(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (view->gpus[i].sm < SM_EFFICIENT_MIN || view->gpus[i].sm >= SM_FLASH_MIN)
+            return false;
+    return view->gpu_count > 0;
+}
+
+/* PyTorch's own builds for Windows have the memory-efficient kernel, but not FlashAttention. */
+static void check_windows(struct af_rung_context *context, const struct af_view *view)
+{
+    const struct af_view_torch *torch = &view->torch;
+    bool lacks = torch->build == AF_FIT_TORCH_RELEASE && !torch->rocm &&
+                 torch->release != NULL && torch->release->flash_kernels_windows == AF_NO;
+    if (only_efficient(view) && !torch->rocm)
+        return;
+    af_rung_add_reason(context, lacks ? AF_REASON_KERNELS_WINDOWS : AF_REASON_KERNELS_UNKNOWN,
+                       "torch %s for Windows", torch->text);
+}
+
 static void check_torch(struct af_rung_context *context, const struct af_view *view)
 {
     const struct af_view_torch *torch = &view->torch;
@@ -166,7 +191,7 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
     if (torch->major < 2 || (torch->major == 2 && torch->minor < FIRST_MINOR))
         af_rung_add_reason(context, AF_REASON_KERNELS_MISSING, "torch %s", torch->text);
     else if (af_equal(view->os, "windows"))
-        af_rung_add_reason(context, AF_REASON_KERNELS_UNKNOWN, "torch for Windows");
+        check_windows(context, view);
 }
 
 /* The driver must support torch's CUDA, as for a wheel. */
@@ -219,10 +244,10 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 
 static const char *summary(const struct af_rung_context *context)
 {
+    const struct af_view *view = &context->fit->views[0];
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
         return "the memory-efficient kernel inside torch";
-    if (af_rung_has_reason(context, AF_REASON_KERNELS_ROCM) ||
-        af_rung_has_reason(context, AF_REASON_KERNELS_RDNA))
+    if (view->amd || (view->torch.rocm && view->gpu_count == 0))
         return "FlashAttention for ROCm inside torch";
     return "FlashAttention-2 inside torch";
 }

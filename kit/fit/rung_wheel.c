@@ -110,14 +110,18 @@ static bool closer(const struct af_fit_context *fit, const struct af_candidate *
     return af_rank_compare(fit, a, b) < 0;
 }
 
+/* On AMD GPUs only wheels for ROCm: every other one is for the wrong kind of GPU. */
 static void add_closest(struct af_rung_context *context, bool official, const char *what)
 {
     const struct af_decision *decision = context->decision;
+    const struct af_view *view = &context->fit->views[0];
+    bool rocm_only = view->amd || view->torch.rocm;
     const struct af_candidate *best = NULL;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
         if (candidate->answer != AF_NO || candidate->wheel->official != official ||
-            candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel))
+            candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel) ||
+            (rocm_only && !candidate->wheel->rocm))
             continue;
         if (best == NULL || closer(context->fit, candidate, best))
             best = candidate;
@@ -356,6 +360,7 @@ static void say_official(struct af_rung_context *context, const struct af_catalo
             lacks_address_only(context, wheel))
             found = wheel;
     }
+    context->rung->official_elsewhere = found;
     if (found != NULL)
         af_rung_add_reason(context, AF_REASON_OFFICIAL_ELSEWHERE, "%s in its channel %s",
                            found->filename, found->release_tag);
@@ -376,7 +381,7 @@ static void say_best(struct af_rung_context *context)
     }
     say_official(context, best->wheel);
     sieve(context, &last);
-    context->rung->wheel = best->wheel;
+    af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     context->rung->price.minutes = 1;
     context->rung->price.memory_bytes = 0;

@@ -28,7 +28,7 @@ static const struct rule rules[] = {
 /* The last reason of each stage in reasons.inc. */
 static const enum af_reason_id stage_ends[AF_FIT_STAGE_COUNT] = {
     [AF_FIT_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
-    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_PLATFORM,
+    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_ARCH,
     [AF_FIT_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
     [AF_FIT_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
     [AF_FIT_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,
@@ -122,6 +122,18 @@ int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel)
     if (wheel->cuda_major >= 0)
         return wheel->cuda_major;
     return af_dotted_parse(wheel->torch_build_cuda, &built) ? built.part[0] / 10 : -1;
+}
+
+bool af_fit_wheel_is_fa4(const struct af_catalog_wheel *wheel)
+{
+    return af_starts_with(wheel->package, "flash_attn_4") ||
+           af_starts_with(wheel->package, "flash_attn4");
+}
+
+const struct af_catalog_fa4_release *af_fit_fa4(const struct af_fit_context *fit,
+                                                const struct af_catalog_wheel *wheel)
+{
+    return af_fit_wheel_is_fa4(wheel) ? af_tables_fa4(fit->tables, wheel->version) : NULL;
 }
 
 static const struct af_proved_wheel *find_known(const struct af_fit_context *fit,

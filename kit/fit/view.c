@@ -259,6 +259,13 @@ static const char *platform_name(const struct af_view *view)
     return NULL;
 }
 
+enum af_reason_id af_view_unknown_platform(const struct af_view *view)
+{
+    if ((view->os == NULL) == (view->arch == NULL))
+        return AF_REASON_UNKNOWN_PLATFORM;
+    return view->os == NULL ? AF_REASON_UNKNOWN_OS : AF_REASON_UNKNOWN_ARCH;
+}
+
 static void read_platform(const struct af_machine *machine, struct af_view *view)
 {
     view->os = af_fact_text_or(&machine->platform.os, NULL);

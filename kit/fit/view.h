@@ -11,6 +11,7 @@
 #define AF_KIT_FIT_VIEW_H
 
 #include "kit/catalog/tables.h"
+#include "kit/fit/reason.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 #include "kit/machine/machine.h"
@@ -94,6 +95,9 @@ struct af_view {
  */
 void af_view_make(const struct af_machine *machine, const struct af_tables *tables,
                   const char *arch, struct af_arena *arena, struct af_view *view);
+
+/* What to say where the platform is not known well enough: which part of it is missing. */
+enum af_reason_id af_view_unknown_platform(const struct af_view *view);
 
 /* Replaces the view's torch by the build `variant` of `release`. */
 void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,

@@ -124,14 +124,22 @@ static enum anyflash_status add_tree(struct writing *writing, const char *from)
     return ANYFLASH_OK;
 }
 
-/* The libraries and the program, where they are not among the Python files. */
+/*
+ * The libraries and the program, where they are not among the Python files. Distributions put
+ * the libraries, or links to them, there.
+ */
 static enum anyflash_status add_binaries(struct writing *writing, const char *program,
-                                         const char *folder)
+                                         const char *python, const char *folder)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(libraries); i++)
-        status = add_file(writing, af_path_join(writing->arena, folder, libraries[i]),
-                          af_path_join(writing->arena, "anyflash", libraries[i]));
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(libraries); i++) {
+        const char *added = af_path_join(writing->arena, python, libraries[i]);
+        if (added == NULL)
+            return af_fail_memory(writing->err);
+        if (af_file_is_absent(added))
+            status = add_file(writing, af_path_join(writing->arena, folder, libraries[i]),
+                              af_path_join(writing->arena, "anyflash", libraries[i]));
+    }
     return status == ANYFLASH_OK ? add_file(writing, program, "anyflash/bin/anyflash") : status;
 }
 
@@ -211,7 +219,8 @@ enum anyflash_status af_own_package_stage(struct af_stage *stage, struct anyflas
                        anyflash_version_text());
     enum anyflash_status status = add_tree(&writing, python);
     if (status == ANYFLASH_OK && place->libraries != NULL)
-        status = add_binaries(&writing, program, af_path_join(arena, folder, place->libraries));
+        status = add_binaries(&writing, program, python,
+                              af_path_join(arena, folder, place->libraries));
     if (status == ANYFLASH_OK)
         status = add_metadata(&writing);
     af_text_release(&writing.rows);

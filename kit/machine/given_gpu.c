@@ -41,13 +41,24 @@ static void give_vendor(struct af_given *given, struct af_gpu *gpu, const char *
     af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
 }
 
-/* Apple's GPUs are in Apple's computers; another system that was stated stays. */
-static void imply_platform(struct af_given *given)
+/* GPUs that share a product with a processor: NVIDIA's Grace, Spark and Jetson. */
+static bool is_with_arm(const char *lower)
+{
+    static const char *const words[] = {"gh200", "gb200",  "gb300",  "gb10", "dgx spark",
+                                        "thor",  "jetson", "xavier", "orin"};
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        if (strstr(lower, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* A product that has its GPU also has its processor; another system that was stated stays. */
+static void imply_platform(struct af_given *given, const char *os)
 {
     struct af_platform *platform = &given->machine->platform;
     const char *source = af_arena_format(given->arena, "%s: that product", given->source);
     if (platform->os.state != AF_FACT_KNOWN)
-        af_fact_text(given->arena, &platform->os, "macos", source);
+        af_fact_text(given->arena, &platform->os, os, source);
     if (platform->arch.state != AF_FACT_KNOWN)
         af_fact_text(given->arena, &platform->arch, "aarch64", source);
 }
@@ -106,7 +117,9 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
     if (af_equal(vendor, "apple"))
-        imply_platform(given);
+        imply_platform(given, "macos");
+    else if (is_with_arm(lower))
+        imply_platform(given, "linux");
     if (af_given_fact_by(&gpu->sm, "sm="))
         return; /* stated explicitly: takes precedence over a name */
     const char *source = af_arena_format(given->arena, "%s: that product", given->source);
@@ -115,7 +128,10 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     else if (known || af_equal(vendor, "intel") || af_equal(vendor, "apple"))
         af_fact_absent(given->arena, &gpu->sm, source);
     else
-        af_given_unclear(given, &gpu->sm, "not a known product; give sm=8.9, for example");
+        af_given_unclear(given, &gpu->sm,
+                         af_equal(vendor, "amd")
+                             ? "not a known product; give sm=gfx942, for example"
+                             : "not a known product; give sm=8.9, for example");
 }
 
 /* "8x A100" is 8 of "A100"; *text_out is the rest. */

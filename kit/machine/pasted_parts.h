@@ -12,9 +12,9 @@
 #define AF_PASTED_LINE_BYTES 4096
 
 /*
- * Keeps `len` bytes of `text` as `fact`, with the current line as its source. An
- * earlier value is replaced only by a fuller form of the same version (2.4.0 by
- * 2.4.0+cu121); a different value is noted.
+ * Records the first `len` bytes of `text` as the value of `fact`, read from the
+ * current line. A value that an earlier line gave stays, unless this one is the same
+ * version in more detail (2.4.0+cu121 after 2.4.0); if they differ, a note says so.
  */
 void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
                     size_t len);

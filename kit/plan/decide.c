@@ -24,18 +24,46 @@ static void check_catalog(const struct af_fit_context *fit, struct af_decision *
                             &decision->fitting_count, &decision->unknown_count);
 }
 
+/* The key fact that this reason misses; NULL: none. */
+static const char *fact_of(enum af_reason_id id)
+{
+    switch (id) {
+    case AF_REASON_UNKNOWN_PLATFORM:
+        return "platform";
+    case AF_REASON_UNKNOWN_OS:
+        return "operating system";
+    case AF_REASON_UNKNOWN_ARCH:
+        return "processor architecture";
+    case AF_REASON_UNKNOWN_PYTHON:
+        return "Python version";
+    case AF_REASON_UNKNOWN_TORCH:
+        return "torch version";
+    default:
+        return NULL;
+    }
+}
+
 /* The key fact that is missing on some machine; NULL if all are known. */
 static const char *missing_fact(const struct af_fit_context *fit)
 {
     for (size_t i = 0; i < fit->view_count; i++) {
         const struct af_view *view = &fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            return "platform";
+            return fact_of(af_view_unknown_platform(view));
         if (!view->python_known)
-            return "Python version";
+            return fact_of(AF_REASON_UNKNOWN_PYTHON);
         if (view->torch.state == AF_FACT_UNKNOWN)
-            return "torch version";
+            return fact_of(AF_REASON_UNKNOWN_TORCH);
     }
+    return NULL;
+}
+
+/* The key fact that this rung misses first; NULL: none. */
+static const char *missing_of(const struct af_rung *rung)
+{
+    for (size_t i = 0; i < rung->reason_count; i++)
+        if (fact_of(rung->reasons[i].id) != NULL)
+            return fact_of(rung->reasons[i].id);
     return NULL;
 }
 
@@ -50,6 +78,14 @@ static bool open_by_facts(const struct af_rung *rung)
     return true;
 }
 
+/* Torch's kernels where no missing fact could make a wheel, another torch or a build fit. */
+static bool is_only_way(const struct af_decision *decision, enum af_rung_kind kind)
+{
+    return kind == AF_RUNG_TORCH_KERNELS && decision->rungs[AF_RUNG_WHEEL].answer == AF_NO &&
+           decision->rungs[AF_RUNG_TORCH_CHANGE].answer == AF_NO &&
+           decision->rungs[AF_RUNG_BUILD].answer == AF_NO;
+}
+
 static void recommend(const struct af_fit_context *fit, struct af_decision *decision)
 {
     const char *missing = missing_fact(fit);
@@ -62,8 +98,8 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
-        if (unknown && missing != NULL) {
-            decision->missing_fact = missing;
+        if (unknown && missing != NULL && !is_only_way(decision, (enum af_rung_kind)kind)) {
+            decision->missing_fact = missing_of(rung) != NULL ? missing_of(rung) : missing;
             return; /* the choice between this rung and lower ones depends on this fact */
         }
         if (rung->answer == AF_YES || unknown) {

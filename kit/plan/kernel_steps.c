@@ -139,14 +139,14 @@ static void tell_vendor(struct af_builder *builder)
 {
     if (has_vendor(builder->target.machine, "intel"))
         af_builder_advice(
-            builder, "the Intel GPU is torch's device xpu: with torch's XPU build "
-                     "scaled_dot_product_attention computes there (FlashAttention from torch "
-                     "2.11 on Linux); Hugging Face's kernels-community/flash-attn2 has "
-                     "builds for it, flash-attn itself has none");
+            builder, "with torch's XPU build, scaled_dot_product_attention runs on the Intel "
+                     "GPU, torch's device xpu (as FlashAttention from torch 2.11 on Linux); "
+                     "flash-attn has no build for it, Hugging Face's "
+                     "kernels-community/flash-attn2 has");
     else if (has_vendor(builder->target.machine, "apple"))
-        af_builder_advice(builder,
-                          "the Apple GPU is torch's device mps: scaled_dot_product_attention "
-                          "computes there with torch's own Metal kernels; flash-attn has none");
+        af_builder_advice(
+            builder, "scaled_dot_product_attention runs on the Apple GPU, torch's device mps, "
+                     "with torch's own Metal kernels; flash-attn has none");
 }
 
 static void use_torch(struct af_builder *builder, const char *refusal)

@@ -9,7 +9,6 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
-#include "kit/formats/version.h"
 #include "kit/plan/builder.h"
 
 /*
@@ -91,63 +90,40 @@ static void install_einops(struct af_builder *builder)
     af_builder_require(builder, "einops");
 }
 
-/*
- * What FlashAttention-4 imports besides torch. Source: METADATA of 4.0.0b28; older betas pin
- * other versions.
- */
-#define FA4_FIRST "4.0.0b28"
-static const char *const fa4_needs[] = {"nvidia-cutlass-dsl>=4.6.2",
-                                        "quack-kernels>=0.5.3",
-                                        "apache-tvm-ffi>=0.1.12,<0.2",
-                                        "torch-c-dlpack-ext",
-                                        "einops",
-                                        "typing-extensions"};
-#define FA4_CUTLASS_CU13 "nvidia-cutlass-dsl[cu13]>=4.6.2"
-
 static bool is_fa4(const char *package)
 {
     return af_starts_with(package, "flash_attn_4") || af_starts_with(package, "flash-attn-4");
 }
 
-static bool is_older(const char *version, const char *first)
-{
-    struct af_version a, b;
-    return af_version_parse(version, strlen(version), &a) &&
-           af_version_parse(first, strlen(first), &b) && af_version_compare(&a, &b) < 0;
-}
-
 /*
- * Its packages require any torch; naming the installed one keeps it. Without the local part,
- * which the metadata of the package index's torch lacks.
+ * Its packages require any torch; naming the one that is or will be installed keeps it. Without
+ * the local part, which the metadata of the package index's torch lacks.
  */
-static void install_fa4_needs(struct af_builder *builder, const char *version)
+static void install_fa4_needs(struct af_builder *builder)
 {
-    const struct af_machine *machine = builder->target.machine;
-    const char *torch = af_fact_text_or(&machine->torch.version, NULL);
-    const char *needs[AF_COUNT(fa4_needs) + 1];
-    size_t count = 0;
-    if (is_older(version, FA4_FIRST)) {
+    const struct af_rung *rung = builder->rung;
+    const char *torch = af_fact_text_or(&builder->target.machine->torch.version, NULL);
+    if (rung->torch_version != NULL)
+        torch = rung->torch_version;
+    if (rung->need_count == 0) {
         af_builder_advice(builder, "install what its METADATA requires (Requires-Dist), except "
-                                   "torch: this beta pins other versions than " FA4_FIRST);
+                                   "torch: what this beta requires is not known here");
         return;
     }
-    for (size_t i = 0; i < AF_COUNT(fa4_needs); i++)
-        needs[count++] = fa4_needs[i];
-    if (af_starts_with(af_fact_text_or(&machine->torch.cuda, ""), "13."))
-        needs[0] = FA4_CUTLASS_CU13;
     if (torch != NULL)
-        needs[count++] =
-            af_arena_format(builder->arena, "torch==%.*s", (int)strcspn(torch, "+"), torch);
+        torch = af_arena_format(builder->arena, "torch==%.*s", (int)strcspn(torch, "+"), torch);
     af_builder_install(builder);
-    for (size_t i = 0; i < count; i++)
-        af_builder_word(builder, needs[i]);
+    for (size_t i = 0; i < rung->need_count; i++)
+        af_builder_word(builder, rung->needs[i]);
+    if (torch != NULL)
+        af_builder_word(builder, torch);
     af_builder_end(builder, AF_STEP_NEEDS,
-                   torch != NULL
-                       ? "install what it needs; the installed torch is named, so that "
-                         "it stays"
-                       : "install what it needs");
-    for (size_t i = 0; i < count; i++)
-        af_builder_require(builder, needs[i]);
+                   torch != NULL ? "install what it needs; torch is named, so that it stays"
+                                 : "install what it needs");
+    for (size_t i = 0; i < rung->need_count; i++)
+        af_builder_require(builder, rung->needs[i]);
+    if (torch != NULL)
+        af_builder_require(builder, torch);
 }
 
 /* Notes on the wheel that a reader must not miss. */
@@ -159,10 +135,30 @@ static void tell_notes(struct af_builder *builder)
         const char *message = af_reason_message(reason->id);
         if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
             af_builder_advice(builder, "%s; %s", message, af_reason_hint(reason->id));
-        else if (reason->id == AF_REASON_OFFICIAL_ELSEWHERE)
-            af_builder_advice(builder, "%s: %s; %s", message, reason->detail,
-                              af_reason_hint(reason->id));
     }
+}
+
+/*
+ * How to install an official wheel that is only on PyTorch's index. uv's --torch-backend does
+ * not ask that index for it, and PyPI has nothing but an empty release.
+ */
+static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
+{
+    const char *name = listed_name(builder->arena, wheel->package);
+    if (name == NULL)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-deps");
+    af_builder_word(builder, "--index-url");
+    af_builder_word(builder, "INDEX");
+    af_builder_word(builder, af_arena_format(builder->arena, "%s==%s", name, wheel->version));
+    af_builder_end(builder, AF_STEP_ADVICE,
+                   af_arena_format(builder->arena,
+                                   "%s (%s). To install it instead, replace INDEX by the "
+                                   "address of PyTorch's index for CUDA %s, as in the command "
+                                   "on pytorch.org that installs torch",
+                                   af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE),
+                                   wheel->filename, wheel->cuda));
 }
 
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)
@@ -228,11 +224,13 @@ static void add_wheel(struct af_builder *builder)
                           "installs nothing that does not load",
                           url);
     if (is_fa4(wheel->package))
-        install_fa4_needs(builder, wheel->version);
+        install_fa4_needs(builder);
     else
         install_einops(builder);
     af_plan_check(builder, wheel->package);
     tell_notes(builder);
+    if (builder->rung->official_elsewhere != NULL)
+        offer_official(builder, builder->rung->official_elsewhere);
     advise(builder);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,7 +110,12 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
                                         const char *text, struct anyflash_error *err)
 {
     const struct af_span piece = {text, strlen(text)};
-    return af_file_write(arena, path, &piece, 1, err);
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    enum anyflash_status status = af_file_write(arena, path, &piece, 1, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start)

@@ -29,7 +29,10 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
 enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
                                   struct anyflash_error *err);
 
-/* af_file_write() of one text. */
+/*
+ * af_file_write() of one text. Signals wait until it returns, so that Ctrl-C leaves no file
+ * with a temporary name.
+ */
 enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
                                         const char *text, struct anyflash_error *err);
 

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import os
 import pathlib
+import platform
 import sys
 
 from . import _command
@@ -32,10 +33,14 @@ def main():
         sys.exit(_command.run(module.main, rest))
     program = pathlib.Path(__file__).parent / "bin" / "anyflash"
     if not program.exists():
-        sys.exit(
-            "error: this build of the package contains the engine only, not the program\n"
-            "hint: `make install` in the sources builds both"
+        _command.fail(
+            "this installation of anyflash has no program for this system "
+            f"({platform.system()} {platform.machine()}): only `anyflash providers` and "
+            "`anyflash shim` work",
+            "the wheels for Linux on x86_64 and aarch64 contain it; there, `anyflash plan "
+            "--machine FILE` reads the output of `python -m torch.utils.collect_env` from here",
         )
+        sys.exit(3)
     # In an environment with torch the user means this environment; in one of a tool alone
     # (pipx, uv tool), another.
     if sys.prefix != sys.base_prefix and importlib.util.find_spec("torch") is not None:

@@ -54,7 +54,9 @@ def parse(words, options):
 
 
 def wrapped(first, text):
-    """`first` and the text, wrapped at WIDTH; later lines are indented to where it begins."""
+    """`first` and the text, wrapped at WIDTH; later lines are indented to where it begins. The
+    text may be another program's: what is not printable becomes a question mark."""
+    text = "".join(c if c.isprintable() or c in "\t\r\n" else "?" for c in text)
     below = " " * len(first)
     return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=below)
 
@@ -87,6 +89,8 @@ def run(main, words):
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        if not hasattr(signal, "SIGPIPE"):  # Windows
+            return 3
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
     except OSError as error:

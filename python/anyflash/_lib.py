@@ -10,7 +10,7 @@ import struct
 import sys
 import threading
 
-from ._version import __version__
+from . import _loader
 
 F32, F16, BF16, BOOL = 1, 2, 3, 4
 
@@ -105,75 +105,15 @@ class _ContextArgs(ctypes.Structure):
 _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
-#: All functions that the package calls: a library without one of them is an older build.
-_ENGINE = (
-    "anyflash_attend",
-    "anyflash_attend_backward",
-    "anyflash_context_free",
-    "anyflash_context_new",
-    "anyflash_explain",
-    "anyflash_merge",
-    "anyflash_version_text",
-)
-_BINDINGS = (
-    "anyflash_python_attend",
-    "anyflash_torch_caller",
-    "anyflash_torch_context",
-    "anyflash_torch_counts",
-    "anyflash_torch_disable",
-    "anyflash_torch_enable",
-    "anyflash_torch_operators",
-    "anyflash_torch_withdraw",
-)
-_REMEDY = (
-    "build it again (make install, or pip install . in anyflash's sources), or set "
-    f"ANYFLASH_LIBRARY to the libanyflash.so of {__version__}"
-)
-
-
-def _open(path, functions):
-    """The library, with all of `functions`; without one a call would fail much later."""
-    try:
-        library = ctypes.CDLL(path)
-    except OSError as error:
-        raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
-    if hasattr(library, "anyflash_version_text"):
-        library.anyflash_version_text.restype = ctypes.c_char_p
-        version = library.anyflash_version_text().decode("utf-8", "replace")
-        if version != __version__:
-            raise ImportError(
-                f"anyflash {__version__} cannot use its library '{path}', which is version "
-                f"{version}: {_REMEDY}"
-            )
-    missing = [name for name in functions if not hasattr(library, name)]
-    if missing:
-        raise ImportError(
-            f"anyflash {__version__} cannot use its library '{path}', an older build without "
-            f"{', '.join(missing)}: {_REMEDY}"
-        )
-    return library
-
-
-def _load():
-    """(the engine, the bindings for NumPy and torch): libanyflash.so, and beside it
-    libanyflash_python.so, which links to the first."""
-    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
-        os.path.dirname(__file__), "libanyflash.so"
-    )
-    library = _open(path, _ENGINE)
-    library.anyflash_context_free.restype = None
-    path_of_bindings = os.path.join(os.path.dirname(path), "libanyflash_python.so")
-    return library, _open(path_of_bindings, _BINDINGS)
-
-
-_library, bindings = _load()
+#: missing: None, or why there is no engine, as the end of a sentence about it.
+_library, bindings, missing = _loader.load()
 _attend = _library.anyflash_attend
 _backward = _library.anyflash_attend_backward
 
 
 def _builtin():
     """attend() of anyflash_python.h, or None if this interpreter does not support it."""
-    if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
+    if missing or sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return None
     make = ctypes.PyDLL(None, handle=bindings._handle).anyflash_python_attend
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p]

@@ -11,7 +11,7 @@ import os
 
 import torch
 
-from . import _lib
+from . import _lib, _loader
 
 #: enum anyflash_torch_callable
 SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
@@ -20,15 +20,17 @@ SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
 def libtorch_cpu():
     """torch's library, as ctypes sees it."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
-    return ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+    return ctypes.CDLL(os.path.join(folder, _loader.file_name("torch_cpu")))
 
 
 def caller(kernel):
     """The C kernel as a builtin: all arguments of its operator by position, a tuple of tensors
-    back, or None for arguments that are wrong or not supported.
+    back, or None for arguments that are wrong or not supported, or if there is no engine.
 
     Raises RuntimeError for a torch that has no handles for tensors.
     """
+    if _lib.missing:
+        return lambda *arguments: None
     handles, error = getattr(torch._C, "_aoti", None), _lib._Error()
     if not hasattr(handles, "unsafe_alloc_void_ptr_from_tensor"):
         raise RuntimeError(

@@ -193,11 +193,12 @@ def _callers():
 
 
 def _register_kernels():
-    """Registers the kernels in C and returns None; if this torch's C shim cannot, registers
-    them in Python and returns those of attend_forward and its overloads."""
+    """Registers the kernels in C and returns None; if this torch's C shim cannot, or if there
+    is no engine, registers them in Python and returns those of attend_forward and its
+    overloads."""
     register = _lib.bindings.anyflash_torch_operators
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    if register(libtorch_cpu()._handle, None) == 0:
+    if not _lib.missing and register(libtorch_cpu()._handle, None) == 0:
         return None
     forward, dense, only_out, backward = _callers()
     _library.impl("attend", forward, "CPU")

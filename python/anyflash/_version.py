@@ -1,3 +1,3 @@
-"""The version, once."""
+"""The version, as the header anyflash.h has it; packaging/version.py sets both."""
 
 __version__ = "0.1.0"

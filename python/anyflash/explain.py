@@ -1,8 +1,10 @@
 """explain(): which provider computes a call, and why the ones before it declined.
 
     >>> print(anyflash.explain(q, k, v, causal=True))
-    sdpa
-      engine: computes on the CPU, but q is on cuda:0
+    torch_efficient
+      ...
+      torch_flash: requires compute capability 8.0 to 12.1, not 7.5
+      not asked: engine, sdpa, plain
 """
 
 import dataclasses
@@ -11,7 +13,7 @@ from typing import Any, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from . import providers
+from . import _command, providers
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
 #: Options of the seven functions that a Call's constructor does not take: its attributes.
@@ -53,7 +55,13 @@ class Explanation:
         lines = [self.provider or "no provider"]
         if self.kernel:
             lines.append(f"  kernel: {self.kernel}")
-        return "\n".join(lines + [f"  {name}: {reason}" for name, reason in self.declined])
+        for name, reason in self.declined:
+            lines.append(_command.wrapped(f"  {name}: ", reason))
+        names = [name for name, _ in providers.PROVIDERS]
+        after = names[names.index(self.provider) + 1 :] if self.provider in names else []
+        if after:
+            lines.append(f"  not asked: {', '.join(after)}")
+        return "\n".join(lines)
 
 
 def _want(options):

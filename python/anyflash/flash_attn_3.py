@@ -46,6 +46,12 @@ def _refuse(**options):
             )
 
 
+def _call(q, k, v, softmax_scale, causal, window_size, softcap, deterministic, return_lse):
+    """A call as the providers take it. FlashAttention-3 has no dropout and no ALiBi."""
+    mask = (softmax_scale, causal, tuple(window_size), softcap, None)
+    return Call(q, k, v, 0.0, *mask, deterministic, LSE if return_lse else OUT)
+
+
 def _result(call):
     out, lse, _ = attend(call)
     return out if call.want == OUT else (out, lse)
@@ -76,8 +82,8 @@ def flash_attn_func(
     """
     _refuse(qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
     _refuse(attention_chunk=attention_chunk)
-    mask = (softmax_scale, causal, tuple(window_size), softcap, None)
-    return _result(Call(q, k, v, 0.0, *mask, deterministic, LSE if return_attn_probs else OUT))
+    options = (softmax_scale, causal, window_size, softcap, deterministic, return_attn_probs)
+    return _result(_call(q, k, v, *options))
 
 
 def flash_attn_qkvpacked_func(
@@ -110,22 +116,10 @@ def flash_attn_qkvpacked_func(
         if qkv.dim() != 4 or rest != 0 or heads_k <= 0:
             raise ValueError(f"qkv: shape {tuple(qkv.shape)}, expected (B, S, H + 2 G, D)")
         q, k, v = qkv.split((num_heads_q, heads_k, heads_k), 2)
-    return flash_attn_func(
-        q,
-        k,
-        v,
-        softmax_scale,
-        causal,
-        None,
-        q_descale,
-        k_descale,
-        v_descale,
-        window_size,
-        attention_chunk,
-        softcap,
-        deterministic=deterministic,
-        return_attn_probs=return_attn_probs,
-    )
+    _refuse(q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    _refuse(attention_chunk=attention_chunk)
+    options = (softmax_scale, causal, window_size, softcap, deterministic, return_attn_probs)
+    return _result(_call(q, k, v, *options))
 
 
 def flash_attn_varlen_func(
@@ -160,8 +154,8 @@ def flash_attn_varlen_func(
     """
     _refuse(seqused_q=seqused_q, seqused_k=seqused_k, qv=qv, q_descale=q_descale)
     _refuse(k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
-    mask = (softmax_scale, causal, tuple(window_size), softcap, None)
-    call = Call(q, k, v, 0.0, *mask, deterministic, LSE if return_attn_probs else OUT)
+    options = (softmax_scale, causal, window_size, softcap, deterministic, return_attn_probs)
+    call = _call(q, k, v, *options)
     call.cu_q, call.cu_k = cu_seqlens_q, cu_seqlens_k
     call.max_q, call.max_k = int(max_seqlen_q), int(max_seqlen_k)
     return _result(call)
@@ -208,26 +202,11 @@ def flash_attn_with_kvcache(
     _refuse(qv=qv, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=cu_seqlens_k_new)
     _refuse(rotary_seqlens=rotary_seqlens, q_descale=q_descale, k_descale=k_descale)
     _refuse(v_descale=v_descale, attention_chunk=attention_chunk)
+    tensors = (q, k_cache, v_cache, k, v, rotary_cos, rotary_sin)
+    cache = (cache_seqlens, cache_batch_idx, cache_leftpad, page_table)
+    mask = (softmax_scale, causal, tuple(window_size), softcap)
     return _with_kvcache(
-        q,
-        k_cache,
-        v_cache,
-        k,
-        v,
-        rotary_cos,
-        rotary_sin,
-        cache_seqlens,
-        cache_batch_idx,
-        cache_leftpad,
-        page_table,
-        softmax_scale,
-        causal,
-        tuple(window_size),
-        softcap,
-        rotary_interleaved,
-        None,
-        num_splits,
-        return_softmax_lse,
+        *tensors, *cache, *mask, rotary_interleaved, None, num_splits, return_softmax_lse
     )
 
 

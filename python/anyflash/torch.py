@@ -77,6 +77,8 @@ def _stop(disable, withdraw):
 
 def _start():
     """Enables the engine, in C or else in Python; returns the function that disables it."""
+    if _lib.missing:
+        raise ImportError(f"anyflash's engine {_lib.missing}")
     error, library = _lib._Error(), _lib.bindings
     library.anyflash_torch_enable.restype = ctypes.c_int
     library.anyflash_torch_enable.argtypes = [
@@ -120,7 +122,8 @@ def enable() -> None:
 
     >>> anyflash.torch.enable()         # disable() undoes it
 
-    Raises RuntimeError with the reason if this torch does not support it. Call it for the first
+    Raises RuntimeError with the reason if this torch does not support it, ImportError if this
+    installation of anyflash has no engine. Call it for the first
     time before other threads compute: torch's dispatcher takes no new kernel while in use.
     """
     _hold("enable")

@@ -26,21 +26,23 @@ struct counted {
 static void *count_allocate(size_t size_bytes, size_t align_bytes, void *user)
 {
     struct counted *counted = user;
-    void *memory = NULL;
     counted->requests++;
     counted->last_bytes = size_bytes;
     if (counted->refuse_at != 0 && counted->requests >= counted->refuse_at)
         return NULL;
-    if (posix_memalign(&memory, align_bytes, size_bytes) != 0)
+    char *block = malloc(size_bytes + align_bytes);
+    if (block == NULL)
         return NULL;
     counted->living++;
+    char *memory = block + align_bytes - (uintptr_t)block % align_bytes;
+    ((void **)memory)[-1] = block;
     return memory;
 }
 
 static void count_release(void *memory, void *user)
 {
     ((struct counted *)user)->living--;
-    free(memory);
+    free(((void **)memory)[-1]);
 }
 
 static struct anyflash_context *counted_context(struct counted *counted, int threads)

@@ -36,11 +36,11 @@ def test_accessibility_rules_hold(page, content, dark, width):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_matrix_as_a_file_holds_the_accessibility_rules(page, tmp_path, dark):
-    path = tmp_path / "matrix.html"
+def test_the_table_as_a_file_holds_the_accessibility_rules(page, tmp_path, dark):
+    path = tmp_path / "table.html"
     words = [part for word in WORDS if not word.startswith("torch")
              for part in ("--given", word)]
-    test_module.native("find", "--matrix", "-o", str(path), *words, tmp_path=tmp_path)
+    test_module.native("find", "--html", "-o", str(path), *words, tmp_path=tmp_path)
     page.resize(360, dark=dark)
     page.driver.get(path.as_uri())
     assert violations(page) == []

@@ -1,7 +1,8 @@
 """GPUs, torch releases and systems as facts, one machine a line: the decision and what it says.
 
 gpus.jsonl: "given" are the facts, "decision" the way that `plan` recommends, "says" texts
-that a person must find in the answer: the wheel, the command, or why there is none.
+that a person must find in the answer: the wheel, the command, or why there is none; "says_not"
+those that must not be there.
 """
 import json
 
@@ -22,6 +23,8 @@ def test_plan__names_what_is_fast_on_this_gpu(row):
     text = " ".join(text.replace("\\\n", "").split())
     missing = [what for what in row["says"] if what not in text]
     assert not missing, f"{missing} not in\n{text}"
+    wrong = [what for what in row.get("says_not", []) if what in text]
+    assert not wrong, f"{wrong} in\n{text}"
 
 
 def test_rows__cover_the_gpus_that_are_asked_about():

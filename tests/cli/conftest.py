@@ -42,3 +42,16 @@ def anyflash(tmp_path):
         return answer
     run.program = PROGRAM
     return run
+
+
+@pytest.fixture
+def in_a_mount(tmp_path):
+    """in_a_mount(script) runs a shell script in the test's folder, with the program as $1, as
+    the root of a namespace, where it may mount."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
+        pytest.skip("this kernel allows no user namespace, in which a test may mount")
+
+    def run(script):
+        return subprocess.run(["unshare", "-rm", "sh", "-euc", script, "sh", PROGRAM],
+                              cwd=tmp_path, capture_output=True, text=True)
+    return run

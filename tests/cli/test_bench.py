@@ -83,7 +83,7 @@ def test_bench_filter_takes_whole_words(anyflash):
 
 
 def test_bench_writes_a_chart(anyflash, tmp_path):
-    answer = anyflash("bench", "--quick", "--filter", "forward f32 S512", "--svg", "c.svg")
+    answer = anyflash("bench", "--quick", "--filter", "forward f32 S512", "--chart", "c.svg")
     assert answer.code == 0
     root = xml.etree.ElementTree.parse(tmp_path / "c.svg").getroot()
     assert root.tag.endswith("svg")

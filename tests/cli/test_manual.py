@@ -66,6 +66,11 @@ def test_completion_is_valid_for_its_shell(anyflash, shell):
     (["anyflash", "plan", "--prefer", "bu"], "build"),
     (["anyflash", "plan", "--prefer", "=", "bu"], "build"),
     (["anyflash", "help", "fi"], "find"),
+    (["anyflash", "find", "--ht"], "--html"),
+    (["anyflash", "find", "--form"], None),
+    (["anyflash", "build", "--matrix", "--format", "g"], "github"),
+    (["anyflash", "build", "--check", "--format", "=", "t"], "text"),
+    (["anyflash", "build", "--toolkit", "sy"], "system"),
 ])
 def test_bash_completes(anyflash, typed, expected):
     if shutil.which("bash") is None:

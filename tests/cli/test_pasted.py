@@ -12,7 +12,7 @@ DECISIONS = {
     "collect_env_conda_forge_old_glibc": "engine",  # V100: no kernels for sm 7.0
     "collect_env_cpu_only": "engine",
     "collect_env_macos": "engine",
-    "collect_env_no_torch": None,  # importing torch failed
+    "collect_env_no_torch": "torch-kernels",  # importing torch failed; a T4 has no other way
     "collect_env_old": None,  # no system
     "collect_env_rocm": "torch-kernels",
     "collect_env_two_torches": "torch-change",  # CUDA 12.4 has no code for an RTX 5090

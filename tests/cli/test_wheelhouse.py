@@ -340,15 +340,7 @@ def test_a_server_of_the_index_sees_the_next_one(anyflash, wheels):
     assert (wheels / "simple").stat().st_ino == number
 
 
-def in_a_mount(script, wheels, program):
-    """Runs a shell script as the root of a namespace, where it may mount."""
-    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
-        pytest.skip("this kernel allows no user namespace, in which a test may mount")
-    return subprocess.run(["unshare", "-rm", "sh", "-euc", script, "sh", program],
-                          cwd=wheels.parent, capture_output=True, text=True)
-
-
-def test_a_full_disk_leaves_the_earlier_index(anyflash, wheels):
+def test_a_full_disk_leaves_the_earlier_index(in_a_mount, wheels):
     make(wheels)
     (wheels.parent / "disk").mkdir()
     done = in_a_mount("""
@@ -366,7 +358,7 @@ with zipfile.ZipFile(wheel, "a") as archive:
 END
         "$1" wheelhouse wheels -o disk/simple 2>error && exit 9
         find disk -type f -exec md5sum {} + | sort >after
-        find disk -name '.anyflash*' >left""", wheels, anyflash.program)
+        find disk -name '.anyflash*' >left""")
     assert done.returncode == 0, done
     folder = wheels.parent
     assert "No space left on device" in (folder / "error").read_text()
@@ -374,7 +366,7 @@ END
     assert (folder / "left").read_text() == ""
 
 
-def test_folders_that_cannot_be_exchanged_are_replaced(anyflash, wheels):
+def test_folders_that_cannot_be_exchanged_are_replaced(in_a_mount, wheels):
     """In a container, an index that an earlier layer of the image has."""
     make(wheels)
     other = make(wheels, "einops", "0.8.1", "py3-none-any")
@@ -386,7 +378,7 @@ def test_folders_that_cannot_be_exchanged_are_replaced(anyflash, wheels):
         mount -t overlay overlay -o "$layers" merged || exit 8
         rm ../wheels/{other.name}
         "$1" wheelhouse ../wheels -o merged/simple
-        find merged/simple -type f""", wheels, anyflash.program)
+        find merged/simple -type f""")
     if done.returncode == 8:
         pytest.skip("this kernel mounts no overlayfs in a user namespace (Linux 5.11 does)")
     assert done.returncode == 0, done

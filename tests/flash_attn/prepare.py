@@ -1,13 +1,16 @@
-"""Downloads flash-attn's own tests and changes them to run on a CPU; `tests/run flash-attn`.
+"""Gets flash-attn's own tests ready for run.py; `tests/run flash-attn`, bench/gpu_providers.py.
 
-    python tests/flash_attn/prepare.py FOLDER
+    python tests/flash_attn/prepare.py FOLDER [--from CHECKOUT] [--device cpu|cuda]
 
-They are in the sdist on PyPI, under the BSD licence of flash-attn.
-FOLDER gets tests_on_cpu.py, in which the device is "cpu" and queries for a GPU's generation and
-memory are answered like an A100 with enough memory. Nothing else is changed. Needs pip, and
-setuptools, wheel, packaging, psutil and torch, which the sdist's setup.py imports.
+They come from a checkout of flash-attention (or its unpacked sdist), else from the sdist on
+PyPI, which is downloaded once; they are under the BSD licence of flash-attn. FOLDER gets
+tests_on_cpu.py, in which the device is "cpu" and queries for a GPU's generation and memory are
+answered like an A100 with enough memory, or tests_on_cuda.py, in which nothing is changed. The
+download needs pip, and setuptools, wheel, packaging, psutil and torch, which the sdist's
+setup.py imports.
 """
 
+import argparse
 import os
 import pathlib
 import re
@@ -35,18 +38,35 @@ def fetch(folder):
     return found[0]
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+def text_of(checkout, folder):
+    """(flash-attn's test file, the name of what it is from)."""
+    if checkout is not None:
+        path = checkout / "tests" / "test_flash_attn.py"
+        return path.read_text(), checkout.resolve().name
     name = f"flash_attn-{RELEASE}/tests/test_flash_attn.py"
     with tarfile.open(fetch(folder)) as sdist:
-        given = sdist.extractfile(name).read().decode()
+        return sdist.extractfile(name).read().decode(), f"flash-attn {RELEASE}"
+
+
+def prepare(folder, checkout=None, device="cpu"):
+    """Writes the tests for the device into the folder; returns a sentence about them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    given, origin = text_of(checkout, folder)
     text = given
-    for pattern, replacement in CHANGES:
+    for pattern, replacement in CHANGES if device == "cpu" else ():
         text = re.sub(pattern, replacement, text)
     changed = sum(a != b for a, b in zip(given.splitlines(), text.splitlines()))
-    (folder / "tests_on_cpu.py").write_text(text)
-    print(f"flash-attn {RELEASE}: {changed} lines of its tests changed")
+    (folder / f"tests_on_{device}.py").write_text(text)
+    return f"{origin}: {changed} lines of its tests changed"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--from", type=pathlib.Path, dest="checkout", metavar="CHECKOUT")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    given = parser.parse_args()
+    print(prepare(given.folder, given.checkout, given.device))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def test_a_file_comes_whole(server, net_try):
 def test_plain_http_is_refused_unless_allowed(server, net_try):
     server.files["a"] = File(b"content")
     done = net_try("get", server.url("a"), TRY_HTTP="0")
-    assert done.code == 3 and "only https is used" in done.err
+    assert done.code == 3 and "use an https URL" in done.err
     assert server.requests == []
 
 

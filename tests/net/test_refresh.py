@@ -22,7 +22,8 @@ INDEX = {"torch": ["torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl",
                    "torch-2.15.7-cp312-cp312-manylinux_2_28_x86_64.whl",
                    "torch-2.99.0-cp312-cp312-manylinux_2_28_x86_64.whl"],
          "flash-attn": ["flash_attn-2.8.3.tar.gz", "flash_attn-7.0.0.tar.gz"],
-         "flash-attn-4": []}
+         "flash-attn-4": ["flash_attn_4-4.0.0b36-py3-none-any.whl",
+                          "flash_attn_4-4.9.0-py3-none-any.whl"]}
 
 
 def digest(name):
@@ -91,6 +92,7 @@ def test_differences_are_shown_and_nothing_is_overwritten(data):
     assert line.split()[:3] == ["1", "1", "204"], done.stdout
     assert '"torch": "2.15", "latest": "2.15.7"' in done.stdout
     assert "torch 2.99.0 is new" in done.stdout and "flash-attn 7.0.0 is new" in done.stdout
+    assert "flash_attn_4-4.9.0-py3-none-any.whl is new" in done.stdout
     assert "--apply" in done.stdout
     assert before == {name: (data.folder / name).read_bytes() for name in FILES}
 

@@ -187,8 +187,9 @@ def test_a_listing_that_shrinks_absurdly_is_refused(update):
 
 
 @pytest.mark.parametrize("page, words", [
-    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "not an array"), (b"[1]", "no tag"),
-    (b'[{"tag_name": "v"}]', "no files"), (b'[{"tag_name": "v", "assets": [{}]}]', "no name"),
+    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "not an array"),
+    (b"[1]", "lacks its tag"), (b'[{"tag_name": "v"}]', "its list of files"),
+    (b'[{"tag_name": "v", "assets": [{}]}]', "lacks its name"),
     (json.dumps([release(asset("evil/other", "v", NEW))]).encode(), "not among its project"),
     (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "not an https URL"),
     (b"", "line 1")])

@@ -81,7 +81,7 @@ def test_module__takes_facts_by_hand_and_options(tmp_path):
 def test_module__decides_cells_of_the_matrix_as_the_program_does(tmp_path):
     given = [fact for fact in GIVEN if not fact.startswith("torch")]
     words = [word for fact in given for word in ("--given", fact)]
-    cells = json.loads(native("find", "--matrix", "--json", *words, tmp_path=tmp_path))["cells"]
+    cells = json.loads(native("find", "--matrix", *words, tmp_path=tmp_path))["cells"]
     requests = [{"command": "cell", "torch": cell["torch"], "build": cell["build"],
                  "machines": [{"name": "x", "given": given}]} for cell in cells[::5]]
     assert [json.loads(answer) for answer in ask(requests)] == cells[::5]

@@ -48,9 +48,9 @@ def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
 
 def library_of(folder, version, without=(), name="libanyflash.so", functions=None):
     """Compiles a library with the package's functions except `without`, of this `version`."""
-    from anyflash import _lib
+    from anyflash import _loader
 
-    names = (*_lib._ENGINE, *_lib._BINDINGS) if functions is None else functions
+    names = (*_loader.ENGINE, *_loader.BINDINGS) if functions is None else functions
     lines = [f"int {n}(void) {{ return 2; }}" for n in names if n not in without]
     if "anyflash_version_text" in names:
         lines.remove("int anyflash_version_text(void) { return 2; }")
@@ -73,18 +73,18 @@ def loaded(library):
 
 
 def test_bindings_come_from_the_library_beside_the_engines(tmp_path):
-    from anyflash import __version__, _lib
+    from anyflash import __version__, _loader
 
-    engine = library_of(tmp_path, __version__, functions=_lib._ENGINE)
+    engine = library_of(tmp_path, __version__, functions=_loader.ENGINE)
     name = "libanyflash_python.so"
     said = loaded(engine).stderr.splitlines()[-1]
     assert f"cannot load its library '{tmp_path / name}'" in said
-    lacking = [n for n in _lib._BINDINGS if n != "anyflash_torch_counts"]
+    lacking = [n for n in _loader.BINDINGS if n != "anyflash_torch_counts"]
     beside = library_of(tmp_path, __version__, name=name, functions=lacking)
     said = loaded(engine).stderr.splitlines()[-1]
     assert said.startswith("ImportError: ") and str(beside) in said
     assert "an older build without anyflash_torch_counts" in said
-    library_of(tmp_path, __version__, name=name, functions=_lib._BINDINGS)
+    library_of(tmp_path, __version__, name=name, functions=_loader.BINDINGS)
     done = loaded(engine)
     assert done.stdout.split() == ["libanyflash.so", name], done.stderr
 
@@ -104,26 +104,38 @@ def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
     assert f"an older build without {missing}: build it again" in said, done.stderr
 
 
-def test_a_library_of_another_version_is_told_at_import(tmp_path):
-    library = library_of(tmp_path, "0.0.9")
+@pytest.mark.parametrize("version, age", [("0.0.9", "older"), ("10.2.0", "newer")])
+def test_a_library_of_another_version_is_told_at_import(tmp_path, version, age):
+    library = library_of(tmp_path, version)
     done = python(
         f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
     )
     said = done.stderr.splitlines()[-1]
     assert said.startswith("ImportError: ") and str(library) in said, done.stderr
-    assert "which is version 0.0.9: build it again" in said, done.stderr
+    assert f"which is the {age} version {version}: build it again" in said, done.stderr
+
+
+def test_bindings_of_another_version_are_told_at_import(tmp_path):
+    from anyflash import __version__, _loader
+
+    engine = library_of(tmp_path, __version__, functions=_loader.ENGINE)
+    functions = ("anyflash_version_text", *_loader.BINDINGS)
+    name = "libanyflash_python.so"
+    beside = library_of(tmp_path, "10.2.0", name=name, functions=functions)
+    said = loaded(engine).stderr.splitlines()[-1]
+    assert str(beside) in said and "which is the newer version 10.2.0" in said
 
 
 def test_every_function_that_the_package_calls_is_looked_for_at_import():
-    from anyflash import _lib
+    from anyflash import _loader
 
     texts = [path.read_text() for path in (ROOT / "python/anyflash").rglob("*.py")]
     called = {name for text in texts for name in re.findall(r"\.(anyflash_\w+)", text)}
-    assert called - {*_lib._ENGINE, *_lib._BINDINGS} == set()
+    assert called - {*_loader.ENGINE, *_loader.BINDINGS} == set()
     of_bindings = {
         name for text in texts for name in re.findall(r"bindings\.(anyflash_\w+)", text)
     }
-    assert of_bindings - set(_lib._BINDINGS) == set()
+    assert of_bindings - set(_loader.BINDINGS) == set()
 
 
 def test_the_struct_has_the_size_that_the_header_gives(tmp_path):

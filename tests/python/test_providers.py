@@ -1,6 +1,7 @@
 """Choosing a provider: their order, explain(), forcing one, the table; and an installed
 flash_attn that works, gives wrong answers, crashes or hangs."""
 
+import contextlib
 import importlib.util
 import json
 import logging
@@ -13,11 +14,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
+import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import packages, result_cache, table, trial  # noqa: E402
+from anyflash.providers import aten, packages, result_cache, table, trial  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 def close(have, want, bound=0.02):
     assert have.shape == want.shape
@@ -29,6 +32,21 @@ def close(have, want, bound=0.02):
 
 
 # The order of providers.
+
+
+@pytest.mark.parametrize("device", ("mps", "xpu"))
+def test_the_table_says_that_a_provider_is_for_other_devices(device):
+    found = table.row("torch_flash", torch.device(device))
+    assert found == ("torch_flash", False, f"does not compute on torch's device {device}")
+
+
+@pytest.mark.parametrize(
+    "cuda, says", (("12.8", "torch finds none here"), (None, "a build without GPU support"))
+)
+def test_the_table_tells_a_missing_gpu_from_a_torch_without_gpus(cuda, says, monkeypatch):
+    for name, version in (("cuda", cuda), ("hip", None), ("xpu", None)):
+        monkeypatch.setattr(torch.version, name, version, raising=False)
+    assert table.row("torch_flash", torch.device("cpu"))[2].endswith(says)
 
 
 def test_cpu_tensors_go_to_the_engine_and_what_it_declines_to_sdpa():
@@ -56,6 +74,8 @@ def test_an_explanation_is_text():
     lines = str(anyflash.explain(q, q, q)).splitlines()
     assert lines[0] == "sdpa"
     assert "  torch_flash: computes on CUDA devices, but q is on cpu" in lines
+    assert "  hub: computes on CUDA and XPU devices, but q is on cpu" in lines
+    assert lines[-1] == "  not asked: plain" and len(lines) == 1 + len(providers.PROVIDERS) - 1
 
 
 def test_explain_takes_the_options_of_every_function():
@@ -106,8 +126,12 @@ def test_the_environment_variable_forces_and_fails_loudly():
     )
     done = run(code, ANYFLASH_PROVIDER="sdpa")
     assert done.stdout == "sdpa\n" and "NoProvider: 'sdpa' has no softcap" in done.stderr
-    done = run("import anyflash; anyflash.flash_attn_func", ANYFLASH_PROVIDER="x")
-    assert "'x' is not a provider (ANYFLASH_PROVIDER)" in done.stderr
+    for function in ("flash_attn_func", "explain"):
+        code = "import torch, anyflash; q = torch.ones(1, 1, 1, 8); "
+        done = run(code + f"anyflash.{function}(q, q, q)", ANYFLASH_PROVIDER="x")
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("ValueError: 'x' is not a provider (ANYFLASH_PROVIDER); choose ")
+        assert done.returncode == 1 and last.endswith("torch_efficient, engine, sdpa, plain")
 
 
 def test_the_first_use_of_a_provider_is_logged_once(caplog, monkeypatch):
@@ -135,6 +159,75 @@ def test_the_table_names_every_provider(capsys):
     assert lines[0].startswith(f"torch {torch.__version__}")
     rows = [line.split() for line in lines[1:] if not line.startswith(" " * 10)]
     assert [row[1] for row in rows] == [name for name, _ in providers.PROVIDERS]
+
+
+#: Platforms: device type, compute capability, version of ROCm, who computes half precision.
+PLATFORMS = {
+    "T4": ("cuda", (7, 5), None, "torch_efficient"),
+    "A100": ("cuda", (8, 0), None, "torch_flash"),
+    "H100": ("cuda", (9, 0), None, "torch_flash torch_cudnn"),
+    "MI300X": ("cuda", (9, 4), "7.0", "torch_flash"),
+    "Arc": ("xpu", None, None, "sdpa"),
+    "M3": ("mps", None, None, "sdpa"),
+    "no GPU": ("cpu", None, None, "engine"),
+}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_every_platform_gets_its_reasons_on_one_screen(platform, monkeypatch, capsys):
+    """CPU tensors stand for those of each device."""
+    kind, capability, rocm, wanted = PLATFORMS[platform]
+    names = [name for name, _ in providers.PROVIDERS]
+    of_device = {**providers._OF_DEVICE, "cpu": providers.names_of(kind)}
+    with contextlib.ExitStack() as kernels:
+        if capability is not None:
+            kernels.enter_context(standins.torchs_kernels(monkeypatch, capability, None, rocm))
+        monkeypatch.setattr(providers, "_OF_DEVICE", of_device)
+        if kind not in ("cuda", "cpu"):
+            engine = providers.load("engine")
+            monkeypatch.setattr(engine, "declines", lambda call: "computes on the CPU")
+        q = torch.randn(1, 256, 2, 64).half()
+        found = anyflash.explain(q, q, q, causal=True)
+        monkeypatch.setattr(table, "_accelerator", lambda: None)
+        monkeypatch.setattr(table, "_gpu", lambda: platform)
+        monkeypatch.setenv("ANYFLASH_PROVIDER", "nobody")
+        assert table.main([]) == 0
+    assert found.provider in wanted.split()
+    lines, printed = str(found).splitlines(), capsys.readouterr().out.splitlines()
+    assert lines[0] == found.provider and max(map(len, lines + printed)) <= 80
+    assert len(lines) <= len(names) + 3 and len(printed) <= len(names) + 4
+    told = [name for name, _ in found.declined]
+    assert told == names[: len(told)] and names[len(told)] == found.provider
+    after = lines[-1].partition("not asked: ")[2].split(", ")
+    assert [*told, found.provider, *after] == names
+    assert "'nobody', which is not a provider: every call fails" in " ".join(printed[:2])
+    rows = [line for line in printed if line.startswith(("  yes  ", "  no   "))]
+    assert [row.split()[1] for row in rows] == names
+    worded = {row.split()[1]: row.split()[0] for row in rows}
+    assert worded[found.provider] == "yes" and worded["plain"] == "yes"
+    if kind in ("xpu", "mps", "cpu"):
+        at = printed.index(next(row for row in rows if "torch_flash" in row))
+        why = "needs a GPU; " if kind == "cpu" else "does not compute on torch's device"
+        assert why in printed[at]
+
+
+def test_the_table_names_a_type_that_fails_and_scrubs_what_packages_say(monkeypatch, capsys):
+    with standins.torchs_kernels(monkeypatch, provider=None):
+        right = aten.attend
+
+        def attend(kernel, q, *rest, **options):
+            if q.dtype == torch.bfloat16:
+                raise RuntimeError("no \x1b[31mkernel")
+            return right(kernel, q, *rest, **options)
+
+        monkeypatch.setattr(aten, "attend", attend)
+        as_cuda = {**providers._OF_DEVICE, "cpu": providers.names_of("cuda")}
+        monkeypatch.setattr(providers, "_OF_DEVICE", as_cuda)
+        monkeypatch.setattr(table, "_accelerator", lambda: None)
+        assert table.main([]) == 0
+    out = capsys.readouterr().out
+    wanted = "yes torch_flash float16; bfloat16: fails its trial: no ?[31mkernel"
+    assert wanted in " ".join(out.split()) and "\x1b" not in out
 
 
 def test_the_table_without_torch(capsys, monkeypatch):
@@ -228,15 +321,32 @@ def test_what_was_found_out_is_kept_by_the_file_s_hash(package, monkeypatch):
         (PACKAGE.replace("FACTOR", "1.3"), "misses a known answer by 30%"),
         ("import os; os.abort()", "crashes the process that uses it (signal 6)"),
         ("import os; os._exit(3)", "ends the process that uses it (exit code 3)"),
+        (PACKAGE.replace("FACTOR", "float('nan')"), "returns values that are not finite"),
+        (PACKAGE.replace("FACTOR", "1").replace(".half()", "[:, 1:].half()"),
+         "returns the shape (3, 149, 4, 64) where (3, 150, 4, 64) is expected"),
+        (PACKAGE.replace("FACTOR", "1").replace(".half()", ""),
+         "returns torch.float32 where torch.float16 is expected"),
         ("raise ImportError('undefined symbol: x')", "ImportError: undefined symbol: x"),
         ("__anyflash__ = '0'", "is the one that anyflash generated"),
         ("", "ImportError: cannot import name 'flash_attn_func'"),
     ),
 )
-def test_a_flash_attn_that_does_not_work_is_passed_over_with_its_cause(package, text, reason):
-    assert package(text).startswith(reason)
-    q = torch.randn(1, 8, 2, 64).half()
-    assert anyflash.flash_attn_func(q, q, q).shape == q.shape
+def test_a_flash_attn_that_does_not_work_is_passed_over_with_its_cause(
+    package, caplog, monkeypatch, text, reason
+):
+    with caplog.at_level(logging.INFO, logger="anyflash"):
+        found = package(text)
+        of_cuda = providers.names_of("cuda")
+        monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
+        providers.prepare()
+        q = torch.randn(1, 8, 2, 64).half()
+        for _ in range(2):
+            close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
+            assert dict(anyflash.explain(q, q, q).declined)["flash_attn"] == found
+    assert found.startswith(reason)
+    said = [r.getMessage() for r in caplog.records if "flash_attn'" in r.getMessage()]
+    if reason != "is the one that anyflash generated":
+        assert said == [f"'flash_attn' is not used on cpu: {found}"]
 
 
 def test_a_flash_attn_that_hangs_is_given_up(package, monkeypatch):
@@ -270,40 +380,3 @@ def test_a_cache_file_that_is_broken_is_as_good_as_none(tmp_path, monkeypatch):
     path.mkdir()
     result_cache.put({"a": 1}, "why")
     assert result_cache.get({"a": 1}) is None
-
-
-# The table in the documentation.
-
-
-def limits_table():
-    """The rows of docs/reference/providers.md that follow from the providers' limits."""
-    lines = []
-    for name, _ in providers.PROVIDERS:
-        provider = providers.load(name)
-        limits = getattr(provider, "limits", getattr(provider, "LIMITS", None))
-        if limits is None:
-            continue
-        types = ", ".join(
-            {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[str(x).partition(".")[2]]
-            for x in limits.types
-        )
-        gpus = "any"
-        if limits.capability is not None:
-            low, high = (".".join(map(str, end)) for end in limits.capability)
-            gpus = low if low == high else f"{low} to {high}"
-        lacks = "; ".join(x if isinstance(x, str) else " with ".join(x) for x in limits.lacks)
-        lines.append(f"| `{name}` | {types} | {limits.size or 'any'} | {gpus} | {lacks} |")
-    return lines
-
-
-def test_the_documented_limits_are_those_of_the_code():
-    text = (ROOT / "docs" / "reference" / "providers.md").read_text().splitlines()
-    documented = [line for line in text if line.startswith("| `") and line.count("|") == 6]
-    newest = [line.replace("8.0 to 9.0", "8.0 to 12.1") for line in limits_table()]
-    assert documented == newest, "\n".join(newest)
-
-
-def test_every_provider_is_documented_in_order():
-    text = (ROOT / "docs" / "reference" / "providers.md").read_text()
-    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-    assert rows[: len(providers.PROVIDERS)] == [name for name, _ in providers.PROVIDERS]

@@ -4,6 +4,7 @@ kernel and cuDNN are given, ROCm, the schemas of all releases, and trials that f
 import json
 import logging
 import pathlib
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ import standins  # noqa: E402
 from test_torch_kernels import CU_K, CU_Q, close, close_with_gradients, halves  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, cudnn, efficient, flash, trial  # noqa: E402
+from anyflash.providers import aten, cudnn, efficient, flash, table, trial  # noqa: E402
 
 DATA = pathlib.Path(__file__).parent / "data" / "torch_schemas.json"
 
@@ -248,6 +249,30 @@ def test_rocm_gets_a_cache_as_sequences_with_holes(monkeypatch):
         close(found, anyflash.flash_attn_with_kvcache(q, k, v, **options))
 
 
+@pytest.mark.parametrize(
+    "capability, rocm, yes",
+    [
+        ((7, 0), None, "torch_efficient"),
+        ((8, 9), None, "torch_flash"),
+        ((9, 0), None, "torch_cudnn"),
+        ((9, 4), "6.4", "torch_flash"),
+    ],
+)
+def test_the_table_of_a_gpu_fits_a_screen(capability, rocm, yes, monkeypatch, capsys):
+    names = [name for name, _ in providers.PROVIDERS]
+    monkeypatch.setattr(providers, "names_of", lambda device: names)
+    with standins.torchs_kernels(monkeypatch, capability, None, rocm):
+        rows = [table.row(name, torch.device("cpu")) for name in names]
+    table._say({"torch": torch.__version__, "gpu": "a GPU", "forced": None,
+                "providers": [dict(zip(("name", "works", "text"), row)) for row in rows]})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert all(text for _, _, text in rows)
+    if yes == "torch_cudnn" and aten.missing("cudnn"):
+        yes = "torch_flash"
+    assert next(name for name, works, _ in rows if works) == yes
+
+
 def test_rocm_asks_for_no_compute_capability(monkeypatch):
     def ask(device):
         raise AssertionError("the capability of a GPU under ROCm")
@@ -277,6 +302,13 @@ def test_rocm_that_aligns_causal_masks_differently_serves_equal_lengths(monkeypa
               formula.dense(q, q, q, causal=True)[0])
         with pytest.raises(NotImplementedError, match="misses a known answer"):
             anyflash.flash_attn_func(q, k, k, causal=True)
+
+
+def as_on_a_gpu(monkeypatch):
+    """CPU tensors go to the providers of a GPU, in their order."""
+    of_cuda = providers.names_of("cuda")
+    monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
+    providers.prepare()
 
 
 # Schemas of torch's releases.
@@ -334,7 +366,7 @@ def test_the_table_of_differences_follows_from_the_schemas():
         (("bool return_debug_mask, *", "*"), "has scale where return_debug_mask is expected"),
     ),
 )
-def test_an_operator_of_a_future_torch_is_declined(monkeypatch, change, reason):
+def test_an_operator_of_a_future_torch_is_declined(monkeypatch, caplog, change, reason):
     text = schemas()[2]["schema"]
     if "int new" in change[1]:  # a required argument at the end
         text = text.replace(") ->", ", int new) ->")
@@ -347,9 +379,16 @@ def test_an_operator_of_a_future_torch_is_declined(monkeypatch, change, reason):
     )
     (q,) = halves((1, 9, 2, 64))
     with standins.torchs_kernels(monkeypatch, provider=None):
-        found = dict(anyflash.explain(q, q, q).declined)
+        as_on_a_gpu(monkeypatch)
+        with caplog.at_level(logging.INFO, logger="anyflash"):
+            for _ in range(3):
+                found = dict(anyflash.explain(q, q, q).declined)
+                close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
     assert found["torch_flash"].endswith(reason)
     assert found["torch_efficient"].endswith("has no _efficient_attention_forward")
+    assert found["torch_efficient"].startswith(f"torch {torch.__version__} has no ")
+    said = [r.getMessage() for r in caplog.records if "flash kernel is not" in r.getMessage()]
+    assert said == [f"torch's flash kernel is not used: {found['torch_flash']}"]
 
 
 # Trials that fail.
@@ -363,6 +402,14 @@ def wrong_shape(kernel, q, k, v, **options):
     return q[:, :1], torch.zeros(1)
 
 
+def wrong_type(kernel, q, k, v, **options):
+    return torch.zeros_like(q, dtype=torch.float64), torch.zeros(1)
+
+
+def nothing(kernel, q, k, v, **options):
+    return None
+
+
 def raises(kernel, q, k, v, **options):
     raise RuntimeError("no kernel image is available\nmore lines")
 
@@ -372,6 +419,8 @@ def raises(kernel, q, k, v, **options):
     (
         (nan, "returns values that are not finite for a known answer"),
         (wrong_shape, r"returns the shape \(3, 1, 4, 64\) where \(3, 150, 4, 64\) is expected"),
+        (wrong_type, "returns torch.float64 where torch.bfloat16 is expected"),
+        (nothing, "fails its trial: cannot unpack non-iterable NoneType object"),
         (raises, "fails its trial: no kernel image is available"),
     ),
 )
@@ -388,9 +437,11 @@ def test_a_provider_that_fails_its_trial_is_passed_over_and_named_once(
         said = [r.getMessage() for r in caplog.records if "is not used" in r.getMessage()]
         assert len(said) == 1 and said[0].startswith("'torch_flash' is not used on cpu")
         providers.force(None)
+        as_on_a_gpu(monkeypatch)
         found = anyflash.explain(q, q, q)
-        assert found.provider == "engine" or found.provider == "sdpa"
-        assert "torch_flash" in dict(found.declined)
+        assert re.match(reason, dict(found.declined)["torch_flash"])
+        assert found.provider in ("engine", "sdpa")  # torch_efficient calls the same function
+        close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
 
 
 def test_a_trial_is_of_the_calls_kind(t4):

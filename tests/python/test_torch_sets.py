@@ -1,8 +1,8 @@
-"""Random sets of the parameters of flash-attn's own tests, through each provider that calls
-torch's kernels, with stand-ins for the kernels and the formula or the engine as the reference.
+"""Random sets of the parameters of flash-attn's own tests, through each provider for GPUs, with
+stand-ins for torch's kernels and for packages; the formula or the engine is the reference.
 
-PROVIDER_SETS: how many sets for each provider (100); PROVIDER_SEED: which ones. `tests/run
-torch` draws 400 others with each release of torch, 2000 together.
+PROVIDER_SETS: how many sets each provider has to compute (100); PROVIDER_SEED: which ones.
+`tests/run torch` takes 400 others with each release of torch, 2000 together.
 """
 
 import collections
@@ -14,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
+import package_standins  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
@@ -196,7 +197,7 @@ def run(s):
 HALVES = (torch.float16, torch.bfloat16)
 #: Name: (provider, compute capability, ROCm, element types, least share that it computes).
 CASES = {
-    "flash": ("torch_flash", (8, 0), None, HALVES, 0.85),
+    "flash": ("torch_flash", (8, 0), None, HALVES, 0.8),
     "flash on ROCm": ("torch_flash", (9, 4), "6.4", HALVES, 0.7),
     "efficient on a T4": ("torch_efficient", (7, 5), None, HALVES, 0.9),
     "efficient in float32": ("torch_efficient", (8, 9), None, (torch.float32,), 0.9),
@@ -205,24 +206,42 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_random_sets_agree_with_the_formula(case, monkeypatch):
-    provider, capability, rocm, dtypes, share = CASES[case]
-    if aten.missing("cudnn") and provider == "torch_cudnn":
-        share = 0.0
+#: The same for the stand-ins of packages, on whatever GPU.
+PACKAGES = {"flash_attn": 0.8, "flash_attn_3": 0.5, "flash_attn_4": 0.4, "hub": 0.8}
+
+
+def compute(case, dtypes, share):
+    """Computes COUNT sets by the provider that is forced. A set that it declines is replaced
+    by another."""
     chance = random.Random(f"{SEED} {case}")
-    declined = collections.Counter()
-    with standins.torchs_kernels(monkeypatch, capability, provider, rocm):
-        for number in range(COUNT):
-            s = draw(chance, dtypes)
-            try:
-                far = run(s)
-            except NotImplementedError as error:
-                declined[str(error)] += 1
-                continue
-            assert far < (0.02 if s.dtype != torch.float32 else 1e-4), (number, far, s)
-    print(f"{case}: {COUNT - declined.total()} of {COUNT} sets computed; declined:")
+    declined, computed = collections.Counter(), 0
+    while computed < COUNT and declined.total() <= COUNT / share:
+        s = draw(chance, dtypes)
+        try:
+            far = run(s)
+        except NotImplementedError as error:
+            declined[str(error)] += 1
+            continue
+        assert far < (0.02 if s.dtype != torch.float32 else 1e-4), (computed, far, s)
+        computed += 1
+    drawn = computed + declined.total()
+    print(f"{case}: {computed} sets computed of {drawn} drawn; declined:")
     for reason, times in declined.most_common():
         print(f"  {times:4} {reason}")
     assert not any("fails its trial" in reason or "misses" in reason for reason in declined)
-    assert COUNT - declined.total() >= share * COUNT
+    assert computed == COUNT and computed >= share * drawn
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_random_sets_through_torchs_operators_agree_with_the_formula(case, monkeypatch):
+    provider, capability, rocm, dtypes, share = CASES[case]
+    if aten.missing("cudnn") and provider == "torch_cudnn":
+        return
+    with standins.torchs_kernels(monkeypatch, capability, provider, rocm):
+        compute(case, dtypes, share)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_random_sets_through_packages_agree_with_the_formula(name, monkeypatch):
+    with package_standins.package(monkeypatch, name):
+        compute(name, HALVES, PACKAGES[name])

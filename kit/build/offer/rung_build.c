@@ -9,6 +9,7 @@
 
 #include "kit/base/text.h"
 #include "kit/build/offer/offer.h"
+#include "kit/fit/gpu_targets.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -245,6 +246,15 @@ static const char *served_text(const struct af_offer_build_target *build)
                            gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
 }
 
+/* A GPU that may not run what is compiled for others of its major; NULL: there is none. */
+static const struct af_view_gpu *jetson_of(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (af_sm_is_jetson(view->gpus[i].sm))
+            return &view->gpus[i];
+    return NULL;
+}
+
 static void check_gpus(struct af_offer_build_target *build)
 {
     if (take_targets(build))
@@ -276,6 +286,11 @@ static void check_gpus(struct af_offer_build_target *build)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "this is an AMD GPU");
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
+    else if (build->sm_count > 0 && jetson_of(view) != NULL)
+        af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_SM_NOT_SETTLED,
+                           af_arena_format(arena, "%s (sm %d.%d), setup.py compiles for sm_%s",
+                                           jetson_of(view)->name, jetson_of(view)->sm / 10,
+                                           jetson_of(view)->sm % 10, arch_list(build)));
     else if (build->sm_count > 0)
         af_offer_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
 }
@@ -285,7 +300,7 @@ static void check_platform(struct af_offer_build_target *build)
     const struct af_view *view = build->view;
     struct af_version python;
     if (view->os == NULL)
-        af_offer_build_row(build, "platform", AF_UNKNOWN, AF_REASON_UNKNOWN_PLATFORM, NULL);
+        af_offer_build_row(build, "platform", AF_UNKNOWN, af_view_unknown_platform(view), NULL);
     else if (strcmp(view->os, "linux") != 0)
         af_offer_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
                            af_arena_format(build->context->arena, "this is %s", view->os));

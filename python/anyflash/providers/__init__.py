@@ -136,6 +136,8 @@ def explain(call):
     from .checks import check
 
     check(call)
+    if _forced is not None:
+        load(_forced)  # ValueError if it is none
     declined = []
     for name, _ in PROVIDERS:
         if _forced is not None and name != _forced:

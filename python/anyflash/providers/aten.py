@@ -7,6 +7,7 @@ says which one is absent or has a different signature.
 """
 
 import inspect
+import logging
 
 import torch
 import torch._meta_registrations
@@ -67,6 +68,7 @@ _OPERATORS = {
     "cudnn packed": ("_cudnn_attention_forward", "_cudnn_attention_backward"),
 }
 
+_log = logging.getLogger("anyflash")
 _ops = torch.ops.aten
 _INF = float("inf")
 
@@ -95,10 +97,13 @@ def differs(schema, known):
 _found = {}
 
 
+@torch.compiler.assume_constant_result
 def missing(kernel):
     """Which of the kernel's operators is missing or unknown, as text; None if none is."""
     if kernel not in _found:
-        _found[kernel] = _missing(kernel)
+        _found[kernel] = reason = _missing(kernel)
+        if reason is not None:
+            _log.info("torch's %s kernel is not used: %s", kernel, reason)
     return _found[kernel]
 
 

@@ -37,6 +37,12 @@ def declines(call):
     return None
 
 
+if _lib.missing:
+
+    def declines(call):
+        return _lib.missing
+
+
 def _float32(tensor):
     return None if tensor is None else tensor.to(torch.float32).contiguous()
 

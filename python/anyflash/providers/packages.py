@@ -14,6 +14,7 @@ import glob
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import pathlib
 import subprocess
@@ -26,10 +27,15 @@ from .call import LSE, OUT, PROBABILITIES, transformed
 from .features import HALVES, Limits, features, outside, too_old_or_new
 from .flash import capability
 
-#: Device types whose tensors are computed; tests without a GPU add "cpu".
-DEVICES = ("cuda", "xpu")
+_log = logging.getLogger("anyflash")
+
+#: Device types whose tensors every package computes; tests without a GPU add "cpu".
+DEVICES = ("cuda",)
 #: How long the child process may take; FlashAttention-4 compiles its kernels in that time.
 SECONDS = 180
+
+#: How the names of Python's extensions end here.
+_SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
 
 #: Attribute of a package that `anyflash shim install` generated.
 _MARK = "__anyflash__"
@@ -93,7 +99,7 @@ def _find_3():
         return found
     extension = importlib.util.find_spec("flash_attn_3")
     places = extension.submodule_search_locations if extension else None
-    files = [file for place in places or () for file in glob.glob(f"{place}/_C*.so")]
+    files = [file for place in places or () for file in glob.glob(f"{place}/_C*{_SUFFIX}")]
     return (files[0], found[0]) if files else "lacks its extension flash_attn_3._C"
 
 
@@ -133,7 +139,7 @@ def _find_hub():
     found = _downloaded()
     if isinstance(found, str):
         return found
-    files = sorted(found.rglob("*.so")) or sorted(found.rglob("*.py"))
+    files = sorted(found.rglob(f"*{_SUFFIX}")) or sorted(found.rglob("*.py"))
     return tuple(map(str, files)) or f"is empty: {found}"
 
 
@@ -204,10 +210,11 @@ def _unpadded(lse, call):
 
 class Package:
     """A provider: `find()` gives the files that identify the package, or why it cannot be used;
-    `load()` imports it."""
+    `load()` imports it; `no_limit`: a side of a window without a limit; `also`: device types
+    that it computes beside DEVICES."""
 
-    def __init__(self, name, find, load, limits, no_limit=-1):
-        self.name, self.limits = name, limits
+    def __init__(self, name, find, load, limits, no_limit=-1, also=()):
+        self.name, self.limits, self._also = name, limits, also
         self._find, self._load, self._no_limit = find, load, no_limit
         self._functions = {}  # by name: (function, names of its parameters), once imported
         self._failures = {}
@@ -233,13 +240,14 @@ class Package:
     def failure(self, device):
         """None, or why the package cannot be used on the device, as text."""
         if device not in self._failures:
-            self._failures[device] = self._test(device)
+            found = self._find()
+            reason = found if isinstance(found, str) else self._test(device, found)
+            if reason is not None and reason is not found:  # it is installed, but fails
+                _log.info("'%s' is not used on %s: %s", self.name, device, reason)
+            self._failures[device] = reason
         return self._failures[device]
 
-    def _test(self, device):
-        found = self._find()
-        if isinstance(found, str):
-            return found
+    def _test(self, device, found):
         try:
             facts = {f"file {i}": result_cache.sha256(file) for i, file in enumerate(found)}
         except OSError as error:
@@ -288,6 +296,8 @@ class Package:
 
     def _outside(self, call, asked):
         size, cos = call.q.shape[-1], call.rotary_cos
+        if torch.version.hip and self.limits.capability is not None:
+            return "is not available under ROCm"
         reason = outside(call, self.limits, asked)
         if reason is None and call.q.device.type == "cuda" and not torch.version.hip:
             reason = too_old_or_new(capability(call.q.device), self.limits)
@@ -303,8 +313,9 @@ class Package:
 
     def declines(self, call):
         device = call.q.device
-        if device.type not in DEVICES:
-            return f"computes on CUDA devices, but q is on {device}"
+        if device.type not in DEVICES and device.type not in self._also:
+            kinds = " and ".join(kind.upper() for kind in ("cuda", *self._also))
+            return f"computes on {kinds} devices, but q is on {device}"
         if transformed():
             return "does not support torch.func transforms"
         asked = features(call)
@@ -313,6 +324,9 @@ class Package:
             return reason
         if _kind(call) not in self._functions:
             return f"has no {_kind(call)} in this release"
+        is_2 = "dropout_p" in self._functions["flash_attn_func"][1]
+        if call.q.shape[-1] % 8 and not is_2:  # FlashAttention-2 pads them
+            return "requires a head size that is a multiple of 8"
         missing = set(self._arguments(call)) - self._functions[_kind(call)][1]
         if missing:
             return f"has no {', '.join(sorted(missing))} in this release"
@@ -365,4 +379,4 @@ flash_attn_4 = Package(
     no_limit=None,
 )
 #: flash-attn2 or flash-attn3 of Hugging Face's kernels-community, if it was downloaded.
-hub = Package("hub", _find_hub, _import_hub, Limits(HALVES, 256, None, _LACKS))
+hub = Package("hub", _find_hub, _import_hub, Limits(HALVES, 256, None, _LACKS), also=("xpu",))

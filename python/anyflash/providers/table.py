@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 
-from .. import _command
+from .. import _command, _lib
 
 USAGE = """\
 usage: anyflash providers [OPTION...]
@@ -29,8 +29,6 @@ Options:
 
 def _engine_kernel():
     """The engine's kernel for a large bfloat16 problem."""
-    from anyflash import _lib
-
     values = _lib.values()
     for member, value in (("batch", (1, 16, 16, 512, 512, 128, 128)), ("causal", (1,))):
         at = _lib.AT[member]
@@ -51,6 +49,18 @@ def _reason(provider, device, dtype):
     return provider.declines(Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT))
 
 
+def _why_not_asked(device):
+    """Why a provider of other devices is not asked for tensors of this one."""
+    import torch
+
+    if device.type != "cpu":
+        return f"does not compute on torch's device {device.type}"
+    version = torch.version
+    if any(getattr(version, built_for, None) for built_for in ("cuda", "hip", "xpu")):
+        return "needs a GPU; torch finds none here"
+    return "needs a GPU; this torch is a build without GPU support"
+
+
 def row(name, device):
     """(name, whether it works on the device, details)."""
     import torch
@@ -58,15 +68,20 @@ def row(name, device):
     from . import load, names_of
 
     if name not in names_of(device.type):
-        return name, False, "torch finds no GPU that it computes on"
-    types, reason = [], None
+        return name, False, _why_not_asked(device)
+    types, reasons = [], {}
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        found = _reason(load(name), device, dtype)
-        types += [str(dtype).partition(".")[2]] if found is None else []
-        reason = found or reason
+        found, word = _reason(load(name), device, dtype), str(dtype).partition(".")[2]
+        if found is None:
+            types.append(word)
+        else:
+            reasons[word] = found
     if not types:
-        return name, False, reason
+        return name, False, found
     text = ", ".join(types)
+    for word, reason in reasons.items():
+        if not reason.startswith("takes "):  # not one of its types at all
+            text += f"; {word}: {reason}"
     if name == "engine":
         text += f"; bfloat16 by {_engine_kernel()}"
     return name, True, text
@@ -78,8 +93,10 @@ def _rows():
 
     if importlib.util.find_spec("torch") is None:
         for name, _ in PROVIDERS:
-            if name == "engine":
+            if name == "engine" and not _lib.missing:
                 yield name, True, f"float32, bfloat16, float16: {_engine_kernel()}"
+            elif name == "engine":
+                yield name, False, _lib.missing
             else:
                 yield name, False, "torch is not installed"
         return
@@ -138,8 +155,11 @@ def _say(answer):
     torch, gpu, forced = answer["torch"], answer["gpu"], answer["forced"]
     found = [f"torch {torch}" if torch else "no torch"]
     found += [gpu] if gpu else []
-    found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
-    print(", ".join(found))
+    names = [row["name"] for row in answer["providers"]]
+    if forced:
+        unknown = "" if forced in names else ", which is not a provider: every call fails"
+        found += [f"ANYFLASH_PROVIDER={forced if not unknown else ascii(forced)}{unknown}"]
+    print(_command.wrapped("", ", ".join(found)))
     for found in answer["providers"]:
         first = f"  {'yes' if found['works'] else 'no':3}  {found['name']:15}  "
         print(_command.wrapped(first, found["text"]))

@@ -133,6 +133,8 @@ def _compare(provider, kind, device, dtype, size):
             exact = getattr(call, name).detach().float()
             setattr(wide, name, exact.requires_grad_("gradient" in kind))
         found = _results(provider.forward, call, kind, dtype)
+        if found[0].dtype != dtype:
+            return "returns {} where {} is expected".format(found[0].dtype, dtype)
         wanted = _results(plain.forward, wide, kind, dtype)
         for have, want in zip(found, wanted):
             if have.shape != want.shape:

@@ -69,15 +69,21 @@ class Refused(Exception):
         self.hint = hint
 
 
+def _python_in(folder):
+    """The path of the interpreter of an environment, which need not exist."""
+    if os.name == "nt":
+        return pathlib.Path(folder, "Scripts", "python.exe")
+    return pathlib.Path(folder, "bin", "python")
+
+
 def _default():
     """This Python if it has torch; else the active environment; else ./.venv; else this one."""
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
         for folder in (os.environ.get("VIRTUAL_ENV"), ".venv"):
-            python = pathlib.Path(folder or "", "bin", "python")
-            if folder and python.exists():
-                return str(python)
+            if folder and _python_in(folder).exists():
+                return str(_python_in(folder))
     return sys.executable
 
 
@@ -87,7 +93,7 @@ def interpreter(named=None):
         return _default()
     path = pathlib.Path(named)
     if path.is_dir():
-        path = path / "bin" / "python"
+        path = _python_in(path)
     if path.is_file():
         return str(path)
     found = shutil.which(named) or shutil.which(f"python{named}")

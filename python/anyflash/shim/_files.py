@@ -67,13 +67,17 @@ def _stage(folder, with_interface):
     modules = ["flash_attn", "flash_attn_2_cuda"] + ["flash_attn_interface"] * with_interface
     (info / "top_level.txt").write_text("".join(f"{name}\n" for name in modules))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    rows = [f"{p.relative_to(folder)},{_digest(p)},{p.stat().st_size}\n" for p in files]
+    names = {path: path.relative_to(folder).as_posix() for path in files}
+    rows = [f"{name},{_digest(p)},{p.stat().st_size}\n" for p, name in names.items()]
     (info / "RECORD").write_text("".join(rows) + f"{INFO}/RECORD,,\n")
 
 
 @contextlib.contextmanager
 def _uninterrupted():
-    """Delays Ctrl-C until the block ends."""
+    """Delays Ctrl-C until the block ends; not on Windows, which has no signal masks."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,6 +1,6 @@
 /*
  * test_grid_view.c: the HTML and the SVG of a grid: hostile texts are escaped, and a failed
- * allocation is noticed. tests/cli/test_find_matrix.py looks at whole documents.
+ * allocation is noticed. tests/cli/test_find_html.py looks at whole documents.
  */
 #include "tests/unit/kit/fit/given_machine.h"
 

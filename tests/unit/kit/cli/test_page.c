@@ -90,6 +90,8 @@ static void test_nearest__finds_slips_of_the_hand(void **state)
     static const char *const words[] = {"doctor", "plan", "find"};
     assert_string_equal(af_nearest("docotr", words, 3), "doctor");
     assert_string_equal(af_nearest("plam", words, 3), "plan");
+    assert_string_equal(af_nearest("DOC", words, 3), "doctor");
+    assert_null(af_nearest("do", words, 3));
     assert_null(af_nearest("install", words, 3));
     assert_null(af_nearest("", words, 3));
     assert_null(af_nearest("a-word-that-is-longer-than-any-name-of-ours", words, 3));

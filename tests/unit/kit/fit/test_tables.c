@@ -156,6 +156,24 @@ static void test_tables__flash_attn_releases_are_in_order(void **state)
     assert_int_equal(af_tables_flash(tables, "2.8.3.post2")->wheels_published, -1);
 }
 
+static void test_tables__know_every_release_of_flash_attention_4(void **state)
+{
+    const struct af_tables *tables = &((struct loaded *)*state)->tables;
+    const struct af_catalog_fa4_release *release = af_tables_fa4(tables, "4.0.0b28");
+    assert_string_equal(release->first, "4.0.0b27");
+    assert_true(af_words_have(release->needs, "apache-tvm-ffi>=0.1.12,<0.2"));
+    release = af_tables_fa4(tables, "4.0.0b36");
+    assert_true(af_words_have(release->needs, "apache-tvm-ffi>=0.1.11,<0.2"));
+    assert_true(af_starts_with(release->needs.items[0], "nvidia-cutlass-dsl"));
+    assert_true(af_starts_with(release->needs_cuda13, "nvidia-cutlass-dsl[cu13]"));
+    assert_true(af_words_have(release->forward, "8"));
+    assert_false(af_words_have(release->backward, "8"));
+    assert_ptr_equal(af_tables_fa4(tables, "4.0.0b9999"), release);
+    assert_int_equal(af_tables_fa4(tables, "4.0.0b1")->needs.count, 0);
+    assert_null(af_tables_fa4(tables, "3.0.0"));
+    assert_null(af_tables_fa4(tables, "no version"));
+}
+
 /* The number of wheels in the catalog that the trap matches. */
 static size_t hits(void **state, const char *id)
 {
@@ -284,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_tables__variants_carry_the_numbers_of_their_cuda),
         cmocka_unit_test(test_tables__toolkits_know_their_compilers_and_drivers),
         cmocka_unit_test(test_tables__flash_attn_releases_are_in_order),
+        cmocka_unit_test(test_tables__know_every_release_of_flash_attention_4),
         cmocka_unit_test(test_traps__each_is_about_some_wheel),
         cmocka_unit_test(test_traps__lying_labels_are_those_of_the_catalog),
         cmocka_unit_test(test_traps__abi_effects_agree_with_the_catalog),

@@ -1,5 +1,5 @@
 /*
- * test_file.c: bounded reading of regular, special and missing files.
+ * test_file.c: bounded reading of regular, special and missing files; files are written whole.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,11 +10,14 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/every_allocation.h"
@@ -160,6 +163,47 @@ static void test_read__survives_each_failing_allocation(void **state)
     }
 }
 
+static void end(int number)
+{
+    (void)number;
+    _exit(7);
+}
+
+/* Writes the same file again and again until a signal ends it. */
+static void write_for_ever(struct af_arena *arena, const char *path)
+{
+    signal(SIGTERM, end);
+    while (af_file_write_text(arena, path, "content", NULL) == ANYFLASH_OK)
+        continue;
+    _exit(1);
+}
+
+static void test_write_text__is_whole_when_a_signal_ends_the_program(void **state)
+{
+    struct place *place = *state;
+    const char *path = af_path_join(&place->arena, place->folder, "text");
+    for (useconds_t run = 0; run < 20; run++) {
+        const char **names;
+        size_t count = 0;
+        int ended = 0;
+        pid_t child = fork();
+        if (child == 0)
+            write_for_ever(&place->arena, path);
+        while (af_file_is_absent(path))
+            usleep(100);
+        usleep(100 * run);
+        kill(child, SIGTERM);
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_int_equal(WEXITSTATUS(ended), 7);
+        assert_int_equal(
+            af_folder_list(&place->arena, place->folder, 10, &names, &count, NULL, NULL),
+            ANYFLASH_OK);
+        assert_int_equal(count, 1);
+        assert_string_equal(names[0], "text");
+        remove(path);
+    }
+}
+
 static void test_list__is_sorted_and_capped(void **state)
 {
     struct place *place = *state;
@@ -208,6 +252,7 @@ int main(void)
         PLACE_TEST(test_read__refuses_folder_and_link_loop),
         PLACE_TEST(test_read__large_sparse_file_is_refused_at_once),
         PLACE_TEST(test_read__survives_each_failing_allocation),
+        PLACE_TEST(test_write_text__is_whole_when_a_signal_ends_the_program),
         PLACE_TEST(test_list__is_sorted_and_capped),
         PLACE_TEST(test_paths__join_and_folder),
     };

@@ -1,0 +1,12 @@
+#!/bin/bash -eu
+# Builds every fuzz target for ClusterFuzzLite, which sets CC, CFLAGS, OUT and WORK, and packs
+# the committed corpus of each. The image that runs them has none of our libraries.
+cmake -S . -B "$WORK/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DANYFLASH_FUZZ=ON \
+    -DANYFLASH_TESTS=ON -DANYFLASH_STATIC=ON
+targets=$(cd tests/fuzz && ls fuzz_*.c | sed 's/\.c$//')
+# shellcheck disable=SC2086
+cmake --build "$WORK/build" --target $targets
+for target in $targets; do
+    cp "$WORK/build/tests/$target" "$OUT/"
+    (cd "tests/fuzz/corpus/$target" && zip -qr "$OUT/${target}_seed_corpus.zip" .)
+done

@@ -1,0 +1,21 @@
+/*
+ * assume.h: what a short description of a machine leaves open, such as "a T4 with
+ * torch 2.9.1".
+ */
+#ifndef AF_KIT_MACHINE_ASSUME_H
+#define AF_KIT_MACHINE_ASSUME_H
+
+#include "kit/machine/machine.h"
+
+/*
+ * States the usual system, processor and Python of a machine with a GPU where
+ * they are unknown: linux, x86_64 (aarch64 under macOS) and 3.12 (3.11 for torch
+ * before 2.2, the first for 3.12). The source of these facts is "assumed".
+ * Without a GPU nothing is assumed. *what_out becomes
+ * "os=linux, arch=x86_64, python=3.12", in the machine's arena; NULL: nothing was
+ * assumed. Fails with NO_MEMORY; facts assumed until then remain.
+ */
+enum anyflash_status af_machine_assume(struct af_machine *machine, const char **what_out,
+                                       struct anyflash_error *err);
+
+#endif
