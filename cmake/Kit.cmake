@@ -62,14 +62,13 @@ if(NOT ANYFLASH_FUZZ)
     include(cmake/Manual.cmake)
 endif()
 
-# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it. The
-# shared library comes first, so that its kernels are measured, not a second copy of them.
-anyflash_room(bench LIBRARIES af_engine_attn m)
+# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it. It
+# measures the shared library.
+anyflash_room(bench LIBRARIES anyflash_shared m)
 add_executable(anyflash_bench bench/bench_main.c)
 set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench
     INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")
-target_link_libraries(anyflash_bench PRIVATE -Wl,--no-as-needed anyflash_shared
-                                             -Wl,--as-needed af_bench)
+target_link_libraries(anyflash_bench PRIVATE af_bench)
 anyflash_compile_options(anyflash_bench)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_BINARY_DIR}/peers SYMBOLIC)
 install(TARGETS anyflash_bench DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash)
