@@ -257,13 +257,24 @@ def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=No
         _fail(status, local.error)
 
 
+def _large_problem():
+    """values() of causal attention in bfloat16: 16 heads, 512 tokens, head size 128."""
+    packed = values()
+    for member, value in (("batch", (1, 16, 16, 512, 512, 128, 128)), ("causal", (1,))):
+        packed[AT[member] : AT[member] + len(value)] = value
+    for place, member in enumerate("qkvo", 1):  # distinct addresses, which are never read
+        packed[AT[member] : AT[member] + 6] = (place << 40, BF16, 0, 512 * 2048, 128, 2048)
+    return packed
+
+
 def explain_kernel(packed=None):
     """The kernel that would run for a list of values(), and why faster ones decline, as text.
+    Without a list: for a large causal problem in bfloat16.
 
     >>> print(anyflash.explain_kernel().splitlines()[0])
     """
     local, text = _local, ctypes.create_string_buffer(4096)
-    _FORMAT.pack_into(local.forward, 0, *(packed or values()))
+    _FORMAT.pack_into(local.forward, 0, *(packed or _large_problem()))
     status = _library.anyflash_explain(
         _context.get(),
         local.forward_address,
