@@ -326,6 +326,14 @@ _OPERATORS = {
 }
 
 
+def as_on_a_gpu(monkeypatch):
+    """CPU tensors go to the providers of a GPU, in their order."""
+    of_cuda = providers.names_of("cuda")
+    monkeypatch.setattr(providers, "_by_device", {})
+    monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
+    providers.prepare()
+
+
 @contextlib.contextmanager
 def torchs_kernels(monkeypatch, capability=(8, 0), provider="torch_flash", rocm=None):
     """Replaces torch's CUDA kernels with stand-ins for CPU tensors; gives their recorder.
@@ -347,6 +355,8 @@ def torchs_kernels(monkeypatch, capability=(8, 0), provider="torch_flash", rocm=
     if rocm is not None:
         monkeypatch.setattr(aten, "TAKES_PAGES", False)
         monkeypatch.setattr(aten, "EFFICIENT_GROUPS", False)
+    # force() fills it; a test may have replaced the lists of providers that it reads.
+    monkeypatch.setattr(providers, "_by_device", {})
     before = providers.force(provider)
     try:
         yield seen

@@ -179,10 +179,10 @@ def test_every_platform_gets_its_reasons_on_one_screen(platform, monkeypatch, ca
     kind, capability, rocm, wanted = PLATFORMS[platform]
     names = [name for name, _ in providers.PROVIDERS]
     of_device = {**providers._OF_DEVICE, "cpu": providers.names_of(kind)}
+    monkeypatch.setattr(providers, "_OF_DEVICE", of_device)
     with contextlib.ExitStack() as kernels:
         if capability is not None:
             kernels.enter_context(standins.torchs_kernels(monkeypatch, capability, None, rocm))
-        monkeypatch.setattr(providers, "_OF_DEVICE", of_device)
         if kind not in ("cuda", "cpu"):
             engine = providers.load("engine")
             monkeypatch.setattr(engine, "declines", lambda call: "computes on the CPU")
@@ -335,9 +335,7 @@ def test_a_flash_attn_that_does_not_work_is_passed_over_with_its_cause(
 ):
     with caplog.at_level(logging.INFO, logger="anyflash"):
         found = package(text)
-        of_cuda = providers.names_of("cuda")
-        monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
-        providers.prepare()
+        standins.as_on_a_gpu(monkeypatch)
         q = torch.randn(1, 8, 2, 64).half()
         for _ in range(2):
             close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])

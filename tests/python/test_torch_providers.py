@@ -304,13 +304,6 @@ def test_rocm_that_aligns_causal_masks_differently_serves_equal_lengths(monkeypa
             anyflash.flash_attn_func(q, k, k, causal=True)
 
 
-def as_on_a_gpu(monkeypatch):
-    """CPU tensors go to the providers of a GPU, in their order."""
-    of_cuda = providers.names_of("cuda")
-    monkeypatch.setattr(providers, "_OF_DEVICE", {**providers._OF_DEVICE, "cpu": of_cuda})
-    providers.prepare()
-
-
 # Schemas of torch's releases.
 
 
@@ -379,7 +372,7 @@ def test_an_operator_of_a_future_torch_is_declined(monkeypatch, caplog, change, 
     )
     (q,) = halves((1, 9, 2, 64))
     with standins.torchs_kernels(monkeypatch, provider=None):
-        as_on_a_gpu(monkeypatch)
+        standins.as_on_a_gpu(monkeypatch)
         with caplog.at_level(logging.INFO, logger="anyflash"):
             for _ in range(3):
                 found = dict(anyflash.explain(q, q, q).declined)
@@ -437,7 +430,7 @@ def test_a_provider_that_fails_its_trial_is_passed_over_and_named_once(
         said = [r.getMessage() for r in caplog.records if "is not used" in r.getMessage()]
         assert len(said) == 1 and said[0].startswith("'torch_flash' is not used on cpu")
         providers.force(None)
-        as_on_a_gpu(monkeypatch)
+        standins.as_on_a_gpu(monkeypatch)
         found = anyflash.explain(q, q, q)
         assert re.match(reason, dict(found.declined)["torch_flash"])
         assert found.provider in ("engine", "sdpa")  # torch_efficient calls the same function
