@@ -40,7 +40,7 @@ def run(environment, program, *words):
 )
 def test_it_imports_on_every_system_and_says_what_the_engine_lacks(environment, system, name):
     code = (
-        f"import ctypes, sys; sys.platform = {system!r}\n"
+        f"import ctypes, shutil, subprocess, sys; sys.platform = {system!r}\n"
         "import anyflash, anyflash.shim\n"
         "print(anyflash.__version__, anyflash.threads())\n"
         "anyflash.set_threads(1)"
