@@ -9,7 +9,9 @@ endforeach()
 if(TARGET anyflash)
     target_link_options(anyflash PRIVATE -Wl,-s)
     target_link_options(anyflash_bench PRIVATE -Wl,-s)
-    set_target_properties(anyflash_bench PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+    # The path of the build would leave its length in the file.
+    set_target_properties(anyflash_bench PROPERTIES INSTALL_RPATH "$ORIGIN/.."
+                          BUILD_WITH_INSTALL_RPATH ON)
     install(TARGETS anyflash anyflash_bench RUNTIME DESTINATION anyflash/bin COMPONENT python)
     install(DIRECTORY bench/peers DESTINATION anyflash/bin COMPONENT python
             FILES_MATCHING PATTERN "*.py")
