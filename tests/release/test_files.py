@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 import pytest
@@ -112,6 +113,10 @@ def test_every_library_inside_has_a_licence_and_its_text():
     assert {row.split("\t")[0] for row in pinned} == set(sbom.LICENSES)
     texts = {path.stem for path in (ROOT / "licenses").iterdir()} - {"flash-attention"}
     assert texts == short | set(sbom.OF_ZIG)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    ours = {"LICENSE", "licenses/flash-attention.txt"}
+    in_linux_wheels = set(project["tool"]["scikit-build"]["wheel"]["license-files"])
+    assert in_linux_wheels == ours | {f"licenses/{name}.txt" for name in short}
 
 
 # Sums, signature, formula.
