@@ -28,6 +28,7 @@ ENGINE = (
 BINDINGS = (
     "anyflash_python_attend",
     "anyflash_torch_caller",
+    "anyflash_torch_choose",
     "anyflash_torch_context",
     "anyflash_torch_counts",
     "anyflash_torch_disable",
