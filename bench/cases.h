@@ -41,8 +41,8 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
- * Whether the row is also run with other libraries. A row for one instruction
- * set or for memory is run with the engine only.
+ * Whether other libraries run the row, too. Only the engine runs rows that measure
+ * memory or a single instruction set.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
