@@ -115,6 +115,13 @@ class Server:
         self.send(signal.SIGCONT)
 
     def stop(self):
+        """Asks it to end, so that it removes its temporary files; then kills what is left."""
+        try:
+            self.go_on()
+            self.process.terminate()
+            self.process.wait(timeout=30)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
         try:
             self.send(signal.SIGKILL)
         except ProcessLookupError:
