@@ -141,8 +141,7 @@ enum anyflash_status af_dialog_ask(struct af_dialog *dialog, struct af_arena *ar
     if (!send_all(dialog->in_fd, question, strlen(question)) ||
         !send_all(dialog->in_fd, "\n", 1))
         return fail_ended(dialog, arena, err);
-    enum anyflash_status status =
-        read_line(dialog->child.out_fd, limit_ms, buffer, &len, err);
+    enum anyflash_status status = read_line(dialog->child.out_fd, limit_ms, buffer, &len, err);
     if (status == ANYFLASH_E_IO)
         return fail_ended(dialog, arena, err);
     if (status != ANYFLASH_OK) {
