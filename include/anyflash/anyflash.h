@@ -167,8 +167,8 @@ struct anyflash_attend_args {
     int64_t kv_heads;  /* G; query head h reads key head h / (H / G) */
     int64_t q_len;     /* Sq, the largest of the batch */
     int64_t k_len;     /* Sk, the largest of the batch; for a paged cache its capacity */
-    int64_t head_dim;  /* D, 1 to 512 */
-    int64_t value_dim; /* Dv, 1 to 512 */
+    int64_t head_dim;  /* D, 1 to 576 */
+    int64_t value_dim; /* Dv, 1 to 576 */
 
     struct anyflash_tensor q; /* [B, H, Sq, D]  f32, f16 or bf16 */
     struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q */
