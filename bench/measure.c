@@ -6,6 +6,7 @@
 #include "bench/measure.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,21 +93,31 @@ static enum anyflash_status sample(struct run *run, double *seconds_out,
     return status;
 }
 
+/*
+ * Operations or bytes per second that this machine can reach; for SERVING the bytes while
+ * it reads memory or computes, whichever takes longer.
+ */
 static double measure_roof(const struct run *run)
 {
     const struct af_bench_buffer *tensors = run->inputs.tensors;
     const uint32_t lower = run->row->level == ANYFLASH_CPU_AVX2
                                ? AF_CPU_BASE | AF_CPU_NEON | AF_CPU_AVX2
                                : UINT32_MAX;
+    double flops = 0;
+    if (!af_bench_reads(run->row) || run->row->operation == AF_BENCH_SERVING)
+        flops = af_roof_flops(run->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
+                              af_cpu_features() & lower, run->threads, ROOF_SECONDS);
     if (!af_bench_reads(run->row))
-        return af_roof_flops(run->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
-                             af_cpu_features() & lower, run->threads, ROOF_SECONDS);
+        return flops;
     const struct af_span pieces[] = {
         {tensors[AF_BENCH_K].data, tensors[AF_BENCH_K].bytes},
         {tensors[AF_BENCH_V].data, tensors[AF_BENCH_V].bytes},
     };
-    return af_roof_read(pieces, AF_COUNT(pieces),
-                        run->row->operation == AF_BENCH_CALL ? 1 : run->threads);
+    double bytes = af_roof_read(pieces, AF_COUNT(pieces),
+                                run->row->operation == AF_BENCH_CALL ? 1 : run->threads);
+    if (run->row->operation == AF_BENCH_SERVING)
+        bytes = fmin(bytes, flops * af_bench_kv_bytes(run->row) / af_bench_flops(run->row));
+    return bytes;
 }
 
 void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,
