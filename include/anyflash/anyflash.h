@@ -211,7 +211,8 @@ struct anyflash_attend_args {
      * Key-value caches. Batch b reads batch cache_batch_idx[b] of k and v. With a
      * block table k and v consist of pages, [page_count, G, page_size, D], and
      * their batch_stride is the stride of a page: key j of batch b is row
-     * j % page_size of page block_table[b * block_table_stride + j / page_size].
+     * j % page_size of page block_table[b * block_table_stride + j / page_size]. If
+     * page_size is a multiple of 16, the results have the same bits as without pages.
      */
     const int32_t *cache_batch_idx; /* [B], or NULL */
     int64_t cache_batch;            /* batches of k and v, with cache_batch_idx */
