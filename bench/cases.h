@@ -31,10 +31,10 @@ enum af_bench_lengths {
 #define AF_BENCH_SHORTEST 128
 
 /*
- * One row of cases.inc. [B, H, S, D] with batch 1. SERVING: rows of all sequences are
- * packed, [S, H, D], keys alternatively in pages in random order; the queries are
- * the last ones of their sequence; with Dv < D and one key head, values are the
- * first Dv elements of the keys (multi-head latent attention).
+ * One row of cases.inc. [B, H, S, D] with batch 1. SERVING: queries are packed,
+ * [S, H, D], and are the last ones of their sequences. Keys and values are packed,
+ * [H, S, D], or lie in pages in random order, [pages, H, page_size, D]. With Dv < D and
+ * one key head, values are the first Dv elements of the keys (latent attention, MLA).
  */
 struct af_bench_case {
     enum af_bench_operation operation;
@@ -62,8 +62,8 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
- * Whether the row is also run with other libraries. A row for one instruction
- * set or for memory is run with the engine only.
+ * Whether other libraries run the row, too. Only the engine runs rows that measure
+ * memory or a single instruction set.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
