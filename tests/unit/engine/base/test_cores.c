@@ -42,7 +42,7 @@ static void test_core_set__reads_linux_lists(void **state)
     assert_true(set.words[15] == (uint64_t)1 << 63);
     assert_same(set_of("5"), "5,5-5");
     assert_same(set_of("3,1024-99999999999999999999"), "3");
-    static const char *const wrong[] = {"",   "\n", "-1", "3-",  "3-2",
+    static const char *const wrong[] = {"",   "\n", "-1",  "3-",  "3-2",
                                         "1,", ",1", "1 2", "0x1", "1,,2"};
     for (size_t i = 0; i < AF_COUNT(wrong); i++)
         assert_false(af_core_set_parse(wrong[i], &set));
