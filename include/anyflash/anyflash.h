@@ -292,7 +292,9 @@ struct anyflash_attend_backward_args {
 
 /*
  * A context is a thread pool and scratch memory that is kept between calls. It
- * may be used by several threads; their calls then run one after the other. A
+ * may be used by several threads; their calls then run one after the other. On
+ * Linux its threads stay off the core of the calling thread, whose own affinity is
+ * not changed; the affinity that somebody else gives one of them is respected. A
  * function that is given NULL instead of a context makes one for the call, with
  * all usable cores and malloc().
  */
