@@ -92,11 +92,17 @@ static void read_memory(struct instruction *in, const uint8_t *code, const ucont
     in->address = (char *)(intptr_t)base;
 }
 
+/* VEX with a map of 0F38, W and L of 0, and an opcode that nothing but AMX has there. */
+static bool is_amx(const uint8_t *code)
+{
+    return code[0] == 0xC4 && (code[1] & 0x1F) == 2 && (code[2] & 0x84) == 0 &&
+           (code[3] == 0x49 || code[3] == 0x4B || code[3] == 0x5C);
+}
+
 static struct instruction decode(const uint8_t *code, const ucontext_t *context)
 {
     struct instruction in = {.length = 5};
-    /* A map of 0F38, W and L of 0. */
-    if (code[0] != 0xC4 || (code[1] & 0x1F) != 2 || (code[2] & 0x84) != 0)
+    if (!is_amx(code))
         stop("not an AMX instruction", code);
     in.prefix = code[2] & 3;
     in.vvvv = ~code[2] >> 3 & 15;
@@ -166,9 +172,12 @@ static void handle(int number, siginfo_t *info, void *memory)
     ucontext_t *context = memory;
     const uint8_t *code = (const uint8_t *)(intptr_t)context->uc_mcontext.gregs[REG_RIP];
     (void)number, (void)info;
-    const struct instruction in = decode(code, context);
-    execute(&in, code);
-    context->uc_mcontext.gregs[REG_RIP] += in.length;
+    do { /* several in a row: a signal takes longer than all of them */
+        const struct instruction in = decode(code, context);
+        execute(&in, code);
+        code += in.length;
+    } while (is_amx(code));
+    context->uc_mcontext.gregs[REG_RIP] = (greg_t)(intptr_t)code;
 }
 
 AF_INSTRUCTIONS_END
