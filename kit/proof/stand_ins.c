@@ -187,7 +187,7 @@ struct named {
     struct af_module module;
     const struct af_machine *machine;
     bool is_system;  /* part of glibc or GCC */
-    bool is_foreign; /* for example a CUDA library: it defines no symbol of torch */
+    bool is_foreign; /* it defines no symbol of torch; for example a CUDA library */
 };
 
 /*
@@ -254,6 +254,15 @@ static enum af_answer named_has_version(const struct af_library *library, const 
     return self->is_system ? af_system_has_version(self->machine, version) : AF_UNKNOWN;
 }
 
+static bool starts_with_any(const char *name, const char *const *starts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (af_starts_with(name, starts[i]))
+            return true;
+    }
+    return false;
+}
+
 /*
  * Whether glibc or libstdc++ could define the name although it is needed without a version: the
  * extension was linked without that library (fbgemm needs shm_open in this way). The prefixes
@@ -263,15 +272,8 @@ static bool may_be_system(const char *name)
 {
     static const char *const others[] = {"aoti_torch_", "cu", "nccl", "nv", "Py", "_Py", "THP"};
     static const char *const standard[] = {"_ZS", "_ZNS", "_ZNKS"};
-    for (size_t i = 0; i < AF_COUNT(standard); i++) {
-        if (af_starts_with(name, standard[i]))
-            return true;
-    }
-    for (size_t i = 0; i < AF_COUNT(others); i++) {
-        if (af_starts_with(name, others[i]))
-            return false;
-    }
-    return !af_starts_with(name, "_Z");
+    return starts_with_any(name, standard, AF_COUNT(standard)) ||
+           !(af_starts_with(name, "_Z") || starts_with_any(name, others, AF_COUNT(others)));
 }
 
 static enum af_answer named_defines(const struct af_library *library, const char *name,
@@ -333,13 +335,15 @@ struct af_module *af_foreign_library(struct af_arena *arena, const char *name)
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
                                     const char *name)
 {
-    static const char *const starts[] = {"libc.so.",       "libm.so.",      "libdl.so.",
-                                         "libpthread.so.", "librt.so.",     "libutil.so.",
-                                         "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
+    static const char *const versioned[] = {"libc.so.",       "libm.so.",      "libdl.so.",
+                                            "libpthread.so.", "librt.so.",     "libutil.so.",
+                                            "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
+    static const char *const foreign[] = {"libgomp.so.", "libcu", "libnv", "libnccl.so."};
     struct af_module *module = make(arena, machine, name, &named_kind);
-    for (size_t i = 0; module != NULL && i < AF_COUNT(starts); i++) {
-        if (af_starts_with(name, starts[i]))
-            ((struct named *)module->library.source)->is_system = true;
-    }
+    if (module == NULL)
+        return NULL;
+    struct named *self = module->library.source;
+    self->is_system = starts_with_any(name, versioned, AF_COUNT(versioned));
+    self->is_foreign = starts_with_any(name, foreign, AF_COUNT(foreign));
     return module;
 }

@@ -5,6 +5,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/catalog/torch_symbols.h"
+#include "kit/proof/stand_ins.h"
 #include "kit/proof/symbol_scope.h"
 #include "kit/system/file.h"
 
@@ -353,6 +354,39 @@ static void test_torch_stock__leaves_cuda_out_of_a_cpu_build(void **state)
     af_arena_release(&arena);
 }
 
+/* fbgemm-gpu-cpu 1.1.0 for aarch64 needs shm_open without the version that glibc gives it. */
+static void test_system_library__may_define_c_names_without_a_version(void **state)
+{
+    static const struct {
+        const char *library;
+        const char *name;
+        enum af_answer answer;
+    } rows[] = {
+        {"libc.so.6", "shm_open", AF_UNKNOWN},
+        {"libstdc++.so.6", "_ZNSt15__exception_ptr13exception_ptr9_M_addrefEv", AF_UNKNOWN},
+        {"libc.so.6", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libc.so.6", "_ZN2my4nameEv", AF_NO},
+        {"libc.so.6", "cudaFree", AF_NO},
+        {"libc.so.6", "aoti_torch_get_dim", AF_NO},
+        {"libgomp.so.1", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libgomp.so.1", "GOMP_parallel", AF_UNKNOWN},
+        {"libcuda.so.1", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libother.so", "_ZN3c105ErrorD1Ev", AF_UNKNOWN},
+    };
+    static const struct af_machine machine;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_module *module = af_system_library(&arena, &machine, rows[i].library);
+        assert_non_null(module);
+        const struct af_library *library = &module->library;
+        if (library->kind->defines(library, rows[i].name, NULL) != rows[i].answer)
+            fail_msg("%s in %s", rows[i].name, rows[i].library);
+    }
+    af_arena_release(&arena);
+}
+
 static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
 {
     struct af_catalog_torch_symbols loaded;
@@ -394,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_torch_choice__has_no_build_for_what_it_does_not_know),
         cmocka_unit_test(test_torch_stock__asks_for_the_cuda_of_the_variant),
         cmocka_unit_test(test_torch_stock__leaves_cuda_out_of_a_cpu_build),
+        cmocka_unit_test(test_system_library__may_define_c_names_without_a_version),
         cmocka_unit_test(test_torch_symbols__survive_failed_allocations),
     };
     return cmocka_run_group_tests(tests, load, unload);
