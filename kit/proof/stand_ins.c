@@ -338,7 +338,8 @@ struct af_module *af_system_library(struct af_arena *arena, const struct af_mach
     static const char *const versioned[] = {"libc.so.",       "libm.so.",      "libdl.so.",
                                             "libpthread.so.", "librt.so.",     "libutil.so.",
                                             "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
-    static const char *const foreign[] = {"libgomp.so.", "libcu", "libnv", "libnccl.so."};
+    static const char *const foreign[] = {"libgomp.so.", "libquadmath.so.", "libz.so.",
+                                          "libcu",       "libnv",           "libnccl.so."};
     struct af_module *module = make(arena, machine, name, &named_kind);
     if (module == NULL)
         return NULL;

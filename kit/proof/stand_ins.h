@@ -53,8 +53,8 @@ struct af_module *af_system_program(struct af_arena *arena, const struct af_mach
 
 /*
  * A module for the library `name`. For the C and C++ libraries the symbol versions in the
- * record show what the machine has. CUDA's and OpenMP's define no symbol of torch. Nothing is
- * known about others.
+ * record show what the machine has. CUDA's libraries, OpenMP's and zlib define no symbol of
+ * torch. Nothing is known about others.
  */
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
                                     const char *name);
