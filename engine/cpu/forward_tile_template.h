@@ -21,6 +21,7 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
         for (; rows > 0; rows--, prefetch->row += prefetch->stride_bytes) {
             for (int64_t head = 0; head < prefetch->heads; head++) {
                 const char *row = prefetch->row + head * prefetch->head_bytes;
+                AF_ROLLED /* few iterations: Clang would compute more than it prefetches */
                 for (int64_t at = 0; at < prefetch->row_bytes; at += 64)
                     __builtin_prefetch(row + at, 0, 3);
             }
@@ -41,7 +42,11 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
                                  float *scores, vec *top)
 {
     vec c[TILE_ROWS][TILE_VECS];
+    vec most[TILE_VECS]; /* in registers, which `top` is not: its address is passed on */
     AF_FN(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        most[v] = top[v];
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -52,10 +57,13 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
                 c[i][v] =
                     vec_between(c[i][v], (int32_t)(key + i), tile->lane_first + v * AF_LANES,
                                 tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
-            top[v] = vec_max(top[v], c[i][v]);
+            most[v] = vec_max(most[v], c[i][v]);
             vec_store(scores + (i * vecs + v) * AF_LANES, c[i][v]);
         }
     }
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        top[v] = most[v];
 }
 
 /* Computes the scores of a block; `masked`: some row does not see some key of it. */
