@@ -52,7 +52,7 @@ double af_bench_samples_spread(const struct af_bench_samples *samples)
 }
 
 /* Those of bench/peers/common.py: a sample takes so long, and longer runs need no warm-up. */
-#define SAMPLE_SECONDS 2e-3
+#define SAMPLE_SECONDS 5e-3
 #define LONG_SECONDS 50e-3
 #define ROOF_SECONDS 2e-3
 #define EXPLANATION_BYTES 2000
@@ -193,7 +193,7 @@ enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
     enum anyflash_status status = ANYFLASH_OK;
     int repeats = 1 + (int)(SAMPLE_SECONDS / (engine->seconds + 1e-7));
     if (engine->seconds < LONG_SECONDS)
-        status = time_runs(engine, (repeats + 3) / 4, err);
+        status = time_runs(engine, repeats, err);
     double before = measure_roof(engine);
     if (status == ANYFLASH_OK)
         status = time_runs(engine, repeats, err);

@@ -59,7 +59,7 @@ enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, in
 void af_bench_engine_release(struct af_bench_engine *engine);
 
 /*
- * Adds one sample, of at least 2 ms, to `timing`. A short run is repeated without
+ * Adds one sample, of at least 5 ms, to `timing`. A short run is repeated without
  * being timed first, so that another library's turn has left no trace in the
  * caches. The roofline of a CALL is that of one thread, because the call is too
  * small to be split.

@@ -11,7 +11,7 @@ import numpy as np
 
 Q, K, V, DOUT = 0, 1, 2, 4
 # Those of bench/measure.c: a turn takes so long, and longer runs need no warm-up.
-TURN_SECONDS = 2e-3
+TURN_SECONDS = 5e-3
 LONG_SECONDS = 50e-3
 
 np.seterr(over="ignore")  # hash32() wraps around
@@ -54,7 +54,7 @@ def probe(case, array):
 
 
 class Turns:
-    """A case that is computed again and again, in turns of at least 2 ms."""
+    """A case that is computed again and again, in turns of at least 5 ms."""
 
     def __init__(self, run):
         self.run = run
@@ -74,7 +74,7 @@ class Turns:
         other libraries' turns have left no trace in the caches."""
         repeats = max(1, int(TURN_SECONDS / (self.seconds + 1e-7)))
         if self.seconds < LONG_SECONDS:
-            self.timed((repeats + 3) // 4)
+            self.timed(repeats)
         self.seconds = self.timed(repeats)
         return self.seconds * 1e3
 

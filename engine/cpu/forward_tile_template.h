@@ -4,9 +4,10 @@
  * maximum and sum, dropout, values. Second of the three parts of the forward
  * kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS (forward_template.h). Uses
- * the structs of forward_rows_template.h and the products of tile_template.h.
- * Defines AF_FN(attend_any)().
+ * Parameters: AF_FN, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h).
+ * Uses the structs of forward_rows_template.h and the products of
+ * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
+ * AF_FN(attend_any)().
  */
 
 /* Prefetches the next rows of each entry in the list. */
@@ -27,6 +28,9 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
     }
 }
 
+#if AF_AMX
+#include "engine/cpu/forward_amx_template.h"
+#else
 /*
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
@@ -82,6 +86,7 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
     }
 }
+#endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
 static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
@@ -169,7 +174,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         vec_store(alpha + v * AF_LANES, a);
     }
 #if AF_PAIRS
-    if (count % 2 != 0) {
+    for (; count % KEY_STEP != 0; count++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
             vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
@@ -224,6 +229,7 @@ static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work
 }
 #endif
 
+#if !AF_AMX
 /*
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
@@ -274,6 +280,7 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
     (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
 #endif
 }
+#endif
 
 /*
  * Computes one tile against keys [key, key + count) of the task, each visible to

@@ -292,7 +292,9 @@ struct anyflash_attend_backward_args {
 
 /*
  * A context is a thread pool and scratch memory that is kept between calls. It
- * may be used by several threads; their calls then run one after the other. A
+ * may be used by several threads; their calls then run one after the other. On
+ * Linux its threads stay off the core of the calling thread, whose own affinity is
+ * not changed; the affinity that somebody else gives one of them is respected. A
  * function that is given NULL instead of a context makes one for the call, with
  * all usable cores and malloc().
  */
@@ -300,12 +302,18 @@ struct anyflash_context;
 
 /* Limits the kernels to the instruction sets of a level and of the levels before it. */
 enum anyflash_cpu_level {
-    ANYFLASH_CPU_ALL = 0,  /* everything that the processor and the system support */
+    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support, except AMX */
     ANYFLASH_CPU_BASE = 1, /* only what every processor of the architecture has */
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
-    ANYFLASH_CPU_AVX512BF16 = 5
+    ANYFLASH_CPU_AVX512BF16 = 5,
+    /*
+     * AMX's bf16 tiles, on Linux. Not part of ALL: these kernels have never run on
+     * a real processor with AMX, let alone been timed on one. The process asks
+     * the system for the tiles; if it refuses, this level is AVX512BF16.
+     */
+    ANYFLASH_CPU_AMX = 6
 };
 
 struct anyflash_context_args {

@@ -12,6 +12,7 @@
 #include "engine/base/cpu.h"
 
 #include "forward_plain.h"
+#include "machine.h"
 
 #define POOLS 3
 #define KERNELS_MAX 64
@@ -213,12 +214,15 @@ static inline void check_case(struct forward_case *c)
 {
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);
-    case_seal(c);
+    bool sealed = false;
     for (size_t k = 0; k < count; k++) {
-        const uint32_t needs = kernels[k]->needs;
-        if (kernels[k]->operation == AF_FORWARD && (int32_t)kernels[k]->dtype == c->dtype &&
-            (needs & af_cpu_features()) != 0)
-            check_level(c, (2 * needs - 1) & af_cpu_features());
+        if (kernels[k]->operation != AF_FORWARD || (int32_t)kernels[k]->dtype != c->dtype ||
+            !machine_runs(kernels[k]))
+            continue;
+        if (!sealed)
+            case_seal(c);
+        sealed = true;
+        check_level(c, ((2 * kernels[k]->needs - 1) & machine_features()) | AF_CPU_UNMEASURED);
     }
     case_free(c);
 }
