@@ -17,7 +17,7 @@
 #define ENOUGH_READS 192
 #define CHUNK_KEYS_MIN 512 /* of many rows */
 #define CHUNK_KEYS_STEP 128
-#define CHUNK_BYTES_MIN ((int64_t)256 << 10) /* of few rows */
+#define CHUNK_BYTES_MIN ((int64_t)512 << 10) /* of few rows */
 /* A chunk of few rows reads at least this many times the bytes of its partial results. */
 #define CHUNK_PARTIALS_MIN 32
 /* Operations that take about as long as reading one byte from memory. */

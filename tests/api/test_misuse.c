@@ -119,8 +119,8 @@ static void test_attend__names_the_argument_and_its_value(void **state)
     args.kv_heads = 2;
     assert_refused(&args, "heads is 3");
     args = call.args;
-    args.head_dim = 513;
-    assert_refused(&args, "head_dim is 513");
+    args.head_dim = 577;
+    assert_refused(&args, "head_dim is 577");
     args = call.args;
     args.align = 3;
     assert_refused(&args, "align is 3");

@@ -291,7 +291,7 @@ static void test_backward__large_head_sizes(void **state)
     (void)state;
     for (size_t n = 0; n < AF_COUNT(types); n++) {
         struct backward_case *c = case_new(9, types[n]);
-        set_sizes(c, 1, 1, 1, 50, 60, 512, 257);
+        set_sizes(c, 1, 1, 1, 50, 60, 576, 257);
         c->a.causal = 1;
         case_tensors(c);
         check_case(c, 9);
