@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/debian_roots.sh
 
-# The kernel starts programs for arm64 with QEMU, which stays open from now on (F).
+# The kernel starts programs for arm64 with QEMU, which it keeps open (F), until the script ends.
 register_arm64() {
     local folder=/proc/sys/fs/binfmt_misc
     command -v qemu-aarch64-static >/dev/null ||
@@ -16,9 +16,10 @@ register_arm64() {
     local magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
     local mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
     [ -e $folder/register ] || mount -t binfmt_misc none $folder
-    [ -e $folder/qemu-aarch64 ] ||
-        printf ':qemu-aarch64:M::%s:%s:%s:F' "$magic" "$mask" \
-            /usr/bin/qemu-aarch64-static >$folder/register
+    [ ! -e $folder/qemu-aarch64 ] || return 0
+    printf ':qemu-aarch64:M::%s:%s:%s:F' "$magic" "$mask" /usr/bin/qemu-aarch64-static \
+        >$folder/register
+    trap 'echo -1 >/proc/sys/fs/binfmt_misc/qemu-aarch64' EXIT
 }
 
 # try_release RELEASE[-arm64]: a copy of the base with dist/, one line of summary.

@@ -90,8 +90,8 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
     const struct AF_FN(row) *row = &work->rows[r];
     const int64_t dim = work->problem->a.value_dim;
     float o[AF_DIM_MAX], l = vec_sum(row->l), lse;
-    for (int64_t d = 0; d < dim; d++)
-        o[d] = work->o[r * work->width + AF_FN(column)(d)];
+    for (int64_t d = 0; d < work->width; d += 4)
+        memcpy(o + d, work->o + r * work->width + AF_FN(column)(d), 4 * sizeof *o);
     if (task->partial_o != NULL) {
         memcpy(task->partial_o + r * dim, o, (size_t)dim * sizeof *o);
         task->partial_ml[r * 2] = row->m;
@@ -203,9 +203,11 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = row->end > row->first && row->first < first ? row->first : first;
         end = row->end > row->first && row->end > end ? row->end : end;
     }
-    first = AF_FN(attend_row)(&work, first, end);
-    if (first < end)
-        AF_FN(attend_keys)(&work, first, end);
+    struct af_range done = AF_FN(attend_row)(&work, first, end);
+    if (first < done.first)
+        AF_FN(attend_keys)(&work, first, done.first);
+    if (done.end < end)
+        AF_FN(attend_keys)(&work, done.end, end);
     for (int r = 0; r < work.count; r++)
         AF_FN(finish_row)(&work, r);
 }

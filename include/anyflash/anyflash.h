@@ -167,8 +167,8 @@ struct anyflash_attend_args {
     int64_t kv_heads;  /* G; query head h reads key head h / (H / G) */
     int64_t q_len;     /* Sq, the largest of the batch */
     int64_t k_len;     /* Sk, the largest of the batch; for a paged cache its capacity */
-    int64_t head_dim;  /* D, 1 to 512 */
-    int64_t value_dim; /* Dv, 1 to 512 */
+    int64_t head_dim;  /* D, 1 to 576 */
+    int64_t value_dim; /* Dv, 1 to 576 */
 
     struct anyflash_tensor q; /* [B, H, Sq, D]  f32, f16 or bf16 */
     struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q */
@@ -211,7 +211,8 @@ struct anyflash_attend_args {
      * Key-value caches. Batch b reads batch cache_batch_idx[b] of k and v. With a
      * block table k and v consist of pages, [page_count, G, page_size, D], and
      * their batch_stride is the stride of a page: key j of batch b is row
-     * j % page_size of page block_table[b * block_table_stride + j / page_size].
+     * j % page_size of page block_table[b * block_table_stride + j / page_size]. If
+     * page_size is a multiple of 16, the results have the same bits as without pages.
      */
     const int32_t *cache_batch_idx; /* [B], or NULL */
     int64_t cache_batch;            /* batches of k and v, with cache_batch_idx */
@@ -291,7 +292,9 @@ struct anyflash_attend_backward_args {
 
 /*
  * A context is a thread pool and scratch memory that is kept between calls. It
- * may be used by several threads; their calls then run one after the other. A
+ * may be used by several threads; their calls then run one after the other. On
+ * Linux its threads stay off the core of the calling thread, whose own affinity is
+ * not changed; the affinity that somebody else gives one of them is respected. A
  * function that is given NULL instead of a context makes one for the call, with
  * all usable cores and malloc().
  */

@@ -25,7 +25,7 @@ static struct forward_case *sized_case(uint64_t seed, int32_t dtype, int64_t kv_
 static void test_forward__every_head_size(void **state)
 {
     (void)state;
-    static const int64_t large[] = {129, 160, 192, 255, 256, 257, 384, 511, 512};
+    static const int64_t large[] = {129, 160, 192, 255, 256, 257, 384, 511, 512, 575, 576};
     for (int64_t n = 1; n <= 128 + (int64_t)AF_COUNT(large); n++) {
         int64_t dim = n <= 128 ? n : large[n - 129];
         for (int64_t q_len = 3; q_len <= 30; q_len += 27) {

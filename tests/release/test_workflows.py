@@ -9,8 +9,8 @@ import shlex
 import subprocess
 
 import pytest
+import yaml
 
-yaml = pytest.importorskip("yaml")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
