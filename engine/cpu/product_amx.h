@@ -94,7 +94,7 @@ AF_INLINE void af_sums_add(const int rows, const int columns, const struct af_pr
 static inline void af_columns_put(const uint16_t *const *rows, int64_t d, int64_t left,
                                   float *tile)
 {
-    const __mmask16 some = left < 16 ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
+    const __mmask16 some = (__mmask16)((1u << (left < 16 ? left : 16)) - 1u);
     vec r[AF_LANES];
     AF_UNROLL
     for (int i = 0; i < AF_LANES; i++) {

@@ -286,6 +286,27 @@ static void test_backward__chunks_of_keys_and_passes_of_rows(void **state)
     }
 }
 
+/*
+ * Scores so low that 2^-lse is infinite: what a tile computes beyond the last key,
+ * whose score is 0 there, must not reach a sum.
+ */
+static void test_backward__very_low_scores_of_keys_that_fill_no_tile(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        const int64_t keys = n % 2 == 0 ? 21 : 22;
+        struct backward_case *c = case_new(12, types[n / 2]);
+        set_sizes(c, 1, 1, 1, 48, keys, 16, 16);
+        c->a.scale = 1;
+        case_tensors(c);
+        for (int64_t e = 0; e < 48 * 16; e++)
+            af_convert_store(types[n / 2], c->a.q.data, e, 2.5f);
+        for (int64_t e = 0; e < keys * 16; e++)
+            af_convert_store(types[n / 2], c->a.k.data, e, -2.5f);
+        check_case(c, 12);
+    }
+}
+
 static void test_backward__large_head_sizes(void **state)
 {
     (void)state;
@@ -428,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_backward_f16__random_features_are_near_the_oracle),
         cmocka_unit_test(test_backward_bf16__random_features_are_near_the_oracle),
         cmocka_unit_test(test_backward__chunks_of_keys_and_passes_of_rows),
+        cmocka_unit_test(test_backward__very_low_scores_of_keys_that_fill_no_tile),
         cmocka_unit_test(test_backward__large_head_sizes),
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
         cmocka_unit_test(test_backward__masked_keys_may_hold_nan),
