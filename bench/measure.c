@@ -5,6 +5,7 @@
 #include "bench/measure.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,21 +83,32 @@ static enum anyflash_status time_runs(struct af_bench_engine *engine, int repeat
     return status;
 }
 
+/*
+ * Operations or bytes per second that this machine can reach; for SERVING the bytes while
+ * it reads memory or computes, whichever takes longer.
+ */
 static double measure_roof(const struct af_bench_engine *engine)
 {
     const struct af_bench_buffer *tensors = engine->inputs.tensors;
     const uint32_t lower = engine->row->level == ANYFLASH_CPU_AVX2
                                ? AF_CPU_BASE | AF_CPU_NEON | AF_CPU_AVX2
                                : UINT32_MAX;
+    double flops = 0;
+    if (!af_bench_reads(engine->row) || engine->row->operation == AF_BENCH_SERVING)
+        flops = af_roof_flops(engine->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
+                              af_cpu_features() & lower, engine->threads, ROOF_SECONDS);
     if (!af_bench_reads(engine->row))
-        return af_roof_flops(engine->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
-                             af_cpu_features() & lower, engine->threads, ROOF_SECONDS);
+        return flops;
     const struct af_span pieces[] = {
         {tensors[AF_BENCH_K].data, tensors[AF_BENCH_K].bytes},
         {tensors[AF_BENCH_V].data, tensors[AF_BENCH_V].bytes},
     };
-    return af_roof_read(pieces, AF_COUNT(pieces),
-                        engine->row->operation == AF_BENCH_CALL ? 1 : engine->threads);
+    double bytes = af_roof_read(pieces, AF_COUNT(pieces),
+                                engine->row->operation == AF_BENCH_CALL ? 1 : engine->threads);
+    if (engine->row->operation == AF_BENCH_SERVING)
+        bytes =
+            fmin(bytes, flops * af_bench_kv_bytes(engine->row) / af_bench_flops(engine->row));
+    return bytes;
 }
 
 void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,

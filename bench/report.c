@@ -85,12 +85,14 @@ static json_t *json_row(const struct af_bench_case *row)
 {
     char shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(row, shape);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "operation",
-                     af_bench_operation_text(row->operation), "level", af_bench_level_text(row),
-                     "shape", shape, "dtype", af_bench_dtype_text(row), "heads",
-                     (json_int_t)row->heads, "kv_heads", (json_int_t)row->kv_heads, "q_len",
-                     (json_int_t)row->q_len, "k_len", (json_int_t)row->k_len, "head_dim",
-                     (json_int_t)row->head_dim, "causal", row->causal);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+                     "operation", af_bench_operation_text(row->operation), "level",
+                     af_bench_level_text(row), "shape", shape, "dtype",
+                     af_bench_dtype_text(row), "heads", (json_int_t)row->heads, "kv_heads",
+                     (json_int_t)row->kv_heads, "q_len", (json_int_t)row->q_len, "k_len",
+                     (json_int_t)row->k_len, "head_dim", (json_int_t)row->head_dim, "value_dim",
+                     (json_int_t)row->value_dim, "batch", (json_int_t)row->batch, "page_size",
+                     (json_int_t)row->page_size, "causal", row->causal);
 }
 
 /* Returns `row` with the members of `figures`; takes ownership of both. */

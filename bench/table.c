@@ -14,6 +14,8 @@
 #define FACT_INDENT 11
 #define COLUMNS 96
 #define COLUMNS_MIN 60
+#define SHAPE_COLUMNS 26
+#define SERVING_COLUMNS 38 /* these lines have no minimum instead */
 #define PARAGRAPH_BYTES 600
 
 static int columns_of_output(void)
@@ -80,13 +82,18 @@ static bool is_there(const struct af_bench_report *report, size_t peer)
     return report->pythons != NULL && report->peers[peer].version != NULL;
 }
 
+static int shape_columns(const struct af_bench_case *row)
+{
+    return row->operation == AF_BENCH_SERVING ? SERVING_COLUMNS : SHAPE_COLUMNS;
+}
+
 /* "forward", "forward, AVX2 level", as wide as a shape. */
 static void add_group(const struct af_bench_case *row, struct af_text *out)
 {
-    char text[40];
+    char text[SERVING_COLUMNS + 3];
     snprintf(text, sizeof text, "%s%s", af_bench_operation_text(row->operation),
              row->level == ANYFLASH_CPU_ALL ? "" : ", AVX2 level");
-    af_text_format(out, "\n%-28s", text);
+    af_text_format(out, "\n%-*s", shape_columns(row) + 2, text);
 }
 
 static void add_heading(const struct af_bench_case *row, struct af_text *out)
@@ -95,7 +102,8 @@ static void add_heading(const struct af_bench_case *row, struct af_text *out)
     if (row->operation == AF_BENCH_MEMORY)
         af_text_format(out, " %14s %14s\n", "scratch MiB", "growth MiB");
     else
-        af_text_format(out, " %9s %9s %6s %8s %7s  %s\n", "median ms", "min ms", "spread",
+        af_text_format(out, " %9s%s %6s %8s %7s  %s\n", "median ms",
+                       row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
                        af_bench_reads(row) ? "GB/s" : "GFLOP/s",
                        row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
 }
@@ -117,7 +125,7 @@ static void add_shape(const struct af_bench_line *line, struct af_text *out)
 {
     char shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(line->row, shape);
-    af_text_format(out, "  %-26s", shape);
+    af_text_format(out, "  %-*s", shape_columns(line->row), shape);
 }
 
 static void add_memory(const struct af_bench_line *line, struct af_text *out)
@@ -135,7 +143,8 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
 {
     add_shape(line, out);
     add_ms(out, af_bench_line_ms(line));
-    add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
+    if (line->row->operation != AF_BENCH_SERVING)
+        add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
     af_text_format(out, " %4.0f %% %8.1f", af_bench_samples_spread(&line->timing.ms) * 100,
                    af_bench_line_rate(line));
     if (line->row->operation == AF_BENCH_CALL)
@@ -240,6 +249,13 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
                 "read of the same keys and values. spread: width of the middle "
                 "half of the samples.",
                 report->facts.roof_f32, report->facts.roof_bf16);
+    if (any_of(report, AF_BENCH_SERVING))
+        add_wrapped(
+            out, 2, "",
+            "serving: one step for a batch of B sequences, each with its own number of "
+            "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
+            "short), in pages (p16: of 16 keys in random order) or packed. The roof is "
+            "the read of the keys and values or the arithmetic, whichever takes longer.");
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
                     "over us: microseconds more than one thread needs to read the keys "

@@ -91,14 +91,16 @@ add_executable(shorten_symbols ${PROJECT_SOURCE_DIR}/tools/shorten_symbols.c)
 target_link_libraries(shorten_symbols PRIVATE af_kit_system)
 anyflash_compile_options(shorten_symbols)
 set(symbols ${PROJECT_SOURCE_DIR}/data/torch_symbols)
-add_custom_command(OUTPUT ${wasm_folder}/short_symbols.c
-    COMMAND shorten_symbols ${symbols}.json ${symbols}.bin ${wasm_folder}/short_symbols.bin
-    COMMAND pack_data bytes torch_symbols ${wasm_folder}/short_symbols.bin
-            ${wasm_folder}/short_symbols.c
+set(short ${wasm_folder}/short)
+add_custom_command(OUTPUT ${short}_builds.c ${short}_symbols.c
+    COMMAND shorten_symbols ${symbols}.json ${symbols}.bin ${short}_builds.json
+            ${short}_symbols.bin
+    COMMAND pack_data bytes torch_builds ${short}_builds.json ${short}_builds.c
+    COMMAND pack_data bytes torch_symbols ${short}_symbols.bin ${short}_symbols.c
     DEPENDS shorten_symbols pack_data ${symbols}.json ${symbols}.bin
     COMMENT "Packing the short table of torch's symbols" VERBATIM)
-list(FILTER embedded EXCLUDE REGEX "/embedded_torch_symbols.c$")
-list(APPEND embedded ${wasm_folder}/short_symbols.c)
+list(FILTER embedded EXCLUDE REGEX "/embedded_torch_(builds|symbols).c$")
+list(APPEND embedded ${short}_builds.c ${short}_symbols.c)
 
 # The catalog without hashes if many rows have one: each takes 32 bytes of the page.
 add_custom_command(OUTPUT ${wasm_folder}/short_catalog.c

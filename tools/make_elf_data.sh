@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the tiny ELF files that the unit tests use as interpreters, C libraries
-# and torch libraries: make_elf_data.sh FOLDER. Needs gcc for x86_64.
+# and torch libraries: make_elf_data.sh FOLDER. Needs gcc for x86_64 and for aarch64.
 set -eu
 out=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -39,4 +39,22 @@ shared cudart.so 'int cudaFree(void) { return 0; }' -Wl,-soname,libcudart.so.12
 shared libc10_cuda.so 'int f(void) { return 0; }' -Wl,-soname,libc10_cuda.so,--no-as-needed "$out/cudart.so" \
     "-Wl,--enable-new-dtags,-rpath,\$ORIGIN/../../nvidia/cuda_runtime/lib"
 shared libtorch_python.so 'const char list[] = "of sm_90\000xsm_80 sm_90a compute_120\000sm_x sm_80 ";'
+
+# An extension for aarch64, with its relocations for thread-local variables and vector functions.
+arm="aarch64-linux-gnu-gcc -shared -fPIC $small"
+echo 'LIBV_1 { global: counter; call; numbers; };' > libv.map
+echo '__thread int counter; int call(int x) { return x; } const int numbers[4] = {1};' > a.c
+# shellcheck disable=SC2086
+$arm -o libv.so a.c -Wl,-soname,libv.so.1,--version-script=libv.map
+cat > a.c <<'END'
+extern __thread int counter;
+extern int call(int);
+extern int maybe(void) __attribute__((weak));
+extern const int numbers[4];
+const int *const place = numbers;
+__attribute__((aarch64_vector_pcs)) int vector_call(int x) { return x; }
+int PyInit_tiny(void) { return call(counter) + (maybe ? maybe() : 0) + vector_call(*place); }
+END
+# shellcheck disable=SC2086
+$arm -o "$out/extension-aarch64.so" a.c libv.so -Wl,-soname,tiny.so
 chmod 644 "$out"/*

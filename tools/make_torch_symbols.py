@@ -5,9 +5,10 @@
         torch-2.9.1-...whl nvidia_cublas_cu12-...whl ...
 
 reads the shared libraries of a torch wheel (or of an installed torch's folder, or of a dump)
-and of the CUDA wheels that it depends on, and adds the build, or replaces it. The names of the
-other builds are not needed for that: the table contains only hashes. `--list` prints what the
-table holds, `--find NAME` which builds define a name.
+and of the CUDA wheels that it depends on, and adds the build, or replaces it. `torch==2.9.1` is
+the wheel for --platform on the package index, of which only the libraries are downloaded. The
+names of the other builds are not needed: the table contains only hashes. `--list` prints what
+the table holds, `--find NAME` which builds define a name.
 
 A dump is text, optionally compressed with zstd (then the program zstd is needed), with lines
 `F file`, `S soname`, `N needed`, `D bind type visibility name version [size]`, `P pybind
@@ -32,12 +33,16 @@ import sys
 import tempfile
 import zipfile
 
+import remote_wheel
+
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "torch_symbols.json"
 MAGIC = b"AFS1"
 LIBRARIES_MAX = 64
 # Shared libraries of a wheel, without programs, tests and Python modules.
 LIBRARY_NAME = re.compile(r"\.so(\.[0-9.]+)?$")
-NOT_LIBRARIES = re.compile(r"/(bin|test|stubs)/|_C\.|stub")
+LIBRARY_FOLDER = re.compile(r"/lib/|\.libs/")
+NOT_LIBRARIES = re.compile(r"/(bin|test|stubs)/|_C\.|stub|_test\.|"
+                           "libaoti_custom_ops|libbackend_with_compiler")
 PYBIND = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 ABI_MARK = "_ZN3c106detail14torchCheckFailEPKcS2_jRK"
 TENSOR_VTABLE = "_ZTVN3c1010TensorImplE"
@@ -160,12 +165,12 @@ def read_folder(folder, _):
             yield map_library(path, "torch" if root.name == "torch" else root.name)
 
 
-def read_wheel(path, scratch):
-    parts = path.name.split("-")
+def read_members(name, archive, scratch):
+    parts = name.split("-")
     origin = "torch" if parts[0] == "torch" else f"{parts[0].replace('_', '-')} {parts[1]}"
-    with zipfile.ZipFile(path) as wheel:
+    with archive as wheel:
         for member in sorted(wheel.namelist()):
-            if "/lib/" not in member or not is_library(member):
+            if not LIBRARY_FOLDER.search(member) or not is_library(member):
                 continue
             target = scratch / pathlib.PurePosixPath(member).name
             with wheel.open(member) as source, open(target, "wb") as to:
@@ -173,6 +178,10 @@ def read_wheel(path, scratch):
                     to.write(block)
             yield map_library(target, origin)
             target.unlink()
+
+
+def read_wheel(path, scratch):
+    return read_members(path.name, zipfile.ZipFile(path), scratch)
 
 
 def read_dump(path, _):
@@ -203,14 +212,20 @@ def read_dump(path, _):
         yield library
 
 
-def read_inputs(paths):
+def read_input(word, platform, scratch):
+    path = pathlib.Path(word)
+    if "==" in word:
+        return read_members(*remote_wheel.open_wheel(word, platform), scratch)
+    read = read_folder if path.is_dir() else read_wheel if path.suffix == ".whl" else read_dump
+    return read(path, scratch)
+
+
+def read_inputs(words, platform):
     """Every library of the inputs, in their order; a name counts once."""
     libraries = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for path in map(pathlib.Path, paths):
-            read = read_folder if path.is_dir() else \
-                read_wheel if path.suffix == ".whl" else read_dump
-            for library in read(path, pathlib.Path(scratch)):
+        for word in words:
+            for library in read_input(word, platform, pathlib.Path(scratch)):
                 libraries.setdefault(library.name, library)
     return list(libraries.values())
 
@@ -351,7 +366,7 @@ def describe(libraries, arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("inputs", nargs="*", metavar="WHEEL|FOLDER|DUMP")
+    parser.add_argument("inputs", nargs="*", metavar="WHEEL|torch==X|FOLDER|DUMP")
     parser.add_argument("--table", type=pathlib.Path, default=DATA)
     parser.add_argument("--build", metavar="2.9.1+cu128")
     parser.add_argument("--platform", default="linux_x86_64")
@@ -380,7 +395,7 @@ def main():
     if arguments.list or arguments.find:
         show(Table(arguments.table), arguments)
         return 0
-    libraries = read_inputs(arguments.inputs)
+    libraries = read_inputs(arguments.inputs, arguments.platform)
     if arguments.dump:
         with open(arguments.dump, "w", encoding="utf-8") as out:
             write_dump(libraries, out)

@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -46,11 +47,12 @@ def read_rows(path):
 
 
 class Links(html.parser.HTMLParser):
-    """The links of an index page, as {file name: SHA-256 or None}."""
+    """The links of an index page: {file name: SHA-256 or None}, {file name: address}."""
 
     def __init__(self):
         super().__init__()
         self.files = {}
+        self.addresses = {}
 
     def handle_starttag(self, tag, attributes):
         address = dict(attributes).get("href") if tag == "a" else None
@@ -59,6 +61,7 @@ class Links(html.parser.HTMLParser):
             digest = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
             name = urllib.request.unquote(path.rsplit("/", 1)[-1])
             self.files[name] = digest and digest[1]
+            self.addresses[name] = path
 
 
 class Index:
@@ -67,6 +70,7 @@ class Index:
     def __init__(self, address):
         self.address = address or self.configured()
         self.pages = {}
+        self.addresses = {}  # of the files of the projects that were asked for
 
     @staticmethod
     def configured():
@@ -82,15 +86,17 @@ class Index:
     def files(self, project):
         """{file name: SHA-256 or None} of the project."""
         if project not in self.pages:
+            page_address = f"{self.address.rstrip('/')}/{project}/"
             try:
-                with urllib.request.urlopen(f"{self.address.rstrip('/')}/{project}/",
-                                            timeout=TIMEOUT_S) as answer:
+                with urllib.request.urlopen(page_address, timeout=TIMEOUT_S) as answer:
                     page = answer.read().decode()
             except (urllib.error.URLError, OSError, ValueError) as error:
                 raise Unreadable(f"the package index did not answer for {project}: {error}")
             links = Links()
             links.feed(page)
             self.pages[project] = links.files
+            for name, address in links.addresses.items():
+                self.addresses[project, name] = urllib.parse.urljoin(page_address, address)
         return self.pages[project]
 
     def versions(self, project):

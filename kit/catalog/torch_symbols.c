@@ -137,6 +137,17 @@ static struct af_texts texts(struct af_arena *arena, const json_t *row, const ch
     return (struct af_texts){items, items == NULL ? 0 : count};
 }
 
+static bool is_cuda_name(const char *name)
+{
+    static const char *const names[] = {"libtorch_cuda", "libc10_cuda", "libtorch_nvshmem",
+                                        "libcaffe2_nvrtc"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if (af_starts_with(name, names[i]))
+            return true;
+    }
+    return false;
+}
+
 static bool read_libraries(struct af_arena *arena, const json_t *list,
                            struct af_catalog_symbol_build *build)
 {
@@ -156,6 +167,7 @@ static bool read_libraries(struct af_arena *arena, const json_t *list,
         if (libraries[i].name == NULL || libraries[i].file == NULL ||
             libraries[i].origin == NULL)
             return false;
+        libraries[i].is_cuda = !libraries[i].is_torch || is_cuda_name(libraries[i].name);
     }
     return count > 0 && count <= AF_CATALOG_TORCH_LIBRARIES_MAX;
 }
@@ -254,14 +266,26 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
     return 0;
 }
 
+bool af_catalog_torch_symbols_cover(const struct af_catalog_torch_symbols *symbols,
+                                    const char *platform)
+{
+    for (size_t i = 0; i < symbols->build_count; i++) {
+        if (af_equal(symbols->builds[i].platform, platform))
+            return true;
+    }
+    return false;
+}
+
 bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
-                                   const char *name, const char **oldest_out,
-                                   const char **newest_out)
+                                   const char *platform, const char *name,
+                                   const char **oldest_out, const char **newest_out)
 {
     const char *oldest = NULL;
+    bool is_covered = af_catalog_torch_symbols_cover(symbols, platform);
     for (size_t i = 0; i < symbols->build_count; i++) {
         const struct af_catalog_symbol_build *build = &symbols->builds[i];
-        if (af_catalog_torch_symbols_in(symbols, build, name) == 0)
+        if ((is_covered && !af_equal(build->platform, platform)) ||
+            af_catalog_torch_symbols_in(symbols, build, name) == 0)
             continue;
         oldest = oldest == NULL ? build->version : oldest;
         *newest_out = build->version;
@@ -299,7 +323,10 @@ static int cuda_major(const char *variant)
     return (int)(digits / 10);
 }
 
-/* How much the build differs from the requested torch; -1: it cannot be used. */
+/*
+ * How much the build differs from the requested torch; -1: it cannot be used. All builds are
+ * from PyPI, which has one per release and platform.
+ */
 static int64_t distance(const struct question *question,
                         const struct af_catalog_symbol_build *build)
 {
@@ -310,10 +337,12 @@ static int64_t distance(const struct question *question,
         return -1;
     int64_t patch = question->patch < 0 ? 100 : question->patch;
     int64_t far = 1000 * llabs(release_number(&version, 2) - patch);
-    far += af_equal(build->platform, question->platform) ? 0 : 100;
+    bool is_same_platform = af_equal(build->platform, question->platform);
+    far += is_same_platform ? 0 : 100;
     /* A CPU build lacks symbols of a CUDA build, but not the other way round. */
     bool is_cpu = strcmp(build->variant, "cpu") == 0;
-    if (is_cpu && strcmp(question->variant, "cpu") != 0)
+    bool wants_pypi = *question->variant == '\0' && is_same_platform;
+    if (is_cpu && !wants_pypi && strcmp(question->variant, "cpu") != 0)
         return -1;
     if (*question->variant != '\0' && strcmp(question->variant, build->variant) != 0)
         far += cuda_major(question->variant) == cuda_major(build->variant) ? 1 : 2;
@@ -335,22 +364,35 @@ static const struct af_catalog_symbol_build *nearest(
     return best;
 }
 
+/* Whether the table has the CUDA libraries that the build needs. */
+static bool brings_cuda(const struct af_catalog_symbol_build *build)
+{
+    for (size_t i = 0; i < build->library_count; i++) {
+        if (!build->libraries[i].is_torch)
+            return true;
+    }
+    return false;
+}
+
 /*
- * A build with the CUDA libraries of `variant`: the same variant, its CUDA
- * version, or its major.
+ * A build with the CUDA libraries of `variant`: the same variant, preferably of the same
+ * torch, or its CUDA major.
  */
 static const struct af_catalog_symbol_build *with_cuda(
     const struct af_catalog_torch_symbols *symbols, const struct af_catalog_symbol_build *build,
     const char *variant)
 {
     const struct af_catalog_symbol_build *found = NULL;
-    if (strcmp(build->variant, variant) == 0)
+    if (strcmp(build->variant, variant) == 0 && brings_cuda(build))
         return build;
     for (size_t i = 0; i < symbols->build_count; i++) {
         const struct af_catalog_symbol_build *other = &symbols->builds[i];
         bool is_same = strcmp(other->variant, variant) == 0;
-        if (cuda_major(other->variant) == cuda_major(variant) &&
-            (is_same || found == NULL || strcmp(found->variant, variant) != 0))
+        if (!brings_cuda(other) || cuda_major(other->variant) != cuda_major(variant))
+            continue;
+        if (is_same && strcmp(other->version, build->version) == 0)
+            return other;
+        if (is_same || found == NULL || strcmp(found->variant, variant) != 0)
             found = other;
     }
     return found;

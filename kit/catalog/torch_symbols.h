@@ -27,12 +27,13 @@ struct af_catalog_torch_library {
     struct af_texts needed;   /* DT_NEEDED, in order */
     struct af_texts versions; /* symbol versions it defines: "libcudart.so.12" */
     bool is_torch;
+    bool is_cuda; /* only builds with CUDA have it: libtorch_cuda, libcudart */
 };
 
 struct af_catalog_symbol_build {
     const char *version;  /* "2.9.1" */
     const char *variant;  /* "cu128", "cpu" */
-    const char *platform; /* "linux_x86_64" */
+    const char *platform; /* "linux_x86_64", "linux_aarch64" */
     const char *source;
     const char *date;
     enum af_answer cxx11abi;
@@ -57,7 +58,7 @@ struct af_catalog_torch_symbols {
 };
 
 /*
- * Loads the table (a few milliseconds, 4 MB). Fails with NO_MEMORY, or INTERNAL
+ * Loads the table (a few milliseconds, 5 MB). Fails with NO_MEMORY, or INTERNAL
  * when the embedded data is invalid. Once loaded, safe from any thread.
  */
 enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
@@ -69,14 +70,19 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const struct af_catalog_symbol_build *build,
                                      const char *name);
 
+/* Whether the table has builds for the platform. */
+bool af_catalog_torch_symbols_cover(const struct af_catalog_torch_symbols *symbols,
+                                    const char *platform);
+
 /*
- * Finds the oldest and the newest torch version with a build that defines the
- * name, for any CUDA version. Returns false if no build does. The texts belong to
+ * Finds the oldest and the newest torch version with a build for the platform that
+ * defines the name, for any CUDA version; with a build for any platform if the
+ * table has none for this one. Returns false if no build does. The texts belong to
  * the table.
  */
 bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
-                                   const char *name, const char **oldest_out,
-                                   const char **newest_out);
+                                   const char *platform, const char *name,
+                                   const char **oldest_out, const char **newest_out);
 
 /*
  * The build used for a torch that may be missing from the table. If another
@@ -94,13 +100,13 @@ struct af_catalog_torch_choice {
 };
 
 /*
- * Chooses the build for `version` ("2.9.1+cu128"; without a local part, the
- * build on PyPI; "2.9": its newest patch release). Another patch release of the
- * minor can be used instead of a missing one; another minor cannot. The torch
- * libraries of another CUDA variant can be used, with the CUDA libraries of a
- * build that has that CUDA version, or that major. ROCm builds, pre-releases and
- * invalid versions have no build. Texts are in `arena`. Fails with NO_MEMORY
- * only.
+ * Chooses the build for `version` ("2.9.1+cu128"; without a local part, the build
+ * on PyPI for the platform; "2.9": its newest patch release). Another patch release
+ * of the minor can be used instead of a missing one; another minor cannot. The torch
+ * libraries of another CUDA variant can be used, or of another platform if that has
+ * no such build, with the CUDA libraries of a build that has that CUDA version, or
+ * that major. ROCm builds, pre-releases and invalid versions have no build. Texts are
+ * in `arena`. Fails with NO_MEMORY only.
  */
 enum anyflash_status af_catalog_torch_symbols_choose(
     const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,

@@ -13,7 +13,8 @@
 #define SEARCH_BYTES 4096u
 #define BUCKETS_MAX 200000u
 #define RECORDS_MAX 4096u
-#define SEGMENT_BYTES_MAX (16u << 20)
+/* For aarch64, GNU ld puts code and GPU code into the first segment, after the tables. */
+#define START_BYTES_MAX (16u << 20)
 
 static struct af_span from(struct af_span span, uint64_t offset)
 {
@@ -194,8 +195,10 @@ uint64_t af_dynamic_start_bytes(struct af_span start)
     for (uint32_t i = 0; i < elf.segment_count; i++) {
         if (af_elf_segment(&elf, i, &part, NULL) != ANYFLASH_OK)
             return 0;
+        if (part.type == AF_ELF_SEGMENT_LOAD && part.offset == 0)
+            return part.len < START_BYTES_MAX ? part.len : START_BYTES_MAX;
         if (part.type == AF_ELF_SEGMENT_LOAD)
-            return part.offset == 0 && part.len <= SEGMENT_BYTES_MAX ? part.len : 0;
+            return 0;
     }
     return 0;
 }

@@ -7,6 +7,7 @@
  */
 #include "kit/proof/dating.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,44 +115,81 @@ static size_t row_of(const struct af_tables *tables,
 }
 
 /*
- * The number of builds in which a symbol is looked up; bit i of a set stands for build i.
- * Builds beyond the width of the set are ignored.
+ * Whether the build may define the name. A CPU build stands for all builds of its release on
+ * its platform: what only a CUDA library defines may be in another of them.
  */
-static size_t build_count(const struct af_catalog_torch_symbols *symbols)
+static bool may_define(const struct af_catalog_torch_symbols *symbols,
+                       const struct af_catalog_symbol_build *build, const char *name)
 {
-    return symbols->build_count < AF_PROOF_TORCH_SET_MAX ? symbols->build_count
-                                                         : AF_PROOF_TORCH_SET_MAX;
+    if (af_catalog_torch_symbols_in(symbols, build, name) != 0)
+        return true;
+    if (strcmp(build->variant, "cpu") != 0)
+        return false;
+    for (size_t i = 0; i < symbols->build_count; i++) {
+        const struct af_catalog_symbol_build *other = &symbols->builds[i];
+        uint64_t found = strcmp(other->version, build->version) == 0
+                             ? af_catalog_torch_symbols_in(symbols, other, name)
+                             : 0;
+        for (size_t n = 0; found != 0 && n < other->library_count; n++) {
+            if ((found >> n & 1) != 0 && other->libraries[n].is_cuda)
+                return true;
+        }
+    }
+    return false;
 }
 
-/* The builds that define the name; 0 when none does, so the name is not torch's. */
-static uint64_t builds_with(const struct af_catalog_torch_symbols *symbols, const char *name)
+/* The builds for one platform; bit i of a set stands for build i. */
+struct platform_builds {
+    const struct af_catalog_symbol_build *builds[AF_PROOF_TORCH_SET_MAX];
+    size_t count;
+};
+
+/* Those for the extension's processor; for x86_64 if the table has no others. */
+static void select_builds(const struct af_catalog_torch_symbols *symbols, const char *machine,
+                          struct platform_builds *out)
+{
+    char platform[64];
+    snprintf(platform, sizeof platform, "linux_%s", machine == NULL ? "x86_64" : machine);
+    bool is_covered = af_catalog_torch_symbols_cover(symbols, platform);
+    out->count = 0;
+    for (size_t i = 0; i < symbols->build_count && out->count < AF_COUNT(out->builds); i++) {
+        const struct af_catalog_symbol_build *build = &symbols->builds[i];
+        if (af_equal(build->platform, is_covered ? platform : "linux_x86_64"))
+            out->builds[out->count++] = build;
+    }
+}
+
+/* The builds that may define the name; 0 when none does, so the name is not torch's. */
+static uint64_t builds_with(const struct af_catalog_torch_symbols *symbols,
+                            const struct platform_builds *builds, const char *name)
 {
     uint64_t set = 0;
-    for (size_t i = 0; i < build_count(symbols); i++)
-        set |= (uint64_t)(af_catalog_torch_symbols_in(symbols, &symbols->builds[i], name) != 0)
-               << i;
+    for (size_t i = 0; i < builds->count; i++)
+        set |= (uint64_t)may_define(symbols, builds->builds[i], name) << i;
     return set;
 }
 
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
                                 const struct af_tables *tables, const struct af_binary *binary)
 {
-    uint64_t builds = ~(uint64_t)0;
+    struct platform_builds builds;
+    uint64_t fitting_builds = ~(uint64_t)0;
     uint64_t known = 0;
     uint64_t fitting = 0;
+    select_builds(symbols, binary->machine, &builds);
     for (size_t i = 0; i < binary->undefined_count; i++) {
         const struct af_undefined *wanted = &binary->undefined[i];
         uint64_t with = wanted->weak || !af_symbol_is_torch(wanted->name)
                             ? 0
-                            : builds_with(symbols, wanted->name);
-        builds &= with == 0 ? ~(uint64_t)0 : with;
+                            : builds_with(symbols, &builds, wanted->name);
+        fitting_builds &= with == 0 ? ~(uint64_t)0 : with;
     }
-    for (size_t i = 0; i < build_count(symbols); i++) {
-        size_t row = row_of(tables, &symbols->builds[i]);
-        if (row >= AF_PROOF_TORCH_SET_MAX || strcmp(symbols->builds[i].variant, "cpu") == 0)
+    for (size_t i = 0; i < builds.count; i++) {
+        size_t row = row_of(tables, builds.builds[i]);
+        if (row >= AF_PROOF_TORCH_SET_MAX)
             continue;
         known |= (uint64_t)1 << row;
-        fitting |= (builds >> i & 1) << row;
+        fitting |= (fitting_builds >> i & 1) << row;
     }
     return fitting | ~known;
 }

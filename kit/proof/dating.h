@@ -51,9 +51,9 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
 
 /*
  * Rows of tables->torch (bit i: row i) that export every function and object of
- * torch's namespaces that the extension needs; rows whose symbols are not in the
- * table are included. A name that no release exports comes from another library and
- * does not count. For af_proof_question.fitting_torch.
+ * torch's namespaces that the extension needs, on its processor; rows whose symbols
+ * are not in the table are included. A name that no release exports comes from
+ * another library and does not count. For af_proof_question.fitting_torch.
  */
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
                                 const struct af_tables *tables, const struct af_binary *binary);

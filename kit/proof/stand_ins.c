@@ -75,18 +75,6 @@ static size_t stem_len(const char *name)
     return suffix == NULL ? strlen(name) : (size_t)(suffix - name) + strlen(".so");
 }
 
-/* Whether only a build of torch with CUDA has the library. */
-static bool is_cuda_part(const struct af_catalog_torch_library *library)
-{
-    static const char *const names[] = {"libtorch_cuda", "libc10_cuda", "libtorch_nvshmem",
-                                        "libcaffe2_nvrtc"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
-        if (af_starts_with(library->name, names[i]))
-            return true;
-    }
-    return !library->is_torch;
-}
-
 /* The library of the build with that name, whatever its version; NULL: none. */
 static const struct af_catalog_torch_library *find_stem(
     const struct af_catalog_symbol_build *build, const char *name)
@@ -107,7 +95,7 @@ static const struct af_catalog_torch_library *find_stem(
 static const char *asked_as(const struct af_catalog_torch_choice *choice, const char *name)
 {
     const struct af_catalog_torch_library *own = find_stem(choice->build, name);
-    bool is_cuda = own != NULL && is_cuda_part(own);
+    bool is_cuda = own != NULL && own->is_cuda;
     if (!is_cuda || choice->cuda == choice->build)
         return name;
     if (choice->cuda == NULL)
@@ -153,7 +141,7 @@ void af_proof_torch_stock_fill(const struct af_catalog_torch_symbols *symbols,
     size_t count = 0;
     for (size_t i = 0; libraries != NULL && i < build->library_count; i++) {
         const struct af_catalog_torch_library *row = &build->libraries[i];
-        if (row->is_torch ? cuda != NULL || !is_cuda_part(row) : cuda == build)
+        if (row->is_torch ? cuda != NULL || !row->is_cuda : cuda == build)
             put(choice, build, i, arena, &libraries[count++]);
     }
     for (size_t i = 0;
@@ -199,7 +187,7 @@ struct named {
     struct af_module module;
     const struct af_machine *machine;
     bool is_system;  /* part of glibc or GCC */
-    bool is_foreign; /* for example a CUDA library: it defines no symbol of torch */
+    bool is_foreign; /* it defines no symbol of torch; for example a CUDA library */
 };
 
 /*
@@ -266,10 +254,28 @@ static enum af_answer named_has_version(const struct af_library *library, const 
     return self->is_system ? af_system_has_version(self->machine, version) : AF_UNKNOWN;
 }
 
+static bool starts_with_any(const char *name, const char *const *starts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (af_starts_with(name, starts[i]))
+            return true;
+    }
+    return false;
+}
+
 /*
- * A program linked with glibc or libstdc++ refers to their symbols by version, so a name
- * without version is not one of theirs.
+ * Whether glibc or libstdc++ could define the name although it is needed without a version: the
+ * extension was linked without that library (fbgemm needs shm_open in this way). The prefixes
+ * are those of torch's C functions, CUDA and Python.
  */
+static bool may_be_system(const char *name)
+{
+    static const char *const others[] = {"aoti_torch_", "cu", "nccl", "nv", "Py", "_Py", "THP"};
+    static const char *const standard[] = {"_ZS", "_ZNS", "_ZNKS"};
+    return starts_with_any(name, standard, AF_COUNT(standard)) ||
+           !(af_starts_with(name, "_Z") || starts_with_any(name, others, AF_COUNT(others)));
+}
+
 static enum af_answer named_defines(const struct af_library *library, const char *name,
                                     const char *version)
 {
@@ -279,7 +285,7 @@ static enum af_answer named_defines(const struct af_library *library, const char
     if (!self->is_system)
         return AF_UNKNOWN;
     if (version == NULL)
-        return AF_NO;
+        return may_be_system(name) ? AF_UNKNOWN : AF_NO;
     return af_system_has_version(self->machine, version);
 }
 
@@ -329,13 +335,16 @@ struct af_module *af_foreign_library(struct af_arena *arena, const char *name)
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
                                     const char *name)
 {
-    static const char *const starts[] = {"libc.so.",       "libm.so.",      "libdl.so.",
-                                         "libpthread.so.", "librt.so.",     "libutil.so.",
-                                         "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
+    static const char *const versioned[] = {"libc.so.",       "libm.so.",      "libdl.so.",
+                                            "libpthread.so.", "librt.so.",     "libutil.so.",
+                                            "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
+    static const char *const foreign[] = {"libgomp.so.", "libquadmath.so.", "libz.so.",
+                                          "libcu",       "libnv",           "libnccl.so."};
     struct af_module *module = make(arena, machine, name, &named_kind);
-    for (size_t i = 0; module != NULL && i < AF_COUNT(starts); i++) {
-        if (af_starts_with(name, starts[i]))
-            ((struct named *)module->library.source)->is_system = true;
-    }
+    if (module == NULL)
+        return NULL;
+    struct named *self = module->library.source;
+    self->is_system = starts_with_any(name, versioned, AF_COUNT(versioned));
+    self->is_foreign = starts_with_any(name, foreign, AF_COUNT(foreign));
     return module;
 }

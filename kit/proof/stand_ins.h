@@ -52,8 +52,9 @@ struct af_module *af_proof_torch_table_library_new(
 struct af_module *af_system_program(struct af_arena *arena, const struct af_machine *machine);
 
 /*
- * A module for the library `name`. For glibc's and GCC's libraries the symbol versions in the
- * record show what the machine has; nothing is known about other libraries.
+ * A module for the library `name`. For the C and C++ libraries the symbol versions in the
+ * record show what the machine has. CUDA's libraries, OpenMP's and zlib define no symbol of
+ * torch. Nothing is known about others.
  */
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
                                     const char *name);

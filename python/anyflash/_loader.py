@@ -49,7 +49,7 @@ _NAME = file_name("anyflash")
 #: The end of a sentence about the engine.
 _MISSING = (
     f"needs the library {_NAME}, which this installation of anyflash lacks: the wheels for "
-    "Linux (x86_64 and aarch64, glibc 2.28 or newer), Windows (x86_64) and macOS (arm64) contain "
+    "Linux (x86_64 and aarch64, glibc 2.28 or newer), Windows (x86_64) and macOS (arm64) have "
     "it; on other systems, build it from source and set ANYFLASH_LIBRARY to its path"
 )
 #: Processors by their number in the header of an ELF file.
@@ -128,7 +128,8 @@ def _open(path, functions):
     if len(missing) == len(functions):
         raise ImportError(f"{unusable} has none of its functions: {_remedy()}")
     if missing:
-        raise ImportError(f"{unusable} is an older build without {', '.join(missing)}: {_remedy()}")
+        names = ", ".join(missing)
+        raise ImportError(f"{unusable} is an older build without {names}: {_remedy()}")
     return library
 
 

@@ -282,7 +282,7 @@ class CPUBackend(_Backend):
 
     @classmethod
     def supports_head_size(cls, head_size):
-        return 1 <= head_size <= 512
+        return 1 <= head_size <= 576
 
     @classmethod
     def supported_kv_cache_layouts(cls):

@@ -250,3 +250,15 @@ def test_bench_takes_no_file_of_the_folder_for_a_library(anyflash, tmp_path):
     (tmp_path / "torch.py").write_text("__version__ = '0'\n")
     answer = anyflash("bench", "--peers", "/usr/bin/python3", *TINY)
     assert " torch not installed" in answer.out
+
+
+@large
+def test_bench_times_steps_of_a_server(anyflash):
+    answer = anyflash("bench", "--quick", "--filter", "serving")
+    assert max(len(line) for line in answer.out.splitlines()) <= 96
+    assert "\n  bf16 B16 H32:8 Sk32k-128 D128 p16 " in answer.out
+    answer = anyflash("bench", "--json", "--quick", "--filter", "serving")
+    line, = json.loads(answer.out)["results"]
+    assert line["operation"] == "serving" and line["unit"] == "GB/s"
+    assert (line["batch"], line["page_size"], line["value_dim"]) == (16, 16, 128)
+    assert line["kernel"].startswith("af_dec_bf16__")

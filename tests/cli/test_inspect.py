@@ -263,6 +263,15 @@ def test_the_next_step_is_told(anyflash, tmp_path):
     assert f"next     use a file built for Python {here}" in answer.out, answer
 
 
+def test_without_torch_the_torch_to_install_is_named(anyflash, tmp_path):
+    wants = ["_ZN3c1019UndefinedTensorImpl10_singletonE"]
+    path = wheel(tmp_path / "demo-1.0+cu12torch2.3-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path, wants=wants).read_bytes()})
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.code == 1
+    assert "next     install torch 2.3, which this file belongs to" in answer.out, answer
+
+
 def test_a_torch_that_is_no_version_is_refused(anyflash, tmp_path):
     answer = anyflash("inspect", str(module(tmp_path)), "--torch", "newest")
     assert answer.code == 2 and "--torch takes a version" in answer.err, answer

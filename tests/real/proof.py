@@ -3,10 +3,11 @@
 
 proof_cases.jsonl lists 160 shared libraries (of 37 wheels on PyPI, and of flash-attn,
 causal-conv1d and a probe compiled against 16 torch releases) and what happened when each was
-imported with each of 12 torch releases: 2568 lines. This program downloads the wheels, uses
-what builds.py compiled, runs `anyflash inspect --torch` for each pair with the shipped table of
-torch's symbols, and compares verdict and missing names. Nothing is imported; imports.py does
-that.
+imported with each of 12 torch releases: 2568 lines. proof_cases_aarch64.jsonl has 880 lines in
+the same form: 176 libraries of 29 wheels for aarch64 with 5 CPU builds of torch, imported under
+QEMU (record.py). This program downloads the wheels, uses what builds.py compiled, runs
+`anyflash inspect --torch` for each pair with the shipped table of torch's symbols, and compares
+verdict and missing names. Nothing is imported; imports.py does that.
 
 Each line is in one of these classes; only the last two are mistakes:
   same        verdict and missing names agree with what happened
@@ -39,12 +40,15 @@ SYSTEM = {line.split()[0] for line in subprocess.run(
     ["/sbin/ldconfig", "-p"], text=True, capture_output=True, check=False).stdout.splitlines()
           if " => " in line}
 RULES = ("cuda-runtime", "layout")
+TORCH = re.compile(r"_Z\w*?(2at|3c10|5torch|6caffe2)")
 
 
 def read_cases():
     """{binary: {(torch, system): row}} with what happened."""
     cases = {}
-    for line in (HERE / "proof_cases.jsonl").read_text().splitlines():
+    lines = [line for name in ("proof_cases.jsonl", "proof_cases_aarch64.jsonl")
+             for line in (HERE / name).read_text().splitlines()]
+    for line in lines:
         case = json.loads(line)
         rows = {}
         for torch, system, real, *rest in case["rows"]:
@@ -54,8 +58,14 @@ def read_cases():
                                    "names": {case["names"][i] for i in names},
                                    "end": end[0] if end else None}
         cases[case["name"]] = {"rows": rows, "undefined": case["undefined"],
+                               "aarch64": is_aarch64(case["name"]),
                                "built": case["name"].startswith("built-with-torch-")}
     return cases
+
+
+def is_aarch64(name):
+    """Whether the binary is of a wheel for aarch64."""
+    return wheels.machine_of(name.partition("/")[0]) == "aarch64"
 
 
 def undefined_names(path):
@@ -92,14 +102,15 @@ def find_files(cases, small):
 
 
 def judge(anyflash, torch, paths):
-    """{path: extension of the JSON} for every path."""
+    """{path: extension of the JSON} for every path; those for aarch64, for a Debian 12."""
     environment = {name: value for name, value in os.environ.items()
                    if name != "LD_LIBRARY_PATH"}
     answers = {}
-    for path in paths:
-        run = subprocess.run([anyflash, "inspect", path, "--torch", torch, "--json",
-                              "--against", sys.executable], text=True, capture_output=True,
-                             check=False, env=environment)
+    for path, name in paths.items():
+        machine = ["--machine", HERE / "debian12_aarch64.json"] if is_aarch64(name) else \
+            ["--against", sys.executable]
+        run = subprocess.run([anyflash, "inspect", path, "--torch", torch, "--json", *machine],
+                             text=True, capture_output=True, check=False, env=environment)
         document = json.loads(run.stdout)
         answers[path] = document["extensions"][0]
     return answers
@@ -114,6 +125,11 @@ def missing_agrees(answer, row, case):
     """
     names, libraries = set(answer["missing"]), set(answer["missing_libraries"])
     then = {name for name in row["names"] if name in case["used"]}
+    symbols, = (check for check in answer["checks"] if check["id"] == "symbols")
+    if case["aarch64"]: # a record says neither which libraries the system has nor their names
+        then_sure = {name for name in then if TORCH.match(name)}
+        return libraries <= row["libraries"] and (row["cut"] or names <= then) and \
+            (symbols["answer"] == "unknown" or then_sure <= names)
     if row["libraries"] - libraries:
         then = {name for name in then if not name.startswith("cuda")}
         names = {name for name in names if not name.startswith("cuda")}
@@ -146,6 +162,8 @@ def table(title, counts):
 
 
 def kind_of(name, system):
+    if system == "aarch64":
+        return "wheels for aarch64"
     where = "" if system == "clean" else ", a system CUDA toolkit beside torch's"
     return ("own builds" if name.startswith("built-with") else "wheels") + where
 
@@ -156,8 +174,10 @@ def compare(arguments, cases, files):
     torches = sorted({torch for case in cases.values() for torch, _ in case["rows"]},
                      key=lambda text: [int(part) for part in text.split(".")])
     for torch in torches:
-        answers = judge(arguments.anyflash, torch, files)
-        for path, name in files.items():
+        there = {path: name for path, name in files.items()
+                 if any(key[0] == torch for key in cases[name]["rows"])}
+        answers = judge(arguments.anyflash, torch, there)
+        for path, name in there.items():
             for (_, system), row in ((key, row) for key, row in cases[name]["rows"].items()
                                      if key[0] == torch):
                 kind = classify(name, answers[path], row, cases[name])
@@ -184,9 +204,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--anyflash", default="build/release/anyflash")
     parser.add_argument("--small", action="store_true", help="leave the largest wheels out")
+    parser.add_argument("--processor", choices=("x86_64", "aarch64"), help="only its files")
     parser.add_argument("--remarks", metavar="FILE", help="write every line that is not 'same'")
     arguments = parser.parse_args()
-    cases = read_cases()
+    cases = {name: case for name, case in read_cases().items()
+             if arguments.processor in (None, "aarch64" if is_aarch64(name) else "x86_64")}
     files = find_files(cases, arguments.small)
     if not files:
         print("nothing to judge")

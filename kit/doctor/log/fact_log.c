@@ -119,14 +119,21 @@ static value symbol_cxx11abi(const struct af_lookup *lookup)
     return symbol_value(lookup, answer == AF_YES ? "true" : "false");
 }
 
+/* The platform whose builds of torch the log is about. */
+static const char *platform_of(const struct af_lookup *lookup)
+{
+    return af_fact_is(&lookup->machine->platform.arch, "aarch64") ? "linux_aarch64"
+                                                                  : "linux_x86_64";
+}
+
 static value symbol_torch(const struct af_lookup *lookup, bool newest)
 {
     const char *oldest_version;
     const char *newest_version;
     if (lookup->symbol == NULL || lookup->symbols == NULL)
         return af_lookup_unknown;
-    if (!af_catalog_torch_symbols_span(lookup->symbols, lookup->symbol, &oldest_version,
-                                       &newest_version))
+    if (!af_catalog_torch_symbols_span(lookup->symbols, platform_of(lookup), lookup->symbol,
+                                       &oldest_version, &newest_version))
         return (value){AF_FACT_ABSENT, NULL, lookup->symbol_source};
     return af_lookup_numbers(
         af_lookup_known(newest ? newest_version : oldest_version, looked_up), 2, lookup->arena);
@@ -169,8 +176,8 @@ static value symbol_in_torch(const struct af_lookup *lookup)
     struct af_catalog_torch_choice choice;
     if (lookup->symbol == NULL || lookup->symbols == NULL || torch == NULL)
         return af_lookup_unknown;
-    if (af_catalog_torch_symbols_choose(lookup->symbols, torch, "linux_x86_64", lookup->arena,
-                                        &choice, NULL) != ANYFLASH_OK ||
+    if (af_catalog_torch_symbols_choose(lookup->symbols, torch, platform_of(lookup),
+                                        lookup->arena, &choice, NULL) != ANYFLASH_OK ||
         choice.build == NULL)
         return af_lookup_unknown;
     bool found =

@@ -204,6 +204,44 @@ static void test_binary__start_tells_the_same_wants(void **state)
     assert_same(&whole, &start);
 }
 
+/* tools/make_elf_data.sh makes the file. */
+static const char arm_extension[] = AF_TEST_DATA "/unit/kit/probe/elf/extension-aarch64.so";
+
+static void test_binary__of_aarch64_needs_what_its_relocations_name(void **state)
+{
+    static const char *const versioned[] = {"call", "counter", "numbers"};
+    struct af_span bytes;
+    struct af_binary whole;
+    struct af_binary start;
+    (void)state;
+    assert_int_equal(af_file_read(&arena, arm_extension, 1u << 20, &bytes, NULL), ANYFLASH_OK);
+    assert_int_equal(af_binary_read(&arena, bytes, arm_extension, &whole, NULL), ANYFLASH_OK);
+    assert_string_equal(whole.machine, "aarch64");
+    assert_string_equal(whole.init_name, "tiny");
+    assert_int_equal(whole.undefined_count, 4);
+    for (size_t i = 0; i < AF_COUNT(versioned); i++)
+        assert_string_equal(find(&whole, versioned[i])->version, "LIBV_1");
+    assert_true(find(&whole, "maybe")->weak);
+    bytes.len = (size_t)af_binary_start_bytes(bytes);
+    assert_int_equal(af_binary_read_start(&arena, bytes, arm_extension, &start, NULL),
+                     ANYFLASH_OK);
+    assert_same(&whole, &start);
+}
+
+/* As GNU ld makes it for aarch64, with all code and GPU code in the segment of the tables. */
+static void test_binary__start_of_a_large_segment_is_limited(void **state)
+{
+    static const size_t segment_bytes = 64 + 32; /* p_filesz of the first program header */
+    struct af_span bytes;
+    (void)state;
+    assert_int_equal(af_file_read(&arena, arm_extension, 1u << 20, &bytes, NULL), ANYFLASH_OK);
+    char *copy = af_arena_text_n(&arena, bytes.data, bytes.len);
+    assert_int_equal(copy[64], 1); /* PT_LOAD */
+    memcpy(copy + segment_bytes, "\0\0\0\x10\0\0\0\0", 8);
+    bytes.data = copy;
+    assert_int_equal(af_binary_start_bytes(bytes), 16 << 20);
+}
+
 /* Linkers before binutils 2.35 write 0, not 1, for undefined symbols without a version. */
 static void set_old_indices(char *bytes, size_t len)
 {
@@ -325,6 +363,8 @@ int main(void)
         cmocka_unit_test(test_binary__reads_module_texts_and_run_path),
         cmocka_unit_test(test_binary__survives_json),
         cmocka_unit_test(test_binary__start_tells_the_same_wants),
+        cmocka_unit_test(test_binary__of_aarch64_needs_what_its_relocations_name),
+        cmocka_unit_test(test_binary__start_of_a_large_segment_is_limited),
         cmocka_unit_test(test_binary__start_tells_the_same_with_each_padding),
         cmocka_unit_test(test_binary__every_truncation_is_harmless),
         cmocka_unit_test(test_binary__every_changed_byte_is_harmless),

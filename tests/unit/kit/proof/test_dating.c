@@ -1,6 +1,7 @@
 /*
  * test_dating.c: finds the torch for which a file was built, from the
- * assertions of torch's headers in it. The lines come from real wheels.
+ * assertions of torch's headers in it and the symbols that it needs. The lines
+ * come from real wheels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,12 +80,58 @@ static void test_dating__lines_of_several_releases_tell_nothing(void **state)
     assert_null(only_minor(texts, 2));
 }
 
+/* Whether torch 2.`minor` exports what the extension for `machine` needs. */
+static bool fits(const char *machine, const char *const *names, size_t count, int minor)
+{
+    static struct af_catalog_torch_symbols symbols;
+    struct af_undefined undefined[4] = {{NULL}};
+    for (size_t i = 0; i < count; i++)
+        undefined[i].name = names[i];
+    const struct af_binary binary = {
+        .machine = machine, .undefined = undefined, .undefined_count = count};
+    if (symbols.builds == NULL)
+        assert_int_equal(af_catalog_torch_symbols_load(&symbols, NULL), ANYFLASH_OK);
+    uint64_t fitting = af_proof_torch_fitting(&symbols, &tables, &binary);
+    for (size_t i = 0; i < tables.torch_count; i++) {
+        if (tables.torch[i].minor_number == minor)
+            return (fitting >> i & 1) != 0;
+    }
+    return false;
+}
+
+static void test_dating__by_the_builds_for_its_processor(void **state)
+{
+    /* torch has the new C++ ABI since 2.7; its builds for aarch64 since 2.6. */
+    static const char *const names[] = {"_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112"
+                                        "basic_stringIcSt11char_traitsIcESaIcEEE"};
+    (void)state;
+    assert_false(fits("x86_64", names, 1, 6));
+    assert_true(fits("x86_64", names, 1, 7));
+    assert_false(fits("aarch64", names, 1, 5));
+    assert_true(fits("aarch64", names, 1, 6));
+    assert_true(fits(NULL, names, 1, 7));
+    assert_false(fits("riscv64", names, 1, 6));
+}
+
+static void test_dating__a_cpu_build_says_nothing_about_cuda(void **state)
+{
+    /* The table has torch before 2.11 for aarch64 only as CPU builds. */
+    static const char *const names[] = {"_ZN3c104cuda9SetDeviceEab", /* libc10_cuda, 2.8+ */
+                                        "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"};
+    (void)state;
+    assert_false(fits("aarch64", names, 2, 7));
+    assert_true(fits("aarch64", names, 2, 9));
+    assert_true(fits("aarch64", names, 2, 11));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dating__by_where_assertions_stand),
         cmocka_unit_test(test_dating__unknown_lines_and_headers_tell_nothing),
         cmocka_unit_test(test_dating__lines_of_several_releases_tell_nothing),
+        cmocka_unit_test(test_dating__by_the_builds_for_its_processor),
+        cmocka_unit_test(test_dating__a_cpu_build_says_nothing_about_cuda),
     };
     return cmocka_run_group_tests(tests, load, release);
 }

@@ -5,6 +5,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/catalog/torch_symbols.h"
+#include "kit/proof/stand_ins.h"
 #include "kit/proof/symbol_scope.h"
 #include "kit/system/file.h"
 
@@ -34,13 +35,19 @@ static int unload(void **state)
     return 0;
 }
 
-static struct af_catalog_torch_choice choose(struct af_arena *arena, const char *version)
+static struct af_catalog_torch_choice choose_for(struct af_arena *arena, const char *platform,
+                                                 const char *version)
 {
     struct af_catalog_torch_choice choice;
-    assert_int_equal(af_catalog_torch_symbols_choose(&symbols, version, "linux_x86_64", arena,
-                                                     &choice, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(
+        af_catalog_torch_symbols_choose(&symbols, version, platform, arena, &choice, NULL),
+        ANYFLASH_OK);
     return choice;
+}
+
+static struct af_catalog_torch_choice choose(struct af_arena *arena, const char *version)
+{
+    return choose_for(arena, "linux_x86_64", version);
 }
 
 static uint64_t library_bit(const struct af_catalog_symbol_build *build, const char *name)
@@ -92,17 +99,15 @@ static size_t check_line(char *line, const struct af_catalog_symbol_build *const
     return count;
 }
 
-static void test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs(void **state)
+/* Compares the table with a file of readelf's output; the number of names times releases. */
+static size_t check_file(const char *file, const char *platform)
 {
     struct af_arena arena;
     struct af_span bytes;
     const struct af_catalog_symbol_build *builds[RELEASES_MAX] = {NULL};
     size_t release_count = 0, pairs = 0;
-    (void)state;
     af_arena_init(&arena);
-    assert_int_equal(af_file_read(&arena, AF_TEST_DATA "/data/torch/flash_symbols.txt", 1 << 20,
-                                  &bytes, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(af_file_read(&arena, file, 1 << 20, &bytes, NULL), ANYFLASH_OK);
     char *rest = af_arena_text_n(&arena, bytes.data, bytes.len);
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
         if (*line == '#' || *line == '\0')
@@ -113,12 +118,22 @@ static void test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs(
         }
         for (char *version; (version = strsep(&line, " ")) != NULL; release_count++) {
             assert_true(release_count < RELEASES_MAX);
-            builds[release_count] = choose(&arena, version).build;
+            builds[release_count] = choose_for(&arena, platform, version).build;
             assert_string_equal(builds[release_count]->version, version);
+            assert_string_equal(builds[release_count]->platform, platform);
         }
     }
-    assert_true(pairs > 1600);
     af_arena_release(&arena);
+    return pairs;
+}
+
+static void test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs(void **state)
+{
+    (void)state;
+    assert_true(check_file(AF_TEST_DATA "/data/torch/flash_symbols.txt", "linux_x86_64") >
+                1600);
+    assert_true(check_file(AF_TEST_DATA "/data/torch/flash_symbols_aarch64.txt",
+                           "linux_aarch64") > 500);
 }
 
 static void test_torch_symbols__lack_what_nobody_defines(void **state)
@@ -180,6 +195,62 @@ static void test_torch_choice__takes_the_build_that_is_named(void **state)
     choice = choose(&arena, "2.15.0");
     assert_null(choice.note);
     assert_int_equal(choice.cuda_major, 13);
+    af_arena_release(&arena);
+}
+
+static void test_torch_choice__takes_the_build_on_pypi_for_aarch64(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    struct af_catalog_torch_choice choice = choose_for(&arena, "linux_aarch64", "2.9.1");
+    assert_null(choice.note);
+    assert_string_equal(choice.version, "2.9.1+cpu");
+    assert_string_equal(choice.build->platform, "linux_aarch64");
+    assert_null(choice.cuda);
+    choice = choose_for(&arena, "linux_aarch64", "2.11.0");
+    assert_null(choice.note);
+    assert_string_equal(choice.version, "2.11.0+cu130");
+    assert_string_equal(choice.build->platform, "linux_aarch64");
+    assert_string_equal(choice.cuda->version, "2.11.0");
+    af_arena_release(&arena);
+}
+
+/* Not on PyPI; aarch64's CPU build of the release lacks CUDA's names. */
+static void test_torch_choice__lets_x86_64_stand_for_cuda_on_aarch64(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    struct af_catalog_torch_choice choice = choose_for(&arena, "linux_aarch64", "2.9.1+cu128");
+    assert_string_equal(choice.build->platform, "linux_x86_64");
+    assert_non_null(strstr(choice.note, "linux_x86_64"));
+    choice = choose_for(&arena, "linux_riscv64", "2.9.1");
+    assert_string_equal(choice.build->platform, "linux_x86_64");
+    assert_non_null(strstr(choice.note, "linux_x86_64"));
+    af_arena_release(&arena);
+}
+
+static void test_torch_choice__knows_that_aarch64_changed_its_abi_earlier(void **state)
+{
+    static const char name[] = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_"
+                               "stringIcSt11char_traitsIcESaIcEEE";
+    const char *oldest;
+    const char *newest;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_int_equal(choose(&arena, "2.6.0").build->cxx11abi, AF_NO);
+    assert_int_equal(choose_for(&arena, "linux_aarch64", "2.6.0").build->cxx11abi, AF_YES);
+    assert_true(
+        af_catalog_torch_symbols_span(&symbols, "linux_x86_64", name, &oldest, &newest));
+    assert_string_equal(oldest, "2.7.1");
+    assert_true(
+        af_catalog_torch_symbols_span(&symbols, "linux_aarch64", name, &oldest, &newest));
+    assert_string_equal(oldest, "2.6.0");
+    assert_true(
+        af_catalog_torch_symbols_span(&symbols, "linux_riscv64", name, &oldest, &newest));
+    assert_string_equal(oldest, "2.6.0");
     af_arena_release(&arena);
 }
 
@@ -283,6 +354,39 @@ static void test_torch_stock__leaves_cuda_out_of_a_cpu_build(void **state)
     af_arena_release(&arena);
 }
 
+/* fbgemm-gpu-cpu 1.1.0 for aarch64 needs shm_open without the version that glibc gives it. */
+static void test_system_library__may_define_c_names_without_a_version(void **state)
+{
+    static const struct {
+        const char *library;
+        const char *name;
+        enum af_answer answer;
+    } rows[] = {
+        {"libc.so.6", "shm_open", AF_UNKNOWN},
+        {"libstdc++.so.6", "_ZNSt15__exception_ptr13exception_ptr9_M_addrefEv", AF_UNKNOWN},
+        {"libc.so.6", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libc.so.6", "_ZN2my4nameEv", AF_NO},
+        {"libc.so.6", "cudaFree", AF_NO},
+        {"libc.so.6", "aoti_torch_get_dim", AF_NO},
+        {"libgomp.so.1", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libgomp.so.1", "GOMP_parallel", AF_UNKNOWN},
+        {"libcuda.so.1", "_ZN3c105ErrorD1Ev", AF_NO},
+        {"libother.so", "_ZN3c105ErrorD1Ev", AF_UNKNOWN},
+    };
+    static const struct af_machine machine;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_module *module = af_system_library(&arena, &machine, rows[i].library);
+        assert_non_null(module);
+        const struct af_library *library = &module->library;
+        if (library->kind->defines(library, rows[i].name, NULL) != rows[i].answer)
+            fail_msg("%s in %s", rows[i].name, rows[i].library);
+    }
+    af_arena_release(&arena);
+}
+
 static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
 {
     struct af_catalog_torch_symbols loaded;
@@ -315,12 +419,16 @@ int main(void)
         cmocka_unit_test(test_torch_symbols__are_found_within_a_microsecond),
         cmocka_unit_test(test_torch_symbols__know_each_build_by_its_bytes),
         cmocka_unit_test(test_torch_choice__takes_the_build_that_is_named),
+        cmocka_unit_test(test_torch_choice__takes_the_build_on_pypi_for_aarch64),
+        cmocka_unit_test(test_torch_choice__lets_x86_64_stand_for_cuda_on_aarch64),
+        cmocka_unit_test(test_torch_choice__knows_that_aarch64_changed_its_abi_earlier),
         cmocka_unit_test(test_torch_choice__lets_a_patch_release_stand_for_another),
         cmocka_unit_test(
             test_torch_choice__takes_another_variant_with_the_cuda_that_is_asked_for),
         cmocka_unit_test(test_torch_choice__has_no_build_for_what_it_does_not_know),
         cmocka_unit_test(test_torch_stock__asks_for_the_cuda_of_the_variant),
         cmocka_unit_test(test_torch_stock__leaves_cuda_out_of_a_cpu_build),
+        cmocka_unit_test(test_system_library__may_define_c_names_without_a_version),
         cmocka_unit_test(test_torch_symbols__survive_failed_allocations),
     };
     return cmocka_run_group_tests(tests, load, unload);
