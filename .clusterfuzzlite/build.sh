@@ -8,5 +8,5 @@ targets=$(cd tests/fuzz && ls fuzz_*.c | sed 's/\.c$//')
 cmake --build "$WORK/build" --target $targets
 for target in $targets; do
     cp "$WORK/build/tests/$target" "$OUT/"
-    (cd "tests/fuzz/corpus/$target" && zip -qr "$OUT/${target}_seed_corpus.zip" .)
+    (cd "tests/fuzz/corpus/$target" && python3 -m zipfile -c "$OUT/${target}_seed_corpus.zip" ./*)
 done

@@ -1,7 +1,7 @@
 /*
  * bench_program.c: the program anyflash-bench, which `anyflash bench` starts:
- * selects the cases, times each with the engine and then with the other
- * libraries, and writes table, JSON and chart.
+ * selects the cases, times each of them, prints each line of the table when it
+ * is ready, and writes JSON and chart.
  */
 #include "bench/bench_program.h"
 
@@ -11,22 +11,21 @@
 #include <unistd.h>
 
 #include "bench/report.h"
+#include "bench/rounds.h"
 #include "kit/system/output.h"
 
-/* Seconds of samples per case. */
-#define CASE_SECONDS 1.2
-#define CASE_SECONDS_QUICK 0.3
-#define PEER_SECONDS 0.6
 #define THREADS_MAX 1024
 
 static const char usage[] =
-    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON] [--chart FILE]\n"
+    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON]... [--chart FILE]\n"
     "                      [--threads N] [--json] [--quiet]\n"
     "The options are those of `anyflash bench`, which starts this program: see\n"
     "`anyflash help bench`.\n";
 
 /* The command line. */
 struct options {
+    const char *pythons[AF_BENCH_PYTHONS_MAX + 1];
+    size_t python_count;
     const char *filter;
     const char *chart;
     int threads; /* 0: all usable cores */
@@ -41,7 +40,7 @@ struct bench {
     struct af_arena arena;
     struct options options;
     struct af_bench_report report;
-    struct af_text out; /* all of stdout */
+    struct af_text out; /* what goes to stdout next */
     const char *hint;   /* hint for the error; NULL: none */
 };
 
@@ -72,8 +71,11 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
         options->help = options->help || id == HELP;
         if (id == FILTER)
             options->filter = optarg;
+        else if (id == PEERS && options->python_count == AF_BENCH_PYTHONS_MAX)
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--peers can be given %d times",
+                           AF_BENCH_PYTHONS_MAX);
         else if (id == PEERS)
-            bench->report.python = optarg;
+            options->pythons[options->python_count++] = optarg;
         else if (id == CHART)
             options->chart = optarg;
         else if (id == THREADS && !af_parse_i64(optarg, 1, THREADS_MAX, &threads))
@@ -86,6 +88,7 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
     if (optind < argc)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "anyflash-bench takes options only");
     options->threads = (int)threads;
+    bench->report.pythons = options->python_count > 0 ? options->pythons : NULL;
     bench->hint = NULL;
     return ANYFLASH_OK;
 }
@@ -111,56 +114,54 @@ static enum anyflash_status choose_cases(struct bench *bench, struct anyflash_er
     return ANYFLASH_OK;
 }
 
-/* On a terminal: the current case, on a line that is overwritten. */
-static void show_progress(const struct bench *bench, size_t i)
+/* On a terminal: what is being done, on a line that is overwritten; NULL clears it. */
+static void show_progress(const struct bench *bench, const char *text)
 {
-    const struct af_bench_report *report = &bench->report;
-    char shape[AF_BENCH_NAME_BYTES] = "";
     if (isatty(STDERR_FILENO) != 1 || bench->options.quiet)
         return;
-    if (i == report->count) {
-        fprintf(stderr, "\r%60s\r", "");
-        return;
-    }
-    af_bench_shape(report->lines[i].row, shape);
-    fprintf(stderr, "\r%zu of %zu: %s %-30s", i + 1, report->count,
-            af_bench_operation_text(report->lines[i].row->operation), shape);
+    fprintf(stderr, text != NULL ? "\r%-70s" : "\r%70s\r", text != NULL ? text : "");
 }
 
-static enum anyflash_status ask_peers(struct bench *bench, struct af_bench_line *line,
-                                      struct anyflash_error *err)
+static void show_case(const struct bench *bench, size_t i)
 {
     const struct af_bench_report *report = &bench->report;
-    enum anyflash_status status = ANYFLASH_OK;
-    bool is_asked = report->python != NULL && af_bench_has_peers(line->row);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && status == ANYFLASH_OK; i++)
-        if (is_asked && report->peers[i].version != NULL)
-            status = af_bench_peer_measure(&bench->arena, report->python, &report->peers[i],
-                                           line->row, report->facts.threads, PEER_SECONDS,
-                                           &line->timing, &line->peers[i], err);
-    return status;
+    char shape[AF_BENCH_NAME_BYTES], text[AF_BENCH_NAME_BYTES + 64];
+    af_bench_shape(report->lines[i].row, shape);
+    snprintf(text, sizeof text, "%zu of %zu: %s %s", i + 1, report->count,
+             af_bench_operation_text(report->lines[i].row->operation), shape);
+    show_progress(bench, text);
 }
 
-static enum anyflash_status run_case(struct bench *bench, struct af_bench_line *line,
-                                     struct anyflash_error *err)
+/* Writes what is in `out` to stdout. */
+static enum anyflash_status flush(struct bench *bench, struct anyflash_error *err)
 {
-    const int threads = bench->report.facts.threads;
-    if (line->row->operation == AF_BENCH_MEMORY)
-        return af_bench_measure_memory(&bench->arena, line->row, threads, &line->memory, err);
-    enum anyflash_status status = af_bench_measure(
-        line->row, threads, bench->options.quick ? CASE_SECONDS_QUICK : CASE_SECONDS,
-        &line->timing, err);
-    return status == ANYFLASH_OK ? ask_peers(bench, line, err) : status;
+    struct af_text *out = &bench->out;
+    if (bench->arena.failed || out->failed)
+        return af_fail_memory(err);
+    show_progress(bench, NULL);
+    if (fwrite(af_text_get(out), 1, out->len, stdout) != out->len || fflush(stdout) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot write to standard output");
+    af_text_release(out);
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status run_cases(struct bench *bench, struct anyflash_error *err)
 {
+    struct af_bench_report *report = &bench->report;
+    const bool is_json = bench->options.json;
+    const double start = af_bench_now_seconds();
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; i < bench->report.count && status == ANYFLASH_OK; i++) {
-        show_progress(bench, i);
-        status = run_case(bench, &bench->report.lines[i], err);
+    for (size_t i = 0; i < report->count && status == ANYFLASH_OK; i++) {
+        double seconds = af_bench_line_seconds(report, i, bench->options.quick,
+                                               af_bench_now_seconds() - start);
+        show_case(bench, i);
+        status = af_bench_line_measure(&bench->arena, report, i, seconds, err);
+        if (status == ANYFLASH_OK && !is_json)
+            af_bench_table_line(report, i, &bench->out);
+        if (status == ANYFLASH_OK)
+            status = flush(bench, err);
     }
-    show_progress(bench, bench->report.count);
+    show_progress(bench, NULL);
     return status;
 }
 
@@ -178,26 +179,30 @@ static enum anyflash_status write_chart(struct bench *bench, struct anyflash_err
     return status;
 }
 
-static enum anyflash_status print(struct bench *bench, struct anyflash_error *err)
+/* The peers, the facts and the cases; the text except its last part is printed on the way. */
+static enum anyflash_status measure(struct bench *bench, struct anyflash_error *err)
 {
+    struct af_bench_report *report = &bench->report;
     enum anyflash_status status = ANYFLASH_OK;
-    if (bench->options.json)
-        status = af_json_write_take(af_bench_json(&bench->report), &bench->out, err);
-    else
-        af_bench_table(&bench->report, &bench->out);
-    if (status == ANYFLASH_OK && (bench->arena.failed || bench->out.failed))
-        status = af_fail_memory(err);
-    if (status == ANYFLASH_OK &&
-        (fwrite(bench->out.data, 1, bench->out.len, stdout) != bench->out.len ||
-         fflush(stdout) != 0))
-        status = af_fail(err, ANYFLASH_E_IO, "cannot write to standard output");
+    af_bench_facts_read(&bench->arena, bench->options.threads, &report->facts);
+    show_progress(bench, "looking for peers");
+    if (report->pythons != NULL)
+        status = af_bench_peers_find(&bench->arena, report->pythons, report->facts.threads,
+                                     report->peers, err);
+    if (status == ANYFLASH_OK && !bench->options.json)
+        af_bench_table_start(report, &bench->out);
+    if (status == ANYFLASH_OK)
+        status = flush(bench, err);
+    if (status == ANYFLASH_OK)
+        status = run_cases(bench, err);
+    show_progress(bench, NULL);
+    af_bench_peers_end(report->peers);
     return status;
 }
 
 static enum anyflash_status run(struct bench *bench, int argc, char **argv,
                                 struct anyflash_error *err)
 {
-    struct af_bench_report *report = &bench->report;
     enum anyflash_status status = read_options(bench, argc, argv, err);
     if (status == ANYFLASH_OK && bench->options.help) {
         fputs(usage, stdout);
@@ -205,15 +210,15 @@ static enum anyflash_status run(struct bench *bench, int argc, char **argv,
     }
     if (status == ANYFLASH_OK)
         status = choose_cases(bench, err);
-    if (status == ANYFLASH_OK && report->python != NULL)
-        status = af_bench_peers_find(&bench->arena, report->python, report->peers, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    af_bench_facts_read(&bench->arena, bench->options.threads, &report->facts);
-    status = run_cases(bench, err);
+    if (status == ANYFLASH_OK)
+        status = measure(bench, err);
     if (status == ANYFLASH_OK)
         status = write_chart(bench, err);
-    return status == ANYFLASH_OK ? print(bench, err) : status;
+    if (status == ANYFLASH_OK && bench->options.json)
+        status = af_json_write_take(af_bench_json(&bench->report), &bench->out, err);
+    else if (status == ANYFLASH_OK)
+        af_bench_table_end(&bench->report, &bench->out);
+    return status == ANYFLASH_OK ? flush(bench, err) : status;
 }
 
 int af_bench_program(int argc, char **argv)

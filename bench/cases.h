@@ -8,17 +8,34 @@
 
 /*
  * CALL is a decode so small that it times the call overhead; MEMORY is a long
- * forward of which only the extra memory is measured.
+ * forward of which only the extra memory is measured; SERVING is one step of a
+ * server: a batch of sequences with caches of their own lengths.
  */
 enum af_bench_operation {
     AF_BENCH_FORWARD,
     AF_BENCH_BACKWARD,
     AF_BENCH_DECODE,
     AF_BENCH_CALL,
-    AF_BENCH_MEMORY
+    AF_BENCH_MEMORY,
+    AF_BENCH_SERVING
 };
 
-/* One row of cases.inc. Batch 1, [B, H, S, D]. */
+/* The numbers of keys of a batch, the longest first. */
+enum af_bench_lengths {
+    AF_BENCH_EQUAL,   /* Sk each */
+    AF_BENCH_SPREAD,  /* from Sk down to 128, each by the same factor */
+    AF_BENCH_ONE_LONG /* Sk, and 128 for all others */
+};
+
+/* The shortest sequence of a batch whose lengths differ. */
+#define AF_BENCH_SHORTEST 128
+
+/*
+ * One row of cases.inc. [B, H, S, D] with batch 1. SERVING: queries are packed,
+ * [S, H, D], and are the last ones of their sequences. Keys and values are packed,
+ * [H, S, D], or lie in pages in random order, [pages, H, page_size, D]. With Dv < D and
+ * one key head, values are the first Dv elements of the keys (latent attention, MLA).
+ */
 struct af_bench_case {
     enum af_bench_operation operation;
     enum anyflash_cpu_level level; /* instruction sets for the engine; ALL or AVX2 */
@@ -30,9 +47,13 @@ struct af_bench_case {
     int64_t head_dim;
     bool causal; /* square shapes only, so the alignment of the mask makes no difference */
     bool quick;
+    int64_t batch;
+    enum af_bench_lengths lengths;
+    int64_t value_dim;
+    int64_t page_size; /* 0: no pages */
 };
 
-#define AF_BENCH_NAME_BYTES 64
+#define AF_BENCH_NAME_BYTES 80
 
 /* Returns *count_out rows in static storage. */
 const struct af_bench_case *af_bench_cases(size_t *count_out);
@@ -41,12 +62,12 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
- * Whether the row is also run with other libraries. A row for one instruction
- * set or for memory is run with the engine only.
+ * Whether other libraries run the row, too. Only the engine runs rows that measure
+ * memory or a single instruction set.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
-/* "forward", "backward", "decode", "call", "memory". */
+/* "forward", "backward", "decode", "call", "memory", "serving". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 
 /* "f32" or "bf16". */
@@ -56,8 +77,9 @@ const char *af_bench_dtype_text(const struct af_bench_case *row);
 const char *af_bench_level_text(const struct af_bench_case *row);
 
 /*
- * Writes "f32 H16 S2048 D64 causal" or "bf16 H64:8 Sk4096 D128" into
- * AF_BENCH_NAME_BYTES.
+ * Writes "f32 H16 S2048 D64 causal", "bf16 H64:8 Sk4096 D128" or "bf16 B16 H32:8
+ * Sk32k-128 D128 p16" into AF_BENCH_NAME_BYTES. Lengths: "32k" equal, "32k-128" spread,
+ * "32k,128" one long sequence; p16: pages of 16 keys.
  */
 void af_bench_shape(const struct af_bench_case *row, char *text);
 
@@ -66,6 +88,13 @@ void af_bench_shape(const struct af_bench_case *row, char *text);
  * the level and the shape; NULL matches all.
  */
 bool af_bench_matches(const struct af_bench_case *row, const char *words);
+
+/* Queries and keys of sequence `index`. */
+int64_t af_bench_queries(const struct af_bench_case *row, int64_t index);
+int64_t af_bench_keys(const struct af_bench_case *row, int64_t index);
+
+/* Whether the values of a row are a part of its keys. */
+bool af_bench_values_in_keys(const struct af_bench_case *row);
 
 /*
  * Floating-point operations of one run: 4 H Sq Sk D forward, 10 backward (five
@@ -76,7 +105,10 @@ double af_bench_flops(const struct af_bench_case *row);
 /* Bytes of keys and values, which a decode reads once. */
 double af_bench_kv_bytes(const struct af_bench_case *row);
 
-/* Whether memory bandwidth is the roofline limit (decode, call), not arithmetic. */
+/*
+ * Whether the rate of a row is that of reading memory (decode, call, serving), not of
+ * arithmetic.
+ */
 bool af_bench_reads(const struct af_bench_case *row);
 
 #endif

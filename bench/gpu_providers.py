@@ -166,7 +166,7 @@ class Table:
         print("| " + " | ".join(columns) + " |\n|---" + "|---" * (len(columns) - 1) + "|")
 
     def declined(self, row, column, error):
-        """The cell of a provider that does not compute this row."""
+        """The text for a provider that declines this row; records the reason."""
         reason = reason_of(error).partition(f"'{column}' ")
         self.reasons.setdefault((column, reason[2] or reason[0]), []).append(row)
         return "-"
@@ -187,7 +187,7 @@ def say(text):
 
 
 def works(device):
-    """Prints which providers work here; returns their names."""
+    """Prints which providers work on this device; returns the names of those that do."""
     print("## Which work here\n")
     table, names = Table("provider", "works", "element types, or why it does not"), []
     for name in providers.names_of(device.type):
@@ -202,8 +202,8 @@ def answers(names, device):
     """Prints how far each provider's results are from the formula; returns the wrong ones."""
     print("## Answers\n")
     say("The largest difference of outputs and gradients from the formula in float64, as a "
-        "fraction of the largest value; \"-\": declined, for the reason below the table. Each "
-        "provider first has to pass its own trial of this kind of call.")
+        "fraction of the largest value; \"-\": declined, for the reason below the table. A "
+        "provider that fails its own trial for a kind of call declines it.")
     table, wrong = Table("case", *names), []
     for case, sizes, dtype, options in CHECKS:
         tensors = inputs(sizes, dtype, device, "packed" in options)

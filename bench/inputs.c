@@ -19,6 +19,11 @@ static uint32_t hash(uint32_t x)
     return x ^ x >> 16;
 }
 
+static uint32_t divisor(uint32_t a, uint32_t b)
+{
+    return b == 0 ? a : divisor(b, a % b);
+}
+
 static void fill(const struct af_bench_case *row, enum af_bench_tensor tensor,
                  const struct af_bench_buffer *buffer)
 {
@@ -59,21 +64,109 @@ static struct anyflash_tensor view(const struct af_bench_case *row,
                          row->head_dim);
 }
 
+/* Keys of sequence `index` including unused ones of its last page. */
+static int64_t key_room(const struct af_bench_case *row, int64_t index)
+{
+    int64_t keys = af_bench_keys(row, index), page = row->page_size;
+    return page == 0 ? keys : (keys + page - 1) / page * page;
+}
+
+static int64_t total_queries(const struct af_bench_case *row)
+{
+    return row->q_len + row->batch - 1;
+}
+
+static int64_t total_keys(const struct af_bench_case *row)
+{
+    int64_t total = 0;
+    for (int64_t b = 0; b < row->batch; b++)
+        total += key_room(row, b);
+    return total;
+}
+
+/* Elements of a tensor; 0 for values that are a part of the keys. */
+static size_t tensor_count(const struct af_bench_case *row, enum af_bench_tensor tensor)
+{
+    const int64_t k_count = row->kv_heads * total_keys(row);
+    const int64_t q_count = row->heads * total_queries(row);
+    switch (tensor) {
+    case AF_BENCH_K:
+    case AF_BENCH_DK:
+        return (size_t)(k_count * row->head_dim);
+    case AF_BENCH_V:
+    case AF_BENCH_DV:
+        return af_bench_values_in_keys(row) ? 0 : (size_t)(k_count * row->value_dim);
+    case AF_BENCH_Q:
+    case AF_BENCH_DQ:
+        return (size_t)(q_count * row->head_dim);
+    default:
+        return (size_t)(q_count * row->value_dim);
+    }
+}
+
+/* The block table [B, stride] of pages in random order. */
+static void fill_table(const struct af_bench_case *row, int64_t stride, int32_t *table)
+{
+    uint32_t used = 0, pages = (uint32_t)(total_keys(row) / row->page_size);
+    uint32_t step = PROBE_STEP % pages;
+    while (divisor(step, pages) != 1)
+        step++;
+    for (int64_t b = 0; b < row->batch; b++)
+        for (int64_t t = 0; t * row->page_size < key_room(row, b); t++, used++)
+            table[b * stride + t] = (int32_t)((uint64_t)used * step % pages);
+}
+
+static void fill_serving(const struct af_bench_case *row, struct af_bench_inputs *inputs)
+{
+    struct anyflash_attend_args *args = &inputs->args;
+    const int64_t stride = row->page_size > 0 ? key_room(row, 0) / row->page_size : 0;
+    const int64_t run = row->page_size > 0 ? row->page_size : total_keys(row);
+    int32_t *cu_q = inputs->indexes.data, *of_keys = cu_q + row->batch + 1;
+    for (int64_t b = 0; b < row->batch; b++)
+        cu_q[b + 1] = cu_q[b] + (int32_t)af_bench_queries(row, b);
+    args->cu_seqlens_q = cu_q;
+    args->total_q = total_queries(row);
+    args->q = anyflash_bshd(args->q.data, args->q.dtype, row->heads, 0, row->head_dim);
+    args->o = anyflash_bshd(args->o.data, args->o.dtype, row->heads, 0, row->value_dim);
+    args->k = anyflash_bhsd(args->k.data, args->k.dtype, row->kv_heads, run, row->head_dim);
+    args->v = af_bench_values_in_keys(row) ? args->k
+                                           : anyflash_bhsd(args->v.data, args->v.dtype,
+                                                           row->kv_heads, run, row->value_dim);
+    if (row->page_size == 0) {
+        for (int64_t b = 0; b < row->batch; b++)
+            of_keys[b + 1] = of_keys[b] + (int32_t)af_bench_keys(row, b);
+        args->cu_seqlens_k = of_keys;
+        args->total_k = total_keys(row);
+        return;
+    }
+    for (int64_t b = 0; b < row->batch; b++)
+        of_keys[b] = (int32_t)af_bench_keys(row, b);
+    args->seqused_k = of_keys;
+    args->block_table = of_keys + row->batch;
+    args->block_table_stride = stride;
+    args->page_size = row->page_size;
+    args->page_count = total_keys(row) / row->page_size;
+    fill_table(row, stride, of_keys + row->batch);
+}
+
 static void fill_args(const struct af_bench_case *row, struct af_bench_inputs *inputs)
 {
     struct anyflash_attend_args *args = &inputs->args;
     *args = anyflash_attend_args_init();
-    args->batch = 1;
+    args->batch = row->batch;
     args->heads = row->heads;
     args->kv_heads = row->kv_heads;
     args->q_len = row->q_len;
     args->k_len = row->k_len;
-    args->head_dim = args->value_dim = row->head_dim;
+    args->head_dim = row->head_dim;
+    args->value_dim = row->value_dim;
     args->causal = row->causal;
     args->q = view(row, inputs, AF_BENCH_Q, false);
     args->k = view(row, inputs, AF_BENCH_K, true);
     args->v = view(row, inputs, AF_BENCH_V, true);
     args->o = view(row, inputs, AF_BENCH_O, false);
+    if (row->operation == AF_BENCH_SERVING)
+        fill_serving(row, inputs);
     if (row->operation != AF_BENCH_BACKWARD)
         return;
     args->lse = inputs->lse.data;
@@ -93,23 +186,25 @@ enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
                                           struct af_bench_inputs *inputs,
                                           struct anyflash_error *err)
 {
-    size_t q_count = (size_t)(row->heads * row->q_len * row->head_dim);
-    size_t k_count = (size_t)(row->kv_heads * row->k_len * row->head_dim);
+    const int64_t longest_table = row->page_size > 0 ? key_room(row, 0) / row->page_size : 0;
     bool is_backward = row->operation == AF_BENCH_BACKWARD;
     enum anyflash_status status = ANYFLASH_OK;
     *inputs = (struct af_bench_inputs){0};
     for (int i = 0; i < (is_backward ? AF_BENCH_TENSOR_COUNT : AF_BENCH_DOUT); i++) {
-        bool is_key =
-            i == AF_BENCH_K || i == AF_BENCH_V || i == AF_BENCH_DK || i == AF_BENCH_DV;
         struct af_bench_buffer *buffer = &inputs->tensors[i];
         if (status == ANYFLASH_OK)
-            status = make(buffer, is_key ? k_count : q_count,
+            status = make(buffer, tensor_count(row, (enum af_bench_tensor)i),
                           row->dtype == ANYFLASH_F32 ? 4 : 2, err);
         if (status == ANYFLASH_OK && (i <= AF_BENCH_V || i == AF_BENCH_DOUT))
             fill(row, (enum af_bench_tensor)i, buffer);
     }
     if (status == ANYFLASH_OK)
-        status = make(&inputs->lse, (size_t)(row->heads * row->q_len), sizeof(float), err);
+        status =
+            make(&inputs->lse, (size_t)(row->heads * total_queries(row)), sizeof(float), err);
+    if (status == ANYFLASH_OK && row->operation == AF_BENCH_SERVING)
+        status =
+            make(&inputs->indexes, (size_t)(2 * (row->batch + 1) + row->batch * longest_table),
+                 sizeof(int32_t), err);
     if (status == ANYFLASH_OK)
         fill_args(row, inputs);
     return status;
@@ -120,6 +215,7 @@ void af_bench_inputs_release(struct af_bench_inputs *inputs)
     for (int i = 0; i < AF_BENCH_TENSOR_COUNT; i++)
         af_mem_free(inputs->tensors[i].memory);
     af_mem_free(inputs->lse.memory);
+    af_mem_free(inputs->indexes.memory);
     *inputs = (struct af_bench_inputs){0};
 }
 

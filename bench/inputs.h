@@ -34,6 +34,7 @@ struct af_bench_buffer {
 struct af_bench_inputs {
     struct af_bench_buffer tensors[AF_BENCH_TENSOR_COUNT];
     struct af_bench_buffer lse;
+    struct af_bench_buffer indexes; /* SERVING: the arrays of packed and paged sequences */
     struct anyflash_attend_args args;
     struct anyflash_attend_backward_args backward; /* its `forward` is `args` */
 };

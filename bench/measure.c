@@ -1,11 +1,11 @@
 /*
- * measure.c: measures the engine on one case. Time: warm up, then roofline,
- * sample, roofline, sample, ... until the time is up. Memory: one call between
- * two reads of /proc/self/status.
+ * measure.c: measures the engine on one case. Time: roofline, sample, roofline.
+ * Memory: one call between two reads of /proc/self/status.
  */
 #include "bench/measure.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,62 +51,64 @@ double af_bench_samples_spread(const struct af_bench_samples *samples)
     return median > 0 ? width / median : 0;
 }
 
-#define SAMPLES_MIN 3
-/* Short runs are repeated within a sample until it takes this long. */
-#define SAMPLE_SECONDS 0.5e-3
+/* Those of bench/peers/common.py: a sample takes so long, and longer runs need no warm-up. */
+#define SAMPLE_SECONDS 5e-3
+#define LONG_SECONDS 50e-3
 #define ROOF_SECONDS 2e-3
 #define EXPLANATION_BYTES 2000
 
-/* State of one case. */
-struct run {
-    const struct af_bench_case *row;
-    struct anyflash_context *context;
-    int threads;
-    struct af_bench_inputs inputs;
-    int repeats;
-};
-
-static double now_seconds(void)
+double af_bench_now_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static enum anyflash_status run_once(struct run *run, struct anyflash_error *err)
+static enum anyflash_status run_once(struct af_bench_engine *engine, struct anyflash_error *err)
 {
-    return run->row->operation == AF_BENCH_BACKWARD
-               ? anyflash_attend_backward(run->context, &run->inputs.backward, err)
-               : anyflash_attend(run->context, &run->inputs.args, err);
+    return engine->row->operation == AF_BENCH_BACKWARD
+               ? anyflash_attend_backward(engine->context, &engine->inputs.backward, err)
+               : anyflash_attend(engine->context, &engine->inputs.args, err);
 }
 
-/* Seconds of one run, as the mean of `repeats`. */
-static enum anyflash_status sample(struct run *run, double *seconds_out,
-                                   struct anyflash_error *err)
+/* Sets `seconds` to the time of one run, as the mean of `repeats`. */
+static enum anyflash_status time_runs(struct af_bench_engine *engine, int repeats,
+                                      struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    double start = now_seconds();
-    for (int i = 0; i < run->repeats && status == ANYFLASH_OK; i++)
-        status = run_once(run, err);
-    *seconds_out = (now_seconds() - start) / run->repeats;
+    double start = af_bench_now_seconds();
+    for (int i = 0; i < repeats && status == ANYFLASH_OK; i++)
+        status = run_once(engine, err);
+    engine->seconds = (af_bench_now_seconds() - start) / repeats;
     return status;
 }
 
-static double measure_roof(const struct run *run)
+/*
+ * Operations or bytes per second that this machine can reach; for SERVING the bytes while
+ * it reads memory or computes, whichever takes longer.
+ */
+static double measure_roof(const struct af_bench_engine *engine)
 {
-    const struct af_bench_buffer *tensors = run->inputs.tensors;
-    const uint32_t lower = run->row->level == ANYFLASH_CPU_AVX2
+    const struct af_bench_buffer *tensors = engine->inputs.tensors;
+    const uint32_t lower = engine->row->level == ANYFLASH_CPU_AVX2
                                ? AF_CPU_BASE | AF_CPU_NEON | AF_CPU_AVX2
                                : UINT32_MAX;
-    if (!af_bench_reads(run->row))
-        return af_roof_flops(run->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
-                             af_cpu_features() & lower, run->threads, ROOF_SECONDS);
+    double flops = 0;
+    if (!af_bench_reads(engine->row) || engine->row->operation == AF_BENCH_SERVING)
+        flops = af_roof_flops(engine->row->dtype == ANYFLASH_F32 ? AF_ROOF_F32 : AF_ROOF_BF16,
+                              af_cpu_features() & lower, engine->threads, ROOF_SECONDS);
+    if (!af_bench_reads(engine->row))
+        return flops;
     const struct af_span pieces[] = {
         {tensors[AF_BENCH_K].data, tensors[AF_BENCH_K].bytes},
         {tensors[AF_BENCH_V].data, tensors[AF_BENCH_V].bytes},
     };
-    return af_roof_read(pieces, AF_COUNT(pieces),
-                        run->row->operation == AF_BENCH_CALL ? 1 : run->threads);
+    double bytes = af_roof_read(pieces, AF_COUNT(pieces),
+                                engine->row->operation == AF_BENCH_CALL ? 1 : engine->threads);
+    if (engine->row->operation == AF_BENCH_SERVING)
+        bytes =
+            fmin(bytes, flops * af_bench_kv_bytes(engine->row) / af_bench_flops(engine->row));
+    return bytes;
 }
 
 void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,
@@ -126,84 +128,84 @@ void af_bench_kernel_name(enum af_bench_operation operation, const char *explana
     }
 }
 
-static enum anyflash_status name_kernel(const struct run *run, struct af_bench_timing *timing,
+static enum anyflash_status name_kernel(const struct af_bench_engine *engine,
+                                        struct af_bench_timing *timing,
                                         struct anyflash_error *err)
 {
     char text[EXPLANATION_BYTES];
     enum anyflash_status status =
-        anyflash_explain(run->context, &run->inputs.args, text, sizeof text, err);
+        anyflash_explain(engine->context, &engine->inputs.args, text, sizeof text, err);
     if (status == ANYFLASH_OK)
-        af_bench_kernel_name(run->row->operation, text, timing->kernel);
+        af_bench_kernel_name(engine->row->operation, text, timing->kernel);
     return status;
 }
 
-/* Warms up pages, caches and threads; for a backward also computes the forward it needs. */
-static enum anyflash_status warm_up(struct run *run, struct anyflash_error *err)
+/* The first runs: pages, caches and threads; for a backward also the forward that it needs. */
+static enum anyflash_status warm_up(struct af_bench_engine *engine, struct anyflash_error *err)
 {
-    double seconds = 0;
-    enum anyflash_status status = anyflash_attend(run->context, &run->inputs.args, err);
-    run->repeats = 1;
+    enum anyflash_status status = anyflash_attend(engine->context, &engine->inputs.args, err);
     for (int i = 0; i < 2 && status == ANYFLASH_OK; i++)
-        status = sample(run, &seconds, err);
-    if (seconds < SAMPLE_SECONDS)
-        run->repeats = (int)(SAMPLE_SECONDS / (seconds + 1e-7)) + 1;
+        status = time_runs(engine, 1, err);
     return status;
 }
 
-static enum anyflash_status take_samples(struct run *run, double seconds,
-                                         struct af_bench_timing *timing,
-                                         struct anyflash_error *err)
+static void take_results(const struct af_bench_engine *engine, struct af_bench_timing *timing)
 {
-    double end = now_seconds() + seconds;
-    double before = measure_roof(run), took = 0;
-    while (timing->ms.count < SAMPLES_MIN ||
-           (timing->ms.count < AF_BENCH_SAMPLES_MAX && now_seconds() < end)) {
-        enum anyflash_status status = sample(run, &took, err);
-        if (status != ANYFLASH_OK)
-            return status;
-        double after = measure_roof(run);
-        double roof = (before + after) / 2;
-        af_bench_samples_add(&timing->ms, took * 1e3);
-        af_bench_samples_add(&timing->roof, roof);
-        af_bench_samples_add(&timing->part,
-                             roof > 0 && took > 0 ? timing->work / took / roof : 0);
-        before = after;
-    }
-    return ANYFLASH_OK;
-}
-
-static void take_results(const struct run *run, struct af_bench_timing *timing)
-{
-    bool is_backward = run->row->operation == AF_BENCH_BACKWARD;
+    bool is_backward = engine->row->operation == AF_BENCH_BACKWARD;
     size_t first = is_backward ? AF_BENCH_DQ : AF_BENCH_O;
     timing->result_count = is_backward ? 3 : 1;
     for (size_t i = 0; i < timing->result_count; i++)
-        af_bench_probe(run->row, &run->inputs.tensors[first + i], timing->results[i]);
+        af_bench_probe(engine->row, &engine->inputs.tensors[first + i], timing->results[i]);
 }
 
-enum anyflash_status af_bench_measure(const struct af_bench_case *row, int threads,
-                                      double seconds, struct af_bench_timing *timing_out,
-                                      struct anyflash_error *err)
+enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
+                                             struct af_bench_engine *engine_out,
+                                             struct af_bench_timing *timing_out,
+                                             struct anyflash_error *err)
 {
-    struct run run = {.row = row, .threads = threads};
     struct anyflash_context_args args = {
         .struct_size = sizeof args, .threads = threads, .cpu_level = (int32_t)row->level};
+    *engine_out = (struct af_bench_engine){.row = row, .threads = threads};
     *timing_out = (struct af_bench_timing){0};
     timing_out->work = af_bench_reads(row) ? af_bench_kv_bytes(row) : af_bench_flops(row);
-    enum anyflash_status status = af_bench_inputs_make(row, &run.inputs, err);
+    enum anyflash_status status = af_bench_inputs_make(row, &engine_out->inputs, err);
     if (status == ANYFLASH_OK)
-        status = anyflash_context_new(&args, &run.context, err);
+        status = anyflash_context_new(&args, &engine_out->context, err);
     if (status == ANYFLASH_OK)
-        status = name_kernel(&run, timing_out, err);
+        status = name_kernel(engine_out, timing_out, err);
     if (status == ANYFLASH_OK)
-        status = warm_up(&run, err);
+        status = warm_up(engine_out, err);
     if (status == ANYFLASH_OK)
-        status = take_samples(&run, seconds, timing_out, err);
-    if (status == ANYFLASH_OK)
-        take_results(&run, timing_out);
-    anyflash_context_free(run.context);
-    af_bench_inputs_release(&run.inputs);
+        take_results(engine_out, timing_out);
     return status;
+}
+
+void af_bench_engine_release(struct af_bench_engine *engine)
+{
+    anyflash_context_free(engine->context);
+    af_bench_inputs_release(&engine->inputs);
+}
+
+enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
+                                            struct af_bench_timing *timing,
+                                            struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    int repeats = 1 + (int)(SAMPLE_SECONDS / (engine->seconds + 1e-7));
+    if (engine->seconds < LONG_SECONDS)
+        status = time_runs(engine, repeats, err);
+    double before = measure_roof(engine);
+    if (status == ANYFLASH_OK)
+        status = time_runs(engine, repeats, err);
+    double roof = (before + measure_roof(engine)) / 2;
+    if (status != ANYFLASH_OK)
+        return status;
+    double seconds = engine->seconds;
+    af_bench_samples_add(&timing->ms, seconds * 1e3);
+    af_bench_samples_add(&timing->roof, roof);
+    af_bench_samples_add(&timing->part,
+                         roof > 0 && seconds > 0 ? timing->work / seconds / roof : 0);
+    return ANYFLASH_OK;
 }
 
 #define STATUS_BYTES_MAX 16384u

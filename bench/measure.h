@@ -1,6 +1,6 @@
 /*
- * measure.h: times the engine on one case, measuring the roofline before and
- * after each sample; and measures how much memory a forward uses beyond its
+ * measure.h: the engine on one case: its times, with the roofline measured
+ * before and after each of them, and how much memory a forward uses beyond its
  * tensors.
  */
 #ifndef AF_BENCH_MEASURE_H
@@ -39,14 +39,37 @@ struct af_bench_timing {
     size_t result_count;
 };
 
+/* The engine, ready to be timed on one case. It must not move: `inputs` points into itself. */
+struct af_bench_engine {
+    const struct af_bench_case *row;
+    struct anyflash_context *context;
+    int threads;
+    struct af_bench_inputs inputs;
+    double seconds; /* of one run, when it was last timed */
+};
+
 /*
- * Times `row` for about `seconds`, at least 3 samples, on `threads` threads. The
- * roofline of a CALL is that of one thread, because the call is too small to be
- * split. Fails as the engine does, or with NO_MEMORY.
+ * Makes the inputs of `row`, runs it and takes its results into `timing_out`.
+ * Fails as the engine does, or with NO_MEMORY. Release it in every case.
  */
-enum anyflash_status af_bench_measure(const struct af_bench_case *row, int threads,
-                                      double seconds, struct af_bench_timing *timing_out,
-                                      struct anyflash_error *err);
+enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
+                                             struct af_bench_engine *engine_out,
+                                             struct af_bench_timing *timing_out,
+                                             struct anyflash_error *err);
+void af_bench_engine_release(struct af_bench_engine *engine);
+
+/*
+ * Adds one sample, of at least 5 ms, to `timing`. A short run is repeated without
+ * being timed first, so that another library's turn has left no trace in the
+ * caches. The roofline of a CALL is that of one thread, because the call is too
+ * small to be split.
+ */
+enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
+                                            struct af_bench_timing *timing,
+                                            struct anyflash_error *err);
+
+/* Seconds of a clock that only moves forward. */
+double af_bench_now_seconds(void);
 
 /* The name of the kernel in the text of anyflash_explain(), or "". */
 void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,

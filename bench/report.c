@@ -24,8 +24,7 @@ double af_bench_line_rate(const struct af_bench_line *line)
 
 double af_bench_line_ratio(const struct af_bench_line *line, size_t i)
 {
-    double ms = af_bench_line_ms(line);
-    return ms > 0 ? af_bench_samples_at(&line->peers[i].ms, 0.5) / ms : 0;
+    return af_bench_samples_at(&line->peers[i].ratio, 0.5);
 }
 
 double af_bench_line_best_ratio(const struct af_bench_line *line)
@@ -73,11 +72,12 @@ static json_t *json_peer(const struct af_bench_report *report, const struct af_b
         return json_pack("{s:s, s:s}", "name", report->peers[i].name, "decline",
                          peer->decline != NULL ? peer->decline : "not available");
     return json_pack(
-        "{s:s, s:s?, s:f, s:f, s:f, s:i, s:f, s:f, s:b}", "name", report->peers[i].name,
+        "{s:s, s:s?, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:b}", "name", report->peers[i].name,
         "dtype", peer->dtype, "median_ms", af_bench_samples_at(&peer->ms, 0.5), "minimum_ms",
         af_bench_samples_at(&peer->ms, 0), "spread", af_bench_samples_spread(&peer->ms),
-        "samples", (int)peer->ms.count, "ratio", af_bench_line_ratio(line, i), "difference",
-        peer->difference, "agrees", af_bench_peer_agrees(line->row, peer->difference));
+        "samples", (int)peer->ms.count, "ratio", af_bench_line_ratio(line, i), "ratio_spread",
+        af_bench_samples_spread(&peer->ratio), "difference", peer->difference, "agrees",
+        af_bench_peer_agrees(line->row, peer->difference));
 }
 
 /* Describes the case of a line. */
@@ -85,12 +85,14 @@ static json_t *json_row(const struct af_bench_case *row)
 {
     char shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(row, shape);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "operation",
-                     af_bench_operation_text(row->operation), "level", af_bench_level_text(row),
-                     "shape", shape, "dtype", af_bench_dtype_text(row), "heads",
-                     (json_int_t)row->heads, "kv_heads", (json_int_t)row->kv_heads, "q_len",
-                     (json_int_t)row->q_len, "k_len", (json_int_t)row->k_len, "head_dim",
-                     (json_int_t)row->head_dim, "causal", row->causal);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+                     "operation", af_bench_operation_text(row->operation), "level",
+                     af_bench_level_text(row), "shape", shape, "dtype",
+                     af_bench_dtype_text(row), "heads", (json_int_t)row->heads, "kv_heads",
+                     (json_int_t)row->kv_heads, "q_len", (json_int_t)row->q_len, "k_len",
+                     (json_int_t)row->k_len, "head_dim", (json_int_t)row->head_dim, "value_dim",
+                     (json_int_t)row->value_dim, "batch", (json_int_t)row->batch, "page_size",
+                     (json_int_t)row->page_size, "causal", row->causal);
 }
 
 /* Returns `row` with the members of `figures`; takes ownership of both. */
@@ -109,7 +111,7 @@ static json_t *json_line(const struct af_bench_report *report, const struct af_b
     const struct af_bench_case *row = line->row;
     const struct af_bench_timing *timing = &line->timing;
     json_t *peers = json_array();
-    bool was_asked = report->python != NULL && af_bench_has_peers(row);
+    bool was_asked = report->pythons != NULL && af_bench_has_peers(row);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && was_asked; i++)
         peers = append(peers, json_peer(report, line, i));
     json_t *figures = json_pack(
@@ -154,7 +156,7 @@ json_t *af_bench_json(const struct af_bench_report *report)
         else
             lines = append(lines, json_line(report, line));
     }
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++)
         peers = append(peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name,
                                         "version", report->peers[i].version, "absence",
                                         report->peers[i].absence));

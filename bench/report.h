@@ -20,7 +20,7 @@ struct af_bench_line {
 
 struct af_bench_report {
     struct af_bench_facts facts;
-    const char *python; /* NULL: no other libraries were requested */
+    const char *const *pythons; /* NULL-terminated; NULL: no other libraries were requested */
     struct af_bench_peer peers[AF_BENCH_PEER_COUNT];
     struct af_bench_line *lines;
     size_t count;
@@ -33,7 +33,11 @@ double af_bench_line_part(const struct af_bench_line *line);
 /* Median billions of operations or bytes per second. */
 double af_bench_line_rate(const struct af_bench_line *line);
 
-/* Run time of peer `i` relative to the engine; 0 without a result. */
+/*
+ * Run time of peer `i` relative to the engine: the median of the ratios of each
+ * round, because speed changes from round to round on a shared machine, for both
+ * alike. 0 without a result.
+ */
 double af_bench_line_ratio(const struct af_bench_line *line, size_t i);
 
 /* The same for the fastest peer whose results agree; 0 when there is none. */
@@ -45,8 +49,15 @@ double af_bench_line_overhead_us(const struct af_bench_line *line);
 /* Whether line `i` gets a heading because its operation or level is new. */
 bool af_bench_starts_group(const struct af_bench_report *report, size_t i);
 
-/* Writes the report as text; only `out` can fail. */
-void af_bench_table(const struct af_bench_report *report, struct af_text *out);
+/*
+ * The report as text, in parts, so that each can be printed as soon as it is
+ * known: the machine; one line for each case, as it ends; the rest. With peers
+ * the lines have ratios, and the engine's own figures come with the rest. Only
+ * `out` can fail.
+ */
+void af_bench_table_start(const struct af_bench_report *report, struct af_text *out);
+void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out);
+void af_bench_table_end(const struct af_bench_report *report, struct af_text *out);
 
 /* JSON of schema anyflash-bench/1; NULL when memory runs out. */
 json_t *af_bench_json(const struct af_bench_report *report);

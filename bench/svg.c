@@ -16,8 +16,9 @@
 #define HEADING 34
 #define TOP 76
 
-static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#fdb863", "#8073ac",
-                                                             "#4d9221", "#bf812d", "#35978f"};
+/* In the order of the peers. */
+static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {
+    "#e08214", "#fdb863", "#d6604d", "#c51b7d", "#8073ac", "#4d9221", "#bf812d", "#35978f"};
 
 /* Adds text; characters with a meaning in XML are escaped. */
 static void add_text(struct af_text *out, double x, double y, const char *attributes,
@@ -94,7 +95,7 @@ static void add_legend(const struct af_bench_report *report, struct af_text *out
 {
     double x = LEFT + 70, y = 48;
     add_text(out, LEFT, y, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
         char attributes[64], name[96];
         if (report->peers[i].version == NULL)
             continue;

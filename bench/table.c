@@ -1,5 +1,5 @@
 /*
- * table.c: writes the report as a table as wide as the terminal, at most 96
+ * table.c: writes the report as tables as wide as the terminal, at most 96
  * columns.
  */
 #include "bench/report.h"
@@ -14,6 +14,8 @@
 #define FACT_INDENT 11
 #define COLUMNS 96
 #define COLUMNS_MIN 60
+#define SHAPE_COLUMNS 26
+#define SERVING_COLUMNS 38 /* these lines have no minimum instead */
 #define PARAGRAPH_BYTES 600
 
 static int columns_of_output(void)
@@ -61,7 +63,7 @@ static void add_facts(const struct af_bench_report *report, struct af_text *out)
     add_wrapped(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads, facts->cores,
                 facts->os);
     add_wrapped(out, FACT_INDENT, "built by", "%s", facts->compiler);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
         const struct af_bench_peer *peer = &report->peers[i];
         add_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
                     peer->version != NULL   ? peer->version
@@ -77,16 +79,21 @@ static bool is_memory(const struct af_bench_line *line)
 
 static bool is_there(const struct af_bench_report *report, size_t peer)
 {
-    return report->python != NULL && report->peers[peer].version != NULL;
+    return report->pythons != NULL && report->peers[peer].version != NULL;
 }
 
-/* "forward", "forward, AVX2 level". */
+static int shape_columns(const struct af_bench_case *row)
+{
+    return row->operation == AF_BENCH_SERVING ? SERVING_COLUMNS : SHAPE_COLUMNS;
+}
+
+/* "forward", "forward, AVX2 level", as wide as a shape. */
 static void add_group(const struct af_bench_case *row, struct af_text *out)
 {
-    char text[40];
+    char text[SERVING_COLUMNS + 3];
     snprintf(text, sizeof text, "%s%s", af_bench_operation_text(row->operation),
              row->level == ANYFLASH_CPU_ALL ? "" : ", AVX2 level");
-    af_text_format(out, "\n%-27s", text);
+    af_text_format(out, "\n%-*s", shape_columns(row) + 2, text);
 }
 
 static void add_heading(const struct af_bench_case *row, struct af_text *out)
@@ -95,7 +102,8 @@ static void add_heading(const struct af_bench_case *row, struct af_text *out)
     if (row->operation == AF_BENCH_MEMORY)
         af_text_format(out, " %14s %14s\n", "scratch MiB", "growth MiB");
     else
-        af_text_format(out, " %9s %9s %6s %8s %7s  %s\n", "median ms", "min ms", "spread",
+        af_text_format(out, " %9s%s %6s %8s %7s  %s\n", "median ms",
+                       row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
                        af_bench_reads(row) ? "GB/s" : "GFLOP/s",
                        row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
 }
@@ -117,7 +125,7 @@ static void add_shape(const struct af_bench_line *line, struct af_text *out)
 {
     char shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(line->row, shape);
-    af_text_format(out, "  %-25s", shape);
+    af_text_format(out, "  %-*s", shape_columns(line->row), shape);
 }
 
 static void add_memory(const struct af_bench_line *line, struct af_text *out)
@@ -135,7 +143,8 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
 {
     add_shape(line, out);
     add_ms(out, af_bench_line_ms(line));
-    add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
+    if (line->row->operation != AF_BENCH_SERVING)
+        add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
     af_text_format(out, " %4.0f %% %8.1f", af_bench_samples_spread(&line->timing.ms) * 100,
                    af_bench_line_rate(line));
     if (line->row->operation == AF_BENCH_CALL)
@@ -145,10 +154,10 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
     af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
 }
 
-/* Column width of a peer: enough for its name and for "differs". */
+/* Column width of a peer: enough for its name and for "*12.3". */
 static int peer_width(const struct af_bench_report *report, size_t peer)
 {
-    return (int)fmax(8, (double)strlen(report->peers[peer].name));
+    return (int)fmax(5, (double)strlen(report->peers[peer].heading));
 }
 
 static void add_peers_heading(const struct af_bench_report *report,
@@ -157,8 +166,14 @@ static void add_peers_heading(const struct af_bench_report *report,
     add_group(row, out);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
         if (is_there(report, i))
-            af_text_format(out, " %*s", peer_width(report, i), report->peers[i].name);
-    af_text_format(out, " %8s\n", "best");
+            af_text_format(out, " %*s", peer_width(report, i), report->peers[i].heading);
+    af_text_format(out, " %5s\n", "best");
+}
+
+/* Writes "1.23", "12.3" or "123". */
+static void write_ratio(char text[16], double ratio)
+{
+    snprintf(text, 16, "%.*f", ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0, ratio);
 }
 
 /* Adds a ratio, with a star if the peer computed in another type, or why there is none. */
@@ -167,13 +182,13 @@ static void add_peer(const struct af_bench_report *report, const struct af_bench
 {
     const struct af_bench_peer_timing *peer = &line->peers[i];
     double ratio = af_bench_line_ratio(line, i);
-    char text[32] = "-";
+    char number[16], text[24] = "-";
+    write_ratio(number, ratio);
     if (ratio > 0 && !af_bench_peer_agrees(line->row, peer->difference))
-        snprintf(text, sizeof text, "differs");
+        snprintf(text, sizeof text, "!=");
     else if (ratio > 0)
-        snprintf(text, sizeof text, "%s%.*fx",
-                 af_equal(peer->dtype, af_bench_dtype_text(line->row)) ? "" : "*",
-                 ratio < 100 ? 2 : 0, ratio);
+        snprintf(text, sizeof text, "%s%s",
+                 af_equal(peer->dtype, af_bench_dtype_text(line->row)) ? "" : "*", number);
     af_text_format(out, " %*s", peer_width(report, i), text);
 }
 
@@ -181,28 +196,14 @@ static void add_peers_line(const struct af_bench_report *report,
                            const struct af_bench_line *line, struct af_text *out)
 {
     double best = af_bench_line_best_ratio(line);
+    char text[16] = "-";
     add_shape(line, out);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
         if (is_there(report, i))
             add_peer(report, line, i, out);
     if (best > 0)
-        af_text_format(out, " %7.2fx\n", best);
-    else
-        af_text_format(out, " %8s\n", "-");
-}
-
-static void add_peers(const struct af_bench_report *report, struct af_text *out)
-{
-    af_text_add(out, "\n");
-    add_wrapped(out, 0, "", "How many times as long the peers take on the same inputs");
-    for (size_t i = 0; i < report->count; i++) {
-        const struct af_bench_line *line = &report->lines[i];
-        if (!af_bench_has_peers(line->row))
-            continue;
-        if (af_bench_starts_group(report, i))
-            add_peers_heading(report, line->row, out);
-        add_peers_line(report, line, out);
-    }
+        write_ratio(text, best);
+    af_text_format(out, " %5s\n", text);
 }
 
 static bool any_peer(const struct af_bench_report *report)
@@ -231,7 +232,7 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
                 difference = fmax(difference, report->lines[i].peers[p].difference);
     add_wrapped(out, 2, "",
                 "best: the fastest peer. *: computed in another type. -: not "
-                "supported by this peer. differs: its results are not those of the "
+                "supported by this peer. !=: its results are not those of the "
                 "engine; all other results agree with it within %.1e of the "
                 "largest value.",
                 difference);
@@ -248,6 +249,13 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
                 "read of the same keys and values. spread: width of the middle "
                 "half of the samples.",
                 report->facts.roof_f32, report->facts.roof_bf16);
+    if (any_of(report, AF_BENCH_SERVING))
+        add_wrapped(
+            out, 2, "",
+            "serving: one step for a batch of B sequences, each with its own number of "
+            "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
+            "short), in pages (p16: of 16 keys in random order) or packed. The roof is "
+            "the read of the keys and values or the arithmetic, whichever takes longer.");
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
                     "over us: microseconds more than one thread needs to read the keys "
@@ -260,19 +268,47 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
         add_peers_note(report, out);
 }
 
-void af_bench_table(const struct af_bench_report *report, struct af_text *out)
+/* One line of the engine's own figures. */
+static void add_figures(const struct af_bench_report *report, size_t i, struct af_text *out)
+{
+    const struct af_bench_line *line = &report->lines[i];
+    if (af_bench_starts_group(report, i))
+        add_heading(line->row, out);
+    if (is_memory(line))
+        add_memory(line, out);
+    else
+        add_line(line, out);
+}
+
+void af_bench_table_start(const struct af_bench_report *report, struct af_text *out)
 {
     add_facts(report, out);
-    for (size_t i = 0; i < report->count; i++) {
-        const struct af_bench_line *line = &report->lines[i];
+    if (!any_peer(report))
+        return;
+    af_text_add(out, "\n");
+    add_wrapped(out, 0, "",
+                "How many times as long the peers take as the engine, on the same inputs and "
+                "by turns with it");
+}
+
+void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out)
+{
+    const struct af_bench_line *line = &report->lines[i];
+    if (!any_peer(report)) {
+        add_figures(report, i, out);
+    } else if (af_bench_has_peers(line->row)) {
         if (af_bench_starts_group(report, i))
-            add_heading(line->row, out);
-        if (is_memory(line))
-            add_memory(line, out);
-        else
-            add_line(line, out);
+            add_peers_heading(report, line->row, out);
+        add_peers_line(report, line, out);
     }
-    if (any_peer(report))
-        add_peers(report, out);
+}
+
+void af_bench_table_end(const struct af_bench_report *report, struct af_text *out)
+{
+    if (any_peer(report)) {
+        af_text_add(out, "\nThe engine\n");
+        for (size_t i = 0; i < report->count; i++)
+            add_figures(report, i, out);
+    }
     add_notes(report, out);
 }

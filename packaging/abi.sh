@@ -6,7 +6,7 @@
 #   packaging/abi.sh LIBRARY [RECORD]
 #   packaging/abi.sh --record LIBRARY [RECORD]      at a release: writes the record
 #
-# A library with another soname is another library: its record is made anew.
+# A library with a new soname may break programs; record its ABI before the check.
 set -eu
 folder=$(cd "$(dirname "$0")" && pwd)
 action=compare
@@ -29,8 +29,7 @@ compare() {
     abidiff --leaf-changes-only --no-added-syms "$@" "$record" "$dumped" >"$report" 2>&1
 }
 
-# allowed.ini lets structs pass to which nothing was appended, too: their changes are looked
-# for first.
+# allowed.ini would also let a struct pass whose members changed, so those are looked for first.
 is_compatible() {
     compare && return 0
     ! grep -Eq 'data member (change|deletion)' "$report" &&

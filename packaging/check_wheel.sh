@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks a Linux wheel: packaging/check_wheel.sh WHEEL TAG MAX_BYTES. auditwheel must agree with
 # the tag, and no binary may need a newer glibc, an executable stack or text relocations, or
-# lack RELRO.
+# lack RELRO or the stack protector.
 set -eu
 wheel=$1 tag=$2 max_bytes=$3
 here=$(dirname "$0")/..
@@ -31,6 +31,7 @@ while read -r file; do
     [ "$(printf '%s\n' "$needed" "$newest" | sort -V | tail -n 1)" = "$newest" ] ||
         fail "has '$name', which needs glibc $needed"
     readelf -lW "$file" | grep -q GNU_RELRO || fail "has '$name' without RELRO"
+    readelf -sW "$file" | grep -q __stack_chk_fail || fail "has '$name' without stack protector"
     ! readelf -lW "$file" | grep GNU_STACK | grep -q E || fail "has '$name' with an executable stack"
     ! readelf -dW "$file" | grep -q TEXTREL || fail "has '$name' with text relocations"
     echo "$name: glibc $needed at most"

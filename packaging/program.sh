@@ -18,6 +18,7 @@ rm -rf $stage
 cmake --install $folder --component program --prefix $stage/"$name" >/dev/null
 mkdir -p $stage/"$name"/share/doc/anyflash
 cp LICENSE README.md licenses/* $stage/"$name"/share/doc/anyflash/
+rm $stage/"$name"/share/doc/anyflash/mingw-w64.txt # of the library for Windows
 packaging/sbom.py program $stage/"$name"/bin/anyflash \
     $stage/"$name"/share/doc/anyflash/anyflash.cdx.json
 

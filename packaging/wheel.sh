@@ -1,7 +1,7 @@
 #!/bin/sh
 # dist/anyflash-*.whl for Linux with glibc 2.28 or newer: packaging/wheel.sh ARCH. Engine,
 # bindings and program are compiled by zig, the kit's libraries with them. auditwheel gives the
-# wheel its tag; check_binaries.sh looks at what is inside.
+# wheel its tag; check_wheel.sh checks what is inside.
 set -eu
 cd "$(dirname "$0")/.."
 arch=$1

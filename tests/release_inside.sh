@@ -1,12 +1,13 @@
 #!/bin/sh
 # Run by release.sh as root of a new Debian system, with the files of dist/ in /opt/dist: installs
-# the wheel and unpacks the static program; both must answer. The last line is the summary.
+# the wheel and unpacks the static program; both must answer. The engine computes attention for
+# NumPy and for torch: that of /opt/torch, or else Debian's own. The last line is the summary.
 set -eux
 cd /opt
 arch=$(uname -m)
 apt-get update -qq
 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    python3-venv python3-numpy >/dev/null
+    python3-venv python3-numpy $([ -d torch ] || echo python3-torch) >/dev/null
 python3 -m venv --system-site-packages env
 . env/bin/activate
 pip install --no-index dist/anyflash-*_"$arch".whl
@@ -38,8 +39,9 @@ weights = np.exp(scores - scores.max(-1, keepdims=True))
 expected = np.einsum("bhqk,bkhd->bqhd", weights / weights.sum(-1, keepdims=True), v)
 assert np.abs(anyflash.attend(q, k, v) - expected).max() < 1e-5
 END
+torch=$(PYTHONPATH=/opt/torch python3 release_torch.py)
 deactivate
 tar xzf dist/anyflash-*-linux-"$arch".tar.gz
 try anyflash-*-linux-"$arch"/bin/anyflash
 set +x
-echo "$arch, glibc $(ldd --version | sed -n '1s/.* //p'), $(python3 --version): all answered"
+echo "$arch, glibc $(ldd --version | sed -n '1s/.* //p'), $(python3 --version), $torch: all answered"

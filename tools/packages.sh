@@ -7,13 +7,13 @@ set -eu
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev libsqlite3-dev"
 test="libcurl4 curl openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
-test="$test python3-yaml python3-jsonschema man-db groff-base strace abigail-tools"
+test="$test python3-yaml python3-jsonschema man-db groff-base strace abigail-tools minisign"
 wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs dpkg-dev"
 clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
 page="chromium chromium-driver fonts-dejavu-core python3-venv"
 windows="wine wine64 python3-venv"
-release="dpkg-dev tcl git make debhelper lintian minisign diffoscope-minimal python3-venv xz-utils"
+release="dpkg-dev tcl git make debhelper lintian diffoscope-minimal python3-venv xz-utils"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base

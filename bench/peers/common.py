@@ -1,12 +1,20 @@
 """Shared by the peers: the inputs of a case, timing, and the numbers that are compared. The
 inputs are those of bench/inputs.c; tensors are [1, H, S, D].
+
+A peer is a module peer_NAME with two functions. version_NAME() returns the library's version.
+attend_NAME(case) returns the type that the library computes in ("f32"), a function that
+computes the case once, and one that returns the results: [o], or [dq, dk, dv].
 """
 import time
 
 import numpy as np
 
 Q, K, V, DOUT = 0, 1, 2, 4
-RUNS_MAX = 40
+# Those of bench/measure.c: a turn takes so long, and longer runs need no warm-up.
+TURN_SECONDS = 5e-3
+LONG_SECONDS = 50e-3
+
+np.seterr(over="ignore")  # hash32() wraps around
 
 
 class Decline(Exception):
@@ -45,20 +53,30 @@ def probe(case, array):
     return [float(number) for number in flat[places]]
 
 
-def measure(case, run):
-    """Times run() for about case["seconds"], after two runs to warm up."""
-    run()
-    start = time.perf_counter()
-    run()
-    repeats = max(1, int(5e-4 / (time.perf_counter() - start + 1e-7)))
-    times = []
-    end = time.perf_counter() + case["seconds"]
-    while len(times) < 3 or (len(times) < RUNS_MAX and time.perf_counter() < end):
+class Turns:
+    """A case that is computed again and again, in turns of at least 5 ms."""
+
+    def __init__(self, run):
+        self.run = run
+        self.seconds = self.timed(1)
+        if self.seconds < LONG_SECONDS:
+            self.seconds = self.timed(1)
+
+    def timed(self, repeats):
+        """Seconds of one run."""
         start = time.perf_counter()
         for _ in range(repeats):
-            run()
-        times.append((time.perf_counter() - start) * 1e3 / repeats)
-    return times
+            self.run()
+        return (time.perf_counter() - start) / repeats
+
+    def take(self):
+        """Milliseconds of one run. Short ones are repeated without being timed first, so that
+        other libraries' turns have left no trace in the caches."""
+        repeats = max(1, int(TURN_SECONDS / (self.seconds + 1e-7)))
+        if self.seconds < LONG_SECONDS:
+            self.timed(repeats)
+        self.seconds = self.timed(repeats)
+        return self.seconds * 1e3
 
 
 def bf16_bits(array):

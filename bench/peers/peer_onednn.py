@@ -2,7 +2,7 @@
 import os
 import sys
 
-from common import Decline, bf16_bits, block_rows, folded, measure, np, of_bf16_bits, probe
+from common import Decline, bf16_bits, block_rows, folded, np, of_bf16_bits
 
 ONEDNN_F32, ONEDNN_BF16 = 3, 2
 ONEDNN_ALLOCATE = -1
@@ -12,26 +12,31 @@ ONEDNN_CPU, ONEDNN_IN_ORDER, ONEDNN_INFERENCE = 1, 1, 96
 ONEDNN_LINEAR, ONEDNN_ADD, ONEDNN_SOFTMAX = 0x26, 0x1fff0, 0x30000
 
 
+# The library of this environment needs its dependencies on the loader's path when the process
+# starts: start it again before it has read a question.
+ONEDNN_FOLDER = os.path.join(sys.prefix, "lib")
+ONEDNN_HERE = os.path.join(ONEDNN_FOLDER, "libdnnl.so.3")
+if os.path.exists(ONEDNN_HERE) and ONEDNN_FOLDER not in os.environ.get("LD_LIBRARY_PATH", ""):
+    os.environ.update(LD_LIBRARY_PATH=ONEDNN_FOLDER, ONEDNN_VERBOSE="none",
+                      OCL_ICD_FILENAMES=os.path.join(ONEDNN_FOLDER, "libintelocl.so"))
+    os.execv(sys.executable, sys.orig_argv)
+
+
 def onednn_load():
-    """The library of this environment, with its dependencies, or that of the system."""
+    """The library of this environment, or that of the system."""
     import ctypes
     import ctypes.util
-    folder = os.path.join(sys.prefix, "lib")
-    here = os.path.join(folder, "libdnnl.so.3")
-    if os.path.exists(here) and folder not in os.environ.get("LD_LIBRARY_PATH", ""):
-        os.environ.update(LD_LIBRARY_PATH=folder, ONEDNN_VERBOSE="none",
-                          OCL_ICD_FILENAMES=os.path.join(folder, "libintelocl.so"))
-        os.execv(sys.executable, sys.orig_argv)
-    path = here if os.path.exists(here) else ctypes.util.find_library("dnnl")
+    path = ONEDNN_HERE if os.path.exists(ONEDNN_HERE) else ctypes.util.find_library("dnnl")
     if path is None:
         raise Decline("not installed")
     return ctypes, ctypes.CDLL(path)
 
 
 class OneDnn:
-    """The needed part of the C API. Objects live until the process ends."""
+    """The needed part of the C API. It keeps its memories; small objects are never freed."""
 
     def __init__(self):
+        self.memories = []
         self.c, self.library = onednn_load()
         self.engine = self.make("engine_create", ONEDNN_CPU, self.c.c_size_t(0))
         self.stream = self.make("stream_create", self.engine, ONEDNN_IN_ORDER)
@@ -60,7 +65,13 @@ class OneDnn:
                          numbers(*strides))
 
     def memory(self, shape, handle=ONEDNN_ALLOCATE):
-        return self.make("memory_create", shape, self.engine, self.c.c_void_p(handle))
+        memory = self.make("memory_create", shape, self.engine, self.c.c_void_p(handle))
+        self.memories.append(memory)
+        return memory
+
+    def __del__(self):
+        for memory in self.memories:
+            self.library.dnnl_memory_destroy(memory)
 
     def filled(self, shape, array):
         """A memory with the array's bytes, and its address."""
@@ -132,13 +143,15 @@ def onednn_block(dnn, case, places, sizes, first, end):
                               ONEDNN_DST: dnn.memory(q, o_at + first * dim * size)})]
 
 
-def run_onednn(case):
-    dnn = OneDnn()
-    version = dnn.version()
+def version_onednn():
+    version = OneDnn().version()
     if version[0] != 3:
         raise Decline(f"not installed: version {version[0]} has another interface")
-    if not case:
-        return {"version": ".".join(map(str, version))}
+    return ".".join(map(str, version))
+
+
+def attend_onednn(case):
+    dnn = OneDnn()
     if case["operation"] == "backward":
         raise Decline("has no backward of the whole")
     is_f32 = case["dtype"] == "f32"
@@ -163,8 +176,10 @@ def run_onednn(case):
             step()
         dnn.call("stream_wait", dnn.stream)
 
-    times = measure(case, run)
-    place = dnn.make_after("memory_map_data", made[3][0])
-    dnn.c.memmove(arrays[3].ctypes.data, place, arrays[3].nbytes)
-    return {"milliseconds": times, "dtype": case["dtype"],
-            "results": [probe(case, arrays[3] if is_f32 else of_bf16_bits(arrays[3]))]}
+    def results():
+        place = dnn.make_after("memory_map_data", made[3][0])
+        dnn.c.memmove(arrays[3].ctypes.data, place, arrays[3].nbytes)
+        dnn.call("memory_unmap_data", made[3][0], place)
+        return [arrays[3] if is_f32 else of_bf16_bits(arrays[3])]
+
+    return case["dtype"], run, results

@@ -1,5 +1,5 @@
 """Attention by onnxruntime: the Attention operator of opset 23."""
-from common import Decline, inputs, measure, np, probe
+from common import Decline, inputs, np
 
 
 def onnx_model(case, element):
@@ -17,11 +17,15 @@ def onnx_model(case, element):
     return model.SerializeToString()
 
 
-def run_onnxruntime(case):
+def version_onnxruntime():
+    import onnx  # noqa: F401: builds the model
+    import onnxruntime
+    return onnxruntime.__version__
+
+
+def attend_onnxruntime(case):
     import onnxruntime
     from onnx import TensorProto
-    if not case:
-        return {"version": onnxruntime.__version__}
     if case["operation"] == "backward":
         raise Decline("has no backward")
     options = onnxruntime.SessionOptions()
@@ -39,6 +43,5 @@ def run_onnxruntime(case):
         binding.bind_ortvalue_input(name, value)
     output = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty_like(arrays[0]))
     binding.bind_ortvalue_output("o", output)
-    times = measure(case, lambda: session.run_with_iobinding(binding))
-    return {"milliseconds": times, "dtype": "f32" if is_f32 else "f16",
-            "results": [probe(case, output.numpy())]}
+    return ("f32" if is_f32 else "f16", lambda: session.run_with_iobinding(binding),
+            lambda: [output.numpy()])

@@ -1,10 +1,11 @@
 """Attention by OpenBLAS: matmul, softmax, matmul with the one that numpy uses."""
-from common import Decline, block_rows, folded, measure, np, probe
+from common import Decline, block_rows, folded, np
 
 
-def openblas_version():
-    """Functions of the OpenBLAS that this process has loaded; numpy loads its own."""
+def version_openblas():
+    """The version of the OpenBLAS that this process has loaded; numpy loads its own."""
     import ctypes
+    np.ones((8, 8), np.float32) @ np.ones((8, 8), np.float32)
     with open("/proc/self/maps") as maps:
         paths = [line.split(None, 5)[5].strip() for line in maps if "openblas" in line]
     if not paths:
@@ -19,11 +20,7 @@ def openblas_version():
     return "unknown"
 
 
-def run_openblas(case):
-    np.ones((8, 8), np.float32) @ np.ones((8, 8), np.float32)
-    version = openblas_version()
-    if not case:
-        return {"version": version}
+def attend_openblas(case):
     if case["operation"] == "backward":
         raise Decline("has no backward")
     if case["dtype"] != "f32":
@@ -52,5 +49,4 @@ def run_openblas(case):
             for first in range(0, q.shape[1], rows_each):
                 block(head, first)
 
-    times = measure(case, run)
-    return {"milliseconds": times, "dtype": "f32", "results": [probe(case, o)]}
+    return "f32", run, lambda: [o]

@@ -1,12 +1,15 @@
 """Attention by OpenVINO: its ScaledDotProductAttention operation."""
-from common import Decline, bf16_bits, inputs, measure, of_bf16_bits, probe
+from common import Decline, bf16_bits, inputs, of_bf16_bits
 
 
-def run_openvino(case):
+def version_openvino():
+    import openvino
+    return openvino.__version__.split("-")[0]
+
+
+def attend_openvino(case):
     import openvino
     from openvino import opset13
-    if not case:
-        return {"version": openvino.__version__.split("-")[0]}
     if case["operation"] == "backward":
         raise Decline("has no backward")
     if case["heads"] != case["kv_heads"]:
@@ -30,7 +33,7 @@ def run_openvino(case):
             tensor = openvino.Tensor(bf16_bits(array), list(array.shape), element)
         kept.append(tensor)
         request.set_input_tensor(index, tensor)
-    times = measure(case, request.infer)
+    # What the tensors point to must live as long as the request.
     data = request.get_output_tensor(0).data
-    return {"milliseconds": times, "dtype": case["dtype"],
-            "results": [probe(case, data if is_f32 else of_bf16_bits(data))]}
+    return (case["dtype"], lambda kept=kept, arrays=arrays: request.infer(),
+            lambda: [data if is_f32 else of_bf16_bits(data)])

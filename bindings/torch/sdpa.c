@@ -17,6 +17,9 @@
 #include "bindings/torch/threads.h"
 #include "engine/base/mem.h"
 
+/* Calls with more queries can be left to torch: see anyflash_torch_choose(). */
+#define DECODE_QUERIES_MAX 16
+
 struct sdpa_call {
     struct af_torch_arguments arguments; /* tensors first */
     af_torch_tensor mask;                /* or NULL */
@@ -107,7 +110,7 @@ static bool view_at(const struct sdpa_call *call, size_t index, struct af_torch_
  * Fills in the problem of q, k, v, which are tensor `first` and the two after
  * it, without outputs. False for calls that the engine does not support here:
  * another type, rank or head count, a last dimension with a stride, an empty
- * dimension, a mask that is broadcast over keys.
+ * dimension, a mask that is broadcast over keys; and for those left to torch.
  */
 static bool call_problem(const struct sdpa_call *call, size_t first,
                          struct anyflash_attend_args *args)
@@ -123,6 +126,8 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
         !view_at(call, first + 2, &v))
         return false;
     if (!is_rows(&q) || !is_rows(&k) || !is_rows(&v) || !sizes_agree(&q, &k, &v))
+        return false;
+    if (q.sizes[2] > DECODE_QUERIES_MAX && af_torch_keeps_prefill(q.dtype))
         return false;
     args->batch = q.sizes[0];
     args->heads = q.sizes[1];

@@ -19,6 +19,8 @@ struct af_torch_shim af_torch;
 static atomic_bool on;
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t passed_on;
+static atomic_int cpu_level;     /* enum anyflash_cpu_level */
+static atomic_uint torch_dtypes; /* bits 1 << enum anyflash_dtype */
 
 void af_torch_switch(bool to_on)
 {
@@ -28,6 +30,16 @@ void af_torch_switch(bool to_on)
 bool af_torch_is_on(void)
 {
     return atomic_load_explicit(&on, memory_order_acquire);
+}
+
+int32_t af_torch_cpu_level(void)
+{
+    return atomic_load_explicit(&cpu_level, memory_order_relaxed);
+}
+
+bool af_torch_keeps_prefill(int32_t dtype)
+{
+    return (atomic_load_explicit(&torch_dtypes, memory_order_relaxed) >> dtype & 1) != 0;
 }
 
 void af_torch_count_call(void)
@@ -167,6 +179,12 @@ enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflas
 struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
 {
     return af_torch_context(libtorch_cpu);
+}
+
+void anyflash_torch_choose(int32_t level, uint32_t dtypes)
+{
+    atomic_store(&cpu_level, level);
+    atomic_store(&torch_dtypes, dtypes);
 }
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)

@@ -23,6 +23,10 @@ enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflas
 void af_torch_switch(bool on);
 bool af_torch_is_on(void);
 
+/* What anyflash_torch_choose() set. */
+int32_t af_torch_cpu_level(void);
+bool af_torch_keeps_prefill(int32_t dtype);
+
 /* Calls that came while it was on, and those of them that went on to torch's own kernel. */
 void af_torch_count_call(void);
 void af_torch_count_passed_on(void);

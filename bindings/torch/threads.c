@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "bindings/torch/switch.h"
 #include "engine/base/loaded.h"
 
 #define THREADS_MAX 1024
@@ -20,6 +21,7 @@ struct held {
     struct anyflash_context *context;
     int threads;
     int fork; /* number of forks before the context was made */
+    int32_t cpu_level;
 };
 
 static gomp_parallel *start_parallel;
@@ -32,7 +34,7 @@ static _Thread_local struct held held;
 
 static void free_context(void *context)
 {
-    held = (struct held){NULL, 0, 0};
+    held = (struct held){NULL, 0, 0, 0};
     anyflash_context_free(context);
 }
 
@@ -96,9 +98,10 @@ static void find_once(void *libtorch_cpu)
     pthread_mutex_unlock(&searching);
 }
 
-static struct anyflash_context *make(int threads, int fork)
+static struct anyflash_context *make(int threads, int fork, int32_t cpu_level)
 {
-    struct anyflash_context_args args = {.struct_size = sizeof args, .threads = threads};
+    struct anyflash_context_args args = {
+        .struct_size = sizeof args, .threads = threads, .cpu_level = cpu_level};
     struct anyflash_context *context = NULL;
     if (start_parallel != NULL && fork == 0)
         args.parallel = run_parallel;
@@ -106,7 +109,7 @@ static struct anyflash_context *make(int threads, int fork)
         return NULL;
     if (held.context != NULL && held.fork == fork)
         anyflash_context_free(held.context); /* a context from before a fork is not freed */
-    held = (struct held){context, threads, fork};
+    held = (struct held){context, threads, fork, cpu_level};
     pthread_setspecific(end_of_thread, context);
     return context;
 }
@@ -119,7 +122,9 @@ struct anyflash_context *af_torch_context(void *libtorch_cpu)
     int threads = torch_threads != NULL ? torch_threads() : 0; /* 0: all usable cores */
     if (threads < 0 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (held.context != NULL && held.threads == threads && held.fork == fork)
+    int32_t cpu_level = af_torch_cpu_level();
+    if (held.context != NULL && held.threads == threads && held.fork == fork &&
+        held.cpu_level == cpu_level)
         return held.context;
-    return make(threads, fork);
+    return make(threads, fork, cpu_level);
 }

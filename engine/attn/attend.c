@@ -14,21 +14,15 @@
  */
 #define ALONE_FLOPS 1.0e6
 
+/* Rows that a worker merges at a time: their partial results are neighbours. */
+#define MERGE_TOGETHER 16
+
 /* State of one call. */
 struct call {
     struct af_problem problem;
     struct af_forward_plan plan;
-    struct af_partials partials;
     char *scratch; /* of worker 0; the others follow */
 };
-
-static void place(struct call *call, char *memory)
-{
-    memory += call->plan.prepare_bytes;
-    call->partials.o = (float *)(void *)memory;
-    call->partials.ml = call->partials.o + call->plan.o_count;
-    call->scratch = memory + call->plan.partial_bytes;
-}
 
 static struct af_scratch scratch_of(const struct call *call, int worker)
 {
@@ -40,22 +34,19 @@ static void run_task(void *context, struct af_piece piece)
 {
     struct call *call = context;
     const struct af_schedule *schedule = &call->plan.schedule;
-    const struct af_kernel *kernel, *next_kernel;
     struct af_forward_task task, next;
-    if (!af_schedule_task(schedule, piece.index, &task, &kernel))
-        return;
-    if (kernel == schedule->tile_kernel && piece.next < schedule->task_count &&
-        af_schedule_task(schedule, piece.next, &next, &next_kernel))
+    const struct af_kernel *kernel = af_schedule_task(schedule, piece.index, &task);
+    if (kernel == schedule->tile_kernel && piece.next < schedule->task_count) {
+        af_schedule_task(schedule, piece.next, &next);
         task.next = &next;
-    af_split_place(schedule, &call->partials, piece.index, &task);
+    }
     kernel->run_forward(&task, scratch_of(call, piece.worker));
 }
 
 static void run_merge(void *context, struct af_piece piece)
 {
     struct call *call = context;
-    af_split_merge(&call->plan.schedule, &call->partials, piece.index,
-                   scratch_of(call, piece.worker).memory);
+    af_schedule_merge(&call->plan.schedule, piece.index, scratch_of(call, piece.worker).memory);
 }
 
 /* Clears rows that a sequence owns but does not use: o = 0, lse = -infinity. */
@@ -106,12 +97,11 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
         return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
                        call->plan.total_bytes);
     af_prepare(&call->problem, memory);
-    place(call, memory);
+    call->scratch = af_forward_plan_place(&call->plan, memory);
     const struct af_schedule *schedule = &call->plan.schedule;
-    run_pieces(context, call, schedule->task_count, schedule->blocks * schedule->chunks,
-               run_task);
-    if (schedule->partial_rows > 0)
-        run_pieces(context, call, schedule->row_tasks, 1, run_merge);
+    run_pieces(context, call, schedule->task_count, schedule->together, run_task);
+    if (schedule->merge_count > 0)
+        run_pieces(context, call, schedule->merge_count, MERGE_TOGETHER, run_merge);
     clear_unused(&call->problem);
     return ANYFLASH_OK;
 }

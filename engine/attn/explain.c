@@ -51,20 +51,6 @@ static void add_operation(struct page *page, const char *label,
     }
 }
 
-/* Whether kernel `wanted` would compute any of the sequences. */
-static bool any_work_for(const struct af_schedule *schedule, const struct af_kernel *wanted)
-{
-    const struct anyflash_attend_args *a = &schedule->problem->a;
-    const struct af_kernel *kernel;
-    struct af_forward_task task;
-    for (int64_t b = 0; b < a->batch; b++) {
-        int64_t first = b * a->kv_heads * schedule->blocks * schedule->chunks;
-        if (af_schedule_task(schedule, first, &task, &kernel) && kernel == wanted)
-            return true;
-    }
-    return false;
-}
-
 /* Checks and plans a call as anyflash_attend() would. */
 static enum anyflash_status plan_call(struct anyflash_context *context,
                                       const struct anyflash_attend_args *args,
@@ -109,9 +95,9 @@ enum anyflash_status anyflash_explain(struct anyflash_context *context,
     const struct af_schedule *schedule = &plan.schedule;
     struct page page = {text, size_bytes, 0};
     text[0] = '\0';
-    if (any_work_for(schedule, schedule->tile_kernel))
+    if (schedule->uses_tile)
         add_operation(&page, "many rows", &problem, AF_FORWARD, features);
-    if (schedule->decode_kernel != NULL && any_work_for(schedule, schedule->decode_kernel))
+    if (schedule->uses_decode)
         add_operation(&page, "few rows", &problem, AF_DECODE, features);
     add_operation(&page, "backward", &problem, AF_BACKWARD, features);
     add(&page, "work: %lld tasks, keys cut into %lld, %zu bytes of scratch\n",

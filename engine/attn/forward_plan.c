@@ -13,8 +13,15 @@
 
 /* With fewer tasks than this, blocks of rows get smaller or keys are split. */
 #define ENOUGH_TASKS 48
-#define CHUNK_KEYS_MIN 512
+/* Tasks of few rows are smaller: their partial results cost little. */
+#define ENOUGH_READS 192
+#define CHUNK_KEYS_MIN 512 /* of many rows */
 #define CHUNK_KEYS_STEP 128
+#define CHUNK_BYTES_MIN ((int64_t)512 << 10) /* of few rows */
+/* A chunk of few rows reads at least this many times the bytes of its partial results. */
+#define CHUNK_PARTIALS_MIN 32
+/* Operations that take about as long as reading one byte from memory. */
+#define FLOPS_PER_BYTE 16
 
 static int64_t divide_up(int64_t count, int64_t by)
 {
@@ -26,91 +33,171 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t sequence_rows(const struct af_schedule *schedule,
-                             const struct af_sequence *sequence)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    return sequence->q_count * schedule->problem->group;
+    return a < b ? a : b;
 }
 
-/* The kernel of a sequence, and the number of rows per task. */
-static const struct af_kernel *kernel_of(const struct af_schedule *schedule, int64_t rows,
-                                         int64_t *rows_per_task_out)
+/* How one sequence is split. */
+struct split {
+    const struct af_kernel *kernel;
+    int64_t rows;           /* of one key head: queries by heads that share it */
+    int64_t rows_per_block; /* of all blocks but the last */
+    int64_t blocks;
+    struct af_range keys; /* that its rows see */
+    int64_t keys_per_chunk;
+    int64_t chunks;
+};
+
+/* Its rows and its kernel, in blocks of at most `rows_per_task` rows; keys in one chunk. */
+static struct split split_rows(const struct af_schedule *schedule,
+                               const struct af_sequence *sequence, int64_t rows_per_task)
 {
+    const struct af_problem *problem = schedule->problem;
     const struct af_kernel *decode = schedule->decode_kernel;
-    if (decode != NULL && rows <= decode->rows_max) {
-        *rows_per_task_out = decode->rows_max;
-        return decode;
+    struct split split = {.rows = sequence->q_count * problem->group, .chunks = 1};
+    bool is_decode = decode != NULL && split.rows <= decode->rows_max;
+    split.kernel = is_decode ? decode : schedule->tile_kernel;
+    split.rows_per_block =
+        larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
+    split.blocks = divide_up(split.rows, split.rows_per_block);
+    if (split.rows > 0) {
+        struct af_range first = af_visible_range(problem, sequence, 0);
+        struct af_range last = af_visible_range(problem, sequence, sequence->q_count - 1);
+        split.keys.first = smaller(first.first, sequence->k_count);
+        split.keys.end = af_clamp(last.end, split.keys.first, sequence->k_count);
     }
-    *rows_per_task_out = schedule->rows_per_task;
-    return schedule->tile_kernel;
+    split.keys_per_chunk = split.keys.end - split.keys.first;
+    return split;
+}
+
+/* What a key costs a block of rows: its bytes, or the operations on it if they take longer. */
+static double work_per_key(const struct af_schedule *schedule, const struct split *split)
+{
+    const struct af_problem *problem = schedule->problem;
+    double bytes = (double)problem->element_bytes;
+    double flops =
+        split->kernel == schedule->decode_kernel ? 0 : 2.0 * (double)split->rows_per_block;
+    double per_element = flops / FLOPS_PER_BYTE > bytes ? flops / FLOPS_PER_BYTE : bytes;
+    return per_element * (double)(problem->a.head_dim + problem->a.value_dim);
+}
+
+static double work_of(const struct af_schedule *schedule, const struct split *split)
+{
+    return work_per_key(schedule, split) * (double)(split->keys.end - split->keys.first) *
+           (double)split->blocks * (double)schedule->problem->a.kv_heads;
+}
+
+/* Fewest keys of a chunk. */
+static int64_t keys_min(const struct af_schedule *schedule, const struct split *split)
+{
+    const struct anyflash_attend_args *a = &schedule->problem->a;
+    if (split->kernel != schedule->decode_kernel)
+        return CHUNK_KEYS_MIN;
+    int64_t partial = split->rows_per_block * a->value_dim * (int64_t)sizeof(float);
+    return larger(CHUNK_BYTES_MIN, CHUNK_PARTIALS_MIN * partial) /
+           ((a->head_dim + a->value_dim) * (int64_t)schedule->problem->element_bytes);
+}
+
+/* Splits the keys of a sequence if its blocks have more than their share of the work. */
+static struct split split_of(const struct af_schedule *schedule,
+                             const struct af_sequence *sequence)
+{
+    struct split split = split_rows(schedule, sequence, schedule->rows_per_task);
+    const int64_t keys = split.keys.end - split.keys.first;
+    const double enough = split.kernel == schedule->decode_kernel ? ENOUGH_READS : ENOUGH_TASKS;
+    const double share = schedule->work / enough / work_per_key(schedule, &split);
+    const int64_t least = larger(CHUNK_KEYS_STEP, keys_min(schedule, &split));
+    if (keys < 2 * least || share >= (double)keys)
+        return split;
+    int64_t chunks = divide_up(keys, larger(least, (int64_t)share));
+    split.keys_per_chunk =
+        divide_up(divide_up(keys, chunks), CHUNK_KEYS_STEP) * CHUNK_KEYS_STEP;
+    split.chunks = divide_up(keys, split.keys_per_chunk);
+    return split;
+}
+
+/*
+ * Tasks that there would be for the tile kernel's sequences with `rows` rows each. One
+ * block of rows counts as the chunks that its keys can be split into.
+ */
+static int64_t count_blocks(const struct af_schedule *schedule, int64_t rows)
+{
+    const struct anyflash_attend_args *a = &schedule->problem->a;
+    int64_t count = 0;
+    for (int64_t b = 0; b < a->batch && count < ENOUGH_TASKS; b++) {
+        struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
+        struct split split = split_rows(schedule, &sequence, rows);
+        int64_t tasks = split.blocks;
+        if (split.rows <= schedule->tile_kernel->rows_preferred)
+            tasks = larger(tasks, (split.keys.end - split.keys.first) / CHUNK_KEYS_MIN);
+        count += tasks * a->kv_heads;
+    }
+    return count;
 }
 
 /* Rows per task: as many as the kernel prefers, fewer if there would be few tasks. */
-static void cut_rows(struct af_schedule *schedule, int64_t longest_rows)
+static int64_t choose_rows(const struct af_schedule *schedule)
 {
-    const struct anyflash_attend_args *a = &schedule->problem->a;
     const int64_t granule = schedule->tile_kernel->rows_granule;
     int64_t rows = schedule->tile_kernel->rows_preferred;
-    while (rows > granule &&
-           a->batch * a->kv_heads * divide_up(longest_rows, rows) < ENOUGH_TASKS)
+    while (rows > granule && count_blocks(schedule, rows) < ENOUGH_TASKS)
         rows = larger(granule, rows / 2 / granule * granule);
-    schedule->rows_per_task = rows;
-    int64_t rows_per_task;
-    kernel_of(schedule, longest_rows, &rows_per_task);
-    schedule->blocks = larger(1, divide_up(longest_rows, rows_per_task));
-    schedule->row_tasks = a->batch * a->kv_heads * schedule->blocks;
+    return rows;
 }
 
-/* Splits the keys into chunks if there are too few row tasks for all threads. */
-static void cut_keys(struct af_schedule *schedule, int64_t longest_keys)
+/* Adds a sequence to the counts. */
+static void count_sequence(struct af_schedule *schedule, const struct split *split)
 {
-    int64_t chunks = 1;
-    if (schedule->row_tasks > 0 && schedule->row_tasks < ENOUGH_TASKS)
-        chunks = larger(1, af_clamp(divide_up(ENOUGH_TASKS, schedule->row_tasks), 1,
-                                    longest_keys / CHUNK_KEYS_MIN));
-    schedule->keys_per_chunk =
-        divide_up(divide_up(larger(1, longest_keys), chunks), CHUNK_KEYS_STEP) *
-        CHUNK_KEYS_STEP;
-    schedule->chunks = larger(1, divide_up(longest_keys, schedule->keys_per_chunk));
-    schedule->task_count = schedule->row_tasks * schedule->chunks;
-}
-
-static void cut(struct af_schedule *schedule, const struct af_problem *problem,
-                const struct af_kernel *tile_kernel, const struct af_kernel *decode_kernel)
-{
-    int64_t longest_rows = 0, longest_keys = 0;
-    *schedule = (struct af_schedule){
-        .problem = problem, .tile_kernel = tile_kernel, .decode_kernel = decode_kernel};
-    for (int64_t b = 0; b < problem->a.batch; b++) {
-        struct af_sequence sequence = af_problem_sequence(problem, b);
-        longest_rows = larger(longest_rows, sequence_rows(schedule, &sequence));
-        longest_keys = larger(longest_keys, sequence.k_count);
+    const int64_t row_tasks = schedule->problem->a.kv_heads * split->blocks;
+    const bool is_decode = split->kernel == schedule->decode_kernel;
+    schedule->task_count += row_tasks * split->chunks;
+    schedule->chunks = larger(schedule->chunks, split->chunks);
+    if (split->blocks > 0 && is_decode)
+        schedule->uses_decode = true;
+    else if (split->blocks > 0) {
+        schedule->uses_tile = true;
+        schedule->together = larger(schedule->together, split->blocks * split->chunks);
     }
-    cut_rows(schedule, longest_rows);
-    cut_keys(schedule, longest_keys);
-    int64_t rows =
-        longest_rows < schedule->rows_per_task ? longest_rows : schedule->rows_per_task;
-    schedule->scratch_bytes = tile_kernel->scratch_bytes(problem, larger(1, rows), 0);
-    if (decode_kernel != NULL) {
-        size_t bytes = decode_kernel->scratch_bytes(problem, decode_kernel->rows_max, 0);
-        schedule->scratch_bytes =
-            bytes > schedule->scratch_bytes ? bytes : schedule->scratch_bytes;
-        rows = larger(rows, decode_kernel->rows_max);
+    if (split->chunks > 1) {
+        schedule->merge_count += schedule->problem->a.kv_heads * split->rows;
+        schedule->partial_rows += row_tasks * split->chunks * split->rows_per_block;
     }
-    schedule->partial_rows = schedule->chunks > 1 ? (size_t)rows : 0;
 }
 
-/* Floats of partial results, and of their maxima and sums. */
-static enum anyflash_status count_floats(const struct af_schedule *schedule,
-                                         size_t *o_count_out, size_t *ml_count_out,
-                                         struct anyflash_error *err)
+/*
+ * Counts tasks and partial results, in their order: first the sequences of the tile
+ * kernel. Lists the sequences in `entries` unless it is NULL.
+ */
+static void count_tasks(struct af_schedule *schedule, struct af_schedule_entry *entries)
 {
-    size_t rows;
-    if (!af_size_mul((size_t)schedule->task_count, schedule->partial_rows, &rows) ||
-        !af_size_mul(rows, (size_t)schedule->problem->a.value_dim, o_count_out) ||
-        !af_size_mul(rows, 2, ml_count_out))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the partial results need too much memory");
-    return ANYFLASH_OK;
+    schedule->task_count = schedule->merge_count = schedule->partial_rows = 0;
+    schedule->chunks = schedule->together = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t b = 0; b < schedule->problem->a.batch; b++) {
+            struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
+            struct split split = split_of(schedule, &sequence);
+            if ((split.kernel == schedule->tile_kernel) != (pass == 0))
+                continue;
+            if (entries != NULL)
+                *entries++ = (struct af_schedule_entry){
+                    b, schedule->task_count, schedule->merge_count, schedule->partial_rows};
+            count_sequence(schedule, &split);
+        }
+    }
+}
+
+/* The most scratch that a task needs. */
+static size_t scratch_of_tasks(const struct af_schedule *schedule)
+{
+    size_t most = 0;
+    for (int64_t b = 0; b < schedule->problem->a.batch; b++) {
+        struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
+        struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
+        size_t bytes = split.kernel->scratch_bytes(schedule->problem, split.rows_per_block, 0);
+        most = split.blocks > 0 && bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static size_t round_up(size_t bytes)
@@ -121,13 +208,17 @@ static size_t round_up(size_t bytes)
 static enum anyflash_status add_up(struct af_forward_plan *plan, int workers,
                                    struct anyflash_error *err)
 {
-    size_t floats, parts, scratch, front;
-    plan->prepare_bytes = round_up(af_prepare_bytes(plan->schedule.problem));
-    plan->worker_bytes = round_up(plan->schedule.scratch_bytes);
-    if (!af_size_add(plan->o_count, plan->ml_count, &floats) ||
-        !af_size_mul(floats, sizeof(float), &parts) ||
+    const struct af_schedule *schedule = &plan->schedule;
+    const struct anyflash_attend_args *a = &schedule->problem->a;
+    const size_t row_bytes = ((size_t)a->value_dim + 2) * sizeof(float);
+    size_t partials, scratch, front;
+    plan->prepare_bytes = round_up(af_prepare_bytes(schedule->problem));
+    plan->entry_bytes = round_up((size_t)a->batch * sizeof(struct af_schedule_entry));
+    plan->worker_bytes = round_up(schedule->scratch_bytes);
+    if (!af_size_mul((size_t)schedule->partial_rows, row_bytes, &partials) ||
         !af_size_mul(plan->worker_bytes, (size_t)workers, &scratch) ||
-        !af_size_add(plan->prepare_bytes, plan->partial_bytes = round_up(parts), &front) ||
+        !af_size_add(plan->prepare_bytes, plan->entry_bytes, &front) ||
+        !af_size_add(front, plan->partial_bytes = round_up(partials), &front) ||
         !af_size_add(front, scratch, &plan->total_bytes))
         return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
@@ -138,59 +229,100 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
                                           uint32_t cpu_features, int workers,
                                           struct anyflash_error *err)
 {
-    const struct af_kernel *tile = af_kernel_choose(problem, AF_FORWARD, cpu_features);
-    if (tile == NULL)
+    struct af_schedule *schedule = &plan->schedule;
+    *schedule = (struct af_schedule){
+        .problem = problem,
+        .tile_kernel = af_kernel_choose(problem, AF_FORWARD, cpu_features),
+        .decode_kernel = af_kernel_choose(problem, AF_DECODE, cpu_features)};
+    if (schedule->tile_kernel == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
-    cut(&plan->schedule, problem, tile, af_kernel_choose(problem, AF_DECODE, cpu_features));
-    enum anyflash_status status =
-        count_floats(&plan->schedule, &plan->o_count, &plan->ml_count, err);
-    return status != ANYFLASH_OK ? status : add_up(plan, workers, err);
+    schedule->rows_per_task = choose_rows(schedule);
+    for (int64_t b = 0; b < problem->a.batch; b++) {
+        struct af_sequence sequence = af_problem_sequence(problem, b);
+        struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
+        schedule->work += work_of(schedule, &split);
+    }
+    count_tasks(schedule, NULL);
+    schedule->scratch_bytes = scratch_of_tasks(schedule);
+    return add_up(plan, workers, err);
 }
 
-bool af_schedule_task(const struct af_schedule *schedule, int64_t index,
-                      struct af_forward_task *task, const struct af_kernel **kernel_out)
+char *af_forward_plan_place(struct af_forward_plan *plan, char *memory)
 {
-    const struct anyflash_attend_args *a = &schedule->problem->a;
-    int64_t chunk = index % schedule->chunks;
-    int64_t row_task = index / schedule->chunks;
-    int64_t block = row_task % schedule->blocks;
-    int64_t head_task = row_task / schedule->blocks;
-    int64_t rows_per_task;
+    struct af_schedule *schedule = &plan->schedule;
+    struct af_schedule_entry *entries =
+        (struct af_schedule_entry *)(void *)(memory + plan->prepare_bytes);
+    count_tasks(schedule, entries);
+    memory += plan->prepare_bytes + plan->entry_bytes;
+    schedule->entries = entries;
+    schedule->partial_o = (float *)(void *)memory;
+    schedule->partial_ml =
+        schedule->partial_o + schedule->partial_rows * schedule->problem->a.value_dim;
+    return memory + plan->partial_bytes;
+}
+
+/* The entry of task `index`, or of row `index` of those that are merged. */
+static const struct af_schedule_entry *entry_of(const struct af_schedule *schedule,
+                                                int64_t index, bool is_merge)
+{
+    int64_t low = 0, high = schedule->problem->a.batch;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        const struct af_schedule_entry *entry = &schedule->entries[middle];
+        if ((is_merge ? entry->first_merge : entry->first_task) <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &schedule->entries[low];
+}
+
+/* Sets what all tasks of a sequence share; returns how it is split. */
+static struct split start_task(const struct af_schedule *schedule,
+                               const struct af_schedule_entry *entry,
+                               struct af_forward_task *task)
+{
     *task = (struct af_forward_task){.problem = schedule->problem};
-    task->kv_head = head_task % a->kv_heads;
-    task->sequence = af_problem_sequence(schedule->problem, head_task / a->kv_heads);
-    int64_t rows = sequence_rows(schedule, &task->sequence);
-    *kernel_out = kernel_of(schedule, rows, &rows_per_task);
-    int64_t blocks = divide_up(rows, rows_per_task);
-    if (block >= blocks)
-        return false;
-    if (a->causal)
-        block = blocks - 1 - block;
-    task->row_begin = block * rows_per_task;
-    task->row_end = af_clamp(task->row_begin + rows_per_task, 0, rows);
-    task->key_begin = af_clamp(chunk * schedule->keys_per_chunk, 0, task->sequence.k_count);
-    task->key_end =
-        af_clamp(task->key_begin + schedule->keys_per_chunk, 0, task->sequence.k_count);
-    return true;
+    task->sequence = af_problem_sequence(schedule->problem, entry->batch);
+    return split_of(schedule, &task->sequence);
 }
 
-void af_split_place(const struct af_schedule *schedule, const struct af_partials *partials,
-                    int64_t index, struct af_forward_task *task)
+/* Fills in chunk `chunk` of a block of rows. */
+static void fill_task(const struct af_schedule *schedule, const struct af_schedule_entry *entry,
+                      const struct split *split, int64_t kv_head, int64_t block, int64_t chunk,
+                      struct af_forward_task *task)
 {
-    if (schedule->partial_rows == 0)
+    task->kv_head = kv_head;
+    task->row_begin = block * split->rows_per_block;
+    task->row_end = smaller(task->row_begin + split->rows_per_block, split->rows);
+    task->key_begin = split->keys.first + chunk * split->keys_per_chunk;
+    task->key_end = smaller(task->key_begin + split->keys_per_chunk, split->keys.end);
+    if (split->chunks == 1)
         return;
-    size_t first = (size_t)index * schedule->partial_rows;
-    task->partial_o = partials->o + first * (size_t)schedule->problem->a.value_dim;
-    task->partial_ml = partials->ml + first * 2;
+    const int64_t part = (kv_head * split->blocks + block) * split->chunks + chunk;
+    const int64_t row = entry->first_row + part * split->rows_per_block;
+    task->partial_o = schedule->partial_o + row * schedule->problem->a.value_dim;
+    task->partial_ml = schedule->partial_ml + row * 2;
 }
 
-/* Adds chunk `index`'s row to the merged one; m is the final maximum. */
-static void add_row(const struct af_forward_task *task, int64_t row, float m, float *line,
-                    float *l)
+const struct af_kernel *af_schedule_task(const struct af_schedule *schedule, int64_t index,
+                                         struct af_forward_task *task)
 {
-    const int64_t dim = task->problem->a.value_dim;
-    const float *o = task->partial_o + row * dim;
-    const float *ml = task->partial_ml + row * 2;
+    const struct af_schedule_entry *entry = entry_of(schedule, index, false);
+    const struct split split = start_task(schedule, entry, task);
+    const int64_t chunk = (index - entry->first_task) % split.chunks;
+    const int64_t row_task = (index - entry->first_task) / split.chunks;
+    int64_t block = row_task % split.blocks;
+    if (schedule->problem->a.causal)
+        block = split.blocks - 1 - block;
+    fill_task(schedule, entry, &split, row_task / split.blocks, block, chunk, task);
+    return split.kernel;
+}
+
+/* Adds a chunk's row to the merged one; m is the final maximum. */
+static void add_part(const float *o, const float *ml, float m, int64_t dim, float *line,
+                     float *l)
+{
     /* Parts with a weight of 0 count, too: they may be NaN. */
     float weight = ml[1] != 0 ? exp2f(ml[0] - m) : 0;
     *l += weight * ml[1];
@@ -198,41 +330,32 @@ static void add_row(const struct af_forward_task *task, int64_t row, float m, fl
         line[d] += weight * o[d];
 }
 
-static void merge_row(const struct af_schedule *schedule, const struct af_partials *partials,
-                      int64_t row_task, struct af_forward_task *task, int64_t row, float *line)
+void af_schedule_merge(const struct af_schedule *schedule, int64_t index, float *line)
 {
     const struct af_problem *problem = schedule->problem;
-    const int64_t first = row_task * schedule->chunks;
+    const int64_t dim = problem->a.value_dim;
+    const struct af_schedule_entry *entry = entry_of(schedule, index, true);
+    struct af_forward_task task;
+    const struct split split = start_task(schedule, entry, &task);
+    const int64_t number = (index - entry->first_merge) % split.rows;
+    const int64_t kv_head = (index - entry->first_merge) / split.rows;
+    const int64_t row = number % split.rows_per_block, step = split.rows_per_block;
+    fill_task(schedule, entry, &split, kv_head, number / step, 0, &task);
     float m = -INFINITY, l = 0, lse;
-    for (int64_t c = 0; c < schedule->chunks; c++) {
-        af_split_place(schedule, partials, first + c, task);
-        const float *ml = task->partial_ml + row * 2;
+    for (int64_t c = 0; c < split.chunks; c++) {
+        const float *ml = task.partial_ml + (c * step + row) * 2;
         if (ml[1] != 0 && !(ml[0] <= m))
             m = ml[0];
     }
-    memset(line, 0, (size_t)problem->a.value_dim * sizeof *line);
-    for (int64_t c = 0; c < schedule->chunks; c++) {
-        af_split_place(schedule, partials, first + c, task);
-        add_row(task, row, m, line, &l);
-    }
-    int64_t number = task->row_begin + row;
-    int64_t head = task->kv_head * problem->group + number % problem->group;
+    memset(line, 0, (size_t)dim * sizeof *line);
+    for (int64_t c = 0; c < split.chunks; c++)
+        add_part(task.partial_o + (c * step + row) * dim,
+                 task.partial_ml + (c * step + row) * 2, m, dim, line, &l);
+    int64_t head = kv_head * problem->group + number % problem->group;
     int64_t i = number / problem->group;
-    af_scale(line, af_close_row(problem, head, m, l, &lse), problem->a.value_dim);
-    af_convert_store_floats(&problem->a.o, &task->sequence, head, i, line,
-                            problem->a.value_dim);
-    float *at = af_lse_at(problem, &task->sequence, head, i);
+    af_scale(line, af_close_row(problem, head, m, l, &lse), dim);
+    af_convert_store_floats(&problem->a.o, &task.sequence, head, i, line, dim);
+    float *at = af_lse_at(problem, &task.sequence, head, i);
     if (at != NULL)
         *at = lse;
-}
-
-void af_split_merge(const struct af_schedule *schedule, const struct af_partials *partials,
-                    int64_t row_task, float *line)
-{
-    const struct af_kernel *kernel;
-    struct af_forward_task task;
-    if (!af_schedule_task(schedule, row_task * schedule->chunks, &task, &kernel))
-        return;
-    for (int64_t row = 0; row < task.row_end - task.row_begin; row++)
-        merge_row(schedule, partials, row_task, &task, row, line);
 }

@@ -11,7 +11,7 @@
 
 #include "engine/base/base.h"
 
-#define AF_DIM_MAX 512
+#define AF_DIM_MAX 576
 
 /*
  * Features beyond plain attention; a kernel declines problems with a feature

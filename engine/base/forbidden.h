@@ -1,7 +1,7 @@
 /*
  * forbidden.h: included before everything else by the build. These functions
- * write without a bound, hide errors, keep hidden state or start a shell. The system
- * headers of Windows and macOS use some of them themselves.
+ * write without a bound, hide errors, keep hidden state or start a shell. Not checked
+ * on Windows and macOS, whose own headers use some of them.
  */
 #if defined(__GNUC__) && !defined(__cplusplus) && !defined(_WIN32) && !defined(__APPLE__)
 #include <stdio.h>

@@ -9,14 +9,14 @@
 
 /*
  * The address of `name` in `library`, NULL if it is not exported. `library` is a
- * handle of dlopen(), on Windows of LoadLibrary(). dlopen()'s also finds what the
- * library's own dependencies export.
+ * handle of dlopen(), on Windows of LoadLibrary(). A handle of dlopen() also finds what
+ * the library's dependencies export; one of LoadLibrary() does not.
  */
 void *af_loaded_symbol(void *library, const char *name);
 
 /*
- * Stores the address of a function in the function pointer at `function_out`, which has
- * `size` bytes; NULL and false if it is not exported.
+ * Finds a function. `function_out` points to a function pointer of `size` bytes, which
+ * becomes NULL if the library does not export it. Returns whether it does.
  */
 bool af_loaded_function(void *library, const char *name, void *function_out, size_t size);
 

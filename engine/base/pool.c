@@ -2,24 +2,31 @@
  * pool.c: the threads of a context.
  *
  * Each run starts with a new generation number, set under the lock; workers then
- * take pieces from an atomic counter. After the last piece a worker spins for a
- * short while before it sleeps, so that runs in quick succession (decoding) need
- * no wake-up through the kernel.
+ * join it and take pieces from an atomic counter. When no piece is left, the
+ * caller closes the run and waits for the workers that have joined: one that wakes
+ * up later, because another program had its core, finds it closed. After the last
+ * piece a worker spins for a short while before it sleeps, so that runs in quick
+ * succession (decoding) need no wake-up through the kernel.
  */
 #include "engine/base/pool.h"
 
+#include "engine/base/cores.h"
 #include "engine/base/mem.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #define SPINS 2000
+#define CLOSED (1 << 30) /* bit of `joined`: nobody can join any more */
+#define WATCH_NS 200000  /* time between looks at workers that the caller waits for */
 
 struct af_pool {
     int size;
     struct af_lent_threads lent; /* parallel NULL: the pool's own threads */
     atomic_int lent_workers;     /* calls of body that started in this run */
     int started;                 /* existing threads, without the caller */
+    struct af_spread spread;     /* where they run; guarded by turn */
     pthread_mutex_t turn;        /* held by the caller of the current run */
     pthread_mutex_t lock;        /* guards the fields below and both conditions */
     pthread_cond_t begin;
@@ -31,8 +38,8 @@ struct af_pool {
     int64_t count;
     int64_t together;
     atomic_int_fast64_t next;
-    atomic_int busy; /* workers that have not finished this generation */
-    pthread_t threads[];
+    atomic_int joined; /* workers that compute, or CLOSED plus their number */
+    struct af_worker workers[];
 };
 
 struct worker_start {
@@ -94,9 +101,23 @@ static bool wait_for_run(struct af_pool *pool, uint64_t seen)
     return !leaving;
 }
 
-static void finish_run(struct af_pool *pool)
+/* Takes part in the current run; false when it is closed. */
+static bool join_run(struct af_pool *pool, int worker)
 {
-    if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) != 1)
+    int joined = atomic_load_explicit(&pool->joined, memory_order_relaxed);
+    do {
+        if ((joined & CLOSED) != 0)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &pool->joined, &joined, joined + 1, memory_order_acquire, memory_order_relaxed));
+    atomic_store_explicit(&pool->workers[worker - 1].working, true, memory_order_relaxed);
+    return true;
+}
+
+static void leave_run(struct af_pool *pool, int worker)
+{
+    atomic_store_explicit(&pool->workers[worker - 1].working, false, memory_order_relaxed);
+    if (atomic_fetch_sub_explicit(&pool->joined, 1, memory_order_release) != CLOSED + 1)
         return;
     pthread_mutex_lock(&pool->lock);
     pthread_cond_signal(&pool->end);
@@ -111,8 +132,12 @@ static void *worker_main(void *argument)
     uint64_t seen = start.seen;
     while (wait_for_run(pool, seen)) {
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        if (!join_run(pool, start.worker))
+            continue;
+        /* Perhaps a later run than the one just seen; it lasts until this worker leaves. */
+        seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         take_pieces(pool, start.worker);
-        finish_run(pool);
+        leave_run(pool, start.worker);
     }
     return NULL;
 }
@@ -125,7 +150,11 @@ static void start_threads(struct af_pool *pool)
         if (start == NULL)
             return;
         *start = (struct worker_start){pool, pool->started + 1, pool->generation};
-        if (pthread_create(&pool->threads[pool->started], NULL, worker_main, start) != 0) {
+        struct af_worker *worker = &pool->workers[pool->started];
+        atomic_init(&worker->working, false);
+        worker->left_alone = false;
+        worker->ran_ns = 0;
+        if (pthread_create(&worker->thread, NULL, worker_main, start) != 0) {
             af_mem_free(start);
             return;
         }
@@ -137,17 +166,18 @@ enum anyflash_status af_pool_new(int threads, struct af_lent_threads lent,
                                  struct af_pool **pool_out, struct anyflash_error *err)
 {
     struct af_pool *pool =
-        af_mem_alloc(sizeof *pool + (size_t)threads * sizeof pool->threads[0]);
+        af_mem_alloc(sizeof *pool + (size_t)threads * sizeof pool->workers[0]);
     if (pool == NULL)
         return af_fail_memory(err);
     pool->size = threads;
     pool->lent = lent;
     atomic_init(&pool->lent_workers, 0);
     pool->started = 0;
+    pool->spread = (struct af_spread){.core = -1};
     pool->leaving = false;
     atomic_init(&pool->generation, 0);
     atomic_init(&pool->next, 0);
-    atomic_init(&pool->busy, 0);
+    atomic_init(&pool->joined, CLOSED);
     pool->count = 0;
     pool->together = 1;
     pthread_mutex_init(&pool->turn, NULL);
@@ -167,7 +197,7 @@ void af_pool_free(struct af_pool *pool)
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->started; i++)
-        pthread_join(pool->threads[i], NULL);
+        pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->end);
     pthread_cond_destroy(&pool->begin);
     pthread_mutex_destroy(&pool->lock);
@@ -184,22 +214,45 @@ int af_pool_size(const struct af_pool *pool)
 static void announce(struct af_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    atomic_store_explicit(&pool->busy, pool->started, memory_order_relaxed);
+    /* Open before the generation changes: a worker that spins sees that first. */
+    atomic_store_explicit(&pool->joined, 0, memory_order_release);
     atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void wait_for_workers(struct af_pool *pool)
+/* Waits for `end` for a short while; the caller holds the lock. */
+static void wait_shortly(struct af_pool *pool)
 {
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WATCH_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&pool->end, &pool->lock, &until);
+}
+
+/* Ends the run when all workers that joined it have left. */
+static void close_run(struct af_pool *pool)
+{
+    if (atomic_fetch_or_explicit(&pool->joined, CLOSED, memory_order_acq_rel) == 0)
+        return;
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0)
+        if (atomic_load_explicit(&pool->joined, memory_order_acquire) == CLOSED)
             return;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
-    while (atomic_load_explicit(&pool->busy, memory_order_acquire) != 0)
-        pthread_cond_wait(&pool->end, &pool->lock);
+    bool watching = true;
+    for (bool first = true; atomic_load_explicit(&pool->joined, memory_order_acquire) != CLOSED;
+         first = false) {
+        watching =
+            watching && af_spread_watch(&pool->spread, pool->workers, pool->started, first);
+        if (watching)
+            wait_shortly(pool);
+        else
+            pthread_cond_wait(&pool->end, &pool->lock);
+    }
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -222,9 +275,10 @@ static void run_lent(struct af_pool *pool)
 static void run_own(struct af_pool *pool)
 {
     start_threads(pool);
+    af_spread_place(&pool->spread, pool->workers, pool->started);
     announce(pool);
     take_pieces(pool, 0);
-    wait_for_workers(pool);
+    close_run(pool);
 }
 
 void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_body *body,

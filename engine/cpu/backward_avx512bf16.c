@@ -17,15 +17,6 @@ AF_INSTRUCTIONS_AVX512BF16
 
 #include "engine/cpu/kernels.h"
 
-/* Rounds to bf16 and stores each; returns the pairs (even, odd) lane by lane. */
-AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
-{
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
-    _mm256_store_si256((void *)to_even, _mm512_castsi512_si256(both));
-    _mm256_store_si256((void *)to_odd, _mm512_extracti64x4_epi64(both, 1));
-    return vec_interleave(both);
-}
-
 #define AF_LEVEL avx512bf16
 #define AF_TILE q48k8
 #define AF_NEEDS AF_CPU_AVX512BF16

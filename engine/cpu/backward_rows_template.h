@@ -5,7 +5,7 @@
  * the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD, AF_LOAD_SOME,
  * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
  * Defines: struct view, span, back, block; set_ranges(), pack_rows(),
  * take_block(), put_queries(), put_keys(), each in AF_FN().
@@ -16,13 +16,16 @@
 #define WORD (1 + AF_PAIRS) /* elements in a word */
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS 96
-#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
+#define BLOCK_KEYS (AF_AMX ? 128 : 96)
+#define STEP_KEYS (AF_AMX ? 64 : 48)  /* keys whose scores are kept as floats at a time */
+#define SPAN_KEYS (AF_AMX ? 32 : 24)  /* a tile's keys begin and end at multiples of it */
+#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
+#define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
+#define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
 #define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS 8
+#define PAIR_COLUMNS (AF_AMX ? 16 : 8)
 #define LINE_MAX (AF_DIM_MAX + AF_LANES)
 
 /* Keys that the rows of a tile see, relative to the task's first key. */
@@ -78,9 +81,13 @@ struct AF_FN(back) {
     float *stage;              /* [TILE_LANES][qk_width or v_width] */
     float *keys;               /* [BLOCK_KEYS][qk_width], copied */
     float *values;             /* [BLOCK_KEYS][v_width], copied */
-    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
-    float *dk;        /* [keys of the task][qk_width] */
-    float *dv;        /* [keys of the task][v_width] */
+    /*
+     * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
+     * [dq_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     */
+    float *key_pairs;
+    float *dk; /* [keys of the task, rounded up to KEY_STEP][qk_width] */
+    float *dv; /* alike [v_width] */
 };
 
 /* A block of keys and values as words. */
@@ -293,10 +300,11 @@ static void AF_FN(pack_rows)(const struct AF_FN(back) *work)
            (size_t)(work->tiles * work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
 }
 
-/* Whether rows of a tensor can be read as words in place. */
-static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
+/* Whether `count` rows of a tensor can be read as words in place. */
+static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
 {
-    return AF_DIRECT && dim % WORD == 0 && tensor->row_stride % WORD == 0;
+    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride % WORD == 0 &&
+           count % KEY_GROUP == 0;
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
@@ -309,20 +317,41 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
     float line[LINE_MAX] __attribute__((aligned(64)));
     const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
                                     task->key_begin + j);
-    if (AF_FN(in_place)(tensor, dim)) {
+    if (AF_FN(in_place)(tensor, dim, count)) {
         *stride = tensor->row_stride / WORD;
         return (const float *)(const void *)row;
     }
     for (int64_t i = 0; i < count; i++) {
         AF_FN(floats_of)(tensor->dtype, row, dim, line);
-        if (AF_PAIRS && dim % WORD != 0)
-            copies[i * width + dim / WORD] = 0;
+        if (dim % DIM_STEP != 0)
+            memset(copies + i * width, 0, (size_t)width * sizeof *copies);
         AF_FN(words_of)(line, dim, copies + i * width);
         row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
     }
+    for (; count % KEY_GROUP != 0; count++)
+        memset(copies + count * width, 0, (size_t)width * sizeof *copies);
     return copies;
 }
 
+#if AF_AMX
+/* Copies the columns of the keys; those of keys beyond the block are 0. */
+static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
+{
+    const int64_t dim = work->problem->a.head_dim;
+    const uint16_t *rows[KEY_STEP];
+    for (int64_t j = 0; j < block->count; j += KEY_STEP) {
+        for (int64_t i = 0; i < KEY_STEP; i++)
+            rows[i] =
+                j + i < block->count
+                    ? (const uint16_t *)(const void *)(block->k + (j + i) * block->k_stride)
+                    : NULL;
+        for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
+            af_columns_put(rows, d, dim - d,
+                           work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
+    }
+}
+
+#else
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
 static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
 {
@@ -337,6 +366,7 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
          work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }
+#endif
 
 static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_t count)
 {

@@ -30,14 +30,19 @@
  *   AF_ELEMENT            type of the tensors in memory
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  *   GRADIENT_ROWS, GRADIENT_VECS  the same for dK and dV
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
- * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of
- * the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
+ * with AF_AMX product_amx.h), finite_template.h. Defines AF_FN(scratch_bytes) and
+ * AF_FN(run) for a row of the manifest (kernels.h).
  */
+#ifndef AF_AMX
+#define AF_AMX 0
+#endif
+
 #include "engine/cpu/backward_rows_template.h"
 
 #include "engine/cpu/backward_tile_template.h"
@@ -55,7 +60,7 @@ static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t
     span.first = first / SPAN_KEYS * SPAN_KEYS;
     span.end = af_clamp(AF_FN(round_up)(end, SPAN_KEYS), 0, block->count);
     span.whole = view->all_first <= block->key + span.first &&
-                 view->all_end >= block->key + AF_FN(round_up)(span.end, WORD);
+                 view->all_end >= block->key + AF_FN(round_up)(span.end, KEY_STEP);
     return span;
 }
 
@@ -117,6 +122,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     const int64_t qk_panels = AF_FN(round_up)(work->qk_width, PANEL);
     const int64_t v_panels = AF_FN(round_up)(work->v_width, PANEL);
     const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
+    const int64_t padded_keys = AF_FN(round_up)(keys, KEY_STEP);
     const int64_t step = (STEP_KEYS + 1) * TILE_LANES, block = BLOCK_KEYS * TILE_WORDS;
 #define PART(pointer, type, count)                                                             \
     do {                                                                                       \
@@ -149,8 +155,8 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     PART(work->keys, float, BLOCK_KEYS * work->qk_width);
     PART(work->values, float, BLOCK_KEYS * work->v_width);
     PART(work->key_pairs, float, AF_PAIRS ? BLOCK_KEYS / 2 * work->dq_rows : 0);
-    PART(work->dk, float, keys * work->qk_width);
-    PART(work->dv, float, keys * work->v_width);
+    PART(work->dk, float, padded_keys * work->qk_width);
+    PART(work->dv, float, padded_keys * work->v_width);
 #undef PART
     return used;
 }
@@ -160,8 +166,8 @@ static struct AF_FN(back) AF_FN(back_of)(const struct af_problem *problem)
     struct AF_FN(back) work;
     memset(&work, 0, sizeof work);
     work.problem = problem;
-    work.qk_words = (problem->a.head_dim + WORD - 1) / WORD;
-    work.v_words = (problem->a.value_dim + WORD - 1) / WORD;
+    work.qk_words = AF_FN(round_up)(problem->a.head_dim, DIM_STEP) / WORD;
+    work.v_words = AF_FN(round_up)(problem->a.value_dim, DIM_STEP) / WORD;
     work.qk_width = AF_FN(round_up)(problem->a.head_dim, AF_LANES);
     work.v_width = AF_FN(round_up)(problem->a.value_dim, AF_LANES);
     work.dq_rows = AF_FN(round_up)(problem->a.head_dim, PAIR_COLUMNS);
@@ -182,9 +188,13 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
     const int64_t keys = task->key_end - task->key_begin;
     work.task = task;
     work.backward = task->problem;
+    const size_t sums = (size_t)AF_FN(round_up)(keys, KEY_STEP) * sizeof(float);
     AF_FN(lay_out)(&work, task->rows, keys, scratch.memory);
-    memset(work.dk, 0, (size_t)(keys * work.qk_width) * sizeof *work.dk);
-    memset(work.dv, 0, (size_t)(keys * work.v_width) * sizeof *work.dv);
+    memset(work.dk, 0, sums * (size_t)work.qk_width);
+    memset(work.dv, 0, sums * (size_t)work.v_width);
+#if AF_AMX
+    AF_TILES_CONFIGURE();
+#endif
     for (; work.row < task->rows; work.row += PASS_TILES * TILE_LANES) {
         int64_t tiles = (task->rows - work.row + TILE_LANES - 1) / TILE_LANES;
         work.tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
@@ -198,6 +208,9 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
         }
         AF_FN(put_queries)(&work);
     }
+#if AF_AMX
+    AF_TILES_RELEASE();
+#endif
     AF_FN(put_keys)(&work, &work.backward->dk, work.dk, work.qk_width, a->head_dim, a->scale);
     AF_FN(put_keys)(&work, &work.backward->dv, work.dv, work.v_width, a->value_dim, 1.0f);
 }
@@ -212,4 +225,7 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #undef PASS_TILES
 #undef PANEL
 #undef PAIR_COLUMNS
+#undef KEY_STEP
+#undef KEY_GROUP
+#undef DIM_STEP
 #undef LINE_MAX

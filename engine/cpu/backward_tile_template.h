@@ -4,13 +4,25 @@
  * by pair where a product with 0 would be NaN. Second of the three parts of the
  * backward kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * Parameters: AF_FN, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
  * GRADIENT_VECS (backward_template.h). Uses the structs of
- * backward_rows_template.h and the products of tile_template.h. Defines
- * AF_FN(weigh_step), AF_FN(add_queries), AF_FN(add_gradient),
- * AF_FN(add_visible).
+ * backward_rows_template.h and the products of tile_template.h, or with AF_AMX
+ * those of backward_amx_template.h. Defines AF_FN(weigh_step),
+ * AF_FN(add_queries), AF_FN(add_gradient), AF_FN(add_visible).
  */
 
+/* The tiles of a group that use key `j` of the block, as bits. */
+static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
+{
+    unsigned tiles = 0;
+    for (unsigned n = 0; n < GROUP_TILES; n++)
+        tiles |= (unsigned)(spans[n].first <= j && j < spans[n].end) << n;
+    return tiles;
+}
+
+#if AF_AMX
+#include "engine/cpu/backward_amx_template.h"
+#else
 /* Multiplies `count` rows of A by packed lanes: out [count][TILE_LANES]. */
 static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, const float *lanes,
                            int64_t words, float *out)
@@ -33,6 +45,7 @@ static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, con
             vec_store(out + j * TILE_LANES + v * AF_LANES, c[0][v]);
     }
 }
+#endif
 
 /* 2^x, as accurate as P is stored. */
 AF_INLINE vec AF_FN(exp2)(vec x)
@@ -85,7 +98,8 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
         lse[v] = vec_load(work->lse2 + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
-    for (int64_t j = 0; j < step->count; j += WORD) {
+    const int64_t count = AF_FN(round_up)(step->count, KEY_STEP);
+    for (int64_t j = 0; j < count; j += WORD) {
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++) {
             const int64_t at = j * TILE_LANES + v * AF_LANES;
@@ -265,6 +279,7 @@ static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN
         AF_FN(weigh_masked)(work, &step);
 }
 
+#if !AF_AMX
 /* dQ^T of a tile += K^T dS^T over `count` keys of the block from `first` on. */
 static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
                                int64_t tile, const float *ds, int64_t first, int64_t count)
@@ -341,15 +356,6 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
     }
 }
 
-/* The tiles of a group that use key `j` of the block, as bits. */
-static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
-{
-    unsigned tiles = 0;
-    for (unsigned n = 0; n < GROUP_TILES; n++)
-        tiles |= (unsigned)(spans[n].first <= j && j < spans[n].end) << n;
-    return tiles;
-}
-
 /* Adds to one panel of dK or dV for all keys of a block. */
 AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *spans,
                                      int64_t count, const float *weights, const float *panel,
@@ -411,6 +417,7 @@ static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
                                          out + d, width);
     }
 }
+#endif
 
 /* Reads element `i` of a row of words. */
 static float AF_FN(element)(const float *words, int64_t i)

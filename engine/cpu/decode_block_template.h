@@ -11,7 +11,7 @@
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
 #define BLOCK_KEYS 64
-#define BLOCK_BYTES 8192
+#define BLOCK_BYTES 16384
 #define SCORE_ROWS (DECODE_SUMS / 4)
 #define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
@@ -148,21 +148,22 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
 }
 
 /*
- * Computes raw scores of `rows` rows from `row` on with a block; meanwhile
- * prefetches `next`.
+ * Computes raw scores of `rows` rows from `row` on with a block; meanwhile prefetches its
+ * share of `next`: equal parts keep memory busy all the time.
  */
 AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim,
                                  const struct AF_FN(work) *work, int row,
                                  const struct AF_FN(rows) *keys, const struct AF_FN(rows) *next)
 {
     const float *q = work->q + row * work->words;
+    const int shares = work->padded / rows < QUADS ? work->padded / rows : QUADS;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
     for (int key = 0; key < work->block; key += AF_LANES) {
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
         (rows, q, work->words, keys->at + key + 4 * i,
-         next != NULL ? next->at + key + 4 * i : NULL, dim, quads[0][i]);
+         i % shares == row / rows % shares ? next->at + key + 4 * i : NULL, dim, quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -187,7 +188,7 @@ AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *wor
     else
         AF_FN(score_rows)(SCORE_ROWS, dim, work, 0, keys, next);
     for (; row < work->padded; row += SCORE_ROWS)
-        AF_FN(score_rows)(SCORE_ROWS, dim, work, row, keys, NULL);
+        AF_FN(score_rows)(SCORE_ROWS, dim, work, row, keys, next);
 }
 
 /* Common head sizes have specialised loops. */
@@ -274,9 +275,9 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
     vec highest = vec_mul(vec_load(s), units);
     for (int key = AF_LANES; key < work->block; key += AF_LANES)
         highest = vec_max(highest, vec_mul(vec_load(s + key), units));
-    float top = vec_top(highest);
-    if (top > row->m) {
-        const vec alpha = vec_set(exp2f(row->m - top));
+    if (vec_any_above(highest, vec_set(row->m))) {
+        const float top = vec_top(highest);
+        const vec alpha = vec_set(row->m > ROW_LOW ? exp2f(row->m - top) : 0);
         row->m = top;
         row->l = vec_mul(row->l, alpha);
         for (int64_t d = 0; d < work->width; d += AF_LANES)

@@ -1,11 +1,11 @@
 /*
- * decode_row_template.h: the common decoding step: one query that sees all keys,
- * which have a constant stride. It processes AF_LANES keys at a time, with the
- * query and o in registers. Second of the three parts of the decode kernel.
+ * decode_row_template.h: the common decoding step: one query that sees all keys. It
+ * processes AF_LANES keys at a time, which lie in one page or have a constant stride,
+ * with the query and o in registers. Second of the three parts of the decode kernel.
  * attend_keys() of decode_template.h handles the remaining keys, and all problems
  * that this file does not.
  *
- * Each key prefetches the key AHEAD_BYTES behind it, and each value likewise:
+ * Each key prefetches the key about AHEAD_BYTES behind it, and each value likewise:
  * far enough ahead for memory, near enough to stay in the first-level cache.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
@@ -62,18 +62,30 @@ AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEM
     }
 }
 
-/* Processes keys [j, j + count) of row 0; count is a multiple of AF_LANES. */
+/* Key or value `j`, and as *ahead_out how many elements behind it the one `ahead` later is. */
+AF_INLINE const AF_ELEMENT *AF_FN(find_lanes)(const struct AF_FN(work) *work,
+                                              const struct anyflash_tensor *tensor, int64_t j,
+                                              int64_t last, int64_t ahead, int64_t *ahead_out)
+{
+    const struct af_forward_task *task = work->task;
+    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)af_row_of_key(
+        work->problem, tensor, &task->sequence, task->kv_head, j);
+    const AF_ELEMENT *later = (const AF_ELEMENT *)(const void *)af_row_of_key(
+        work->problem, tensor, &task->sequence, task->kv_head,
+        j + ahead < last ? j + ahead : last);
+    *ahead_out = later - row;
+    return row;
+}
+
+/* Processes keys [j, j + count) of row 0; both are multiples of AF_LANES if there are pages. */
 AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *work, int64_t j,
                                    int64_t count, struct AF_FN(row) *row)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    const struct af_forward_task *task = work->task;
-    const AF_ELEMENT *key = (const AF_ELEMENT *)(const void *)af_row_of_key(
-        work->problem, &a->k, &task->sequence, task->kv_head, j);
-    const AF_ELEMENT *value = (const AF_ELEMENT *)(const void *)af_row_of_key(
-        work->problem, &a->v, &task->sequence, task->kv_head, j);
     const int64_t k_stride = a->k.row_stride, v_stride = a->v.row_stride;
-    const int64_t ahead = AHEAD_BYTES / (dim * (int64_t)sizeof(AF_ELEMENT));
+    const int64_t ahead_keys = AHEAD_BYTES / (dim * (int64_t)sizeof(AF_ELEMENT));
+    const int64_t ahead = (ahead_keys + AF_LANES - 1) / AF_LANES * AF_LANES;
+    const int64_t last = j + count - AF_LANES;
     const vec units = vec_set(a->scale * AF_LOG2E);
     float p[AF_LANES] __attribute__((aligned(64)));
     vec q[DECODE_SUMS / 2], o[DECODE_SUMS / 2], l = row->l;
@@ -84,11 +96,14 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
     AF_UNROLL
     for (int v = 0; v < dim / AF_LANES; v++)
         o[v] = vec_load(work->o + v * AF_LANES);
-    for (; count > 0; count -= AF_LANES) {
-        vec s = vec_mul(AF_FN(score_lanes)(dim, q, key, k_stride, ahead * k_stride), units);
-        float top = vec_top(s);
-        if (top > m) {
-            const vec alpha = vec_set(exp2f(m - top));
+    for (; j <= last; j += AF_LANES) {
+        int64_t k_ahead, v_ahead;
+        const AF_ELEMENT *key = AF_FN(find_lanes)(work, &a->k, j, last, ahead, &k_ahead);
+        const AF_ELEMENT *value = AF_FN(find_lanes)(work, &a->v, j, last, ahead, &v_ahead);
+        vec s = vec_mul(AF_FN(score_lanes)(dim, q, key, k_stride, k_ahead), units);
+        if (vec_any_above(s, vec_set(m))) {
+            const float top = vec_top(s);
+            const vec alpha = vec_set(m > ROW_LOW ? exp2f(m - top) : 0);
             m = top;
             l = vec_mul(l, alpha);
             AF_UNROLL
@@ -98,9 +113,7 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
         s = vec_exp2(vec_sub(s, vec_set(m)));
         l = vec_add(l, s);
         AF_FN(store_p)(p, 0, s);
-        AF_FN(add_lanes)(dim, p, value, v_stride, ahead * v_stride, o);
-        key += AF_LANES * k_stride;
-        value += AF_LANES * v_stride;
+        AF_FN(add_lanes)(dim, p, value, v_stride, v_ahead, o);
     }
     AF_UNROLL
     for (int v = 0; v < dim / AF_LANES; v++)
@@ -109,22 +122,30 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
     row->m = m;
 }
 
-/* Processes as many keys from `first` on as it can; returns the first remaining key. */
-static int64_t AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first, int64_t end)
+/*
+ * Processes as many of the keys [first, end) as it can, in whole groups of AF_LANES
+ * from a multiple of AF_LANES on: so pages do not change the order of the sums.
+ */
+static struct af_range AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first, int64_t end)
 {
-    const struct af_problem *problem = work->problem;
-    const int64_t dim = problem->a.head_dim;
-    const int64_t count = (end - first) / AF_LANES * AF_LANES;
-    if (work->padded != 1 || problem->a.value_dim != dim || count <= 0 ||
-        (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_PAGED)) != 0)
-        return first;
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t dim = a->head_dim;
+    const struct af_range none = {first, first};
+    const bool paged = a->block_table != NULL;
+    struct af_range range = {(first + AF_LANES - 1) / AF_LANES * AF_LANES,
+                             end / AF_LANES * AF_LANES};
+    const int64_t count = range.end - range.first;
+    if (work->padded != 1 || a->value_dim != dim || count <= 0 ||
+        (paged && a->page_size % AF_LANES != 0) ||
+        (work->problem->features & AF_FEATURES_OF_SCORES) != 0)
+        return none;
     if (dim == 64 && dim <= ROW_DIM_MAX)
-        AF_FN(attend_lanes)(64, work, first, count, &work->rows[0]);
+        AF_FN(attend_lanes)(64, work, range.first, count, &work->rows[0]);
     else if (dim == 128 && dim <= ROW_DIM_MAX)
-        AF_FN(attend_lanes)(128, work, first, count, &work->rows[0]);
+        AF_FN(attend_lanes)(128, work, range.first, count, &work->rows[0]);
     else
-        return first;
-    return first + count;
+        return none;
+    return range;
 }
 
 #undef AHEAD_BYTES

@@ -18,12 +18,6 @@ AF_INSTRUCTIONS_AVX512BF16
 
 #include "engine/cpu/kernels.h"
 
-/* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
-AF_INLINE vec vec_pair(vec even, vec odd)
-{
-    return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
-}
-
 /* Order of the first 16 pairs of two rows of 32 elements; the others are 16 further. */
 static const uint16_t pair_order[32] __attribute__((aligned(64))) = {
     0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,

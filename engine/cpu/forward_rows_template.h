@@ -5,16 +5,20 @@
  * and rounded. First of the three parts of the forward kernel;
  * forward_template.h has the formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
- * TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
- * forward_avx512bf16.c. Defines: struct tile, work, block, prefetch;
- * set_ranges(), start_tile(), take_keys(), take_values(), finish_tile(), each in
- * AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD,
+ * AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
+ * forward_avx512bf16.c, or with AF_AMX product_amx.h. Defines: struct tile, work,
+ * block, prefetch; set_ranges(), start_tile(), take_keys(), take_values(),
+ * finish_tile(), each in AF_FN().
  */
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
 #define WORD (1 + AF_PAIRS) /* elements in a word */
+/* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
+#define KEY_STEP (AF_AMX ? 32 : WORD)
+#define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
+#define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
 
 /*
  * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
@@ -34,7 +38,7 @@ struct AF_FN(tile) {
     int64_t all_end;
     int64_t vec_end[TILE_VECS]; /* keys that any row of a vector sees end here; never falls */
     float *q;                   /* [words][vecs * LANES] packed queries */
-    float *o;                   /* [Dv rounded up to 8][vecs * LANES] */
+    float *o;                   /* [value_rows][vecs * LANES] */
     float *m;                   /* [vecs * LANES] running maximum, log2 units */
     float *l;                   /* [vecs * LANES] running sum */
     int32_t *lane_first;        /* [vecs * LANES], relative to the task's first key */
@@ -59,7 +63,7 @@ struct AF_FN(work) {
     const struct af_forward_task *task;
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
-    int64_t value_rows; /* Dv rounded up to 8 */
+    int64_t value_rows; /* Dv rounded up to 8, or to 16 with AF_AMX */
     bool featured;      /* scores need more than scaling and a range */
     float fold;         /* factor of the queries, applied when packing */
     float unit;         /* factor from a stored score to log2 units */
@@ -68,8 +72,12 @@ struct AF_FN(work) {
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
     float *pairs;  /* [BLOCK_KEYS / 2 + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][words]: a converted, gathered or padded block */
-    float *values; /* [BLOCK_KEYS][value_rows] alike; or [value_rows / 8][pairs][8] */
-    float *extra;  /* [BLOCK_KEYS][TILE_LANES] bias */
+    /*
+     * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][pairs][8]; AF_AMX:
+     * [value_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     */
+    float *values;
+    float *extra; /* [BLOCK_KEYS][TILE_LANES] bias */
     struct AF_FN(prefetch) prefetches[4];
     int prefetch_count;
     int64_t prefetch_steps; /* over which the prefetches are spread */
@@ -129,7 +137,7 @@ static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN
         const char *row =
             af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
                             &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
-        if (AF_DIRECT && dim % WORD == 0)
+        if (AF_DIRECT && dim % DIM_STEP == 0)
             rows[i] = (const float *)(const void *)row;
         else
             AF_FN(take_row)(row, dim, copies[i], work->words);
@@ -216,7 +224,8 @@ static struct AF_FN(block)
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-    bool whole = a->head_dim % WORD == 0 && a->k.row_stride % WORD == 0;
+    bool whole =
+        a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
     if (AF_DIRECT && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
         return (struct AF_FN(block)){(const float *)(const void *)row, a->k.row_stride / WORD};
@@ -225,6 +234,8 @@ static struct AF_FN(block)
         AF_FN(take_row)
     (af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j + i), a->head_dim,
      work->keys + i * work->words, work->words);
+    for (; count % KEY_GROUP != 0; count++)
+        memset(work->keys + count * work->words, 0, (size_t)work->words * sizeof(float));
     return (struct AF_FN(block)){work->keys, work->words};
 }
 
@@ -234,7 +245,20 @@ static struct AF_FN(block)
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-#if AF_PAIRS
+#if AF_AMX
+    const uint16_t *rows[KEY_STEP];
+    for (int64_t i = 0; i < count; i += KEY_STEP) {
+        for (int64_t n = 0; n < KEY_STEP; n++)
+            rows[n] = i + n < count
+                          ? (const uint16_t *)(const void *)af_row_of_key(
+                                problem, &a->v, &task->sequence, task->kv_head, j + i + n)
+                          : NULL;
+        for (int64_t d = 0; d < a->value_dim; d += 16)
+            af_columns_put(rows, d, a->value_dim - d,
+                           work->values + d * (BLOCK_KEYS / 2) + i * (16 / 2));
+    }
+    return (struct AF_FN(block)){work->values, 16};
+#elif AF_PAIRS
     for (int64_t i = 0; i < count; i += 2) {
         const char *even = af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j + i);
         const char *odd = i + 1 < count ? af_row_of_key(problem, &a->v, &task->sequence,

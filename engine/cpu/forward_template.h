@@ -11,7 +11,8 @@
  *     O^T [Dv][rows] = alpha O^T + V^T P^T
  *
  * K and V are read in place. They are copied only to convert their type, to
- * gather pages, or (AF_PAIRS) to put the values of two keys side by side.
+ * gather pages, or (AF_PAIRS) to put the values of two keys side by side. With
+ * AF_AMX V^T is copied, and K where tiles would reach beyond its rows.
  *
  * In three parts: forward_rows_template.h moves rows in and out,
  * forward_tile_template.h computes one tile against one block, this file runs a
@@ -25,12 +26,17 @@
  *   AF_ELEMENT            type of q, k and v in memory
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
- * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of
- * the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
+ * with AF_AMX product_amx.h), finite_template.h. Defines AF_FN(scratch_bytes) and
+ * AF_FN(run) for a row of the manifest (kernels.h).
  */
+#ifndef AF_AMX
+#define AF_AMX 0
+#endif
+
 #include "engine/cpu/forward_rows_template.h"
 
 #include "engine/cpu/forward_tile_template.h"
@@ -43,8 +49,8 @@ static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int6
                                             int64_t count)
 {
     struct af_range part;
-    /* Values come in pairs, so a tile starts at an even key of the block. */
-    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)AF_PAIRS;
+    /* Values come in steps: with pairs, a tile starts at an even key of the block. */
+    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(KEY_STEP - 1);
     part.end = af_clamp(tile->end - key, 0, count);
     return part;
 }
@@ -59,7 +65,7 @@ static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int
         const struct AF_FN(tile) *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     (part.end & AF_PAIRS) == 0;
+                     part.end % KEY_STEP == 0;
         if (part.first < part.end && !whole)
             return true;
     }
@@ -83,7 +89,13 @@ static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t fro
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
 static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
 {
-#if AF_PAIRS
+#if AF_AMX
+    for (int64_t d = 0; d < work->value_rows; d++) {
+        float *column =
+            work->values + d / 16 * (BLOCK_KEYS / 2 * 16) + i / 32 * 256 + d % 16 * 16;
+        memset((char *)column + i % 32 * 2, 0, 2);
+    }
+#elif AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
         char *pair = (char *)(work->values + d / 8 * (BLOCK_KEYS / 2 * 8) + i / 2 * 8 + d % 8);
         memset(pair + i % 2 * 2, 0, 2);
@@ -317,8 +329,9 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     struct AF_FN(work) work;
     work.problem = problem;
     work.task = NULL;
-    work.words = (problem->a.head_dim + WORD - 1) / WORD;
-    work.value_rows = (problem->a.value_dim + 7) / 8 * 8;
+    const int64_t value_step = AF_AMX ? 16 : 8;
+    work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
+    work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
     work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
     work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
     work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;
@@ -347,10 +360,16 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = tile->first < first ? tile->first : first;
         end = tile->end > end ? tile->end : end;
     }
+#if AF_AMX
+    AF_TILES_CONFIGURE();
+#endif
     for (int64_t key = first; key < end; key += BLOCK_KEYS)
         AF_FN(attend_block)
     (&work, key, af_clamp(end - key, 0, BLOCK_KEYS),
      af_clamp(end - key - BLOCK_KEYS, 0, BLOCK_KEYS), key == first);
+#if AF_AMX
+    AF_TILES_RELEASE();
+#endif
     for (int t = 0; t < work.tile_count; t++) {
         if (first >= end)
             AF_FN(start_tile)(&work, &work.tiles[t]);
@@ -361,5 +380,8 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef TILE_LANES
 #undef BLOCK_KEYS
 #undef WORD
+#undef KEY_STEP
+#undef DIM_STEP
+#undef KEY_GROUP
 #undef ROW_LOW
 #undef HIDDEN

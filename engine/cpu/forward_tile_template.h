@@ -4,9 +4,10 @@
  * maximum and sum, dropout, values. Second of the three parts of the forward
  * kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS (forward_template.h). Uses
- * the structs of forward_rows_template.h and the products of tile_template.h.
- * Defines AF_FN(attend_any)().
+ * Parameters: AF_FN, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h).
+ * Uses the structs of forward_rows_template.h and the products of
+ * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
+ * AF_FN(attend_any)().
  */
 
 /* Prefetches the next rows of each entry in the list. */
@@ -20,6 +21,7 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
         for (; rows > 0; rows--, prefetch->row += prefetch->stride_bytes) {
             for (int64_t head = 0; head < prefetch->heads; head++) {
                 const char *row = prefetch->row + head * prefetch->head_bytes;
+                AF_ROLLED /* few iterations: Clang would compute more than it prefetches */
                 for (int64_t at = 0; at < prefetch->row_bytes; at += 64)
                     __builtin_prefetch(row + at, 0, 3);
             }
@@ -27,6 +29,9 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
     }
 }
 
+#if AF_AMX
+#include "engine/cpu/forward_amx_template.h"
+#else
 /*
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
@@ -37,7 +42,11 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
                                  float *scores, vec *top)
 {
     vec c[TILE_ROWS][TILE_VECS];
+    vec most[TILE_VECS]; /* in registers, which `top` is not: its address is passed on */
     AF_FN(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        most[v] = top[v];
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -48,10 +57,13 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
                 c[i][v] =
                     vec_between(c[i][v], (int32_t)(key + i), tile->lane_first + v * AF_LANES,
                                 tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
-            top[v] = vec_max(top[v], c[i][v]);
+            most[v] = vec_max(most[v], c[i][v]);
             vec_store(scores + (i * vecs + v) * AF_LANES, c[i][v]);
         }
     }
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        top[v] = most[v];
 }
 
 /* Computes the scores of a block; `masked`: some row does not see some key of it. */
@@ -82,6 +94,7 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
     }
 }
+#endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
 static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
@@ -169,7 +182,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         vec_store(alpha + v * AF_LANES, a);
     }
 #if AF_PAIRS
-    if (count % 2 != 0) {
+    for (; count % KEY_STEP != 0; count++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
             vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
@@ -224,6 +237,7 @@ static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work
 }
 #endif
 
+#if !AF_AMX
 /*
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
@@ -274,6 +288,7 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
     (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
 #endif
 }
+#endif
 
 /*
  * Computes one tile against keys [key, key + count) of the task, each visible to

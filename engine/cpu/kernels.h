@@ -3,7 +3,8 @@
  * the manifest.
  *
  * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the
- * bit of the instruction set; AF_TILE, except for decode; TILE_VECS.
+ * bit of the instruction set; AF_TILE, except for decode; TILE_VECS; and
+ * AF_UNMEASURED before it includes this file, if nobody has timed its kernels.
  */
 #ifndef AF_ENGINE_CPU_KERNELS_H
 #define AF_ENGINE_CPU_KERNELS_H
@@ -12,6 +13,10 @@
 #include "engine/base/instructions.h"
 
 #define AF_FEATURES_ALL UINT32_MAX
+
+#ifndef AF_UNMEASURED
+#define AF_UNMEASURED false
+#endif
 
 /* The decode kernels accept tasks of at most this many rows. */
 #define AF_DECODE_ROWS_MAX 16
@@ -36,6 +41,7 @@
         .operation = AF_FORWARD,                                                               \
         .dtype = element,                                                                      \
         .needs = AF_NEEDS,                                                                     \
+        .unmeasured = AF_UNMEASURED,                                                           \
         .features = provided,                                                                  \
         .positive_scale = positive,                                                            \
         .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,                                       \
@@ -54,6 +60,7 @@
         .operation = AF_DECODE,                                                                \
         .dtype = element,                                                                      \
         .needs = AF_NEEDS,                                                                     \
+        .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,                           \
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
@@ -68,6 +75,7 @@
         .operation = AF_BACKWARD,                                                              \
         .dtype = element,                                                                      \
         .needs = AF_NEEDS,                                                                     \
+        .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL,                                                           \
         .scratch_bytes = scratch_bytes_##type,                                                 \
         .run_backward = run_##type,                                                            \

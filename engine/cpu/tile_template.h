@@ -42,11 +42,13 @@ AF_INLINE void AF_FN(mac_step)(const int rows, const int from, const int vecs,
 
 AF_INLINE void AF_FN(clear)(const int rows, const int vecs, vec (*c)[TILE_VECS])
 {
+    vec zero = vec_zero();
+    AF_OPAQUE(zero);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
-            c[i][v] = vec_zero();
+            c[i][v] = zero;
     }
 }
 

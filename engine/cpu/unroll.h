@@ -2,12 +2,20 @@
  * unroll.h: AF_UNROLL before a loop whose count is a constant once its function
  * is inlined: it must be unrolled completely, or arrays of vectors are spilled
  * from registers. AF_UNROLL_2 is for loops of any count, AF_ROLLED for those
- * that must stay loops.
+ * that must stay loops. AF_OPAQUE hides the value of a vector from the compiler:
+ * Clang 14 makes one memset() of adjacent vectors that become zero, which then
+ * have to be in memory.
  */
 #ifndef AF_ENGINE_CPU_UNROLL_H
 #define AF_ENGINE_CPU_UNROLL_H
 
 #define AF_INLINE static inline __attribute__((always_inline))
+
+#if defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
+#define AF_OPAQUE(vector) __asm__("" : "+x"(vector))
+#else
+#define AF_OPAQUE(vector) ((void)0)
+#endif
 
 #if defined(__clang__)
 #define AF_UNROLL _Pragma("clang loop unroll(full)")

@@ -10,6 +10,7 @@
 #define AF_ENGINE_CPU_VEC_AVX512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/cpu/unroll.h"
@@ -148,6 +149,12 @@ AF_INLINE float vec_sum(vec a)
 AF_INLINE float vec_top(vec a)
 {
     return _mm512_reduce_max_ps(a);
+}
+
+/* Whether some lane of a is above that of b. */
+AF_INLINE bool vec_any_above(vec a, vec b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0;
 }
 
 /*

@@ -63,6 +63,21 @@ AF_INLINE vec vec_interleave(__m512i elements)
     return (vec)_mm512_permutexvar_epi16(_mm512_load_si512(order), elements);
 }
 
+/* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
+AF_INLINE vec vec_pair(vec even, vec odd)
+{
+    return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
+}
+
+/* Rounds to bf16 and stores each; returns the pairs (even, odd) lane by lane. */
+AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
+{
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    _mm256_store_si256((void *)to_even, _mm512_castsi512_si256(both));
+    _mm256_store_si256((void *)to_odd, _mm512_extracti64x4_epi64(both, 1));
+    return vec_interleave(both);
+}
+
 /*
  * 2^x to 9e-5 relative, exactly 1 for 0: accurate enough for a value that is
  * rounded to bf16.

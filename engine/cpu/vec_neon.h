@@ -5,6 +5,7 @@
 #define AF_ENGINE_CPU_VEC_NEON_H
 
 #include <arm_neon.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -146,6 +147,11 @@ AF_INLINE vec vec_abs(vec x)
 AF_INLINE float vec_sum(vec a)
 {
     return vaddvq_f32(a);
+}
+
+AF_INLINE bool vec_any_above(vec a, vec b)
+{
+    return vmaxvq_u32(vcgtq_f32(a, b)) != 0;
 }
 
 AF_INLINE float vec_top(vec a)

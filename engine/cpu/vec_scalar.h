@@ -5,6 +5,7 @@
 #ifndef AF_ENGINE_CPU_VEC_SCALAR_H
 #define AF_ENGINE_CPU_VEC_SCALAR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -147,6 +148,11 @@ AF_INLINE vec vec_abs(vec x)
 AF_INLINE float vec_sum(vec a)
 {
     return (a[0] + a[1]) + (a[2] + a[3]);
+}
+
+AF_INLINE bool vec_any_above(vec a, vec b)
+{
+    return a[0] > b[0] || a[1] > b[1] || a[2] > b[2] || a[3] > b[3];
 }
 
 AF_INLINE float vec_top(vec a)

@@ -167,8 +167,8 @@ struct anyflash_attend_args {
     int64_t kv_heads;  /* G; query head h reads key head h / (H / G) */
     int64_t q_len;     /* Sq, the largest of the batch */
     int64_t k_len;     /* Sk, the largest of the batch; for a paged cache its capacity */
-    int64_t head_dim;  /* D, 1 to 512 */
-    int64_t value_dim; /* Dv, 1 to 512 */
+    int64_t head_dim;  /* D, 1 to 576 */
+    int64_t value_dim; /* Dv, 1 to 576 */
 
     struct anyflash_tensor q; /* [B, H, Sq, D]  f32, f16 or bf16 */
     struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q */
@@ -211,7 +211,8 @@ struct anyflash_attend_args {
      * Key-value caches. Batch b reads batch cache_batch_idx[b] of k and v. With a
      * block table k and v consist of pages, [page_count, G, page_size, D], and
      * their batch_stride is the stride of a page: key j of batch b is row
-     * j % page_size of page block_table[b * block_table_stride + j / page_size].
+     * j % page_size of page block_table[b * block_table_stride + j / page_size]. If
+     * page_size is a multiple of 16, the results have the same bits as without pages.
      */
     const int32_t *cache_batch_idx; /* [B], or NULL */
     int64_t cache_batch;            /* batches of k and v, with cache_batch_idx */
@@ -291,7 +292,9 @@ struct anyflash_attend_backward_args {
 
 /*
  * A context is a thread pool and scratch memory that is kept between calls. It
- * may be used by several threads; their calls then run one after the other. A
+ * may be used by several threads; their calls then run one after the other. On
+ * Linux its threads stay off the core of the calling thread, whose own affinity is
+ * not changed; the affinity that somebody else gives one of them is respected. A
  * function that is given NULL instead of a context makes one for the call, with
  * all usable cores and malloc().
  */
@@ -299,12 +302,18 @@ struct anyflash_context;
 
 /* Limits the kernels to the instruction sets of a level and of the levels before it. */
 enum anyflash_cpu_level {
-    ANYFLASH_CPU_ALL = 0,  /* everything that the processor and the system support */
+    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support, except AMX */
     ANYFLASH_CPU_BASE = 1, /* only what every processor of the architecture has */
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
-    ANYFLASH_CPU_AVX512BF16 = 5
+    ANYFLASH_CPU_AVX512BF16 = 5,
+    /*
+     * AMX's bf16 tiles, on Linux. Not part of ALL: these kernels have never run on
+     * a real processor with AMX, let alone been timed on one. The process asks
+     * the system for the tiles; if it refuses, this level is AVX512BF16.
+     */
+    ANYFLASH_CPU_AMX = 6
 };
 
 struct anyflash_context_args {

@@ -62,9 +62,7 @@ enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyfl
                            shown);
     if (!allow_http && !af_url_is_secure(url))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' is plain http, so others on the network could alter the file; use "
-                       "an https URL",
-                       shown);
+                       "'%s' uses http without encryption; use an https URL", shown);
     return ANYFLASH_OK;
 }
 

@@ -2,9 +2,9 @@
  * tables.h: facts about torch releases, CUDA toolkits, flash-attn releases, and
  * wheels whose names are wrong.
  *
- * The data is data/torch.json, cuda.json, flash_attn_releases.json, flash_attn_4.json
- * and traps.json, each row with source and date; embedded at build time. Texts and
- * lists belong to the tables. NULL and -1 mean unknown.
+ * They come from data/torch.json, cuda.json, flash_attn_releases.json, flash_attn_4.json
+ * and traps.json, which are embedded at build time and give the source and date of each
+ * row. Texts and lists belong to the tables. NULL and -1 mean unknown.
  */
 #ifndef AF_KIT_CATALOG_TABLES_H
 #define AF_KIT_CATALOG_TABLES_H

@@ -11,6 +11,7 @@
 #include "kit/cli/commands.h"
 
 #define PATH_BYTES 4096
+/* The program's name, two words for each option that is not repeated, and the end. */
 #define WORDS_MAX 16
 
 /* "FOLDER/anyflash-bench", or NULL if it cannot be executed there. */
@@ -35,20 +36,25 @@ static const char *find_program(struct af_cli *cli)
     return beside != NULL ? beside : program_in(cli, self, "../" AF_BENCH_FOLDER "/");
 }
 
-/* The given options as command-line words. */
-static void add_options(const struct af_cli *cli, const char *words[WORDS_MAX])
+/* The program's name and the given options as command-line words; NULL without memory. */
+static const char **command_line(struct af_cli *cli, const char *program)
 {
     static const struct {
         enum af_option_id id;
         const char *word;
         bool has_value;
     } known[] = {
-        {AF_OPTION_QUICK, "--quick", false},    {AF_OPTION_FILTER, "--filter", true},
-        {AF_OPTION_PEERS, "--peers", true},     {AF_OPTION_CHART, "--chart", true},
-        {AF_OPTION_THREADS, "--threads", true}, {AF_OPTION_JSON, "--json", false},
-        {AF_OPTION_QUIET, "--quiet", false},
+        {AF_OPTION_QUICK, "--quick", false}, {AF_OPTION_FILTER, "--filter", true},
+        {AF_OPTION_CHART, "--chart", true},  {AF_OPTION_THREADS, "--threads", true},
+        {AF_OPTION_JSON, "--json", false},   {AF_OPTION_QUIET, "--quiet", false},
     };
-    size_t count = 1;
+    const struct af_word_list *peers = &cli->options.peers;
+    const char **words =
+        af_arena_array(&cli->arena, WORDS_MAX + 2 * peers->count, sizeof *words);
+    size_t count = 0;
+    if (words == NULL)
+        return NULL;
+    words[count++] = program;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
         if (!af_option_given(&cli->options, known[i].id))
             continue;
@@ -56,26 +62,30 @@ static void add_options(const struct af_cli *cli, const char *words[WORDS_MAX])
         if (known[i].has_value)
             words[count++] = cli->options.values[known[i].id];
     }
+    for (size_t i = 0; i < peers->count; i++) {
+        words[count++] = "--peers";
+        words[count++] = peers->items[i];
+    }
     words[count] = NULL;
+    return words;
 }
 
 enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
-    const char *words[WORDS_MAX] = {NULL};
-    char *argv[WORDS_MAX];
+    const char *program = find_program(cli);
     (void)exit_out;
-    words[0] = find_program(cli);
     if (cli->arena.failed)
         return af_fail_memory(err);
-    if (words[0] == NULL) {
+    if (program == NULL) {
         cli->hint = "install anyflash again: the Python wheel and `make install` "
                     "both include anyflash-bench";
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "the program anyflash-bench is not installed next to this one");
     }
-    add_options(cli, words);
-    memcpy(argv, words, sizeof argv); /* execv() does not change them */
-    execv(argv[0], argv);
-    return af_fail(err, ANYFLASH_E_IO, "cannot start '%s': %s", argv[0], strerror(errno));
+    const char **words = command_line(cli, program);
+    if (words == NULL)
+        return af_fail_memory(err);
+    execv(program, (char *const *)(uintptr_t)words); /* it does not change them */
+    return af_fail(err, ANYFLASH_E_IO, "cannot start '%s': %s", program, strerror(errno));
 }

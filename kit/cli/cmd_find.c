@@ -95,8 +95,8 @@ static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_o
 }
 
 /*
- * --html, --svg and --matrix replace the list of wheels by a table; only one of them may be
- * given: *form_out, or AF_OPTION_COUNT for wheels. Rejects options of the other answer.
+ * Stores which of --html, --svg and --matrix is given; AF_OPTION_COUNT if none, for the
+ * list of wheels. Fails if two are given, or an option that the chosen output does not use.
  */
 static enum anyflash_status read_form(const struct af_options *options,
                                       enum af_option_id *form_out, struct anyflash_error *err)

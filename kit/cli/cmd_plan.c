@@ -282,7 +282,7 @@ static enum anyflash_status check_words(const struct af_cli *cli, struct plan *p
     return af_cli_limit(cli, &plan->limit, err);
 }
 
-/* Who describes a GPU gets an answer for a usual machine that has it; its name says which. */
+/* If only a GPU is stated, assumes a usual machine that has it, and says so in its name. */
 static enum anyflash_status assume(struct af_cli *cli, struct plan *plan,
                                    struct anyflash_error *err)
 {

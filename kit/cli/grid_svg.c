@@ -54,7 +54,7 @@ static void add_text(struct af_text *out, double x, double y, const char *classe
     af_text_add(out, "</text>\n");
 }
 
-/* About the width in a 12 px sans-serif font; most fonts are narrower than DejaVu Sans. */
+/* An estimate of the width at 12 px, from DejaVu Sans, which is wider than most sans-serifs. */
 static double width_of_text(const char *text)
 {
     double width = 0;

@@ -148,6 +148,12 @@ static bool is_flash(const struct af_inspection *inspection)
            af_starts_with(wheel->name.package, "flash_attn");
 }
 
+/* NULL: there is no torch, or none that is known. */
+static const char *torch_version(const struct af_inspection *inspection)
+{
+    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
+}
+
 /* "Python 3.12 and torch 2.15.0+cu132" */
 static const char *python_and_torch(struct af_cli *cli, const struct af_inspection *inspection)
 {
@@ -156,8 +162,7 @@ static const char *python_and_torch(struct af_cli *cli, const struct af_inspecti
     const char *dot = strchr(python, '.');
     size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
     minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
-    const char *torch =
-        inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
+    const char *torch = torch_version(inspection);
     return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
                            torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
 }
@@ -178,6 +183,11 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
         return "use a file that was built for this system";
     if (is_flash(inspection))
         return "`anyflash plan` shows what fits here";
+    if (is_about_torch(proof) && torch_version(inspection) == NULL)
+        return af_arena_format(arena,
+                               "install %s, which this file belongs to (`--torch "
+                               "VERSION` proves it against any torch)",
+                               proof->built_for);
     if (is_about_torch(proof))
         return af_arena_format(arena,
                                "use a file built for %s; this one belongs to %s (`--torch "

@@ -338,7 +338,11 @@ static enum anyflash_status read_file(struct named *named, const char *path,
 {
     struct af_source source;
     enum anyflash_status status = af_file_source_open(path, &source, err);
-    return status == ANYFLASH_OK ? read_source(named, &source, err) : status;
+    if (status == ANYFLASH_OK)
+        status = read_source(named, &source, err);
+    if (status == ANYFLASH_E_DATA && named->cli->hint == NULL)
+        named->cli->hint = "download the file again; --sha256 HASH checks its hash";
+    return status;
 }
 
 /* Reads parts of the file behind the URL; some servers do not allow that. */

@@ -260,6 +260,17 @@ enum anyflash_status af_elf_segment(const struct af_elf *elf, uint32_t index,
     return ANYFLASH_OK;
 }
 
+bool af_elf_is_truncated(const struct af_elf *elf)
+{
+    struct af_elf_part part;
+    for (uint32_t i = 0; i < elf->segment_count; i++) {
+        if (af_elf_segment(elf, i, &part, NULL) == ANYFLASH_OK &&
+            part.type == AF_ELF_SEGMENT_LOAD && !part.is_inside)
+            return true;
+    }
+    return false;
+}
+
 enum anyflash_status af_elf_section_is_named(const struct af_elf *elf,
                                              const struct af_elf_part *section,
                                              const char *name, bool *same_out,

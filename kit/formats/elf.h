@@ -90,6 +90,9 @@ enum anyflash_status af_elf_section(const struct af_elf *elf, uint32_t index,
 enum anyflash_status af_elf_segment(const struct af_elf *elf, uint32_t index,
                                     struct af_elf_part *part_out, struct anyflash_error *err);
 
+/* Whether the file ends within a segment that the loader maps: using it would be SIGBUS. */
+bool af_elf_is_truncated(const struct af_elf *elf);
+
 /* Whether the section's name is `name`, of at most 31 bytes. Fails as the source does. */
 enum anyflash_status af_elf_section_is_named(const struct af_elf *elf,
                                              const struct af_elf_part *section,
@@ -160,8 +163,8 @@ struct af_dynamic {
 
 /*
  * Reads `bytes`, which must outlive *out; `name` is for errors. Fails with DATA
- * when it is not an ELF file, with UNSUPPORTED when it has no dynamic section (a
- * static program), and with NO_MEMORY.
+ * when it is not an ELF file, is truncated or has no dynamic section (a static
+ * program), and with NO_MEMORY.
  */
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
                                      const char *name, struct af_dynamic *out,

@@ -355,10 +355,13 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     enum anyflash_status status = af_elf_open_bytes(bytes, name, &dynamic.elf, err);
     if (status != ANYFLASH_OK)
         return status;
+    bool is_truncated = af_elf_is_truncated(&dynamic.elf);
     struct af_span section = read_segments(&dynamic);
-    if (section.len == 0) {
+    if (is_truncated || section.len == 0) {
         af_text_quote(shown, sizeof shown, name, strlen(name));
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' has no dynamic section", shown);
+        return af_fail(err, ANYFLASH_E_DATA,
+                       is_truncated ? "'%s' is truncated" : "'%s' has no dynamic section",
+                       shown);
     }
     read_tables(&dynamic, section);
     drop_header_spans(&dynamic);

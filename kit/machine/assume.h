@@ -9,7 +9,7 @@
 
 /*
  * States the usual system, processor and Python of a machine with a GPU where
- * they are unknown: linux, x86_64 (aarch64 under macOS) and 3.12 (3.11 for torch
+ * they are unknown: linux, x86_64 (aarch64 on macOS) and 3.12 (3.11 for torch
  * before 2.2, the first for 3.12). The source of these facts is "assumed".
  * Without a GPU nothing is assumed. *what_out becomes
  * "os=linux, arch=x86_64, python=3.12", in the machine's arena; NULL: nothing was

@@ -389,15 +389,17 @@ static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const cha
     return is_known ? code : NULL;
 }
 
-static enum anyflash_status read_binary(struct af_arena *arena, const char *path,
-                                        struct af_binary *out, struct anyflash_error *err)
+/* `name`: of the file, for errors. */
+static enum anyflash_status read_binary(struct af_arena *arena, const char *file,
+                                        const char *name, struct af_binary *out,
+                                        struct anyflash_error *err)
 {
     struct af_mapping mapping;
-    enum anyflash_status status = af_file_map(path, &mapping, err);
+    enum anyflash_status status = af_file_map(file, &mapping, err);
     if (status != ANYFLASH_OK)
         return status;
     struct af_span bytes = {(const char *)mapping.data, mapping.len};
-    status = af_binary_read(arena, bytes, path, out, err);
+    status = af_binary_read(arena, bytes, name, out, err);
     af_file_unmap(&mapping);
     return status;
 }
@@ -407,7 +409,7 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
 {
     struct anyflash_error why = {0};
     struct af_facts facts = {.gpu_code = NULL};
-    enum anyflash_status status = read_binary(arena, one->file, &facts.binary, &why);
+    enum anyflash_status status = read_binary(arena, one->file, one->path, &facts.binary, &why);
     if (is_read(arena, status) && facts.binary.has_gpu_code)
         facts.gpu_code = read_gpu_code(arena, one->file);
     if (arena->failed)

@@ -1,8 +1,8 @@
 /*
  * curl.h: the functions and constants of libcurl that we use. libcurl is loaded at run time
- * and its headers need not be installed, so they are declared here. All belong to libcurl's
- * stable interface since 7.56 (libcurl.so.4). Where no libcurl can be loaded, curl_program.c
- * does the same by the program curl, version 7.54 or newer.
+ * and its headers need not be installed, so they are declared here. All of them have been in
+ * libcurl's stable interface since 7.56 (libcurl.so.4). Where no libcurl can be loaded,
+ * curl_program.c does the same by the program curl, version 7.54 or newer.
  *
  * Source: curl/curl.h; the numbers of options are kind * 10000 + number.
  */

@@ -2,7 +2,8 @@
  * curl_program.c: the functions of curl.h done by the program curl, for programs that cannot
  * load a library because they are linked statically. Options are kept until easy_perform(),
  * which starts the program and reads head and body from its output. The options reach it as a
- * configuration file, so that the list of processes shows no addresses. Source: curl(1); its
+ * configuration file, so that the list of processes shows no addresses. Options that are the
+ * program's defaults (TLS checks, no redirects, keep-alive) are ignored. Source: curl(1); its
  * exit codes are libcurl's.
  */
 #include "kit/system/curl.h"
@@ -126,8 +127,12 @@ static void add_setting(struct af_text *text, const char *name, const char *valu
     if (value == NULL || value[0] == '\0')
         return;
     af_text_format(text, "%s = \"", name);
-    for (; *value != '\0'; value++)
-        af_text_format(text, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    for (; *value != '\0'; value++) {
+        if (*value == '\n')
+            af_text_add(text, "\\n");
+        else
+            af_text_format(text, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    }
     af_text_add(text, "\"\n");
 }
 

@@ -45,7 +45,11 @@ def main():
     # (pipx, uv tool), another.
     if sys.prefix != sys.base_prefix and importlib.util.find_spec("torch") is not None:
         os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
-    os.execv(program, [str(program), *words])
+    try:
+        os.execv(program, [str(program), *words])
+    except OSError as error:  # for another processor, or not executable
+        _command.fail(f"cannot run '{program}': {error.strerror}", "reinstall anyflash")
+        sys.exit(3)
 
 
 if __name__ == "__main__":

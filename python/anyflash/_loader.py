@@ -10,6 +10,7 @@ ImportError at once.
 import ctypes
 import os
 import re
+import struct
 import sys
 
 from ._version import __version__
@@ -27,6 +28,7 @@ ENGINE = (
 BINDINGS = (
     "anyflash_python_attend",
     "anyflash_torch_caller",
+    "anyflash_torch_choose",
     "anyflash_torch_context",
     "anyflash_torch_counts",
     "anyflash_torch_disable",
@@ -44,15 +46,14 @@ def file_name(library):
 
 
 _NAME = file_name("anyflash")
-_REMEDY = (
-    "build it again (make install, or pip install . in anyflash's sources), or set "
-    f"ANYFLASH_LIBRARY to the {_NAME} of {__version__}"
-)
 #: The end of a sentence about the engine.
 _MISSING = (
-    f"needs the library {_NAME}, which this installation of anyflash lacks: install the wheel "
-    "for this system, or build the library from source and set ANYFLASH_LIBRARY to its path"
+    f"needs the library {_NAME}, which this installation of anyflash lacks: the wheels for "
+    "Linux (x86_64 and aarch64, glibc 2.28 or newer), Windows (x86_64) and macOS (arm64) have "
+    "it; on other systems, build it from source and set ANYFLASH_LIBRARY to its path"
 )
+#: Processors by their number in the header of an ELF file.
+_ELF_MACHINES = {62: "x86_64", 183: "aarch64"}
 
 
 class _Absent:
@@ -69,31 +70,66 @@ def _numbers(version):
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def _open(path, functions):
-    """The library, with all of `functions`; without one a call would fail much later."""
+def _remedy():
+    if os.environ.get("ANYFLASH_LIBRARY"):
+        return (
+            f"set ANYFLASH_LIBRARY to the {_NAME} of anyflash {__version__}, with "
+            f"{file_name('anyflash_python')} next to it, or unset it"
+        )
+    return "reinstall anyflash"
+
+
+def _elf(path):
+    """(processor, whether the file is truncated) for a 64-bit ELF file, else (None, False)."""
     try:
-        library = ctypes.CDLL(path)
+        with open(path, "rb") as file:
+            header = file.read(64)
+            if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
+                return None, False
+            (machine,) = struct.unpack_from("<H", header, 18)
+            table, entry_bytes, count = struct.unpack_from("<Q14xHH", header, 32)
+            file.seek(table)
+            segments = file.read(56 * count)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return None, False  # the dynamic linker says why
+    if entry_bytes != 56:
+        return None, False
+    places = struct.iter_unpack("<8xQ16xQ16x", segments[: len(segments) // 56 * 56])
+    end = max([table + 56 * count, *(offset + in_file for offset, in_file in places)])
+    return _ELF_MACHINES.get(machine), end > size
+
+
+def _load(path):
+    """The library, or ImportError with the reason."""
+    processor, is_truncated = _elf(path) if sys.platform == "linux" else (None, False)
+    try:
+        if not is_truncated:
+            return ctypes.CDLL(path)
+        reason = "the file is truncated"  # the dynamic linker would die of SIGBUS
     except OSError as error:
         reason = str(error).replace(f"{path}: ", "")
-        raise ImportError(
-            f"anyflash cannot load its library '{path}' ({reason}): install anyflash again, "
-            "as a wheel for this system"
-        ) from None
+        if processor not in (None, os.uname().machine):  # the linker says: no such file
+            reason = f"built for {processor}, but this machine is {os.uname().machine}"
+    raise ImportError(f"anyflash cannot load its library '{path}' ({reason}): {_remedy()}")
+
+
+def _open(path, functions):
+    """The library, with all of `functions`; without one a call would fail much later."""
+    library = _load(path)
+    unusable = f"anyflash {__version__} cannot use its library '{path}', which"
     if hasattr(library, "anyflash_version_text"):
         library.anyflash_version_text.restype = ctypes.c_char_p
         version = library.anyflash_version_text().decode("utf-8", "replace")
         if version != __version__:
             age = "newer" if _numbers(version) > _numbers(__version__) else "older"
-            raise ImportError(
-                f"anyflash {__version__} cannot use its library '{path}', which is the {age} "
-                f"version {version}: {_REMEDY}"
-            )
+            raise ImportError(f"{unusable} is the {age} version {version}: {_remedy()}")
     missing = [name for name in functions if not hasattr(library, name)]
+    if len(missing) == len(functions):
+        raise ImportError(f"{unusable} has none of its functions: {_remedy()}")
     if missing:
-        raise ImportError(
-            f"anyflash {__version__} cannot use its library '{path}', an older build without "
-            f"{', '.join(missing)}: {_REMEDY}"
-        )
+        names = ", ".join(missing)
+        raise ImportError(f"{unusable} is an older build without {names}: {_remedy()}")
     return library
 
 

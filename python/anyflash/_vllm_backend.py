@@ -1,14 +1,16 @@
-"""Attention backends for vLLM 1 (from 0.33): CPUBackend by the engine, CustomBackend on CUDA.
+"""Attention backends for vLLM 1 (from 0.32): CPUBackend by the engine, CustomBackend on CUDA.
 
 A step has T packed tokens of several requests: query [T, H, D]. Their keys and values are in
 pages: kv_cache [pages, G, page size, 2 D], block_table [requests, pages of each]. vLLM calls
 do_kv_cache_update() to write new keys and values, then forward() to attend.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Optional, Union
 
 import torch
+from vllm.logger import init_logger
 from vllm.v1.attention.backend import (
     AttentionBackend,
     AttentionImpl,
@@ -21,6 +23,7 @@ from vllm.v1.kv_cache_interface import CrossAttentionSpec, KVCacheLayout
 from . import _attend, _sink_functions
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
+_logger = init_logger("vllm.anyflash")  # vLLM shows only the messages of its own loggers
 
 
 @dataclass
@@ -147,6 +150,11 @@ def _requests(step):
         yield one, begin, end
 
 
+@functools.cache
+def _say_once():
+    _logger.info("anyflash takes the place of CPU_ATTN")
+
+
 class CPUImpl(_Impl):
     """Uses the engine, without copies. A page holds all its keys, then all its values."""
 
@@ -269,11 +277,12 @@ class CPUBackend(_Backend):
 
     @staticmethod
     def get_impl_cls():
+        _say_once()
         return CPUImpl
 
     @classmethod
     def supports_head_size(cls, head_size):
-        return 1 <= head_size <= 512
+        return 1 <= head_size <= 576
 
     @classmethod
     def supported_kv_cache_layouts(cls):

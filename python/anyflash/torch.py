@@ -1,4 +1,4 @@
-"""The engine as torch's attention on the CPU: enable(), disable(), enabled().
+"""The engine as torch's attention on the CPU: enable(), disable(), enabled(), explain().
 
     import anyflash.torch
     anyflash.torch.enable()     # F.scaled_dot_product_attention on CPU tensors
@@ -13,6 +13,10 @@ kernel; the FlashAttention operators, for which torch has no CPU kernel, raise R
 From torch 2.11 on it is also registered with torch under the name "ANYFLASH", for
 torch.nn.attention.activate_flash_attention_impl().
 
+On processors that anyflash was not benchmarked on, enable() first measures for some
+milliseconds whether the engine is faster than torch's own kernel, which otherwise keeps calls
+with more than 16 queries: explain() says what was decided.
+
 It applies to the whole process, not to one thread. From torch 2.7 on C functions are registered
 through torch's stable C shim; torch 2.4 to 2.6 get Python kernels. torch.compile with
 cpp_wrapper, and AOTInductor packages, call torch's kernel directly, not the engine.
@@ -26,7 +30,7 @@ from typing import Iterator, Tuple
 
 import torch
 
-from . import _lib
+from . import _calibration, _lib
 from ._libtorch import libtorch_cpu
 
 _SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
@@ -44,6 +48,8 @@ _BACKWARD = (
 _lock = threading.Lock()
 _holders = set()  # the users of the engine: enable(), each enabled(), torch's registry
 _disable_engine = None  # the function that disables the engine, once it has been enabled
+_choices = {}  # by number of threads: what calibration decided in this process
+_choice = None  # the _calibration.Choice in use
 
 
 def _takes(operator, known, least):
@@ -101,11 +107,24 @@ def _start():
     return functools.partial(_stop, disable, withdraw)
 
 
-def _hold(holder):
+def _choose(calibrate):
+    global _choice
+    threads = torch.get_num_threads()
+    if not calibrate:
+        _choice = _calibration.UNMEASURED
+    else:
+        if threads not in _choices:
+            _choices[threads] = _calibration.choose(threads)
+        _choice = _choices[threads]
+    _choice.apply()
+
+
+def _hold(holder, calibrate=True):
     global _disable_engine
     with _lock:
         if not _holders:
             _disable_engine = _start()
+            _choose(calibrate)
         _holders.add(holder)
 
 
@@ -117,16 +136,19 @@ def _let_go(holder):
                 _disable_engine()
 
 
-def enable() -> None:
+def enable(*, calibrate: bool = True) -> None:
     """Makes torch's attention on CPU tensors use the engine. Idempotent.
 
     >>> anyflash.torch.enable()         # disable() undoes it
+
+    calibrate=False: the engine computes every call that it supports, without being measured
+    against torch, and even if it was slower. This has no effect while the engine is enabled.
 
     Raises RuntimeError with the reason if this torch does not support it, ImportError if this
     installation of anyflash has no engine. Call it for the first
     time before other threads compute: torch's dispatcher takes no new kernel while in use.
     """
-    _hold("enable")
+    _hold("enable", calibrate)
 
 
 def disable() -> None:
@@ -151,14 +173,14 @@ def is_enabled() -> bool:
 
 
 @contextlib.contextmanager
-def enabled() -> Iterator[None]:
+def enabled(*, calibrate: bool = True) -> Iterator[None]:
     """enable() for a `with` block; for the whole process, not only this thread.
 
     >>> with anyflash.torch.enabled():
     ...     out = model(x)
     """
     holder = object()
-    _hold(holder)
+    _hold(holder, calibrate)
     try:
         yield
     finally:
@@ -174,6 +196,24 @@ def counts() -> Tuple[int, int]:
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
     _lib.bindings.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
     return calls.value, passed_on.value
+
+
+def explain() -> str:
+    """Which calls of F.scaled_dot_product_attention the engine computes, and the times by which
+    that was decided.
+
+    >>> print(anyflash.torch.explain())
+    float32: anyflash (0.214 ms, torch 0.630 ms)
+    bfloat16: torch for more than 16 queries (anyflash 0.104 ms, torch 0.081 ms)
+    float16: anyflash (0.215 ms, torch 0.713 ms)
+    measured in this process: a head of 128 for each thread, 256 queries and keys; threads: 4
+
+    Each time is the least of six calls, and contains the whole call.
+    """
+    with _lock:
+        if not _holders:
+            return "torch computes all calls: anyflash is not enabled"
+        return _choice.text
 
 
 class _Active:

@@ -105,6 +105,24 @@ static void test_explain__keeps_to_the_level_of_the_context(void **state)
     anyflash_context_free(context);
 }
 
+/* A level that the processor lacks has the kernels of the levels before it. */
+static void test_explain__accepts_every_level(void **state)
+{
+    (void)state;
+    struct anyflash_context_args args = {.struct_size = sizeof args};
+    char text[2000];
+    call_init(&call, 1, CALL_ROWS);
+    for (int level = ANYFLASH_CPU_ALL; level <= ANYFLASH_CPU_AMX; level++) {
+        struct anyflash_context *context = NULL;
+        args.cpu_level = level;
+        assert_int_equal(anyflash_context_new(&args, &context, NULL), ANYFLASH_OK);
+        assert_int_equal(anyflash_explain(context, &call.args, text, sizeof text, NULL),
+                         ANYFLASH_OK);
+        assert_int_equal(anyflash_attend(context, &call.args, NULL), ANYFLASH_OK);
+        anyflash_context_free(context);
+    }
+}
+
 static void test_explain__is_cut_and_terminated(void **state)
 {
     (void)state;
@@ -127,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_explain__names_the_kernel_for_few_rows),
         cmocka_unit_test(test_explain__says_why_better_kernels_decline),
         cmocka_unit_test(test_explain__keeps_to_the_level_of_the_context),
+        cmocka_unit_test(test_explain__accepts_every_level),
         cmocka_unit_test(test_explain__is_cut_and_terminated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,8 @@ static void test_context__refuses_wrong_arguments(void **state)
     args = good;
     args.cpu_level = -1;
     refuses_context(args, "cpu_level is -1");
-    args.cpu_level = ANYFLASH_CPU_AVX512BF16 + 1;
-    refuses_context(args, "cpu_level is 6");
+    args.cpu_level = ANYFLASH_CPU_AMX + 1;
+    refuses_context(args, "cpu_level is 7");
     args = good;
     args.reserved = 1;
     refuses_context(args, "reserved is 1");
@@ -119,8 +119,8 @@ static void test_attend__names_the_argument_and_its_value(void **state)
     args.kv_heads = 2;
     assert_refused(&args, "heads is 3");
     args = call.args;
-    args.head_dim = 513;
-    assert_refused(&args, "head_dim is 513");
+    args.head_dim = 577;
+    assert_refused(&args, "head_dim is 577");
     args = call.args;
     args.align = 3;
     assert_refused(&args, "align is 3");

@@ -1,6 +1,9 @@
 """`anyflash bench`: table, JSON and chart of a few small cases; a peer that is missing."""
+import itertools
 import json
 import os
+import pty
+import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -11,7 +14,7 @@ PROGRAM = Path(os.environ.get("ANYFLASH", "/dev/null"))
 #: For shapes that take minutes under sanitizers; tests/kernels runs small ones there.
 large = pytest.mark.skipif(b"__asan_init" in PROGRAM.read_bytes(),
                            reason="takes minutes with sanitizers")
-PEERS = ("torch", "flex", "onnxruntime", "openvino", "onednn", "openblas")
+PEERS = ("torch", "flex", "zentorch", "vllm", "onnxruntime", "openvino", "onednn", "openblas")
 
 
 def test_bench_fits_96_columns_and_names_machine_and_compiler(anyflash):
@@ -94,7 +97,8 @@ def test_bench_says_which_peers_are_not_there(anyflash):
     answer = anyflash("bench", "--peers", "/usr/bin/python3", *TINY)
     assert answer.code == 0
     for peer in PEERS:
-        assert f" {peer} not installed" in answer.out
+        line, = (x for x in answer.out.splitlines() if f" {peer} not installed" in x)
+        assert "`pip install " in line
     assert "best" not in answer.out
 
 
@@ -103,48 +107,142 @@ def test_bench_refuses_an_interpreter_that_does_not_run(anyflash):
     assert answer.code == 3 and "no-such-python" in answer.err
 
 
-def fake_python(tmp_path, answer):
-    """A stand-in interpreter that prints `answer` for every peer."""
-    path = tmp_path / "python"
-    path.write_text(f"#!/bin/sh\nif [ \"$4\" = '{{}}' ]; then echo '{{\"version\": \"1.0\"}}'\n"
-                    f"else {answer}\nfi\n")
+def fake_python(tmp_path, first, then="", name="python"):
+    """A stand-in interpreter that runs shell commands: `first` for a case, `then` for a turn;
+    `say TEXT` answers. Its arguments are -B, the script, the library, the threads."""
+    path = tmp_path / name
+    path.write_text(f"""#!/bin/sh
+say() {{ printf '%s\\n' "$1"; }}
+while read -r line; do
+    case $line in
+    '{{}}') say '{{"version": "1.0"}}' ;;
+    '"turn"') {then or "say '{}'"} ;;
+    *) {first} ;;
+    esac
+done
+""")
     path.chmod(0o755)
     return str(path)
 
 
-@pytest.mark.parametrize("answer, decline", [
+def results(number):
+    """An answer to a case whose results are all `number`."""
+    return "say '" + json.dumps({"results": [[number] * 256], "dtype": "f32"}) + "'"
+
+
+@pytest.mark.parametrize("first, decline", [
     ("kill -9 $$", "signal 9"),
     ("exit 7", "exit code 7"),
-    ("echo '{'", "expected near end"),
-    ("echo '{}'", "cannot be read"),
-    ("echo '{\"results\": [[1, 2]], \"milliseconds\": [1]}'", "cannot be read"),
-    ("echo '{\"decline\": \"has no \\u001b[31mbackward\"}'", r"has no \x1B[31mbackward"),
+    ("say '{'", "expected near end"),
+    ("say '{}'", "cannot be read"),
+    ("say '{\"results\": [[1, 2]]}'", "cannot be read"),
+    ("say '{\"decline\": \"has no \\u001b[31mred\"}'", r"has no \x1B[31mred"),
 ])
-def test_bench_outlives_a_peer_that_fails(anyflash, tmp_path, answer, decline):
-    python = fake_python(tmp_path, answer)
-    report = json.loads(anyflash("bench", "--json", "--peers", python, *TINY).out)
+def test_bench_outlives_a_peer_that_fails(anyflash, tmp_path, first, decline):
+    report = json.loads(anyflash("bench", "--json", "--peers", fake_python(tmp_path, first),
+                                 *TINY).out)
     assert [peer["version"] for peer in report["peers"]] == ["1.0"] * len(PEERS)
+    assert len(report["results"]) == 2  # it is started again for the second case
     for line in report["results"]:
         for peer in line["peers"]:
             assert decline.lower() in peer["decline"].lower()
 
 
+@pytest.mark.parametrize("then, decline", [
+    ("exit 7", "exit code 7"),
+    ("say '{\"milliseconds\": \"soon\"}'", "its answer cannot be read"),
+    ("say '{\"decline\": \"out of memory\"}'", "out of memory"),
+])
+def test_bench_drops_a_peer_that_fails_in_a_later_turn(anyflash, tmp_path, then, decline):
+    python = fake_python(tmp_path, results(0), f"""
+        turns=$((turns + 1))
+        if [ $turns = 1 ]; then say '{{"milliseconds": 1}}'; else {then}; fi""")
+    report = json.loads(anyflash("bench", "--json", "--peers", python, *TINY).out)
+    for line in report["results"]:
+        for peer in line["peers"]:
+            assert peer["decline"] == decline
+
+
+def test_bench_measures_by_turns(anyflash, tmp_path):
+    """Every library has as many samples as the engine, and none runs in another's turn."""
+    log = tmp_path / "log"
+    python = fake_python(tmp_path, results(0),
+                         f"""echo "$3" >> {log}; say '{{"milliseconds": 1}}'""")
+    answer = anyflash("bench", "--json", "--peers", python, "--quick", "--filter", "call Sk1")
+    line, = json.loads(answer.out)["results"]
+    rounds = line["samples"]
+    assert rounds >= 3 and [peer["samples"] for peer in line["peers"]] == [rounds] * len(PEERS)
+    assert log.read_text().split() == list(PEERS) * rounds
+
+
+def test_bench_stops_a_peer_that_waits(anyflash, tmp_path):
+    """A peer that would go on computing after its answer gets no processor time."""
+    log = tmp_path / "log"
+    python = fake_python(
+        tmp_path, results(0), f"""
+        say '{{"milliseconds": 1}}'
+        sleep 0.1
+        for i in 1 2 3 4 5 6 7 8 9; do echo "$3" >> {log}; sleep 0.01; done""")
+    assert anyflash("bench", "--peers", python, "--quick", "--filter", "call Sk1").code == 0
+    seen = log.read_text().split() if log.exists() else []
+    # Only a peer that is asked again goes on with the rest of its last turn.
+    assert all(len(list(group)) >= 9 for _, group in itertools.groupby(seen))
+
+
+def test_bench_takes_each_library_from_the_first_interpreter_that_has_it(anyflash, tmp_path):
+    has_vllm = fake_python(tmp_path, results(0), "say '{\"milliseconds\": 1}'", "first")
+    text = Path(has_vllm).read_text()
+    text = text.replace("#!/bin/sh\n", "#!/bin/sh\n[ $3 = vllm ] || exit 1\n")
+    Path(has_vllm).write_text(text)
+    others = fake_python(tmp_path, "exit 1", name="second")
+    answer = anyflash("bench", "--json", "--peers", has_vllm, "--peers", others, *TINY)
+    for line in json.loads(answer.out)["results"]:
+        assert [peer["name"] for peer in line["peers"] if "decline" not in peer] == ["vllm"]
+
+
 def test_bench_says_that_results_differ(anyflash, tmp_path):
-    numbers = json.dumps([[1000] * 256])
-    python = fake_python(tmp_path, f"echo '{{\"results\": {numbers}, \"dtype\": \"f32\", "
-                                   "\"milliseconds\": [1, 2, 3]}'")
+    python = fake_python(tmp_path, results(1000), "say '{\"milliseconds\": 1}'")
     answer = anyflash("bench", "--peers", python, *TINY)
-    assert answer.code == 0 and "differs" in answer.out
+    assert answer.code == 0 and "    !=    !=" in answer.out
     assert max(len(line) for line in answer.out.splitlines()) <= 96
     assert not any(line.endswith(" ") for line in answer.out.splitlines())
 
 
 def test_bench_shows_the_best_of_the_peers(anyflash, tmp_path):
-    python = fake_python(tmp_path, "echo '{\"decline\": \"has no such case\"}'")
+    python = fake_python(tmp_path, "say '{\"decline\": \"has no such case\"}'")
     answer = anyflash("bench", "--peers", python, *TINY)
     heading = [line for line in answer.out.splitlines() if line.endswith(" best")]
-    assert len(heading) == 1 and heading[0].split()[1:-1] == list(PEERS)
-    assert answer.out.count("        -\n") == 2
+    shown = [{"onnxruntime": "onnxrt"}.get(name, name) for name in PEERS]
+    assert len(heading) == 1 and heading[0].split()[1:-1] == shown
+    assert answer.out.count("     -\n") == 2
+
+
+def test_bench_prints_each_row_when_it_is_ready(tmp_path):
+    """The first row arrives while the second case is still being timed."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    python = fake_python(tmp_path, f"""
+        cases=$((cases + 1))
+        if [ $cases = 2 ] && [ $3 = torch ]; then read -r go < {gate}; fi
+        {results(0)}""", "say '{\"milliseconds\": 1}'")
+    words = [PROGRAM, "bench", "--peers", python, *TINY]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        while not child.stdout.readline().startswith(b"  f32 H8 Sk128 D64 "):
+            pass
+        gate.write_text("go\n")
+        rest, errors = child.communicate(timeout=120)
+    assert b"  f32 H8 Sk1 D64 " in rest and errors == b""
+
+
+def test_bench_shows_progress_on_a_terminal_only(tmp_path):
+    ours, theirs = pty.openpty()
+    answer = subprocess.run([PROGRAM, "bench", *TINY], stdout=subprocess.PIPE, stderr=theirs,
+                            check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "\r2 of 2: call f32 H8 Sk1 D64 " in shown
+    assert shown.endswith("\r" + " " * 70 + "\r") and b" of 2: " not in answer.stdout
 
 
 def test_bench_takes_no_file_of_the_folder_for_a_library(anyflash, tmp_path):
@@ -152,3 +250,15 @@ def test_bench_takes_no_file_of_the_folder_for_a_library(anyflash, tmp_path):
     (tmp_path / "torch.py").write_text("__version__ = '0'\n")
     answer = anyflash("bench", "--peers", "/usr/bin/python3", *TINY)
     assert " torch not installed" in answer.out
+
+
+@large
+def test_bench_times_steps_of_a_server(anyflash):
+    answer = anyflash("bench", "--quick", "--filter", "serving")
+    assert max(len(line) for line in answer.out.splitlines()) <= 96
+    assert "\n  bf16 B16 H32:8 Sk32k-128 D128 p16 " in answer.out
+    answer = anyflash("bench", "--json", "--quick", "--filter", "serving")
+    line, = json.loads(answer.out)["results"]
+    assert line["operation"] == "serving" and line["unit"] == "GB/s"
+    assert (line["batch"], line["page_size"], line["value_dim"]) == (16, 16, 128)
+    assert line["kernel"].startswith("af_dec_bf16__")

@@ -76,6 +76,16 @@ def test_a_whole_module_loads(anyflash, tmp_path):
     assert said["extensions"][0]["missing"] == []
 
 
+def test_a_truncated_module_does_not_load(anyflash, tmp_path):
+    whole = module(tmp_path, padding=60000).read_bytes()
+    reason = "'demo/ext.abi3.so' is truncated"
+    for size in (1000, len(whole) // 2, whole.index(b"\1" + bytes(1000)) + 59999):
+        member = {"demo/ext.abi3.so": whole[:size]}
+        path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", member)
+        answer = anyflash("inspect", str(path), "--against", sys.executable)
+        assert answer.code == 1 and f"  does not load: {reason}\n" in answer.out, answer
+
+
 def test_a_missing_function_is_named(anyflash, tmp_path):
     said, code = inspect(anyflash, module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"]))
     assert (said["verdict"], code) == ("no", 1)
@@ -251,6 +261,15 @@ def test_the_next_step_is_told(anyflash, tmp_path):
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"next     use a file built for Python {here}" in answer.out, answer
+
+
+def test_without_torch_the_torch_to_install_is_named(anyflash, tmp_path):
+    wants = ["_ZN3c1019UndefinedTensorImpl10_singletonE"]
+    path = wheel(tmp_path / "demo-1.0+cu12torch2.3-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path, wants=wants).read_bytes()})
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.code == 1
+    assert "next     install torch 2.3, which this file belongs to" in answer.out, answer
 
 
 def test_a_torch_that_is_no_version_is_refused(anyflash, tmp_path):

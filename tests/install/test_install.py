@@ -266,6 +266,10 @@ def test_a_damaged_wheel_changes_nothing(place, tmp_path, damage):
     done = place.run("install", wheel)
     assert done.returncode == 3, done.all
     assert done.stderr.startswith(("error:", "note:"))
+    if damage in ("cut short", "not a zip"):
+        reason, hint = done.stderr.splitlines()
+        assert reason.startswith(f"error: '{wheel}' is truncated or not a zip archive: ")
+        assert hint == "hint: download the file again; --sha256 HASH checks its hash"
     assert place.tree() == before
 
 

@@ -25,7 +25,7 @@ static struct forward_case *sized_case(uint64_t seed, int32_t dtype, int64_t kv_
 static void test_forward__every_head_size(void **state)
 {
     (void)state;
-    static const int64_t large[] = {129, 160, 192, 255, 256, 257, 384, 511, 512};
+    static const int64_t large[] = {129, 160, 192, 255, 256, 257, 384, 511, 512, 575, 576};
     for (int64_t n = 1; n <= 128 + (int64_t)AF_COUNT(large); n++) {
         int64_t dim = n <= 128 ? n : large[n - 129];
         for (int64_t q_len = 3; q_len <= 30; q_len += 27) {
@@ -125,6 +125,19 @@ static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void *
     }
 }
 
+/* So many heads share their keys that all rows of a tile are one query and see the same. */
+static void test_forward__a_tile_of_one_query_ends_before_nan(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct forward_case *c = sized_case(n, types[n], 1, 96, 4, 100, 24);
+        c->a.causal = 1;
+        case_tensors(c);
+        spoil(&c->a.v, 99, 5, NAN);
+        check_case(c);
+    }
+}
+
 /*
  * A key with a bias of minus infinity has weight 0 but is not hidden: 0 times a
  * nonfinite value is NaN. Rows that do not see the key are not affected.
@@ -217,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_forward__rows_that_see_nothing_are_zero),
         cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
         cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
+        cmocka_unit_test(test_forward__a_tile_of_one_query_ends_before_nan),
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),
         cmocka_unit_test(test_forward__few_rows_split_many_keys),

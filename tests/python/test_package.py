@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -101,7 +102,7 @@ def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
     said = done.stderr.splitlines()[-1]
     named = library if missing == "anyflash_merge" else beside
     assert said.startswith("ImportError: ") and str(named) in said, done.stderr
-    assert f"an older build without {missing}: build it again" in said, done.stderr
+    assert f"which is an older build without {missing}: set ANYFLASH_LIBRARY to" in said
 
 
 @pytest.mark.parametrize("version, age", [("0.0.9", "older"), ("10.2.0", "newer")])
@@ -112,7 +113,7 @@ def test_a_library_of_another_version_is_told_at_import(tmp_path, version, age):
     )
     said = done.stderr.splitlines()[-1]
     assert said.startswith("ImportError: ") and str(library) in said, done.stderr
-    assert f"which is the {age} version {version}: build it again" in said, done.stderr
+    assert f"which is the {age} version {version}: set ANYFLASH_LIBRARY to" in said
 
 
 def test_bindings_of_another_version_are_told_at_import(tmp_path):
@@ -124,6 +125,91 @@ def test_bindings_of_another_version_are_told_at_import(tmp_path):
     beside = library_of(tmp_path, "10.2.0", name=name, functions=functions)
     said = loaded(engine).stderr.splitlines()[-1]
     assert str(beside) in said and "which is the newer version 10.2.0" in said
+
+
+def test_another_library_is_told_at_import(tmp_path):
+    library = library_of(tmp_path, "", functions=["something_else"])
+    done = python(
+        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
+    )
+    said = done.stderr.splitlines()[-1]
+    assert f"cannot use its library '{library}', which has none of its functions: " in said
+
+
+# Copies of the package, each with libraries of its own.
+
+
+def copy_of(folder, version):
+    """The package's folder of a copy with this version and libraries that only know it."""
+    from anyflash import _loader
+
+    package = folder / "anyflash"
+    shutil.copytree(ROOT / "python/anyflash", package)
+    (package / "_version.py").write_text(f"__version__ = {version!r}\n")
+    engine = library_of(package, version, functions=_loader.ENGINE)
+    # The symbol table may be cut off without harm.
+    beside = library_of(
+        package, version, name="libanyflash_python.so", functions=_loader.BINDINGS
+    )
+    subprocess.run(["strip", engine, beside], check=True)
+    return package
+
+
+def imported(*folders, code="", **environment):
+    """Imports the package from these folders; not as CPython, so that nothing is called."""
+    path = os.pathsep.join(map(str, folders))
+    code = f"import sys; sys.implementation.name = 'other'; from anyflash import _lib; {code}"
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env={**os.environ, "ANYFLASH_LIBRARY": "", **environment, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_of_two_copies_the_first_is_used_with_its_own_libraries(tmp_path):
+    old, new = copy_of(tmp_path / "old", "0.0.9"), copy_of(tmp_path / "new", "10.2.0")
+    code = (
+        "from anyflash import __version__ as own; "
+        "print(own, _lib._library._name, _lib.bindings._name)"
+    )
+    for folders, version in (((old, new), "0.0.9"), ((new, old), "10.2.0")):
+        done = imported(*[folder.parent for folder in folders], code=code)
+        own = [str(folders[0] / f"lib{name}.so") for name in ("anyflash", "anyflash_python")]
+        assert done.stdout.split() == [version, *own], done.stderr
+    other = str(new / "libanyflash.so")
+    said = imported(old.parent, ANYFLASH_LIBRARY=other).stderr.splitlines()[-1]
+    assert said.startswith(f"ImportError: anyflash 0.0.9 cannot use its library '{other}', ")
+    assert "which is the newer version 10.2.0: " in said
+
+
+@pytest.mark.parametrize("name", ["libanyflash.so", "libanyflash_python.so"])
+def test_a_truncated_library_is_told_at_import(tmp_path, name):
+    library = copy_of(tmp_path, "1.0") / name
+    whole = library.read_bytes()
+    told = 0
+    for size in range(0, len(whole), 1 + len(whole) // 40):
+        library.write_bytes(whole[:size])
+        done = imported(tmp_path)
+        assert done.returncode in (0, 1), (size, done)
+        if done.returncode == 1:
+            said = done.stderr.splitlines()[-1]
+            told += "(the file is truncated)" in said
+            assert said.startswith(f"ImportError: anyflash cannot load its library '{library}'")
+            assert said.endswith("): reinstall anyflash"), said
+    assert told >= 30
+
+
+def test_a_library_for_another_processor_is_told_at_import(tmp_path):
+    machine = os.uname().machine
+    number, other = {"x86_64": (183, "aarch64")}.get(machine, (62, "x86_64"))
+    library = copy_of(tmp_path, "1.0") / "libanyflash.so"
+    content = bytearray(library.read_bytes())
+    content[18:20] = number.to_bytes(2, "little")
+    library.write_bytes(content)
+    said = imported(tmp_path).stderr.splitlines()[-1]
+    assert f"(built for {other}, but this machine is {machine}): reinstall anyflash" in said
 
 
 def test_every_function_that_the_package_calls_is_looked_for_at_import():

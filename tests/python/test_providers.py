@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 import formula  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
-from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, packages, result_cache, table, trial  # noqa: E402
+from anyflash import _result_cache, providers  # noqa: E402
+from anyflash.providers import aten, packages, table, trial  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -364,16 +364,16 @@ def test_flash_attn_without_its_extension_and_none_at_all(package, tmp_path):
 
 def test_a_cache_file_that_is_broken_is_as_good_as_none(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert result_cache.get({"a": 1}) is None
-    result_cache.put({"a": 1}, "why")
-    assert result_cache.get({"a": 1}) == "why"
+    assert _result_cache.get({"a": 1}) is None
+    _result_cache.put({"a": 1}, "why")
+    assert _result_cache.get({"a": 1}) == "why"
     path = tmp_path / "anyflash" / "known_answers.json"
     for text in ("{", "[]", '{"answers": 3, "files": {}}', "\x00\xff", json.dumps({})):
         path.write_text(text)
-        assert result_cache.get({"a": 1}) is None
-        result_cache.put({"a": 1}, "")
-        assert result_cache.get({"a": 1}) == ""
+        assert _result_cache.get({"a": 1}) is None
+        _result_cache.put({"a": 1}, "")
+        assert _result_cache.get({"a": 1}) == ""
     path.unlink()
     path.mkdir()
-    result_cache.put({"a": 1}, "why")
-    assert result_cache.get({"a": 1}) is None
+    _result_cache.put({"a": 1}, "why")
+    assert _result_cache.get({"a": 1}) is None

@@ -4,6 +4,7 @@ imports, what it says, and what it computes without torch; test_torch_python_whe
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "ANYFLASH"))}
-LACKS = "which this installation of anyflash lacks: install the wheel for this system"
+LACKS = "which this installation of anyflash lacks: the wheels for Linux (x86_64 and aarch64, "
 
 
 @pytest.fixture(scope="module")
@@ -88,4 +89,17 @@ def test_a_library_that_is_there_and_damaged_fails_at_import(environment, tmp_pa
         library.unlink()
         said = err.splitlines()[-1]
         assert said.startswith(f"ImportError: anyflash cannot load its library '{library}' (")
-        assert said.endswith("): install anyflash again, as a wheel for this system"), said
+        assert said.endswith("): reinstall anyflash"), said
+
+
+def test_a_program_that_cannot_run_is_an_error_with_a_hint(environment):
+    code, out, _ = run(environment, "python", "-c", "import anyflash; print(anyflash.__file__)")
+    program = pathlib.Path(out.strip()).parent / "bin" / "anyflash"
+    program.parent.mkdir()
+    for mode, reason in ((0o644, "Permission denied"), (0o755, "Exec format error")):
+        program.write_bytes(b"\x7fELF" + bytes(60))
+        program.chmod(mode)
+        code, _, err = run(environment, "anyflash", "plan")
+        said = f"error: cannot run '{program}': {reason}\nhint: reinstall anyflash\n"
+        assert (code, err) == (3, said)
+    shutil.rmtree(program.parent)

@@ -7,10 +7,11 @@ import pathlib
 import re
 import shlex
 import subprocess
+import zipfile
 
 import pytest
+import yaml
 
-yaml = pytest.importorskip("yaml")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
@@ -162,5 +163,39 @@ def test_clusterfuzzlite_builds_with_options_that_exist():
     options = set(re.findall(r"-D(ANYFLASH_\w+)", script.read_text()))
     known = set(re.findall(r"^option\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M))
     assert options and options <= known
-    for source in (ROOT / "tests/fuzz").glob("fuzz_*.c"):
-        assert (ROOT / "tests/fuzz/corpus" / source.stem).is_dir(), source.stem
+
+
+#: Stands for cmake: "builds" every target that it is asked for.
+FAKE_CMAKE = """#!/bin/sh
+[ "$1" = --build ] || exit 0
+folder=$2
+shift 3
+mkdir -p "$folder/tests"
+for target; do touch "$folder/tests/$target"; done
+"""
+
+
+def test_clusterfuzzlite_gets_every_fuzz_target_with_its_corpus(tmp_path):
+    (tmp_path / "cmake").write_text(FAKE_CMAKE)
+    (tmp_path / "cmake").chmod(0o755)
+    out = tmp_path / "out"
+    out.mkdir()
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OUT": str(out), "WORK": str(tmp_path / "work")}
+    subprocess.run(ROOT / ".clusterfuzzlite/build.sh", cwd=ROOT, env=environment, check=True)
+    targets = {source.stem for source in (ROOT / "tests/fuzz").glob("fuzz_*.c")}
+    corpora = {f"{target}_seed_corpus.zip" for target in targets}
+    assert {path.name for path in out.iterdir()} == targets | corpora
+    for target in targets:
+        with zipfile.ZipFile(out / f"{target}_seed_corpus.zip") as corpus:
+            names = os.listdir(ROOT / "tests/fuzz/corpus" / target)
+            assert sorted(corpus.namelist()) == sorted(names)
+
+
+def test_the_image_of_clusterfuzzlite_has_what_the_build_needs():
+    packages = (ROOT / "tools/packages.sh").read_text()
+    needed = " ".join(re.findall(r'^base="(?:\$base )?(.*)"', packages, re.M)).split()
+    recipe = (ROOT / ".clusterfuzzlite/Dockerfile").read_text().replace("\\\n", "")
+    (line,) = re.findall(r"install -y --no-install-recommends (.*)", recipe)
+    of_the_image = {"gcc", "libc6-dev", "cmake"}
+    assert set(line.split()) == {*needed, "libcmocka-dev", "python3"} - of_the_image

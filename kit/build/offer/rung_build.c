@@ -246,7 +246,10 @@ static const char *served_text(const struct af_offer_build_target *build)
                            gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
 }
 
-/* A GPU that may not run what is compiled for others of its major; NULL: there is none. */
+/*
+ * The first Jetson GPU, or NULL. It may not run code compiled for another GPU of its major
+ * version.
+ */
 static const struct af_view_gpu *jetson_of(const struct af_view *view)
 {
     for (size_t i = 0; i < view->gpu_count; i++)

@@ -5,7 +5,7 @@ kernels that Hugging Face's `kernels` has downloaded.
 They differ in the names of their parameters, which are read from the signatures of their
 functions. Whether a package works is tested once for each version of its files: a child process
 imports it and runs its trial (trial.py), because an incompatible extension can crash the
-process that loads it. The result is cached (result_cache.py), keyed by the files' SHA-256, the
+process that loads it. The result is cached (_result_cache.py), keyed by the files' SHA-256, the
 torch version and the GPU. Nothing is imported or tested before the first GPU tensor.
 """
 
@@ -22,7 +22,8 @@ import sys
 
 import torch
 
-from . import result_cache, trial
+from .. import _result_cache
+from . import trial
 from .call import LSE, OUT, PROBABILITIES, transformed
 from .features import HALVES, Limits, features, outside, too_old_or_new
 from .flash import capability
@@ -249,15 +250,15 @@ class Package:
 
     def _test(self, device, found):
         try:
-            facts = {f"file {i}": result_cache.sha256(file) for i, file in enumerate(found)}
+            facts = {f"file {i}": _result_cache.sha256(file) for i, file in enumerate(found)}
         except OSError as error:
             return f"cannot be read: {error}"
         facts.update(name=self.name, torch=torch.__version__, gpu=_gpu(device))
-        reason = result_cache.get(facts)
+        reason = _result_cache.get(facts)
         if reason is None:
             reason = _known_answer(self.name, device.type, device.index) or ""
             if not any(words in reason.lower() for words in _PASSING):
-                result_cache.put(facts, reason)
+                _result_cache.put(facts, reason)
         if reason:
             return reason
         try:

@@ -74,7 +74,10 @@ def _stage(folder, with_interface):
 
 @contextlib.contextmanager
 def _uninterrupted():
-    """Delays Ctrl-C until the block ends; not on Windows, which has no signal masks."""
+    """Delays Ctrl-C until the block ends.
+
+    Windows has no signal masks, so nothing is delayed there.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -30,11 +30,20 @@ static void test_bench_json__survives_every_lack_of_memory(void **state)
     fail_everywhere(words, true, NULL);
 }
 
+static void test_bench_peers__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"anyflash-bench", "--quick",  "--peers", "/bin/false",
+                                        "--filter",       "call Sk1", NULL};
+    fail_everywhere(words, false, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bench__survives_every_lack_of_memory),
         cmocka_unit_test(test_bench_json__survives_every_lack_of_memory),
+        cmocka_unit_test(test_bench_peers__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,70 @@ static void test_sdpa__what_the_engine_declines_goes_to_torch(void **state)
     free_problem(&p);
 }
 
+/* Calls of 16 and of 17 queries; returns how many torch computed. */
+static int passed_on_of_two(void)
+{
+    const int64_t k[4] = {1, GROUPS, KEYS, D};
+    uint64_t stack[STACK];
+    int own = fake_own_calls();
+    for (int64_t rows = 16; rows <= 17; rows++) {
+        const int64_t q[4] = {1, HEADS, rows, D};
+        struct problem p = {floats(4, q, 1), floats(4, k, 2), floats(4, k, 3)};
+        push_sdpa(&p, false, stack);
+        assert_true(fake_call(SDPA, stack, 7, 2));
+        drop_results(stack, 2);
+        free_problem(&p);
+    }
+    return fake_own_calls() - own;
+}
+
+static void test_sdpa__torch_keeps_the_prefill_of_the_chosen_types(void **state)
+{
+    (void)state;
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 1u << ANYFLASH_BF16);
+    assert_int_equal(passed_on_of_two(), 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 1u << ANYFLASH_BF16 | 1u << ANYFLASH_F32);
+    assert_int_equal(passed_on_of_two(), 1);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0);
+    assert_int_equal(passed_on_of_two(), 0);
+}
+
+/* The kernels that a context of torch's threads would use. */
+static void kernels_of(struct anyflash_context *context, char *text, size_t size_bytes)
+{
+    static float memory[4][16];
+    struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
+    args.batch = args.heads = args.kv_heads = args.q_len = args.k_len = 1;
+    args.head_dim = args.value_dim = 16;
+    args.q = anyflash_bhsd(memory[0], ANYFLASH_F32, 1, 1, 16);
+    args.k = anyflash_bhsd(memory[1], ANYFLASH_F32, 1, 1, 16);
+    args.v = anyflash_bhsd(memory[2], ANYFLASH_F32, 1, 1, 16);
+    args.o = anyflash_bhsd(memory[3], ANYFLASH_F32, 1, 1, 16);
+    assert_int_equal(anyflash_explain(context, &args, text, size_bytes, NULL), ANYFLASH_OK);
+}
+
+static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
+{
+    (void)state;
+    struct anyflash_context_args args = {.struct_size = sizeof args, .threads = 1};
+    struct anyflash_context *own;
+    void *library = dlopen(AF_FAKE_TORCH, RTLD_NOW);
+    static const int32_t levels[] = {ANYFLASH_CPU_ALL, ANYFLASH_CPU_BASE, ANYFLASH_CPU_AVX2};
+    fake_set_threads(1);
+    for (size_t i = 0; i < AF_COUNT(levels); i++) {
+        char have[2000], want[2000];
+        anyflash_torch_choose(levels[i], 0);
+        args.cpu_level = levels[i];
+        assert_int_equal(anyflash_context_new(&args, &own, NULL), ANYFLASH_OK);
+        kernels_of(own, want, sizeof want);
+        kernels_of(anyflash_torch_context(library), have, sizeof have);
+        assert_string_equal(have, want);
+        anyflash_context_free(own);
+    }
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0);
+    dlclose(library);
+}
+
 static void test_sdpa__switched_off_is_torchs_and_not_counted(void **state)
 {
     (void)state;
@@ -185,6 +249,8 @@ int main(void)
         cmocka_unit_test_setup(test_sdpa__forward_is_attention_in_torchs_strides, set_up),
         cmocka_unit_test_setup(test_sdpa__backward_takes_the_gradient_of_a_sum, set_up),
         cmocka_unit_test_setup(test_sdpa__what_the_engine_declines_goes_to_torch, set_up),
+        cmocka_unit_test_setup(test_sdpa__torch_keeps_the_prefill_of_the_chosen_types, set_up),
+        cmocka_unit_test_setup(test_sdpa__kernels_are_those_of_the_chosen_level, set_up),
         cmocka_unit_test_setup(test_sdpa__switched_off_is_torchs_and_not_counted, set_up),
         cmocka_unit_test_setup(test_withdrawn_kernels_come_back_with_the_engine, set_up),
         cmocka_unit_test_setup(test_every_refusal_of_torch_or_of_memory_leaves_nothing, set_up),

@@ -11,6 +11,7 @@
 
 #include "engine/attn/rows.h"
 #include "engine/cpu/kernels.h"
+#include "tests/kernels/machine.h"
 
 #define QUERIES 3
 #define GROUP 2
@@ -114,8 +115,7 @@ static void check_all(bool by_mask)
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);
     for (size_t k = 0; k < count; k++) {
-        if (kernels[k]->operation == AF_BACKWARD ||
-            (kernels[k]->needs & ~af_cpu_features()) != 0)
+        if (kernels[k]->operation == AF_BACKWARD || !machine_runs(kernels[k]))
             continue;
         check_kernel(kernels[k], NAN, by_mask);
         check_kernel(kernels[k], INFINITY, by_mask);

@@ -1,11 +1,12 @@
-"""Results of known-answer tests, cached for later processes: known_answers.json.
+"""Results of known-answer tests and of calibrations, cached for later processes:
+known_answers.json.
 
-    >>> result_cache.put({"torch": "2.8.0"}, "")        # "": no failure
-    >>> result_cache.get({"torch": "2.8.0"})
+    >>> _result_cache.put({"torch": "2.8.0"}, "")        # "": no failure
+    >>> _result_cache.get({"torch": "2.8.0"})
     ''
 
 In $XDG_CACHE_HOME/anyflash, or ~/.cache/anyflash. If the file cannot be read or written, the
-test runs again.
+test or the calibration runs again.
 """
 
 import hashlib
@@ -26,18 +27,18 @@ def _path():
 
 
 def _read():
-    """{"answers": {facts: reason}, "files": {path: [size, time, sha256]}}."""
+    """{"answers": {facts: reason}, "files": {path: [size, time, sha256]}, "times": {facts:
+    times}}; a part that is missing or broken is empty."""
     try:
         path = _path()
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             raise ValueError
         found = json.loads(path.read_text())
-        parts = {name: found[name] for name in ("answers", "files")}
-        if all(isinstance(part, dict) for part in parts.values()):
-            return parts
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
-        pass
-    return {"answers": {}, "files": {}}
+    except (OSError, ValueError, RuntimeError):
+        found = None
+    found = found if isinstance(found, dict) else {}
+    parts = ((name, found.get(name)) for name in ("answers", "files", "times"))
+    return {name: part if isinstance(part, dict) else {} for name, part in parts}
 
 
 def _write(part, key, value):
@@ -87,3 +88,12 @@ def get(facts):
 
 def put(facts, reason):
     _write("answers", _key(facts), reason)
+
+
+def get_times(facts):
+    """What put_times() was given, or None. It is a JSON value from a file: check it."""
+    return _read()["times"].get(_key(facts))
+
+
+def put_times(facts, times):
+    _write("times", _key(facts), times)

@@ -1,0 +1,85 @@
+"""Short runs of the engine's own threads, alone and beside a busy core: do they share a core?
+
+    ANYFLASH_LIBRARY=build/release/libanyflash.so PYTHONPATH=python python3 bench/short_runs.py
+
+Four ways to run f32 attention of 16 heads, 512 tokens, D 64, each 200 times: at once or after a
+pause of 5 ms, in which the threads fall asleep; with the same threads or with new ones each
+time. Then the same while another process computes on the last core all the time. Prints for
+each the milliseconds, how many runs took more than 1.6 times as long as the fastest, and how
+many ended with all threads on one core (the engine itself moves a worker there at the end if
+another program keeps it from running). Linux; needs NumPy and two cores.
+
+Other programs disturb the measurement; `--weight` gives this session all but their share of the
+cores (as root, in a session of its own: `setsid python3 bench/short_runs.py --weight`).
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy
+
+import anyflash
+from anyflash import _lib
+
+_SPIN = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])])\nwhile True: pass"
+
+
+def cores():
+    """The core on which each thread of this process ran last."""
+    found = []
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        found.append(int((task / "stat").read_text().rpartition(")")[2].split()[36]))
+    return found
+
+
+def runs(count, pause, new_threads):
+    """[(milliseconds, whether all threads were on one core)]"""
+    rows, q = [], numpy.random.rand(1, 512, 16, 64).astype("f4")
+    out = numpy.empty_like(q)
+    for _ in range(count):
+        if new_threads:
+            anyflash.set_threads(_lib.threads())
+        time.sleep(pause)
+        begin = time.perf_counter()
+        anyflash.attend(q, q, q, out=out)
+        rows.append(((time.perf_counter() - begin) * 1e3, len(set(cores())) == 1))
+    return rows
+
+
+def report(count, beside):
+    for pause in (0.0, 0.005):
+        for new_threads in (False, True):
+            rows = runs(count, pause, new_threads)
+            ms = sorted(row[0] for row in rows)
+            slow, together = sum(x > 1.6 * ms[0] for x in ms), sum(row[1] for row in rows)
+            when = "after 5 ms" if pause else "at once"
+            threads = "new threads" if new_threads else "same threads"
+            least, median, most = ms[0], ms[count // 2], ms[count * 9 // 10]
+            print(
+                f"{beside:10} {when:10} {threads:12} min {least:6.2f}  median {median:6.2f}  "
+                f"90 % {most:6.2f}  slow {slow:3}  on one core {together:3}"
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--weight", action="store_true")
+    options = parser.parse_args()
+    if options.weight:
+        pathlib.Path("/proc/self/autogroup").write_text("-20")
+    allowed = sorted(os.sched_getaffinity(0))
+    print(f"load {os.getloadavg()[0]:.1f}, {len(allowed)} cores")
+    report(options.runs, "alone")
+    spinning = subprocess.Popen([sys.executable, "-c", _SPIN, str(allowed[-1])])
+    try:
+        report(options.runs, "busy core")
+    finally:
+        spinning.kill()
+
+
+main()

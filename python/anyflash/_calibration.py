@@ -1,0 +1,196 @@
+"""Calibration: whether torch's own attention on this CPU is faster than the engine.
+
+    choice = choose(torch.get_num_threads())     # by anyflash.torch.enable()
+
+bench/results compares the two on one kind of processor: see is_measured(). On any other, and
+with a newer torch, both compute a small prefill of each element type when the engine is
+enabled. For a type in which the engine is not faster, calls with more than 16 queries stay
+torch's, forward and backward. Kernels up to AVX2 compute the prefill, too, because some
+processors run slower when they execute AVX-512: if they take less time in total, the engine
+uses only these.
+
+This takes 10 to 30 milliseconds. Times that could be repeated are cached (_result_cache.py) for
+processes with the same processor, number of threads and versions.
+"""
+
+import ctypes
+import math
+import platform
+import re
+import time
+from typing import NamedTuple
+
+import torch
+
+from . import _lib, _result_cache
+from ._version import __version__
+
+_TYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
+_ALL_TYPES = sum(1 << dtype for dtype in _TYPES.values())
+_ALL, _AVX2 = 0, 3  # enum anyflash_cpu_level
+#: Who can compute, as the arguments of anyflash_torch_choose().
+_WAYS = {"torch": (_ALL, _ALL_TYPES), "engine": (_ALL, 0), "engine, AVX2": (_AVX2, 0)}
+
+_ROWS, _SIZE = 256, 128  # and one head for each thread
+#: Rounds of two calls, because the first one after a change is slower; more than the least if
+#: other programs disturb the measurement.
+_ROUNDS_LEAST, _ROUNDS_MOST = 3, 8
+#: Extensions of the processor that torch or the engine has kernels for.
+_EXTENSIONS = ("amx", "asimd", "avx", "bf16", "fphp", "i8mm", "sve")
+#: Lines of /proc/cpuinfo that name the processor, on x86 and on ARM.
+_NAMES = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+)
+
+
+class Choice(NamedTuple):
+    cpu_level: int  # enum anyflash_cpu_level
+    torch_dtypes: int  # bits 1 << enum anyflash_dtype
+    text: str  # what was chosen and why, in lines
+
+    def apply(self):
+        _set(self.cpu_level, self.torch_dtypes)
+
+
+def _set(cpu_level, torch_dtypes):
+    function = _lib.bindings.anyflash_torch_choose
+    function.restype, function.argtypes = None, [ctypes.c_int32, ctypes.c_uint32]
+    function(cpu_level, torch_dtypes)
+
+
+def processor(path="/proc/cpuinfo"):
+    """The facts that tell this kind of processor from others."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(1 << 14).split("\n\n")[0].splitlines()
+    except OSError:  # not Linux
+        return {"name": platform.processor(), "machine": platform.machine()}
+    rows = (line.partition(":") for line in lines)
+    found = {name.strip(): value.strip() for name, _, value in rows}
+    flags = found.get("flags", found.get("Features", "")).split()
+    facts = {name: found[name] for name in _NAMES if name in found}
+    facts["extensions"] = " ".join(sorted(x for x in flags if x.startswith(_EXTENSIONS)))
+    return facts
+
+
+def is_measured(facts, torch_version):
+    """Whether bench/results has the engine faster than this torch on this kind of processor:
+    AMD's family 26 (Zen 5) with AVX-512, and torch up to 2.15."""
+    version = tuple(int(part) for part in torch_version.split("+")[0].split(".")[:2])
+    return (
+        (facts.get("vendor_id"), facts.get("cpu family")) == ("AuthenticAMD", "26")
+        and "avx512_bf16" in facts["extensions"].split()
+        and version <= (2, 15)
+    )
+
+
+def _ways():
+    """The names in _WAYS that compute differently on this processor."""
+    kernel = re.search("^many rows: (?!not )(.*)", _lib.explain_kernel(), re.MULTILINE)[1]
+    if "avx512" in kernel or "amx" in kernel:
+        return list(_WAYS)
+    return [name for name in _WAYS if name != "engine, AVX2"]
+
+
+def _milliseconds(way, x):
+    """How long self-attention of x takes; `way` names who computes it."""
+    begin = time.perf_counter()
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
+    return (time.perf_counter() - begin) * 1e3
+
+
+def _settled(samples):
+    """Whether the two least of enough samples agree."""
+    least = sorted(samples)[:2]
+    return len(samples) >= _ROUNDS_LEAST and least[1] <= 1.1 * least[0]
+
+
+def _measure(ways, heads):
+    """({way: {type: milliseconds}}, whether all of them settled)."""
+    times, all_settled = {way: {} for way in ways}, True
+    for dtype in _TYPES:
+        shape = 1, heads, _ROWS, _SIZE
+        x = torch.full(shape, 0.5, dtype=getattr(torch, dtype), device="cpu")
+        samples, settled = {way: [] for way in ways}, False
+        for _ in range(_ROUNDS_MOST):
+            for way in ways:
+                _set(*_WAYS[way])
+                samples[way].append(min(_milliseconds(way, x) for _ in range(2)))
+            settled = all(map(_settled, samples.values()))
+            if settled:
+                break
+        all_settled = all_settled and settled
+        for way in ways:
+            times[way][dtype] = min(samples[way])
+    return times, all_settled
+
+
+def _valid(times, ways):
+    """Whether `times`, from a file, is what _measure(ways) returns."""
+    if not isinstance(times, dict) or set(times) != set(ways):
+        return False
+    for row in times.values():
+        if not isinstance(row, dict) or set(row) != set(_TYPES):
+            return False
+        if not all(isinstance(t, float) and 0 < t < math.inf for t in row.values()):
+            return False
+    return True
+
+
+def _times(facts, ways, heads):
+    """The times from the cache or new ones, and in words where they come from."""
+    found = _result_cache.get_times(facts)
+    if _valid(found, ways):
+        return found, "measured earlier"
+    with torch.no_grad():
+        found, settled = _measure(ways, heads)
+    if not settled:
+        return found, "measured for this process alone, because other programs disturbed it"
+    _result_cache.put_times(facts, found)
+    return found, "measured in this process"
+
+
+def _decide(times, how):
+    """The Choice for these times; `how` says in a line how they were measured."""
+    total = {way: sum(row.values()) for way, row in times.items()}
+    engine = min((way for way in times if way != "torch"), key=total.__getitem__)
+    kept, lines = 0, []
+    for name, dtype in _TYPES.items():
+        ours, torchs = times[engine][name], times["torch"][name]
+        measured = f"{ours:.3f} ms, torch {torchs:.3f} ms"
+        if ours < torchs:
+            lines.append(f"{name}: anyflash ({measured})")
+        else:
+            kept |= 1 << dtype
+            lines.append(f"{name}: torch for more than 16 queries (anyflash {measured})")
+    if engine != "engine":
+        pair = total[engine], total["engine"]
+        lines.append("kernels: up to AVX2 ({:.3f} ms in total, all {:.3f} ms)".format(*pair))
+    return Choice(_WAYS[engine][0], kept, "\n".join([*lines, how]))
+
+
+def choose(threads):
+    """The Choice for this number of threads, cached or measured. The engine must be enabled."""
+    facts = processor()
+    if is_measured(facts, torch.__version__):
+        reason = "it was faster than torch on this kind of processor in anyflash's benchmarks"
+        return Choice(_ALL, 0, f"anyflash computes all calls that it supports: {reason}")
+    facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
+    try:
+        times, how = _times(facts, _ways(), threads)
+    except Exception as error:  # whatever it is, nothing is known about the times
+        reason = f"anyflash could not be measured ({error})"
+        return Choice(_ALL, _ALL_TYPES, f"torch computes more than 16 queries: {reason}")
+    problem = f"a head of {_SIZE} for each thread, {_ROWS} queries and keys"
+    return _decide(times, f"{how}: {problem}; threads: {threads}")
+
+
+#: The Choice without calibration.
+UNMEASURED = Choice(_ALL, 0, "anyflash computes all calls that it supports: not calibrated")

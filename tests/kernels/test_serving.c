@@ -1,0 +1,216 @@
+/*
+ * test_serving.c: batches as servers have them: sequences with caches of very
+ * different lengths in pages, prefill and decode in one call, latent attention whose
+ * values are a part of the keys; and how such a batch is split into tasks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "forward_check.h"
+
+static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
+
+/* Queries and keys of each sequence; the arrays are of the case. */
+static void set_lengths(struct forward_case *c, const int64_t (*lengths)[2], int64_t batch)
+{
+    struct anyflash_attend_args *a = &c->a;
+    int32_t *cu_q = case_indexes(c, batch + 1), *used = case_indexes(c, batch);
+    cu_q[0] = 0;
+    for (int64_t b = 0; b < batch; b++) {
+        cu_q[b + 1] = cu_q[b] + (int32_t)lengths[b][0];
+        used[b] = (int32_t)lengths[b][1];
+        a->q_len = lengths[b][0] > a->q_len ? lengths[b][0] : a->q_len;
+        a->k_len = lengths[b][1] > a->k_len ? lengths[b][1] : a->k_len;
+    }
+    a->batch = batch;
+    a->causal = 1;
+    a->cu_seqlens_q = cu_q;
+    a->total_q = cu_q[batch];
+    a->seqused_k = used;
+}
+
+/* Pages in random order. */
+static void set_pages(struct forward_case *c, int64_t page_size)
+{
+    struct anyflash_attend_args *a = &c->a;
+    a->page_size = page_size;
+    a->block_table_stride = (a->k_len + page_size - 1) / page_size;
+    a->page_count = a->batch * a->block_table_stride;
+    int32_t *table = case_indexes(c, a->page_count);
+    for (int64_t n = 0; n < a->page_count; n++) {
+        int64_t other = case_pick(c, 0, n);
+        table[n] = table[other];
+        table[other] = (int32_t)n;
+    }
+    a->block_table = table;
+}
+
+static struct forward_case *serving_case(uint64_t seed, int32_t dtype,
+                                         const int64_t (*lengths)[2], int64_t batch,
+                                         int64_t kv_heads, int64_t group, int64_t dim,
+                                         int64_t value_dim, int64_t page_size)
+{
+    struct forward_case *c = case_new(seed, dtype);
+    c->plain_strides = true;
+    case_sizes(c, batch, kv_heads, group, 0, 0, dim, value_dim);
+    set_lengths(c, lengths, batch);
+    if (page_size > 0)
+        set_pages(c, page_size);
+    case_tensors(c);
+    return c;
+}
+
+/* One long sequence, short ones, one without queries and one without keys. */
+static const int64_t decode_lengths[][2] = {{1, 130}, {1, 5003}, {1, 17}, {0, 40},
+                                            {1, 0},   {1, 16},   {2, 999}};
+static const int64_t mixed_lengths[][2] = {{1, 700}, {90, 300}, {1, 33}, {5, 1200}, {1, 1}};
+static const int64_t latent_lengths[][2] = {{1, 1700}, {2, 65}, {1, 16}};
+
+static void test_serving__decode_in_pages_is_near_the_oracle(void **state)
+{
+    (void)state;
+    static const int64_t groups[] = {1, 4, 8};
+    static const int64_t dims[][2] = {{64, 64}, {128, 128}, {192, 128}};
+    for (size_t n = 0; n < 9; n++)
+        check_case(serving_case(n, types[n % 3], decode_lengths, 7, 1, groups[n / 3],
+                                dims[(n + n / 3) % 3][0], dims[(n + n / 3) % 3][1],
+                                n % 2 == 0 ? 16 : 64));
+}
+
+static void test_serving__prefill_and_decode_in_one_call(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++)
+        check_case(
+            serving_case(n, types[n / 2], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
+}
+
+/* Values are the first 512 elements of the keys, in the same memory. */
+static void test_serving__latent_attention_shares_keys_and_values(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct forward_case *c = serving_case(n, types[n / 2], latent_lengths, 3, 1,
+                                              n % 2 == 0 ? 16 : 20, 576, 512, 16);
+        c->a.v = c->a.k;
+        check_case(c);
+    }
+}
+
+/* Row `j` of a sequence's keys or values, in pages or not. */
+static char *key_row(const struct af_problem *problem, const struct anyflash_tensor *tensor,
+                     int64_t batch, int64_t head, int64_t j)
+{
+    struct af_sequence sequence = af_problem_sequence(problem, batch);
+    return af_row_of_key(problem, tensor, &sequence, head, j);
+}
+
+static void copy_keys(const struct af_problem *from, const struct af_problem *to)
+{
+    const size_t bytes = from->element_bytes;
+    for (int64_t b = 0; b < from->a.batch; b++) {
+        const int64_t keys = af_problem_sequence(from, b).k_count;
+        for (int64_t n = 0; n < from->a.kv_heads * keys; n++) {
+            const int64_t head = n / keys, j = n % keys;
+            memcpy(key_row(to, &to->a.k, b, head, j), key_row(from, &from->a.k, b, head, j),
+                   (size_t)from->a.head_dim * bytes);
+            memcpy(key_row(to, &to->a.v, b, head, j), key_row(from, &from->a.v, b, head, j),
+                   (size_t)from->a.value_dim * bytes);
+        }
+    }
+}
+
+static void test_serving__pages_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    static const int64_t dims[][2] = {{64, 64}, {128, 128}, {192, 128}, {40, 24}};
+    for (size_t n = 0; n < 4 * AF_COUNT(dims) * AF_COUNT(types); n++) {
+        const int64_t *dim = dims[n / 4 % AF_COUNT(dims)];
+        const int32_t type = types[n / 4 / AF_COUNT(dims)];
+        const bool mixed = n % 4 >= 2;
+        struct forward_case *cases[2];
+        struct af_problem problems[2];
+        for (int p = 0; p < 2; p++) {
+            cases[p] =
+                serving_case(n, type, mixed ? mixed_lengths : decode_lengths, mixed ? 5 : 7, 2,
+                             n % 2 == 0 ? 1 : 8, dim[0], dim[1], p == 0 ? 16 : 0);
+            cases[p]->a.q = cases[0]->a.q;
+            cases[p]->a.o.dtype = type;
+            cases[p]->a.window_left = n % 3 == 0 ? 1000 : -1;
+            problems[p] = case_problem(cases[p]);
+        }
+        copy_keys(&problems[0], &problems[1]);
+        for (int p = 0; p < 2; p++)
+            case_attend(cases[p], contexts[p], af_cpu_features());
+        for (int64_t b = 0; b < problems[0].a.batch; b++) {
+            struct af_sequence s = af_problem_sequence(&problems[0], b);
+            for (int64_t r = 0; r < s.q_count * problems[0].a.heads; r++) {
+                const size_t bytes = af_dtype_bytes(type);
+                const int64_t head = r % problems[0].a.heads, i = r / problems[0].a.heads;
+                assert_memory_equal(af_row_of_query(&problems[0].a.o, bytes, &s, head, i),
+                                    af_row_of_query(&problems[1].a.o, bytes, &s, head, i),
+                                    (size_t)dim[1] * bytes);
+            }
+        }
+        case_free(cases[0]);
+        case_free(cases[1]);
+    }
+}
+
+/* 63 sequences of 128 keys and one of 32768, 8 key heads of 128 elements. */
+static void test_serving__a_long_sequence_is_split_and_short_ones_are_not(void **state)
+{
+    (void)state;
+    enum { BATCH = 64, LONG = 32768, SHORT = 128, HEADS = 8, DIM = 128 };
+    static int32_t used[BATCH];
+    static float data[1];
+    for (int b = 0; b < BATCH; b++)
+        used[b] = b == 40 ? LONG : SHORT;
+    struct af_problem problem = {
+        .a = anyflash_attend_args_init(), .group = 8, .element_bytes = 2};
+    problem.a.batch = BATCH;
+    problem.a.heads = 8 * HEADS;
+    problem.a.kv_heads = HEADS;
+    problem.a.q_len = 1;
+    problem.a.k_len = LONG;
+    problem.a.head_dim = problem.a.value_dim = DIM;
+    problem.a.scale = 1;
+    problem.a.seqused_k = used;
+    problem.a.q = anyflash_bhsd(data, ANYFLASH_BF16, 8 * HEADS, 1, DIM);
+    struct af_forward_plan plan;
+    assert_int_equal(af_forward_plan_init(&plan, &problem, af_cpu_features(), 1, NULL),
+                     ANYFLASH_OK);
+    char *memory = aligned_alloc(64, plan.total_bytes);
+    af_forward_plan_place(&plan, memory);
+    int64_t keys = 0, longest = 0, of_short = 0;
+    for (int64_t index = 0; index < plan.schedule.task_count; index++) {
+        struct af_forward_task task;
+        af_schedule_task(&plan.schedule, index, &task);
+        const int64_t count = task.key_end - task.key_begin;
+        assert_true(count > 0);
+        keys += count;
+        longest = count > longest ? count : longest;
+        of_short += task.sequence.batch != 40;
+    }
+    assert_int_equal(keys, HEADS * ((BATCH - 1) * SHORT + LONG));
+    assert_int_equal(of_short, HEADS * (BATCH - 1));
+    assert_true(longest <= keys / 96);
+    assert_true(plan.total_bytes < 4 << 20);
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_serving__decode_in_pages_is_near_the_oracle),
+        cmocka_unit_test(test_serving__prefill_and_decode_in_one_call),
+        cmocka_unit_test(test_serving__latent_attention_shares_keys_and_values),
+        cmocka_unit_test(test_serving__pages_do_not_change_a_bit),
+        cmocka_unit_test(test_serving__a_long_sequence_is_split_and_short_ones_are_not),
+    };
+    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+}

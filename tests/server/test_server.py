@@ -1,0 +1,119 @@
+"""A real vLLM server with random weights: its own CPU attention, and anyflash's plugin.
+
+Both servers answer the same requests over HTTP, by turns. Run by `tests/run server`.
+SERVER_DTYPE: float32 or bfloat16. SERVER_REQUESTS: how many (200).
+"""
+
+import os
+import random
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import model
+import pytest
+import vllm_server
+
+DTYPE = os.environ.get("SERVER_DTYPE", "float32")
+REQUESTS = int(os.environ.get("SERVER_REQUESTS", "200"))
+TURN = 20  # requests of a server's turn
+CLIENTS = 8
+# How far two kernels' logprobs may be apart: sums in a different order, through the layers.
+APART = {"float32": 2e-3, "bfloat16": 0.3}[DTYPE]
+
+
+def make_requests(seed):
+    """Prompts of 1 to 700 tokens, some with a common beginning, and 1 to 48 tokens to make."""
+    choose = random.Random(seed)
+
+    def words(count):
+        return [choose.randrange(3, model.WORDS) for _ in range(count)]
+
+    common = words(300)
+    made = []
+    for _ in range(REQUESTS):
+        prompt = words(int(2 ** choose.uniform(0, 8.6)))
+        if choose.random() < 0.25:
+            prompt = common[: choose.randrange(1, 300)] + prompt
+        made.append((prompt, choose.randint(1, 48)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("server")
+    model.main(folder / "model")
+    made = []
+    try:
+        for name in ("own", "anyflash"):
+            made.append(vllm_server.Server(name, folder / "model", folder, DTYPE))
+        for server in made:
+            server.wait()
+        for server in made:
+            server.pause()
+        yield made
+    finally:
+        for server in made:
+            server.stop()
+
+
+def answer(clients, server, requests):
+    return list(clients.map(lambda request: server.complete(*request), requests))
+
+
+@pytest.fixture(scope="module")
+def answers(servers):
+    """By server: its answers, in the order of the requests, and the seconds of its turns."""
+    requests = make_requests(seed=1)
+    found = {server.name: ([], []) for server in servers}
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        for server in servers:  # what is compiled or allocated at the first request
+            server.go_on()
+            answer(clients, server, make_requests(seed=2)[:4])
+            server.pause()
+        for at in range(0, REQUESTS, TURN):
+            for server in servers:
+                server.go_on()
+                start = time.perf_counter()
+                part = answer(clients, server, requests[at : at + TURN])
+                found[server.name][0].extend(part)
+                found[server.name][1].append(time.perf_counter() - start)
+                server.pause()
+    return found
+
+
+def test_each_server_uses_its_attention(servers):
+    own, ours = (server.log.read_text() for server in servers)
+    assert "anyflash" not in own
+    assert "anyflash takes the place of CPU_ATTN" in ours
+
+
+def test_the_tokens_are_the_same(answers):
+    """Until a step at which the best two words are as close as the kernels' rounding."""
+    parted, farthest = 0, 0.0
+    for i, (own, ours) in enumerate(zip(answers["own"][0], answers["anyflash"][0])):
+        assert len(own[1]) == len(ours[1])
+        for step, (word, other) in enumerate(zip(own[1], ours[1])):
+            if word != other:
+                gaps = own[3][step], ours[3][step]
+                assert max(gaps) <= 2 * APART, f"request {i}, step {step}: {word}, {other}"
+                parted += 1
+                break
+            apart = abs(own[2][step] - ours[2][step])
+            assert apart <= APART, f"request {i}, step {step}: logprobs {apart} apart"
+            farthest = max(farthest, apart)
+    same = REQUESTS - parted
+    print(f"\n{same} of {REQUESTS} requests gave the same tokens, the others up to a tie "
+          f"of two words; logprobs at most {farthest:.1e} apart")
+
+
+def test_speed_of_both(answers):
+    """Prints tokens per second and latencies; no bound, because machines differ."""
+    print(f"\n{DTYPE:20} {'tokens/s':>9} {'median s':>9} {'p95 s':>9}")
+    for name, (found, seconds) in answers.items():
+        latencies = sorted(answer[0] for answer in found)
+        tokens = sum(len(answer[1]) for answer in found)
+        p95 = latencies[int(0.95 * (len(latencies) - 1))]
+        median = statistics.median(latencies)
+        print(f"{name:20} {tokens / sum(seconds):9.1f} {median:9.3f} {p95:9.3f}")
+        assert tokens > 0
