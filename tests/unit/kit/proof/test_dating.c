@@ -84,7 +84,7 @@ static void test_dating__lines_of_several_releases_tell_nothing(void **state)
 static bool fits(const char *machine, const char *const *names, size_t count, int minor)
 {
     static struct af_catalog_torch_symbols symbols;
-    struct af_undefined undefined[4] = {{NULL}};
+    struct af_undefined undefined[4] = {{.name = NULL}};
     for (size_t i = 0; i < count; i++)
         undefined[i].name = names[i];
     const struct af_binary binary = {
