@@ -5,11 +5,9 @@
 #include "kit/system/dialog.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define END_LIMIT_MS 1000
@@ -79,13 +77,6 @@ void af_dialog_end(struct af_dialog *dialog)
     af_arena_release(&arena);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool send_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
@@ -107,19 +98,12 @@ static bool send_all(int fd, const char *bytes, size_t len)
 static enum anyflash_status read_line(int fd, int limit_ms, char *buffer, size_t *len_out,
                                       struct anyflash_error *err)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    const int64_t deadline_ms = af_child_now_ms() + limit_ms;
     for (size_t len = 0; len < AF_CHILD_OUTPUT_BYTES;) {
-        int64_t left_ms = deadline_ms - now_ms();
-        struct pollfd waiting = {.fd = fd, .events = POLLIN};
-        int ready = poll(&waiting, 1, left_ms < 0 ? 0 : (int)left_ms);
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready <= 0)
+        int64_t got = af_child_read(fd, deadline_ms, buffer + len, AF_CHILD_OUTPUT_BYTES - len);
+        if (got < 0)
             return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d s", limit_ms / 1000);
-        ssize_t got = read(fd, buffer + len, AF_CHILD_OUTPUT_BYTES - len);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
+        if (got == 0)
             return ANYFLASH_E_IO; /* the caller learns why it ended */
         len += (size_t)got;
         if (buffer[len - 1] == '\n') {

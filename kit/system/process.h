@@ -30,6 +30,16 @@ struct af_child {
 enum anyflash_status af_child_start_program(const char *const *argv, struct af_child *child_out,
                                             struct anyflash_error *err);
 
+/* Milliseconds of a clock that only moves forward. */
+int64_t af_child_now_ms(void);
+
+/*
+ * Reads what a child prints next into `buffer`; waits for it until `deadline_ms`, a time of
+ * af_child_now_ms(). Returns the number of bytes, 0 at the end of the output, or -1 after the
+ * deadline.
+ */
+int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size_bytes);
+
 /*
  * Starts a fork of this process that runs body(out_fd, context) and exits with its return
  * value. The body must not touch locks, stdio or atexit handlers.

@@ -99,6 +99,18 @@ static inline int32_t *case_indexes(struct forward_case *c, int64_t count)
     return (int32_t *)(void *)case_bytes(c, (size_t)count * sizeof(int32_t), false)->bytes;
 }
 
+/* The numbers below `count` in random order. */
+static inline int32_t *case_permutation(struct forward_case *c, int64_t count)
+{
+    int32_t *numbers = case_indexes(c, count);
+    for (int64_t n = 0; n < count; n++) {
+        int64_t other = case_pick(c, 0, n);
+        numbers[n] = numbers[other];
+        numbers[other] = (int32_t)n;
+    }
+    return numbers;
+}
+
 static inline float *case_floats(struct forward_case *c, int64_t count)
 {
     float *numbers = (float *)(void *)case_bytes(c, (size_t)count * 4, false)->bytes;

@@ -130,13 +130,7 @@ static void pick_pages(struct forward_case *c)
     a->page_size = case_one_in(c, 2) ? case_pick(c, 1, 40) : 16;
     a->block_table_stride = (a->k_len + a->page_size - 1) / a->page_size + case_pick(c, 0, 2);
     a->page_count = a->batch * a->block_table_stride;
-    int32_t *table = case_indexes(c, a->page_count);
-    for (int64_t n = 0; n < a->page_count; n++) {
-        int64_t other = case_pick(c, 0, n);
-        table[n] = table[other];
-        table[other] = (int32_t)n;
-    }
-    a->block_table = table;
+    a->block_table = case_permutation(c, a->page_count);
 }
 
 static void pick_append(struct forward_case *c)

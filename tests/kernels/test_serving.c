@@ -40,13 +40,7 @@ static void set_pages(struct forward_case *c, int64_t page_size)
     a->page_size = page_size;
     a->block_table_stride = (a->k_len + page_size - 1) / page_size;
     a->page_count = a->batch * a->block_table_stride;
-    int32_t *table = case_indexes(c, a->page_count);
-    for (int64_t n = 0; n < a->page_count; n++) {
-        int64_t other = case_pick(c, 0, n);
-        table[n] = table[other];
-        table[other] = (int32_t)n;
-    }
-    a->block_table = table;
+    a->block_table = case_permutation(c, a->page_count);
 }
 
 static struct forward_case *serving_case(uint64_t seed, int32_t dtype,
