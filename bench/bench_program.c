@@ -1,7 +1,7 @@
 /*
- * bench_program.c: the program anyflash-bench, which `anyflash bench` starts:
- * selects the cases, times each of them, prints each line of the table when it
- * is ready, and writes JSON and chart.
+ * bench_program.c: the program anyflash-bench, which `anyflash bench` starts. It
+ * selects the cases, times them, and prints each line of the table as soon as it is
+ * measured. At the end it writes the JSON and the chart.
  */
 #include "bench/bench_program.h"
 

@@ -31,10 +31,11 @@ enum af_bench_lengths {
 #define AF_BENCH_SHORTEST 128
 
 /*
- * One row of cases.inc. [B, H, S, D] with batch 1. SERVING: queries are packed,
- * [S, H, D], and are the last ones of their sequences. Keys and values are packed,
- * [H, S, D], or lie in pages in random order, [pages, H, page_size, D]. With Dv < D and
- * one key head, values are the first Dv elements of the keys (latent attention, MLA).
+ * One row of cases.inc. Tensors are [B, H, S, D] with B 1, except for SERVING. There
+ * the queries are packed, [S, H, D], and each sequence has only its last ones. Keys and
+ * values are packed, [H, S, D], or stored in pages in random order, [pages, H,
+ * page_size, D]. If Dv < D and there is one key head, the values are the first Dv
+ * elements of the keys (latent attention, MLA).
  */
 struct af_bench_case {
     enum af_bench_operation operation;
@@ -78,8 +79,9 @@ const char *af_bench_level_text(const struct af_bench_case *row);
 
 /*
  * Writes "f32 H16 S2048 D64 causal", "bf16 H64:8 Sk4096 D128" or "bf16 B16 H32:8
- * Sk32k-128 D128 p16" into AF_BENCH_NAME_BYTES. Lengths: "32k" equal, "32k-128" spread,
- * "32k,128" one long sequence; p16: pages of 16 keys.
+ * Sk32k-128 D128 p16" into AF_BENCH_NAME_BYTES. "32k": all sequences have 32k keys;
+ * "32k-128": from 32k down to 128; "32k,128": one has 32k, the others 128. "p16": pages
+ * of 16 keys.
  */
 void af_bench_shape(const struct af_bench_case *row, char *text);
 
@@ -89,11 +91,11 @@ void af_bench_shape(const struct af_bench_case *row, char *text);
  */
 bool af_bench_matches(const struct af_bench_case *row, const char *words);
 
-/* Queries and keys of sequence `index`. */
+/* The numbers of queries and of keys of sequence `index`. */
 int64_t af_bench_queries(const struct af_bench_case *row, int64_t index);
 int64_t af_bench_keys(const struct af_bench_case *row, int64_t index);
 
-/* Whether the values of a row are a part of its keys. */
+/* Whether the values are the first elements of the keys (latent attention, MLA). */
 bool af_bench_values_in_keys(const struct af_bench_case *row);
 
 /*

@@ -51,7 +51,10 @@ double af_bench_samples_spread(const struct af_bench_samples *samples)
     return median > 0 ? width / median : 0;
 }
 
-/* Those of bench/peers/common.py: a sample takes so long, and longer runs need no warm-up. */
+/*
+ * As in bench/peers/common.py: a sample takes at least SAMPLE_SECONDS, and a run of
+ * LONG_SECONDS needs no warm-up.
+ */
 #define SAMPLE_SECONDS 5e-3
 #define LONG_SECONDS 50e-3
 #define ROOF_SECONDS 2e-3

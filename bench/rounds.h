@@ -8,17 +8,17 @@
 #include "bench/report.h"
 
 /*
- * Seconds for line `i`, when all lines before it have taken `elapsed` seconds:
- * with peers an equal share of what is left of 10 minutes, at most 15 s.
+ * How many seconds line `i` may take after the lines before it have taken `elapsed`
+ * seconds: with peers, an equal share of the rest of 10 minutes, at most 15 s.
  */
 double af_bench_line_seconds(const struct af_bench_report *report, size_t i, bool quick,
                              double elapsed);
 
 /*
- * Times line `i`, or measures its memory. Each round is one turn of the engine
- * and one of each peer that can run the case. There are as many rounds as fit
- * into `seconds`, with the preparation of the peers, but at least 3. Fails as the
- * engine does, or with NO_MEMORY or IO.
+ * Times line `i`, or measures its memory. In each round the engine and every peer
+ * that supports the case take one turn. Rounds are repeated until `seconds` have
+ * passed, which include preparing the peers; there are at least 3. Fails as the engine
+ * does, or with NO_MEMORY or IO.
  */
 enum anyflash_status af_bench_line_measure(struct af_arena *arena,
                                            struct af_bench_report *report, size_t i,

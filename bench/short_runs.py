@@ -5,9 +5,10 @@
 Four ways to run f32 attention of 16 heads, 512 tokens, D 64, each 200 times: at once or after a
 pause of 5 ms, in which the threads fall asleep; with the same threads or with new ones each
 time. Then the same while another process computes on the last core all the time. Prints for
-each the milliseconds, how many runs took more than 1.6 times as long as the fastest, and how
-many ended with all threads on one core (the engine itself moves a worker there at the end if
-another program keeps it from running). Linux; needs NumPy and two cores.
+each the milliseconds (p90: 90 % of the runs took at most that long), how many runs took more
+than 1.6 times as long as the fastest, and how many ended with all threads on one core (the
+engine itself moves a worker there at the end if another program keeps it from running). Linux;
+needs NumPy and two cores.
 
 Other programs disturb the measurement; `--weight` gives this session all but their share of the
 cores (as root, in a session of its own: `setsid python3 bench/short_runs.py --weight`).
@@ -61,7 +62,7 @@ def report(count, beside):
             least, median, most = ms[0], ms[count // 2], ms[count * 9 // 10]
             print(
                 f"{beside:10} {when:10} {threads:12} min {least:6.2f}  median {median:6.2f}  "
-                f"90 % {most:6.2f}  slow {slow:3}  on one core {together:3}"
+                f"p90 {most:6.2f}  slow runs {slow:3}  ended on one core {together:3}"
             )
 
 

@@ -154,7 +154,7 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
     af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
 }
 
-/* Column width of a peer: enough for its name and for "*12.3". */
+/* The width of a peer's column, which holds its name and ratios such as "*12.3". */
 static int peer_width(const struct af_bench_report *report, size_t peer)
 {
     return (int)fmax(5, (double)strlen(report->peers[peer].heading));

@@ -63,7 +63,7 @@ class Problem:
         return (array.ctypes.data, dtype, 0, array.size, dim, self.row)
 
     def call(self, lib):
-        """A function that computes the problem once."""
+        """Returns a function that computes the problem once with `lib`."""
         packed, at = lib.values(), lib.AT
         packed[at["batch"] : at["batch"] + 7] = self.sizes
         packed[at["causal"]] = int(self.is_causal)

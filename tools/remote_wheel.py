@@ -1,4 +1,4 @@
-"""A wheel of the Python package index, of which only the bytes that are read are downloaded."""
+"""Opens a wheel of the Python package index, and downloads only the bytes that are read."""
 import io
 import re
 import urllib.error

@@ -10,7 +10,8 @@ import time
 import numpy as np
 
 Q, K, V, DOUT = 0, 1, 2, 4
-# Those of bench/measure.c: a turn takes so long, and longer runs need no warm-up.
+# As in bench/measure.c: a turn takes at least TURN_SECONDS, and a run of LONG_SECONDS needs no
+# warm-up.
 TURN_SECONDS = 5e-3
 LONG_SECONDS = 50e-3
 
@@ -54,7 +55,7 @@ def probe(case, array):
 
 
 class Turns:
-    """A case that is computed again and again, in turns of at least 5 ms."""
+    """Runs a case repeatedly, in turns of at least 5 ms."""
 
     def __init__(self, run):
         self.run = run

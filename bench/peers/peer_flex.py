@@ -1,4 +1,4 @@
-"""Attention by torch: flex_attention, compiled."""
+"""Times torch's flex_attention(), compiled."""
 import os
 import shutil
 

@@ -1,4 +1,4 @@
-"""Attention by oneDNN: matmul, softmax and matmul primitives through its C API (3.x)."""
+"""Times attention made of oneDNN's matmul and softmax primitives, through its C API (3.x)."""
 import os
 import sys
 
@@ -12,8 +12,8 @@ ONEDNN_CPU, ONEDNN_IN_ORDER, ONEDNN_INFERENCE = 1, 1, 96
 ONEDNN_LINEAR, ONEDNN_ADD, ONEDNN_SOFTMAX = 0x26, 0x1fff0, 0x30000
 
 
-# The library of this environment needs its dependencies on the loader's path when the process
-# starts: start it again before it has read a question.
+# oneDNN's dependencies are found only through LD_LIBRARY_PATH, which the dynamic linker
+# reads when a process starts. So this process sets the variable and starts itself again.
 ONEDNN_FOLDER = os.path.join(sys.prefix, "lib")
 ONEDNN_HERE = os.path.join(ONEDNN_FOLDER, "libdnnl.so.3")
 if os.path.exists(ONEDNN_HERE) and ONEDNN_FOLDER not in os.environ.get("LD_LIBRARY_PATH", ""):

@@ -1,4 +1,4 @@
-"""Attention by onnxruntime: the Attention operator of opset 23."""
+"""Times onnxruntime's Attention operator of opset 23."""
 from common import Decline, inputs, np
 
 

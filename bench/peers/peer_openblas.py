@@ -1,4 +1,4 @@
-"""Attention by OpenBLAS: matmul, softmax, matmul with the one that numpy uses."""
+"""Times attention made of two matrix products of NumPy's OpenBLAS and a softmax."""
 from common import Decline, block_rows, folded, np
 
 

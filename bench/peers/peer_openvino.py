@@ -1,4 +1,4 @@
-"""Attention by OpenVINO: its ScaledDotProductAttention operation."""
+"""Times OpenVINO's ScaledDotProductAttention operation."""
 from common import Decline, bf16_bits, inputs, of_bf16_bits
 
 
@@ -33,7 +33,7 @@ def attend_openvino(case):
             tensor = openvino.Tensor(bf16_bits(array), list(array.shape), element)
         kept.append(tensor)
         request.set_input_tensor(index, tensor)
-    # What the tensors point to must live as long as the request.
+    # The tensors point into these arrays, so the function keeps both.
     data = request.get_output_tensor(0).data
     return (case["dtype"], lambda kept=kept, arrays=arrays: request.infer(),
             lambda: [data if is_f32 else of_bf16_bits(data)])

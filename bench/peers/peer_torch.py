@@ -1,4 +1,4 @@
-"""Attention by torch: scaled_dot_product_attention."""
+"""Times torch's scaled_dot_product_attention()."""
 from common import DOUT, fill, inputs
 
 

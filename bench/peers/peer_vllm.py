@@ -1,4 +1,4 @@
-"""Attention by vLLM on CPUs: its kernel over a cache of pages, which is filled beforehand."""
+"""Times vLLM's CPU attention over a paged cache, which is filled beforehand."""
 from common import Decline, inputs
 
 PAGE = 128  # vLLM's default on CPUs

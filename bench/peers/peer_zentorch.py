@@ -1,4 +1,4 @@
-"""Attention by zentorch, AMD's extension of torch: its operator for attention."""
+"""Times the attention operator of zentorch, AMD's extension of torch."""
 from common import Decline, inputs
 
 

@@ -15,9 +15,8 @@
  * system has 8 KiB more to save at each switch of a thread whose tiles are in
  * use, and other libraries configure the same registers for themselves.
  *
- * struct af_tile and its functions do the same in plain C, to the last bit. Tests
- * use them to run the kernels on processors without AMX
- * (tests/kernels/amx_emulator.c).
+ * struct af_tile and its functions compute the same bits in plain C. Tests use them
+ * to run the kernels on processors without AMX (tests/kernels/amx_emulator.c).
  *
  * Order of the sums (Intel SDM volume 2, TDPBF16PS): products with even and with
  * odd elements of the pairs are summed separately from 0 in the order of k, each

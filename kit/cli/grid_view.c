@@ -214,11 +214,11 @@ static void add_legend(struct af_text *out)
         af_text_format(out, "<li><span class=\"swatch %s\"></span>%s</li>\n",
                        af_plan_way_name((enum af_plan_way)way),
                        af_plan_way_title((enum af_plan_way)way));
-    af_text_add(out,
-                "<li>" AF_CLI_GRID_EMPTY "</li>\n</ul>\n"
-                "<p>For the commands of a cell, run <code>anyflash plan</code> with the same "
-                "options and the cell's torch, such as <code>--given torch=2.9.1+cu128</code>."
-                "</p>\n");
+    af_text_add(
+        out, "<li>" AF_CLI_GRID_EMPTY "</li>\n</ul>\n"
+             "<p><code>anyflash plan</code> prints the commands for a cell. Give it the same "
+             "options and the torch of the cell, for example "
+             "<code>--given torch=2.9.1+cu128</code>.</p>\n");
 }
 
 void af_cli_grid_html(const struct af_plan_grid *grid, const struct af_plan_request *request,

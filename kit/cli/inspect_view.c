@@ -148,7 +148,7 @@ static bool is_flash(const struct af_inspection *inspection)
            af_starts_with(wheel->name.package, "flash_attn");
 }
 
-/* NULL: there is no torch, or none that is known. */
+/* The torch version that the proof was made against; NULL if there is none. */
 static const char *torch_version(const struct af_inspection *inspection)
 {
     return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;

@@ -163,8 +163,8 @@ struct af_dynamic {
 
 /*
  * Reads `bytes`, which must outlive *out; `name` is for errors. Fails with DATA
- * when it is not an ELF file, is truncated or has no dynamic section (a static
- * program), and with NO_MEMORY.
+ * if the file is not ELF, is truncated, or has no dynamic section (a static program),
+ * and with NO_MEMORY.
  */
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
                                      const char *name, struct af_dynamic *out,

@@ -152,7 +152,7 @@ def _times(facts, ways, heads):
     with torch.no_grad():
         found, settled = _measure(ways, heads)
     if not settled:
-        return found, "measured for this process alone, because other programs disturbed it"
+        return found, "measured in this process and not kept, because the times varied too much"
     _result_cache.put_times(facts, found)
     return found, "measured in this process"
 

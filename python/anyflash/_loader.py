@@ -80,7 +80,7 @@ def _remedy():
 
 
 def _elf(path):
-    """(processor, whether the file is truncated) for a 64-bit ELF file, else (None, False)."""
+    """Returns (processor, whether it is truncated) of a 64-bit ELF file; else (None, False)."""
     try:
         with open(path, "rb") as file:
             header = file.read(64)
@@ -101,7 +101,7 @@ def _elf(path):
 
 
 def _load(path):
-    """The library, or ImportError with the reason."""
+    """Loads the library; raises ImportError with the reason if that fails."""
     processor, is_truncated = _elf(path) if sys.platform == "linux" else (None, False)
     try:
         if not is_truncated:
@@ -115,7 +115,7 @@ def _load(path):
 
 
 def _open(path, functions):
-    """The library, with all of `functions`; without one a call would fail much later."""
+    """Loads the library, which must have all of `functions`, so that no later call fails."""
     library = _load(path)
     unusable = f"anyflash {__version__} cannot use its library '{path}', which"
     if hasattr(library, "anyflash_version_text"):
