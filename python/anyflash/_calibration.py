@@ -3,13 +3,18 @@
     choice = choose(torch.get_num_threads())     # by anyflash.torch.enable()
 
 bench/results compares the two on one kind of processor: see is_measured(). On any other, and
-with a newer torch, both compute a small prefill of each element type when the engine is
-enabled. For a type in which the engine is not faster, calls with more than 16 queries stay
-torch's, forward and backward. Kernels up to AVX2 compute the prefill, too, because some
-processors run slower when they execute AVX-512: if they take less time in total, the engine
-uses only these.
+with a newer torch, both compute a small prefill and a small decode of each element type when
+the engine is enabled. Where the engine is not faster, calls stay torch's, forward and backward:
+those with more than 16 queries by the time of the prefill, the others by that of the decode.
+Kernels up to AVX2 compute them, too, because some processors run slower when they execute
+AVX-512: if they take less time in total, the engine uses only these.
 
-This takes 10 to 30 milliseconds. Times that could be repeated are cached (_result_cache.py) for
+Calls whose heads share keys follow the same times, which are measured without sharing. The
+engine reads a shared key once for all its heads, so sharing saves it at least as large a part
+of its time as it saves torch: where the engine is faster, it stays faster. Where torch is
+faster, the outcome with sharing is not known, and torch keeps the call as in a tie.
+
+This takes 20 to 40 milliseconds. Times that could be repeated are cached (_result_cache.py) for
 processes with the same processor, number of threads and versions.
 """
 
@@ -29,11 +34,20 @@ _TYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _ALL_TYPES = sum(1 << dtype for dtype in _TYPES.values())
 _ALL, _AVX2 = 0, 3  # enum anyflash_cpu_level
 #: Who can compute, as the arguments of anyflash_torch_choose().
-_WAYS = {"torch": (_ALL, _ALL_TYPES), "engine": (_ALL, 0), "engine, AVX2": (_AVX2, 0)}
-
-_ROWS, _SIZE = 256, 128  # and one head for each thread
-#: Rounds of two calls, because the first one after a change is slower; more than the least if
-#: other programs disturb the measurement.
+_WAYS = {
+    "torch": (_ALL, _ALL_TYPES, _ALL_TYPES),
+    "anyflash": (_ALL, 0, 0),
+    "anyflash up to AVX2": (_AVX2, 0, 0),
+}
+_KINDS = "prefill", "decode"
+#: What is measured: "float32 prefill", ...
+_PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
+#: Keys, of one head for each thread. A prefill has as many queries, a decode has one.
+_KEYS, _SIZE = {"prefill": 256, "decode": 1024}, 128
+#: Calls in a round: several, because the first one after a change is slower, and more of the
+#: short ones, whose times vary more.
+_CALLS = {"prefill": 2, "decode": 4}
+#: Rounds; more than the least if other programs disturb the measurement.
 _ROUNDS_LEAST, _ROUNDS_MOST = 3, 8
 #: Extensions of the processor that torch or the engine has kernels for.
 _EXTENSIONS = ("amx", "asimd", "avx", "bf16", "fphp", "i8mm", "sve")
@@ -52,17 +66,19 @@ _NAMES = (
 
 class Choice(NamedTuple):
     cpu_level: int  # enum anyflash_cpu_level
-    torch_dtypes: int  # bits 1 << enum anyflash_dtype
+    torch_prefill: int  # bits 1 << enum anyflash_dtype
+    torch_decode: int
     text: str  # what was chosen and why, in lines
 
     def apply(self):
-        _set(self.cpu_level, self.torch_dtypes)
+        _set(*self[:3])
 
 
-def _set(cpu_level, torch_dtypes):
+def _set(cpu_level, torch_prefill, torch_decode):
     function = _lib.bindings.anyflash_torch_choose
-    function.restype, function.argtypes = None, [ctypes.c_int32, ctypes.c_uint32]
-    function(cpu_level, torch_dtypes)
+    function.restype = None
+    function.argtypes = [ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32]
+    function(cpu_level, torch_prefill, torch_decode)
 
 
 def processor(path="/proc/cpuinfo"):
@@ -96,13 +112,23 @@ def _ways():
     kernel = re.search("^many rows: (?!not )(.*)", _lib.explain_kernel(), re.MULTILINE)[1]
     if "avx512" in kernel or "amx" in kernel:
         return list(_WAYS)
-    return [name for name in _WAYS if name != "engine, AVX2"]
+    return [way for way in _WAYS if way != "anyflash up to AVX2"]
 
 
-def _milliseconds(way, x):
-    """How long self-attention of x takes; `way` names who computes it."""
+def _call(problem, heads):
+    """A function without arguments that computes the problem once."""
+    dtype, kind = problem.split()
+    x = torch.full(
+        (1, heads, _KEYS[kind], _SIZE), 0.5, dtype=getattr(torch, dtype), device="cpu"
+    )
+    q = x[:, :, :1] if kind == "decode" else x
+    return lambda: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, x, x)
+
+
+def _milliseconds(way, problem, call):
+    """How long call(), of this problem, takes; `way` names who computes it."""
     begin = time.perf_counter()
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
+    call()
     return (time.perf_counter() - begin) * 1e3
 
 
@@ -113,22 +139,22 @@ def _settled(samples):
 
 
 def _measure(ways, heads):
-    """({way: {type: milliseconds}}, whether all of them settled)."""
+    """({way: {problem: milliseconds}}, whether all of them settled)."""
     times, all_settled = {way: {} for way in ways}, True
-    for dtype in _TYPES:
-        shape = 1, heads, _ROWS, _SIZE
-        x = torch.full(shape, 0.5, dtype=getattr(torch, dtype), device="cpu")
+    for problem in _PROBLEMS:
+        call, count = _call(problem, heads), _CALLS[problem.split()[1]]
         samples, settled = {way: [] for way in ways}, False
         for _ in range(_ROUNDS_MOST):
             for way in ways:
                 _set(*_WAYS[way])
-                samples[way].append(min(_milliseconds(way, x) for _ in range(2)))
+                calls = (_milliseconds(way, problem, call) for _ in range(count))
+                samples[way].append(min(calls))
             settled = all(map(_settled, samples.values()))
             if settled:
                 break
         all_settled = all_settled and settled
         for way in ways:
-            times[way][dtype] = min(samples[way])
+            times[way][problem] = min(samples[way])
     return times, all_settled
 
 
@@ -137,7 +163,7 @@ def _valid(times, ways):
     if not isinstance(times, dict) or set(times) != set(ways):
         return False
     for row in times.values():
-        if not isinstance(row, dict) or set(row) != set(_TYPES):
+        if not isinstance(row, dict) or set(row) != set(_PROBLEMS):
             return False
         if not all(isinstance(t, float) and 0 < t < math.inf for t in row.values()):
             return False
@@ -158,22 +184,23 @@ def _times(facts, ways, heads):
 
 
 def _decide(times, how):
-    """The Choice for these times; `how` says in a line how they were measured."""
+    """The Choice for these times; `how` says how they were measured."""
     total = {way: sum(row.values()) for way, row in times.items()}
     engine = min((way for way in times if way != "torch"), key=total.__getitem__)
-    kept, lines = 0, []
-    for name, dtype in _TYPES.items():
-        ours, torchs = times[engine][name], times["torch"][name]
-        measured = f"{ours:.3f} ms, torch {torchs:.3f} ms"
-        if ours < torchs:
-            lines.append(f"{name}: anyflash ({measured})")
-        else:
-            kept |= 1 << dtype
-            lines.append(f"{name}: torch for more than 16 queries (anyflash {measured})")
-    if engine != "engine":
-        pair = total[engine], total["engine"]
-        lines.append("kernels: up to AVX2 ({:.3f} ms in total, all {:.3f} ms)".format(*pair))
-    return Choice(_WAYS[engine][0], kept, "\n".join([*lines, how]))
+    kept, lines = dict.fromkeys(_KINDS, 0), []
+    for problem in _PROBLEMS:
+        dtype, kind = problem.split()
+        winner = engine if times[engine][problem] < times["torch"][problem] else "torch"
+        if winner == "torch":
+            kept[kind] |= 1 << _TYPES[dtype]
+        others = [f"{way} {times[way][problem]:.3f} ms" for way in times if way != winner]
+        lines.append(
+            f"{problem}: {winner} {times[winner][problem]:.3f} ms ({', '.join(others)})"
+        )
+    if engine != "anyflash":
+        pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
+        lines.append(f"{engine}: {pair}")
+    return Choice(_WAYS[engine][0], kept["prefill"], kept["decode"], "\n".join([*lines, how]))
 
 
 def choose(threads):
@@ -181,16 +208,20 @@ def choose(threads):
     facts = processor()
     if is_measured(facts, torch.__version__):
         reason = "it was faster than torch on this kind of processor in anyflash's benchmarks"
-        return Choice(_ALL, 0, f"anyflash computes all calls that it supports: {reason}")
+        return Choice(_ALL, 0, 0, f"anyflash computes all calls that it supports: {reason}")
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:
         times, how = _times(facts, _ways(), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
-        return Choice(_ALL, _ALL_TYPES, f"torch computes more than 16 queries: {reason}")
-    problem = f"a head of {_SIZE} for each thread, {_ROWS} queries and keys"
-    return _decide(times, f"{how}: {problem}; threads: {threads}")
+        return Choice(_ALL, _ALL_TYPES, 0, f"torch computes more than 16 queries: {reason}")
+    return _decide(
+        times,
+        f"{how}: a head of {_SIZE} for each thread; threads: {threads}\n"
+        f"prefill: {_KEYS['prefill']} queries and keys; decode: 1 query and "
+        f"{_KEYS['decode']} keys, for calls with up to 16 queries",
+    )
 
 
 #: The Choice without calibration.
-UNMEASURED = Choice(_ALL, 0, "anyflash computes all calls that it supports: not calibrated")
+UNMEASURED = Choice(_ALL, 0, 0, "anyflash computes all calls that it supports: not calibrated")
