@@ -7,11 +7,11 @@ Nobody has run these kernels on a processor with AMX yet (docs/design/amx.md), s
 compares their results with the formula before it times them.
 
 They run in this process, not in a child. An illegal instruction is possible only where the
-processor or the system lacks AMX, and there is_available() is false: the engine has asked the
-processor, whether the system saves the tiles, and the system for permission, which is also all
-that oneDNN does in torch. For errors of memory the tests run the same kernels between guard
-pages. A fork of a process with threads may wait forever for a lock that a thread held, and a
-new interpreter would take longer than the calibration.
+processor or the system lacks AMX, and there is_available() is false: the engine reads what the
+processor reports and whether the system saves the tiles, and asks for permission, as oneDNN
+does in torch. Accesses beyond a tensor are what the engine's tests look for, which run these
+kernels next to guard pages. A forked child of a process with threads may wait forever for a
+lock that one of them held, and a new interpreter would take longer than the whole calibration.
 """
 
 import math
