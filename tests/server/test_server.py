@@ -115,7 +115,7 @@ def spread(values, digits):
 
 
 def test_speed_of_both(answers):
-    """Prints tokens per second of the turns, and latencies; no bound, because machines differ."""
+    """Prints tokens per second of turns, and latencies; no bound, because machines differ."""
     rates = {}
     print(f"\n{DTYPE:12} {'tokens/s of a turn':24} {'median s':>9} {'p90 s':>9}")
     for name, (found, seconds) in answers.items():
