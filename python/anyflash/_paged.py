@@ -25,18 +25,24 @@ def keys_and_values(cache):
     return cache.view(pages, heads, 2 * rows, -1).chunk(2, dim=2)
 
 
-def write(key, value, caches, slots):
-    """Writes the rows of key and value [tokens, G, D] that have a slot into their caches, both
-    [pages, G, page size, D].
+def places(slots, page_size):
+    """(tokens that have a slot, the page of each, the row in it) for write().
 
     slots: int64, page * page size + row of each token; -1: none.
     """
-    size = caches[0].shape[2]
-    token = (slots >= 0).nonzero().flatten()
-    slot = slots[token]
-    page, row = slot // size, slot % size
+    tokens = slice(len(slots))
+    if (slots < 0).any():
+        tokens = (slots >= 0).nonzero().flatten()
+    slots = slots[tokens]
+    return tokens, slots // page_size, slots % page_size
+
+
+def write(key, value, caches, places):
+    """Writes rows of key and value [tokens, G, D] into their caches, both [pages, G, page size,
+    D]."""
+    tokens, page, row = places
     for cache, new in zip(caches, (key, value)):
-        cache[page, :, row] = new[token].to(cache.dtype)
+        cache[page, :, row] = new[tokens].to(cache.dtype)
 
 
 def scores(heads, **options):
@@ -71,7 +77,7 @@ class Step:
 
     starts: int32 [requests + 1], the first token of each; longest: most tokens of one;
     lengths: int32 [requests], keys of each, including new ones; table: int32 [requests, pages];
-    slots: as for write(), of the new keys.
+    slots: as for places(), of the new keys.
     """
 
     def __init__(self, tokens, starts, longest, lengths, table, slots, page_size):
@@ -83,6 +89,7 @@ class Step:
         self.values, self.lengths = call.values, lengths.data_ptr()
         one_each = longest == 1 and tokens == requests
         self.past = self._appends(lengths, table) if one_each else None
+        self.places = None
 
     def _appends(self, lengths, table):
         """The lengths before this step if slots are where the engine appends: behind the keys
@@ -121,7 +128,9 @@ class Step:
             appended = *k[:3], k[5], *k[4:], *v[:3], v[5], *v[4:], 1
             values[_LENGTHS] = self.past.data_ptr()
         elif key is not None:
-            write(key, value, keys_and_values(cache), self.slots)
+            if self.places is None:
+                self.places = places(self.slots, self.page_size)
+            write(key, value, keys_and_values(cache), self.places)
         values[_HEADS : _HEADS + 2] = heads, groups
         values[_DIMS : _DIMS + 2] = dim, dim
         values[_TENSORS : _TENSORS + 24] = (

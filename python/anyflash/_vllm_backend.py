@@ -112,7 +112,8 @@ class _Impl(AttentionImpl):
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
         """Writes the rows of key and value that have a slot into their pages."""
         if self.attn_type not in _ENCODERS:
-            _paged.write(key, value, self.pages(kv_cache), slot_mapping)
+            places = _paged.places(slot_mapping, kv_cache.shape[2])
+            _paged.write(key, value, self.pages(kv_cache), places)
 
     def forward(
         self,
