@@ -12,7 +12,7 @@ import threading
 
 from . import _loader
 
-F32, F16, BF16, BOOL = 1, 2, 3, 4
+F32, F16, BF16, BOOL, F8_E4M3, F8_E5M2 = 1, 2, 3, 4, 5, 6
 
 #: Members of struct anyflash_attend_args in order: name and struct format.
 _TENSOR = "Pii3q"
@@ -68,6 +68,11 @@ _MEMBERS = (
     ("dropout", "f"),
     ("dropout_seed", "Q"),
     ("dropout_offset", "Q"),
+    ("k_scales", "P"),
+    ("v_scales", "P"),
+    ("scale_stride", "q"),
+    ("scale_per_page", "i"),
+    ("reserved", "i"),
 )
 _FORMAT = struct.Struct("@" + "".join(letters for _, letters in _MEMBERS))
 _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
