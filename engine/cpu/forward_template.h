@@ -64,8 +64,9 @@ static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int
     for (int t = 0; t < work->tile_count; t++) {
         const struct AF_FN(tile) *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
+        /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     part.end % KEY_STEP == 0;
+                     (part.end % KEY_STEP == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
