@@ -5,7 +5,7 @@ common, and keeps it as values of the engine's struct; a layer sets the others a
 engine, without making a tensor.
 
 The cache of a layer is [pages, G, page size, 2 D]. Each head of a page holds all its keys, then
-all its values.
+all its values. An fp8 cache is a tensor of bytes, which F8 describes.
 """
 
 import torch
@@ -17,6 +17,23 @@ from ._torch_ops import _threads
 _TYPES = {torch.float32: _lib.F32, torch.float16: _lib.F16, torch.bfloat16: _lib.BF16}
 _HEADS, _DIMS, _TENSORS, _SCORES = AT["heads"], AT["head_dim"], AT["q"], AT["scale"]
 _SINKS, _LENGTHS, _PAGES, _NEW = AT["sinks"], AT["seqused_k"], AT["page_count"], AT["k_new"]
+_SCALES = AT["k_scales"]
+_F8 = {torch.float8_e4m3fn: _lib.F8_E4M3, torch.float8_e5m2: _lib.F8_E5M2}
+
+
+class F8:
+    """The type of an fp8 cache, and the factors (for keys, for values) of its elements."""
+
+    def __init__(self, dtype, factors, groups):
+        self.dtype, self.code, self.factors = dtype, _F8[dtype], tuple(factors)
+        self.largest = torch.finfo(dtype).max
+        self.scales = [torch.full((groups,), factor) for factor in factors]
+        self.addresses = [scales.data_ptr() for scales in self.scales]
+
+    def encode(self, new, factor):
+        """The bytes of new keys or values, as the engine makes them when it appends."""
+        scaled = (new.float() / factor).clamp(-self.largest, self.largest)
+        return scaled.to(self.dtype).view(torch.uint8)
 
 
 def keys_and_values(cache):
@@ -37,12 +54,13 @@ def places(slots, page_size):
     return tokens, slots // page_size, slots % page_size
 
 
-def write(key, value, caches, places):
+def write(key, value, caches, places, f8=None):
     """Writes rows of key and value [tokens, G, D] into their caches, both [pages, G, page size,
     D]."""
     tokens, page, row = places
-    for cache, new in zip(caches, (key, value)):
-        cache[page, :, row] = new[tokens].to(cache.dtype)
+    for i, new in enumerate((key[tokens], value[tokens])):
+        new = new.to(caches[i].dtype) if f8 is None else f8.encode(new, f8.factors[i])
+        caches[i][page, :, row] = new
 
 
 def scores(heads, **options):
@@ -100,17 +118,19 @@ class Step:
         apart = len(set(page.tolist())) == len(page)
         return past if apart and torch.equal(expected, self.slots[: self.tokens]) else None
 
-    def attend(self, scores, sinks, q, key, value, cache, out):
+    def attend(self, scores, sinks, q, key, value, cache, out, f8=None):
         """Writes the attention of q [T, H, D] into out [T, H, D]. If key and value are given,
         they [T, G, D] are written into the cache before."""
         values, tokens, type_ = self.values, self.tokens, _TYPES.get(q.dtype)
         pages, groups, rows, width = cache.shape
         by_page, by_head, by_row, one = cache.stride()
         heads, dim = q.shape[1], q.shape[2]
-        if type_ is None or cache.dtype != q.dtype or not cache.is_cpu:
+        expected = q.dtype if f8 is None else torch.uint8
+        if type_ is None:
+            raise TypeError(f"query: is {q.dtype}, expected float32, float16 or bfloat16")
+        if cache.dtype != expected or not cache.is_cpu:
             raise TypeError(
-                f"query and cache: are {q.dtype} and {cache.dtype} on {cache.device}, expected "
-                "the same float type on the CPU"
+                f"cache: is {cache.dtype} on {cache.device}, expected {expected} on the CPU"
             )
         if rows != self.page_size or width != 2 * dim or by_row != width or one != 1:
             raise ValueError(
@@ -118,7 +138,7 @@ class Step:
                 f"(pages, heads, {self.page_size}, {2 * dim}) with contiguous heads"
             )
         at = cache.data_ptr()
-        strides = type_, 0, by_page, by_head, dim
+        strides = f8.code if f8 else type_, 0, by_page, by_head, dim
         appended = (0,) * 13
         values[_LENGTHS] = self.lengths
         if key is not None and self.past is not None:
@@ -130,7 +150,7 @@ class Step:
         elif key is not None:
             if self.places is None:
                 self.places = places(self.slots, self.page_size)
-            write(key, value, keys_and_values(cache), self.places)
+            write(key, value, keys_and_values(cache), self.places, f8)
         values[_HEADS : _HEADS + 2] = heads, groups
         values[_DIMS : _DIMS + 2] = dim, dim
         values[_TENSORS : _TENSORS + 24] = (
@@ -143,4 +163,5 @@ class Step:
         values[_SINKS] = 0 if sinks is None else sinks.data_ptr()
         values[_PAGES] = pages
         values[_NEW : _NEW + 13] = appended
+        values[_SCALES : _SCALES + 2] = f8.addresses if f8 else (0, 0)
         _lib.attend(values, _threads)

@@ -23,6 +23,11 @@ from vllm.v1.kv_cache_interface import CrossAttentionSpec, KVCacheLayout
 
 from . import _attend, _paged, _sink_functions, _torch_ops
 
+_F8_TYPES = {
+    "fp8": torch.float8_e4m3fn,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+}
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 _logger = init_logger("vllm.anyflash")  # vLLM shows only the messages of its own loggers
 
@@ -109,11 +114,15 @@ class _Impl(AttentionImpl):
         if sinks is not None and sinks.shape != (num_heads,):
             raise ValueError(f"sinks: shape {tuple(sinks.shape)}, expected ({num_heads},)")
 
+    def f8(self, layer):
+        """The type and the factors of an fp8 cache; None for any other."""
+        return None
+
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
         """Writes the rows of key and value that have a slot into their pages."""
         if self.attn_type not in _ENCODERS:
             places = _paged.places(slot_mapping, kv_cache.shape[2])
-            _paged.write(key, value, self.pages(kv_cache), places)
+            _paged.write(key, value, self.pages(kv_cache), places, self.f8(layer))
 
     def forward(
         self,
@@ -142,13 +151,13 @@ class _Impl(AttentionImpl):
         if not self.writes or self.kv_sharing_target_layer_name is not None:
             key = None  # another call or another layer writes
         if not torch.is_tensor(step.causal):
-            self.attend_pages(query, key, value, kv_cache, output, step)
+            self.attend_pages(layer, query, key, value, kv_cache, output, step)
             return output
         if key is not None:
             self.do_kv_cache_update(layer, key, value, kv_cache, step.slot_mapping)
         for one, begin, end in _requests(step):
             part = query[begin:end], None, None, kv_cache, output[begin:end]
-            self.attend_pages(*part, one)
+            self.attend_pages(layer, *part, one)
         return output
 
     def options(self, causal):
@@ -183,6 +192,7 @@ class CPUImpl(_Impl):
     """Uses the engine, without copies. A page holds all its keys, then all its values."""
 
     writes = True
+    last_f8 = None
     pages = staticmethod(_paged.keys_and_values)
 
     @functools.cached_property
@@ -201,9 +211,19 @@ class CPUImpl(_Impl):
             return sinks
         return sinks.detach().float().contiguous()
 
-    def attend_pages(self, q, key, value, kv_cache, out, step):
+    def f8(self, layer):
+        dtype = _F8_TYPES.get(self.kv_cache_dtype)
+        if dtype is None:
+            return None
+        factors = layer._k_scale_float, layer._v_scale_float
+        if self.last_f8 is None or self.last_f8.factors != factors:
+            self.last_f8 = _paged.F8(dtype, factors, self.num_kv_heads)
+        return self.last_f8
+
+    def attend_pages(self, layer, q, key, value, kv_cache, out, step):
         common, scores = step.step(kv_cache.shape[2]), self.scores[bool(step.causal)]
-        common.attend(scores, self.float_sinks(), q, key, value, kv_cache, out)
+        sinks, f8 = self.float_sinks(), self.f8(layer)
+        common.attend(scores, sinks, q, key, value, kv_cache, out, f8)
 
     def attend_rows(self, q, k, v, out, step):
         tokens, starts = step.num_actual_tokens, step.query_start_loc
@@ -256,7 +276,7 @@ class CustomImpl(_Impl):
         )
         out[:tokens].copy_(found)
 
-    def attend_pages(self, q, key, value, kv_cache, out, step):
+    def attend_pages(self, layer, q, key, value, kv_cache, out, step):
         k, v = (x.transpose(1, 2) for x in self.pages(kv_cache))
         starts = torch.nn.functional.pad(step.seq_lens.cumsum(0), (1, 0)).to(torch.int32)
         self.call(q, k, v, out, step, starts, step.max_seq_len, step.causal, step.block_table)
@@ -298,6 +318,7 @@ class _Backend(AttentionBackend):
 class CPUBackend(_Backend):
     forward_includes_kv_cache_update = True
     supported_dtypes = [torch.float16, torch.bfloat16, torch.float32]
+    supported_kv_cache_dtypes = [*_Backend.supported_kv_cache_dtypes, *_F8_TYPES]
 
     @staticmethod
     def get_name():

@@ -172,9 +172,12 @@ def test_vllm_finds_nothing_invalid_in_what_is_supported(backends):
     )
     for backend in (backends.CPUBackend, backends.CustomBackend):
         assert backend.validate_configuration(**asked) == []
-        refused = backend.validate_configuration(**{**asked, "kv_cache_dtype": "fp8"})
+    for name in ("fp8", "fp8_e4m3", "fp8_e5m2"):
+        asked["kv_cache_dtype"] = name
+        assert backends.CPUBackend.validate_configuration(**asked) == []
+        refused = backends.CustomBackend.validate_configuration(**asked)
         assert refused == ["kv_cache_dtype not supported"]
-    assert not backends.CPUBackend.supports_kv_cache_dtype("fp8")
+    assert not backends.CPUBackend.supports_kv_cache_dtype("fp8_ds_mla")
 
 
 def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
@@ -205,6 +208,7 @@ def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
 
 QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk, first token
 DECODES = (1, 1, 1, 1)
+LAYER = types.SimpleNamespace(_k_scale_float=0.5, _v_scale_float=0.004)
 
 
 class Step:
@@ -224,9 +228,11 @@ class Step:
         table = torch.zeros(len(LENGTHS), max(pages), dtype=torch.int32)
         for row, part in zip(table, order.split(pages)):
             row[: len(part)] = part
+        is_f8 = impl.kv_cache_dtype.startswith("fp8")
         cache = torch.zeros(sum(pages) + 2, GROUPS, PAGE, 2 * DIM, dtype=dtype)
-        cache[order.long().max() + 1 :] = torch.nan  # pages that no request uses
-        self.cache = cache
+        self.cache = cache = cache.to(torch.uint8) if is_f8 else cache
+        # pages that no request uses
+        cache[order.long().max() + 1 :] = 0x7F if is_f8 else torch.nan
         slots = []
         for row, q, n in zip(table, queries, LENGTHS):
             place = torch.arange(n)
@@ -235,14 +241,14 @@ class Step:
         late = [slice(n - q, n) for q, n in zip(queries, LENGTHS)]
         pick = lambda xs, parts: torch.cat([x[p] for x, p in zip(xs, parts)])  # noqa: E731
         impl.do_kv_cache_update(
-            None, pick(self.k, early), pick(self.v, early), cache, pick(slots, early)
+            LAYER, pick(self.k, early), pick(self.v, early), cache, pick(slots, early)
         )
         self.key = torch.cat((pick(self.k, late), make(3, GROUPS, DIM)))
         self.value = torch.cat((pick(self.v, late), make(3, GROUPS, DIM)))
         new = torch.cat((pick(slots, late), torch.full((3,), -1)))
         self.slots = slots
         if not impl.writes:
-            impl.do_kv_cache_update(None, self.key, self.value, cache, new)
+            impl.do_kv_cache_update(LAYER, self.key, self.value, cache, new)
         starts = torch.tensor((0, *queries)).cumsum(0).to(torch.int32)
         self.common = types.SimpleNamespace(
             num_actual_tokens=tokens,
@@ -263,7 +269,7 @@ class Step:
         step = step or self.metadata(backends)
         output = torch.full_like(self.query, 7.0)
         found = impl.forward(
-            None, self.query, self.key, self.value, self.cache, step, output=output
+            LAYER, self.query, self.key, self.value, self.cache, step, output=output
         )
         assert found is output and (output[sum(self.queries) :] == 7.0).all()
         return output[: sum(self.queries)].split(self.queries)
@@ -287,7 +293,7 @@ FEATURES = {
 }
 
 
-def made(implementation, features):
+def made(implementation, features, cache="auto"):
     features = dict(features)
     return implementation(
         HEADS,
@@ -296,7 +302,7 @@ def made(implementation, features):
         GROUPS,
         features.pop("alibi_slopes", None),
         features.pop("sliding_window", None),
-        "auto",
+        cache,
         features.pop("logits_soft_cap", None),
         "decoder",
         None,
@@ -346,6 +352,27 @@ def test_forward_on_the_cpu_writes_new_keys_and_values(backends, queries):
     for found, expected in zip(step.written(impl), (step.k, step.v)):
         assert all(torch.equal(x, y) for x, y in zip(found, expected))
     assert appends(step.metadata(backends)) == (queries == DECODES)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("name", ("fp8", "fp8_e4m3", "fp8_e5m2"))
+@pytest.mark.parametrize("queries", (QUERIES, DECODES))
+def test_a_step_over_an_fp8_cache(backends, queries, name, dtype):
+    """The factor of values is so small that the largest of them do not fit into e4m3."""
+    impl = made(backends.CPUImpl, {}, name)
+    step = Step(impl, dtype, queries=queries)
+    results = step.run(backends, impl)
+    assert appends(step.metadata(backends)) == (queries == DECODES)
+    f8 = torch.float8_e5m2 if name == "fp8_e5m2" else torch.float8_e4m3fn
+    largest, factors = torch.finfo(f8).max, (LAYER._k_scale_float, LAYER._v_scale_float)
+    for given, factor, found in zip((step.k, step.v), factors, step.written(impl)):
+        for i, new in enumerate(given):
+            stored = (new.float() / factor).clamp(-largest, largest).to(f8)
+            assert torch.equal(found[i], stored.view(torch.uint8))
+            given[i] = stored.float() * factor  # what is attended to
+    for found, expected in zip(results, wanted(step, {}, [True] * 4)):
+        bound = 1e-5 if dtype == torch.float32 else 0.03
+        assert (found.double() - expected).abs().max() < bound
 
 
 def test_only_tokens_with_a_slot_are_written(backends):
@@ -398,7 +425,7 @@ def test_layers_of_a_step_may_differ(backends):
         ({"query": torch.zeros(3, HEADS, DIM)}, ValueError, "query: shape"),
         ({"key": torch.zeros(4, GROUPS, DIM + 1)}, ValueError, "key: shape"),
         ({"value": torch.zeros(4, GROUPS, DIM).half()}, TypeError, "value: is torch.float16"),
-        ({"cache": torch.zeros(9, GROUPS, PAGE, 2 * DIM).half()}, TypeError, "query and cache"),
+        ({"cache": torch.zeros(9, GROUPS, PAGE, 2 * DIM).half()}, TypeError, "cache: is"),
         ({"cache": torch.zeros(9, GROUPS, PAGE, DIM)}, ValueError, "cache: shape"),
         ({"cache": torch.zeros(9, PAGE, GROUPS, 2 * DIM).transpose(1, 2)}, ValueError, "heads"),
     ),

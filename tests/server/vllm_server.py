@@ -48,7 +48,7 @@ def free_port():
 class Server:
     """One server. Between pause() and go_on() all its processes are stopped."""
 
-    def __init__(self, name, model, folder, dtype):
+    def __init__(self, name, model, folder, dtype, cache="auto"):
         self.name, self.port, self.log = name, free_port(), folder / f"{name}.log"
         environment = {**os.environ, **QUIET, "VLLM_CACHE_ROOT": str(folder / "cache")}
         environment["VLLM_PLUGINS"] = ""
@@ -59,6 +59,7 @@ class Server:
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
         command += ["--model", str(model), "--served-model-name", "tiny", "--dtype", dtype]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--max-model-len", "1024"]
+        command += ["--kv-cache-dtype", cache]
         command += ["--max-num-batched-tokens", str(STEP_TOKENS), "--enable-prefix-caching"]
         command += ["--enforce-eager"]  # compiling takes minutes, attention stays the same
         with self.log.open("w") as log:
