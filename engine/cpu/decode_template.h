@@ -29,6 +29,9 @@
  * Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
  * (kernels.h).
  */
+#define PAGE_BYTES 4096 /* the smallest pages of memory */
+#define TOUCH_BLOCKS 4  /* a page is translated as many blocks before it is used */
+
 #include "engine/cpu/decode_block_template.h"
 
 #include "engine/cpu/decode_row_template.h"
@@ -171,17 +174,17 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
 }
 
 /*
- * Prefetches a block a second time. It makes decoding of large caches 8 to 20 percent
- * faster, most with pages, as if the processor dropped prefetches while too many others
- * are under way.
+ * Prefetches one line of each page of memory in rows [j, end) of keys or values, so that
+ * the page is translated before all lines are prefetched.
  */
-static void AF_FN(fetch_again)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows,
-                               int64_t dim)
+static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
+                               const struct anyflash_tensor *tensor, int64_t j, int64_t end)
 {
-    for (int key = 0; key < work->block; key++) {
-        for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(AF_ELEMENT))
-            __builtin_prefetch(rows->at[key] + d);
-    }
+    const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
+    const int64_t rows = row_bytes <= 0 ? 1 : PAGE_BYTES / row_bytes;
+    for (; j < end; j += af_clamp(rows, 1, work->block))
+        __builtin_prefetch(af_row_of_key(work->problem, tensor, &work->task->sequence,
+                                         work->task->kv_head, j));
 }
 
 static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
@@ -196,14 +199,16 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
     for (int64_t j = first; j < end; j += work->block, now = !now) {
         int64_t next = j + work->block;
         int64_t left = af_clamp(end - next, 0, work->block);
+        int64_t later = af_clamp(j + TOUCH_BLOCKS * work->block, next, end);
+        int64_t last = af_clamp(later + work->block, later, end);
         AF_FN(find_rows)(work, &a->k, next, left, &keys[!now]);
         AF_FN(find_rows)(work, &a->v, next, left, &values[!now]);
-        AF_FN(score_block)(work, &keys[now], &keys[!now]);
-        AF_FN(fetch_again)(work, &keys[!now], a->head_dim);
+        AF_FN(touch_pages)(work, &a->k, later, last);
+        AF_FN(touch_pages)(work, &a->v, later, last);
+        AF_FN(score_block)(work, &keys[now], &values[now], &keys[!now]);
         if (AF_FN(softmax_block)(work, j, end - j < work->block ? end - j : work->block))
             AF_FN(add_nonfinite_values)(work, &values[now], j);
-        AF_FN(add_block)(work, &values[now], &values[!now]);
-        AF_FN(fetch_again)(work, &values[!now], a->value_dim);
+        AF_FN(add_block)(work, &values[now], &keys[!now], &values[!now]);
     }
 }
 
@@ -228,6 +233,8 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         AF_FN(finish_row)(&work, r);
 }
 
+#undef PAGE_BYTES
+#undef TOUCH_BLOCKS
 #undef ROWS_MAX
 #undef BLOCK_KEYS
 #undef BLOCK_BYTES
@@ -235,4 +242,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef KEY_STEP
 #undef QUADS
 #undef STEP
+#undef LINE
 #undef ROW_LOW
