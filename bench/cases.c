@@ -13,16 +13,20 @@
 /* clang-format off */
 #define AF_CASE(operation, level, dtype, h, g, sq, sk, d, causal, quick)                       \
     {AF_BENCH_##operation, ANYFLASH_CPU_##level, ANYFLASH_##dtype, h, g, sq, sk, d, causal,    \
-     quick, 1, AF_BENCH_EQUAL, d, 0},
+     quick, 1, AF_BENCH_EQUAL, d, 0, ANYFLASH_##dtype},
 #define AF_SERVE(dtype, b, lengths, h, g, sq, sk, d, dv, page, quick)                          \
     {AF_BENCH_SERVING, ANYFLASH_CPU_ALL, ANYFLASH_##dtype, h, g, sq, sk, d, true, quick, b,    \
-     AF_BENCH_##lengths, dv, page},
+     AF_BENCH_##lengths, dv, page, ANYFLASH_##dtype},
+#define AF_SERVE_F8(b, lengths, h, g, sq, sk, d, dv, page, quick)                              \
+    {AF_BENCH_SERVING, ANYFLASH_CPU_ALL, ANYFLASH_BF16, h, g, sq, sk, d, true, quick, b,       \
+     AF_BENCH_##lengths, dv, page, ANYFLASH_F8_E4M3},
 /* clang-format on */
 static const struct af_bench_case rows[] = {
 #include "bench/cases.inc"
 };
 #undef AF_CASE
 #undef AF_SERVE
+#undef AF_SERVE_F8
 
 const struct af_bench_case *af_bench_cases(size_t *count_out)
 {
@@ -55,7 +59,9 @@ const char *af_bench_level_text(const struct af_bench_case *row)
 
 const char *af_bench_dtype_text(const struct af_bench_case *row)
 {
-    return row->dtype == ANYFLASH_F32 ? "f32" : "bf16";
+    return row->key_dtype == ANYFLASH_F8_E4M3 ? "e4m3"
+           : row->dtype == ANYFLASH_F32       ? "f32"
+                                              : "bf16";
 }
 
 bool af_bench_reads(const struct af_bench_case *row)
@@ -139,6 +145,11 @@ int64_t af_bench_keys(const struct af_bench_case *row, int64_t index)
     return (int64_t)(0.5 + (double)row->k_len * pow(ratio, share));
 }
 
+size_t af_bench_key_bytes(const struct af_bench_case *row)
+{
+    return row->key_dtype == ANYFLASH_F8_E4M3 ? 1 : row->dtype == ANYFLASH_F32 ? 4 : 2;
+}
+
 bool af_bench_values_in_keys(const struct af_bench_case *row)
 {
     return row->operation == AF_BENCH_SERVING && row->kv_heads == 1 &&
@@ -159,7 +170,7 @@ double af_bench_flops(const struct af_bench_case *row)
 
 double af_bench_kv_bytes(const struct af_bench_case *row)
 {
-    double element = row->dtype == ANYFLASH_F32 ? 4 : 2;
+    double element = (double)af_bench_key_bytes(row);
     double keys = 0;
     for (int64_t b = 0; b < row->batch; b++)
         keys += (double)af_bench_keys(row, b);

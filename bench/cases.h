@@ -51,7 +51,8 @@ struct af_bench_case {
     int64_t batch;
     enum af_bench_lengths lengths;
     int64_t value_dim;
-    int64_t page_size; /* 0: no pages */
+    int64_t page_size;             /* 0: no pages */
+    enum anyflash_dtype key_dtype; /* of keys and values: dtype, or fp8 */
 };
 
 #define AF_BENCH_NAME_BYTES 80
@@ -64,14 +65,14 @@ bool af_bench_can_run(const struct af_bench_case *row);
 
 /*
  * Whether other libraries run the row, too. Only the engine runs rows that measure
- * memory or a single instruction set.
+ * memory, fp8 or a single instruction set.
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
 /* "forward", "backward", "decode", "call", "memory", "serving". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 
-/* "f32" or "bf16". */
+/* "f32", "bf16" or, for bf16 queries with fp8 keys and values, "e4m3". */
 const char *af_bench_dtype_text(const struct af_bench_case *row);
 
 /* "all" or "avx2". */
@@ -103,6 +104,9 @@ bool af_bench_values_in_keys(const struct af_bench_case *row);
  * products, one of them recomputed); half of either when causal.
  */
 double af_bench_flops(const struct af_bench_case *row);
+
+/* Bytes of an element of the keys and values. */
+size_t af_bench_key_bytes(const struct af_bench_case *row);
 
 /* Bytes of keys and values, which a decode reads once. */
 double af_bench_kv_bytes(const struct af_bench_case *row);

@@ -8,6 +8,8 @@
 
 #define ALIGN_BYTES 64
 #define PROBE_STEP 2654435761u
+#define SIGN_F8 0x80u
+#define ONE_F8 0x38u /* 1 as e4m3 */
 
 /* A 32-bit integer hash (Wellons' lowbias32): neighbours give unrelated numbers. */
 static uint32_t hash(uint32_t x)
@@ -24,16 +26,35 @@ static uint32_t divisor(uint32_t a, uint32_t b)
     return b == 0 ? a : divisor(b, a % b);
 }
 
+static bool is_key(enum af_bench_tensor tensor)
+{
+    return tensor == AF_BENCH_K || tensor == AF_BENCH_V;
+}
+
+static int32_t dtype_of(const struct af_bench_case *row, enum af_bench_tensor tensor)
+{
+    return (int32_t)(is_key(tensor) ? row->key_dtype : row->dtype);
+}
+
+static size_t element_bytes(const struct af_bench_case *row, enum af_bench_tensor tensor)
+{
+    return is_key(tensor) ? af_bench_key_bytes(row) : row->dtype == ANYFLASH_F32 ? 4 : 2;
+}
+
 static void fill(const struct af_bench_case *row, enum af_bench_tensor tensor,
                  const struct af_bench_buffer *buffer)
 {
     float unit = tensor == AF_BENCH_Q ? 1.0f / 32 : 1.0f / 128;
     uint32_t seed = hash((uint32_t)tensor + 1);
     for (size_t i = 0; i < buffer->count; i++) {
-        float number = unit * (float)((int)(hash((uint32_t)i ^ seed) >> 24) - 128);
+        const uint32_t random = hash((uint32_t)i ^ seed);
+        float number = unit * (float)((int)(random >> 24) - 128);
         uint32_t bits;
         memcpy(&bits, &number, sizeof bits);
-        if (row->dtype == ANYFLASH_F32)
+        if (dtype_of(row, tensor) == ANYFLASH_F8_E4M3)
+            ((uint8_t *)buffer->data)[i] =
+                (uint8_t)((random >> 24 & SIGN_F8) | random % ONE_F8);
+        else if (row->dtype == ANYFLASH_F32)
             ((float *)buffer->data)[i] = number;
         else
             ((uint16_t *)buffer->data)[i] = (uint16_t)(bits >> 16);
@@ -57,11 +78,11 @@ static enum anyflash_status make(struct af_bench_buffer *buffer, size_t count, s
 
 static struct anyflash_tensor view(const struct af_bench_case *row,
                                    const struct af_bench_inputs *inputs,
-                                   enum af_bench_tensor tensor, bool is_key)
+                                   enum af_bench_tensor tensor, bool of_keys)
 {
-    return anyflash_bhsd(inputs->tensors[tensor].data, (int32_t)row->dtype,
-                         is_key ? row->kv_heads : row->heads, is_key ? row->k_len : row->q_len,
-                         row->head_dim);
+    return anyflash_bhsd(inputs->tensors[tensor].data, dtype_of(row, tensor),
+                         of_keys ? row->kv_heads : row->heads,
+                         of_keys ? row->k_len : row->q_len, row->head_dim);
 }
 
 /* Keys of sequence `index` including unused ones of its last page. */
@@ -194,7 +215,7 @@ enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
         struct af_bench_buffer *buffer = &inputs->tensors[i];
         if (status == ANYFLASH_OK)
             status = make(buffer, tensor_count(row, (enum af_bench_tensor)i),
-                          row->dtype == ANYFLASH_F32 ? 4 : 2, err);
+                          element_bytes(row, (enum af_bench_tensor)i), err);
         if (status == ANYFLASH_OK && (i <= AF_BENCH_V || i == AF_BENCH_DOUT))
             fill(row, (enum af_bench_tensor)i, buffer);
     }

@@ -21,8 +21,8 @@ enum af_bench_tensor {
 };
 
 /*
- * data: aligned to 64 bytes, `count` numbers of the case's dtype; NULL: not used
- * by the case.
+ * data: aligned to 64 bytes, `count` numbers of the case's dtype, or key_dtype; NULL:
+ * not used by the case.
  */
 struct af_bench_buffer {
     void *memory;
@@ -41,9 +41,9 @@ struct af_bench_inputs {
 
 /*
  * Allocates and fills the tensors. Inputs are multiples of 1/128 in [-1, 1), q
- * of 1/32 in [-4, 4): exact in every dtype. The struct must not move afterwards,
- * because `backward` points into it. Fails with NO_MEMORY. Release it in every
- * case.
+ * of 1/32 in [-4, 4): exact in f32 and bf16. fp8 numbers are any in (-1, 1). The
+ * struct must not move afterwards, because `backward` points into it. Fails with
+ * NO_MEMORY. Release it in every case.
  */
 enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
                                           struct af_bench_inputs *inputs,

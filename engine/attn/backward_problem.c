@@ -31,6 +31,8 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_back
          "block_table is set; caches have no backward"},
         {a->cache_batch_idx != NULL, ANYFLASH_E_UNSUPPORTED,
          "cache_batch_idx is set; caches have no backward"},
+        {af_dtype_is_f8(a->k.dtype), ANYFLASH_E_UNSUPPORTED,
+         "k.dtype is fp8; fp8 keys have no backward"},
         {a->new_len > 0, ANYFLASH_E_UNSUPPORTED, "new_len is set; caches have no backward"},
         {a->lse == NULL && rows, ANYFLASH_E_ARGUMENT,
          "forward->lse is NULL; the backward reads what the forward wrote there"},

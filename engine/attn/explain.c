@@ -39,10 +39,9 @@ static void add_operation(struct page *page, const char *label,
     const struct af_kernel *const *kernels = af_kernels(&count);
     for (size_t k = count; k > 0; k--) {
         const struct af_kernel *kernel = kernels[k - 1];
-        if (kernel->operation != operation ||
-            kernel->dtype != (enum anyflash_dtype)problem->a.q.dtype)
-            continue;
         enum af_decline decline = af_kernel_declines(kernel, problem, cpu_features);
+        if (kernel->operation != operation || decline == AF_DECLINE_DTYPE)
+            continue;
         if (decline == AF_DECLINE_NOT) {
             add(page, "%s: %s\n", label, kernel->name);
             return;

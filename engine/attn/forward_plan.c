@@ -75,7 +75,7 @@ static struct split split_rows(const struct af_schedule *schedule,
 static double work_per_key(const struct af_schedule *schedule, const struct split *split)
 {
     const struct af_problem *problem = schedule->problem;
-    double bytes = (double)problem->element_bytes;
+    double bytes = (double)problem->key_bytes;
     double flops =
         split->kernel == schedule->decode_kernel ? 0 : 2.0 * (double)split->rows_per_block;
     double per_element = flops / FLOPS_PER_BYTE > bytes ? flops / FLOPS_PER_BYTE : bytes;
@@ -96,7 +96,7 @@ static int64_t keys_min(const struct af_schedule *schedule, const struct split *
         return CHUNK_KEYS_MIN;
     int64_t partial = split->rows_per_block * a->value_dim * (int64_t)sizeof(float);
     return larger(CHUNK_BYTES_MIN, CHUNK_PARTIALS_MIN * partial) /
-           ((a->head_dim + a->value_dim) * (int64_t)schedule->problem->element_bytes);
+           ((a->head_dim + a->value_dim) * (int64_t)schedule->problem->key_bytes);
 }
 
 /* Splits the keys of a sequence if its blocks have more than their share of the work. */
@@ -141,6 +141,8 @@ static int64_t choose_rows(const struct af_schedule *schedule)
 {
     const int64_t granule = schedule->tile_kernel->rows_granule;
     int64_t rows = schedule->tile_kernel->rows_preferred;
+    if (schedule->tile_kernel == schedule->decode_kernel)
+        return rows; /* its keys are split instead */
     while (rows > granule && count_blocks(schedule, rows) < ENOUGH_TASKS)
         rows = larger(granule, rows / 2 / granule * granule);
     return rows;
@@ -234,6 +236,8 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
         .problem = problem,
         .tile_kernel = af_kernel_choose(problem, AF_FORWARD, cpu_features),
         .decode_kernel = af_kernel_choose(problem, AF_DECODE, cpu_features)};
+    if (schedule->tile_kernel == NULL && af_dtype_is_f8(problem->a.k.dtype))
+        schedule->tile_kernel = schedule->decode_kernel; /* in blocks of few rows */
     if (schedule->tile_kernel == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
     schedule->rows_per_task = choose_rows(schedule);

@@ -26,7 +26,9 @@ const char *af_decline_text(enum af_decline decline)
 enum af_decline af_kernel_declines(const struct af_kernel *kernel,
                                    const struct af_problem *problem, uint32_t cpu_features)
 {
-    if (kernel->dtype != (enum anyflash_dtype)problem->a.q.dtype)
+    if (kernel->dtype != 0 && kernel->dtype != (enum anyflash_dtype)problem->a.q.dtype)
+        return AF_DECLINE_DTYPE;
+    if (kernel->reads_f8 != af_dtype_is_f8(problem->a.k.dtype))
         return AF_DECLINE_DTYPE;
     if ((kernel->needs & ~cpu_features) != 0)
         return AF_DECLINE_CPU;

@@ -63,10 +63,11 @@ struct af_backward_task {
 struct af_kernel {
     const char *name;
     enum af_kernel_operation operation;
-    enum anyflash_dtype dtype;
-    uint32_t needs;      /* one bit of enum af_cpu_feature */
-    uint32_t features;   /* supported features, bits of enum af_feature */
-    bool positive_scale; /* declines a negative scale */
+    enum anyflash_dtype dtype; /* of q; 0: any */
+    bool reads_f8;             /* keys and values are fp8; otherwise they are of q's type */
+    uint32_t needs;            /* one bit of enum af_cpu_feature */
+    uint32_t features;         /* supported features, bits of enum af_feature */
+    bool positive_scale;       /* declines a negative scale */
     /*
      * Nobody has timed it, so nobody knows that it is not slower than the kernels
      * above it in the manifest. It is chosen only on request: if AF_CPU_UNMEASURED

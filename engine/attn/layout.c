@@ -136,9 +136,10 @@ unsigned af_dtype_bit(int32_t dtype)
 static enum anyflash_status check_dtype(const struct af_row_of_tensor *row,
                                         struct anyflash_error *err)
 {
-    static const char *const names[] = {"", "f32 (1)", "f16 (2)", "bf16 (3)", "bool (4)"};
+    static const char *const names[] = {"",         "f32 (1)",     "f16 (2)",    "bf16 (3)",
+                                        "bool (4)", "f8_e4m3 (5)", "f8_e5m2 (6)"};
     int32_t dtype = row->tensor->dtype;
-    bool known = dtype >= ANYFLASH_F32 && dtype <= ANYFLASH_BOOL;
+    bool known = dtype >= ANYFLASH_F32 && dtype <= ANYFLASH_F8_E5M2;
     if (row->tensor->reserved != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "%s.reserved is %d; it must be 0", row->name,
                        (int)row->tensor->reserved);
@@ -147,7 +148,7 @@ static enum anyflash_status check_dtype(const struct af_row_of_tensor *row,
     const char *sep = "";
     char allowed[64] = "";
     size_t len = 0;
-    for (int d = ANYFLASH_F32; d <= ANYFLASH_BOOL; d++) {
+    for (int d = ANYFLASH_F32; d <= ANYFLASH_F8_E5M2; d++) {
         if ((row->dtypes & AF_DTYPE_BIT(d)) == 0)
             continue;
         len += (size_t)snprintf(allowed + len, sizeof allowed - len, "%s%s", sep, names[d]);

@@ -47,6 +47,7 @@ bool af_box_meets(const struct af_box *a, const struct af_box *b);
 #define AF_DTYPE_BIT(dtype) (1u << (dtype))
 #define AF_DTYPE_FLOATS                                                                        \
     (AF_DTYPE_BIT(ANYFLASH_F32) | AF_DTYPE_BIT(ANYFLASH_F16) | AF_DTYPE_BIT(ANYFLASH_BF16))
+#define AF_DTYPE_F8S (AF_DTYPE_BIT(ANYFLASH_F8_E4M3) | AF_DTYPE_BIT(ANYFLASH_F8_E5M2))
 #define AF_LAYOUT_MAX 32
 
 struct af_layout {
@@ -75,7 +76,7 @@ struct af_row_of_array {
     int64_t run;
 };
 
-/* The AF_DTYPE_BIT of a float type; 0 for anything else. */
+/* The AF_DTYPE_BIT of f32, f16 or bf16; 0 for anything else. */
 unsigned af_dtype_bit(int32_t dtype);
 
 /*

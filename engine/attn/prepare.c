@@ -6,9 +6,23 @@
 
 #include "engine/attn/convert.h"
 
-/* Copies a row of D elements and rotates its first rotary_dim for `position`. */
-static void turn_row(const struct anyflash_attend_args *a, const char *from, char *to,
-                     int64_t position)
+/* Copies elements [begin, end) of a row of q's type to a row of type `dtype`, as x / scale. */
+static void copy_row(const struct anyflash_attend_args *a, const char *from, int32_t dtype,
+                     char *to, int64_t begin, int64_t end, float scale)
+{
+    size_t bytes = af_dtype_bytes(dtype);
+    if (dtype == a->q.dtype) {
+        memcpy(to + (size_t)begin * bytes, from + (size_t)begin * bytes,
+               (size_t)(end - begin) * bytes);
+        return;
+    }
+    for (int64_t d = begin; d < end; d++)
+        af_convert_store(dtype, to, d, af_convert_load(a->q.dtype, from, d) / scale);
+}
+
+/* As copy_row() for D elements; rotates the first rotary_dim for `position`. */
+static void turn_row(const struct anyflash_attend_args *a, const char *from, int32_t to_dtype,
+                     char *to, float scale, int64_t position)
 {
     int32_t dtype = a->q.dtype;
     int64_t half = a->rotary_dim / 2;
@@ -18,12 +32,10 @@ static void turn_row(const struct anyflash_attend_args *a, const char *from, cha
         int64_t at_x = a->rotary_interleaved ? 2 * n : n;
         int64_t at_y = a->rotary_interleaved ? 2 * n + 1 : n + half;
         float x = af_convert_load(dtype, from, at_x), y = af_convert_load(dtype, from, at_y);
-        af_convert_store(dtype, to, at_x, x * cosine[n] - y * sine[n]);
-        af_convert_store(dtype, to, at_y, x * sine[n] + y * cosine[n]);
+        af_convert_store(to_dtype, to, at_x, (x * cosine[n] - y * sine[n]) / scale);
+        af_convert_store(to_dtype, to, at_y, (x * sine[n] + y * cosine[n]) / scale);
     }
-    size_t bytes = af_dtype_bytes(dtype);
-    size_t turned_bytes = (size_t)a->rotary_dim * bytes;
-    memcpy(to + turned_bytes, from + turned_bytes, (size_t)a->head_dim * bytes - turned_bytes);
+    copy_row(a, from, to_dtype, to, a->rotary_dim, a->head_dim, scale);
 }
 
 void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head)
@@ -36,12 +48,14 @@ void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv
         const char *k_new = af_row_of_tensor(&a->k_new, bytes, batch, kv_head, i);
         const char *v_new = af_row_of_tensor(&a->v_new, bytes, batch, kv_head, i);
         char *k = af_row_of_key(problem, &a->k, &sequence, kv_head, j);
+        char *v = af_row_of_key(problem, &a->v, &sequence, kv_head, j);
+        float k_scale = af_scale_of_key(problem, a->k_scales, &sequence, kv_head, j);
+        float v_scale = af_scale_of_key(problem, a->v_scales, &sequence, kv_head, j);
         if (a->rotary_cos != NULL)
-            turn_row(a, k_new, k, j);
+            turn_row(a, k_new, a->k.dtype, k, k_scale, j);
         else
-            memcpy(k, k_new, (size_t)a->head_dim * bytes);
-        memcpy(af_row_of_key(problem, &a->v, &sequence, kv_head, j), v_new,
-               (size_t)a->value_dim * bytes);
+            copy_row(a, k_new, a->k.dtype, k, 0, a->head_dim, k_scale);
+        copy_row(a, v_new, a->v.dtype, v, 0, a->value_dim, v_scale);
     }
 }
 
@@ -52,7 +66,8 @@ void af_prepare_queries(const struct af_problem *problem, const struct anyflash_
     struct af_sequence sequence = af_problem_sequence(problem, batch);
     for (int64_t i = 0; i < sequence.q_count; i++)
         turn_row(a, af_row_of_query(&a->q, problem->element_bytes, &sequence, head, i),
-                 af_row_of_query(turned, problem->element_bytes, &sequence, head, i),
+                 a->q.dtype,
+                 af_row_of_query(turned, problem->element_bytes, &sequence, head, i), 1,
                  af_rotary_position(a, batch, i));
 }
 

@@ -5,7 +5,8 @@
  * cache.
  *
  * Rotation maps a pair (x, y) to (x cos - y sin, x sin + y cos), computed in
- * float and rounded once to the type of the cache or q.
+ * float, for fp8 divided by the scale, and rounded once to the type of the cache
+ * or q.
  */
 #ifndef AF_ENGINE_ATTN_PREPARE_H
 #define AF_ENGINE_ATTN_PREPARE_H

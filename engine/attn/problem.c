@@ -124,6 +124,7 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
     checked.features = features_of(&checked.a);
     checked.group = checked.a.heads / checked.a.kv_heads;
     checked.element_bytes = af_dtype_bytes(checked.a.q.dtype);
+    checked.key_bytes = af_dtype_bytes(checked.a.k.dtype);
     *problem = checked;
     return ANYFLASH_OK;
 }

@@ -9,7 +9,7 @@
 #ifndef AF_ENGINE_ATTN_PROBLEM_H
 #define AF_ENGINE_ATTN_PROBLEM_H
 
-#include "engine/base/base.h"
+#include "engine/attn/convert.h"
 
 #define AF_DIM_MAX 576
 
@@ -39,7 +39,8 @@ struct af_problem {
     struct anyflash_attend_args a; /* resolved: scale > 0, -1 windows stay */
     uint32_t features;             /* of enum af_feature */
     int64_t group;                 /* H / G: query heads that share a key head */
-    size_t element_bytes;          /* of q, k, v */
+    size_t element_bytes;          /* of q */
+    size_t key_bytes;              /* of an element of k and v */
 };
 
 /* One sequence of the batch. */
@@ -67,12 +68,6 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
 /* The sequence of batch index `batch`. */
 struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch);
 
-/* Bytes of an element of a known type. */
-static inline size_t af_dtype_bytes(int32_t dtype)
-{
-    return dtype == ANYFLASH_F32 ? 4 : dtype == ANYFLASH_BOOL ? 1 : 2;
-}
-
 /* Row of rotary_cos for query `i` of batch `batch`: see anyflash.h. */
 static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, int64_t batch,
                                          int64_t i)
@@ -97,6 +92,13 @@ static inline char *af_row_of_query(const struct anyflash_tensor *tensor, size_t
     return af_row_of_tensor(tensor, element_bytes, sequence->batch, head, sequence->q_row + i);
 }
 
+/* The page of key `j` of a batch. */
+static inline int64_t af_page_of_key(const struct anyflash_attend_args *a, int64_t batch,
+                                     int64_t j)
+{
+    return a->block_table[batch * a->block_table_stride + j / a->page_size];
+}
+
 /* Address of key or value row `j` of a sequence: plain, packed or paged. */
 static inline char *af_row_of_key(const struct af_problem *problem,
                                   const struct anyflash_tensor *tensor,
@@ -105,10 +107,22 @@ static inline char *af_row_of_key(const struct af_problem *problem,
 {
     const struct anyflash_attend_args *a = &problem->a;
     if (a->block_table == NULL)
-        return af_row_of_tensor(tensor, problem->element_bytes, sequence->cache, kv_head,
+        return af_row_of_tensor(tensor, problem->key_bytes, sequence->cache, kv_head,
                                 sequence->k_row + j);
-    int64_t page = a->block_table[sequence->batch * a->block_table_stride + j / a->page_size];
-    return af_row_of_tensor(tensor, problem->element_bytes, page, kv_head, j % a->page_size);
+    int64_t page = af_page_of_key(a, sequence->batch, j);
+    return af_row_of_tensor(tensor, problem->key_bytes, page, kv_head, j % a->page_size);
+}
+
+/* The scale of key or value `j` in `scales`, which are k_scales or v_scales. */
+static inline float af_scale_of_key(const struct af_problem *problem, const float *scales,
+                                    const struct af_sequence *sequence, int64_t kv_head,
+                                    int64_t j)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    if (scales == NULL)
+        return 1;
+    int64_t at = a->scale_per_page ? af_page_of_key(a, sequence->batch, j) : sequence->batch;
+    return scales[at * a->scale_stride + kv_head];
 }
 
 /* Where lse of query row `i` is written, or NULL. */

@@ -16,6 +16,10 @@
 
 #define RULE_BYTES 200
 
+/* A number of an fp8 type times such a scale is far from overflow and underflow. */
+#define SCALE_MIN 0x1p-64f
+#define SCALE_MAX 0x1p64f
+
 enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int64_t value,
                                const char *rule, ...)
 {
@@ -70,6 +74,9 @@ static enum anyflash_status check_extents(const struct anyflash_attend_args *a,
         {"window_left", a->window_left, -1, INT64_MAX},
         {"window_right", a->window_right, -1, INT64_MAX},
         {"rotary_interleaved", a->rotary_interleaved, 0, 1},
+        {"scale_stride", a->scale_stride, 0, INT32_MAX},
+        {"scale_per_page", a->scale_per_page, 0, 1},
+        {"reserved", a->reserved, 0, 0},
     };
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         enum anyflash_status status =
@@ -105,6 +112,7 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_args
     bool paged = a->block_table != NULL;
     bool append = a->new_len > 0;
     bool rotary = a->rotary_cos != NULL || a->rotary_sin != NULL || a->rotary_dim != 0;
+    bool f8 = af_dtype_is_f8(a->k.dtype);
     const struct {
         bool wrong;
         const char *sentence;
@@ -131,6 +139,10 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_args
                             "keys are appended, and new_len is 0"},
         {rotary && a->rotary_cos == NULL, "rotary_cos is NULL; rotary embedding needs it"},
         {rotary && a->rotary_sin == NULL, "rotary_sin is NULL; rotary embedding needs it"},
+        {a->k_scales != NULL && !f8, "k_scales is set; only fp8 keys have scales"},
+        {a->v_scales != NULL && !f8, "v_scales is set; only fp8 values have scales"},
+        {a->scale_per_page && !paged, "scale_per_page is set; it needs block_table"},
+        {a->dropout > 0 && f8, "dropout is set; it cannot be used with fp8 keys"},
     };
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         if (rows[i].wrong)
@@ -204,6 +216,8 @@ static enum anyflash_status add_tensors(struct af_layout *layout,
                                                    : a->batch;
     int64_t k_rows = paged ? a->page_size : a->cu_seqlens_k != NULL ? a->total_k : a->k_len;
     const unsigned floats = AF_DTYPE_FLOATS, of_q = af_dtype_bit(a->q.dtype);
+    const unsigned of_k = of_q | AF_DTYPE_F8S;
+    const unsigned of_v = af_dtype_is_f8(a->k.dtype) ? AF_DTYPE_BIT(a->k.dtype) : of_q;
     const unsigned of_o = of_q | AF_DTYPE_BIT(ANYFLASH_F32);
     const unsigned boolean = AF_DTYPE_BIT(ANYFLASH_BOOL);
     const int64_t heads = a->heads, kv_heads = a->kv_heads, added = a->new_len;
@@ -211,8 +225,8 @@ static enum anyflash_status add_tensors(struct af_layout *layout,
     /* name, tensor, types, needed, output, extents, elements of a row */
     const struct af_row_of_tensor rows[] = {
         {"q", &a->q, floats, true, false, {q_batch, heads, q_rows}, a->head_dim},
-        {"k", &a->k, of_q, true, append, {k_batch, kv_heads, k_rows}, a->head_dim},
-        {"v", &a->v, of_q, true, append, {k_batch, kv_heads, k_rows}, a->value_dim},
+        {"k", &a->k, of_k, true, append, {k_batch, kv_heads, k_rows}, a->head_dim},
+        {"v", &a->v, of_v, true, append, {k_batch, kv_heads, k_rows}, a->value_dim},
         {"o", &a->o, of_o, true, true, {q_batch, heads, q_rows}, a->value_dim},
         {"bias", &a->bias, floats, false, false, {a->batch, heads, a->q_len}, a->k_len},
         {"mask", &a->mask, boolean, false, false, {a->batch, heads, a->q_len}, a->k_len},
@@ -230,6 +244,7 @@ static enum anyflash_status add_arrays(struct af_layout *layout,
     bool packed = a->cu_seqlens_q != NULL;
     int64_t table = a->block_table_stride, half = a->rotary_dim / 2;
     const int64_t lse_batch = packed ? 1 : a->batch, lse_run = packed ? a->total_q : a->q_len;
+    const int64_t scaled = a->scale_per_page ? a->page_count : a->batch;
     /* clang-format off */
     /* name, data, output, extents, strides, elements of a row */
     const struct af_row_of_array rows[] = {
@@ -248,6 +263,8 @@ static enum anyflash_status add_arrays(struct af_layout *layout,
         {"block_table", a->block_table, false, {a->batch, 1, 1}, {table, 0, 0}, table},
         {"rotary_cos", a->rotary_cos, false, {1, 1, a->rotary_rows}, {0, 0, half}, half},
         {"rotary_sin", a->rotary_sin, false, {1, 1, a->rotary_rows}, {0, 0, half}, half},
+        {"k_scales", a->k_scales, false, {scaled, 1, 1}, {a->scale_stride, 0, 0}, a->kv_heads},
+        {"v_scales", a->v_scales, false, {scaled, 1, 1}, {a->scale_stride, 0, 0}, a->kv_heads},
     };
     /* clang-format on */
     return af_layout_arrays(layout, rows, AF_COUNT(rows), err);
@@ -372,6 +389,39 @@ static enum anyflash_status check_pages(const struct anyflash_attend_args *a, in
     return ANYFLASH_OK;
 }
 
+/* Scales [at * scale_stride, + kv_heads) of an array. */
+static enum anyflash_status check_scales_at(const struct anyflash_attend_args *a,
+                                            const char *name, const float *scales, int64_t at,
+                                            struct anyflash_error *err)
+{
+    for (int64_t n = at * a->scale_stride;
+         scales != NULL && n < at * a->scale_stride + a->kv_heads; n++) {
+        if (!(scales[n] >= SCALE_MIN && scales[n] <= SCALE_MAX))
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "%s[%lld] is %g; it must be %g to %g",
+                           name, (long long)n, (double)scales[n], (double)SCALE_MIN,
+                           (double)SCALE_MAX);
+    }
+    return ANYFLASH_OK;
+}
+
+/* The scales that sequence `b` uses: its own, or those of its pages. */
+static enum anyflash_status check_scales(const struct anyflash_attend_args *a, int64_t b,
+                                         const struct af_sequence *s,
+                                         struct anyflash_error *err)
+{
+    int64_t count = a->k_scales == NULL && a->v_scales == NULL ? 0
+                    : a->scale_per_page ? (s->k_count + a->page_size - 1) / a->page_size
+                                        : 1;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (int64_t t = 0; status == ANYFLASH_OK && t < count; t++) {
+        int64_t at = a->scale_per_page ? af_page_of_key(a, b, t * a->page_size) : b;
+        status = check_scales_at(a, "k_scales", a->k_scales, at, err);
+        if (status == ANYFLASH_OK)
+            status = check_scales_at(a, "v_scales", a->v_scales, at, err);
+    }
+    return status;
+}
+
 /* Pages [first, end) of its block table that sequence `b` appends to. */
 static struct af_range written_pages(const struct anyflash_attend_args *a, int64_t b)
 {
@@ -437,7 +487,8 @@ enum anyflash_status af_problem_check_indexes(const struct af_problem *problem,
         status = check_packed("cu_seqlens_k", a->cu_seqlens_k, a->batch, "k_len", a->k_len,
                               "total_k", a->total_k, err);
     bool indexed = a->seqused_q != NULL || a->seqused_k != NULL || a->leftpad_k != NULL ||
-                   a->cache_batch_idx != NULL || a->block_table != NULL;
+                   a->cache_batch_idx != NULL || a->block_table != NULL ||
+                   a->k_scales != NULL || a->v_scales != NULL;
     for (int64_t b = 0; status == ANYFLASH_OK && indexed && b < a->batch; b++) {
         struct af_sequence sequence = af_problem_sequence(problem, b);
         status = check_lengths(a, b, &sequence, err);
@@ -445,6 +496,8 @@ enum anyflash_status af_problem_check_indexes(const struct af_problem *problem,
             status = check_rotary_rows(a, b, &sequence, err);
         if (status == ANYFLASH_OK)
             status = check_pages(a, b, &sequence, err);
+        if (status == ANYFLASH_OK)
+            status = check_scales(a, b, &sequence, err);
     }
     if (status == ANYFLASH_OK && a->new_len > 0 && a->block_table != NULL)
         status = check_written_pages(a, err);

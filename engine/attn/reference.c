@@ -43,12 +43,12 @@ static void row_free(struct row *row)
     af_mem_free(row->score);
 }
 
-static double dot(const struct af_problem *problem, const char *x, const char *y)
+static double dot(const struct anyflash_attend_args *a, const char *q, const char *k)
 {
-    int32_t dtype = problem->a.q.dtype;
     double sum = 0;
-    for (int64_t d = 0; d < problem->a.head_dim; d++)
-        sum += (double)af_convert_load(dtype, x, d) * (double)af_convert_load(dtype, y, d);
+    for (int64_t d = 0; d < a->head_dim; d++)
+        sum += (double)af_convert_load(a->q.dtype, q, d) *
+               (double)af_convert_load(a->k.dtype, k, d);
     return sum;
 }
 
@@ -86,7 +86,9 @@ static void fill_scores(const struct af_problem *problem, const struct af_sequen
         if (!row->visible[j])
             continue;
         const char *k = af_row_of_key(problem, &a->k, s, head / problem->group, j);
-        double x = (double)a->scale * dot(problem, q, k);
+        double k_scale =
+            (double)af_scale_of_key(problem, a->k_scales, s, head / problem->group, j);
+        double x = (double)a->scale * k_scale * dot(a, q, k);
         double t = cap > 0 ? tanh(x / cap) : 0;
         row->slope[j] = 1 - t * t;
         row->score[j] = (cap > 0 ? cap * t : x) + bias_at(problem, s, head, i, j) +
@@ -154,8 +156,11 @@ static void output_row(const struct af_problem *problem, const struct af_sequenc
         if (!row->visible[j])
             continue;
         const char *v = af_row_of_key(problem, &a->v, s, head / problem->group, j);
+        double v_scale =
+            (double)af_scale_of_key(problem, a->v_scales, s, head / problem->group, j);
         for (int64_t d = 0; d < a->value_dim; d++)
-            o[d] += row->weight[j] * row->keep[j] * (double)af_convert_load(a->q.dtype, v, d);
+            o[d] += row->weight[j] * row->keep[j] * v_scale *
+                    (double)af_convert_load(a->v.dtype, v, d);
     }
 }
 

@@ -17,10 +17,7 @@ AF_INSTRUCTIONS_AVX2
 #define AF_LEVEL avx2
 #define AF_NEEDS AF_CPU_AVX2
 #define DECODE_SUMS 8
-#define AF_TILES 0
-#define AF_TEMPLATE "engine/cpu/decode_template.h"
-#define AF_ROW AF_DECODE_ROW
-#include "engine/cpu/element_types.h"
+#include "engine/cpu/decode_types.h"
 
 AF_INSTRUCTIONS_END
 #endif

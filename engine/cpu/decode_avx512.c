@@ -18,10 +18,7 @@ AF_INSTRUCTIONS_AVX512
 #define AF_LEVEL avx512
 #define AF_NEEDS AF_CPU_AVX512
 #define DECODE_SUMS 16
-#define AF_TILES 0
-#define AF_TEMPLATE "engine/cpu/decode_template.h"
-#define AF_ROW AF_DECODE_ROW
-#include "engine/cpu/element_types.h"
+#include "engine/cpu/decode_types.h"
 
 AF_INSTRUCTIONS_END
 #endif

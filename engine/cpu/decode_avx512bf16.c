@@ -1,6 +1,7 @@
 /*
  * decode_avx512bf16.c: bf16 decode by VDPBF16PS, scores and values; the
- * probabilities are rounded to bf16 for it, their sums are not.
+ * probabilities are rounded to bf16 for it, their sums are not. fp8 keys and values
+ * are widened to bf16.
  */
 #include "engine/base/instructions.h"
 
@@ -20,14 +21,33 @@ AF_INSTRUCTIONS_AVX512BF16
 #define DECODE_SUMS 16
 
 #define AF_PAIRS 1
-#define AF_FN(name) name##_bf16
 #define AF_ELEMENT uint16_t
+
+#define AF_F8 0
+#define AF_STORED AF_ELEMENT
+#define AF_FN(name) name##_bf16
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
 #include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/decode_template.h"
 AF_DECODE_ROW(bf16, ANYFLASH_BF16);
+#undef AF_F8
+#undef AF_STORED
+#undef AF_FN
+
+#include "engine/cpu/widen_f8.h"
+
+#define AF_F8 1
+#define AF_STORED uint8_t
+#define AF_FN(name) name##_bf16_f8
+#define AF_WIDEN af_widen_bf16
+#define AF_WIDE_UNIT(dtype) 1
+#define AF_WIDE_DTYPE ANYFLASH_BF16
+#include "engine/cpu/finite_template.h"
+
+#include "engine/cpu/decode_template.h"
+AF_DECODE_ROW_F8(bf16_f8, ANYFLASH_BF16);
 
 AF_INSTRUCTIONS_END
 #endif

@@ -4,9 +4,9 @@
  * First of the three parts of the decode kernel; decode_template.h has the
  * formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, DECODE_SUMS
- * (decode_template.h). Defines: struct row, rows, work; find_rows(),
- * score_block(), softmax_block(), add_block(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD,
+ * AF_LOAD_SOME, DECODE_SUMS (decode_template.h). Defines: struct row, rows, work;
+ * find_rows(), score_block(), softmax_block(), add_block(), each in AF_FN().
  */
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
@@ -16,7 +16,7 @@
 #define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
 #define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements per step of a score */
-#define LINE (64 / (int)sizeof(AF_ELEMENT)) /* elements */
+#define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
 #define ROW_LOW (-0x1p126f)              /* below any real score */
 
 struct AF_FN(row) {
@@ -28,9 +28,9 @@ struct AF_FN(row) {
     vec l;   /* running sum, in parts */
 };
 
-/* Pointers to the rows of a block of keys or values. */
+/* Pointers to the rows of a block of keys or values, as they are stored. */
 struct AF_FN(rows) {
-    const AF_ELEMENT *at[BLOCK_KEYS];
+    const AF_STORED *at[BLOCK_KEYS];
 };
 
 struct AF_FN(work) {
@@ -45,6 +45,13 @@ struct AF_FN(work) {
     float *o;              /* [padded][width] */
     float *s;              /* [padded][BLOCK_KEYS] scores, then probabilities */
     const AF_ELEMENT *nil; /* a row of zeros, for missing keys */
+#if AF_F8
+    AF_ELEMENT *wide; /* [block][wide_row] keys or values, widened to AF_ELEMENT */
+    int64_t wide_row;
+    const AF_ELEMENT *wide_rows[BLOCK_KEYS];
+    float k_scales[BLOCK_KEYS] __attribute__((aligned(64)));
+    float v_scales[BLOCK_KEYS] __attribute__((aligned(64)));
+#endif
     struct AF_FN(row) rows[ROWS_MAX];
 };
 
@@ -54,8 +61,8 @@ struct AF_FN(work) {
  * some.
  */
 struct AF_FN(fetch) {
-    const AF_ELEMENT *const *row; /* NULL: nothing to prefetch */
-    const AF_ELEMENT *const *last;
+    const AF_STORED *const *row; /* NULL: nothing to prefetch */
+    const AF_STORED *const *last;
     int64_t at; /* element of the row */
     int64_t dim;
 };
@@ -93,7 +100,7 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work,
     const struct anyflash_attend_args *a = &work->problem->a;
     int64_t key = 0;
     while (key < count) {
-        const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)af_row_of_key(
+        const AF_STORED *row = (const AF_STORED *)(const void *)af_row_of_key(
             work->problem, tensor, &work->task->sequence, work->task->kv_head, j + key);
         int64_t end = count;
         if (a->block_table != NULL && a->page_size - (j + key) % a->page_size < count - key)
@@ -102,7 +109,52 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work,
             rows->at[key] = row;
     }
     for (; key < work->block; key++)
-        rows->at[key] = work->nil;
+        rows->at[key] = (const AF_STORED *)work->nil;
+}
+
+#if AF_F8
+/*
+ * Sets the scales of the block's keys, [j, j + count) and some after them. The scale of
+ * values is applied to o, exactly, unless it depends on the page.
+ */
+static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const float unit = AF_WIDE_UNIT(a->k.dtype);
+    for (int64_t key = 0, end; key < work->block; key = end) {
+        const int64_t at = key < count ? j + key : j;
+        end = a->scale_per_page && key < count
+                  ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
+                  : work->block;
+        float k = af_scale_of_key(problem, a->k_scales, sequence, work->task->kv_head, at);
+        float v = a->scale_per_page
+                      ? af_scale_of_key(problem, a->v_scales, sequence, work->task->kv_head, at)
+                      : 1;
+        for (int64_t n = key; n < end; n++) {
+            work->k_scales[n] = k * unit;
+            work->v_scales[n] = v * unit;
+        }
+    }
+}
+#endif
+
+/* The rows of a block as the kernel computes with them. */
+static const AF_ELEMENT **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
+                                       const struct anyflash_tensor *tensor, int64_t dim)
+{
+#if AF_F8
+    for (int key = 0; key < work->block; key++) {
+        AF_ELEMENT *wide = work->wide + key * work->wide_row;
+        AF_WIDEN(tensor->dtype, rows->at[key], dim, wide);
+        work->wide_rows[key] = wide;
+    }
+    return work->wide_rows;
+#else
+    (void)work, (void)tensor, (void)dim;
+    return rows->at;
+#endif
 }
 
 AF_INLINE vec AF_FN(words)(const AF_ELEMENT *p)
@@ -184,7 +236,7 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
 /* Computes raw scores of `rows` rows from `row` on with a block. */
 AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int share,
                                  const struct AF_FN(work) *work, int row,
-                                 const struct AF_FN(rows) *keys, struct AF_FN(fetch) fetch[2])
+                                 const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const float *q = work->q + row * work->words;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
@@ -192,7 +244,7 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int sh
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, q, work->words, keys->at + key + 4 * i, dim, share, fetch, quads[0][i]);
+        (rows, q, work->words, keys + key + 4 * i, dim, share, fetch, quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -206,7 +258,7 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int sh
 
 /* Each of the passes over the block prefetches its share of a line of 4 rows at each step. */
 AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
-                                const struct AF_FN(rows) *keys, struct AF_FN(fetch) fetch[2])
+                                const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const int passes = work->padded / SCORE_ROWS;
     if (work->padded == 1)
@@ -228,7 +280,7 @@ AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *wor
  * first time, and for the second time the values of this block, of which some may not have
  * arrived. Common head sizes have specialised loops.
  */
-static void AF_FN(score_block)(const struct AF_FN(work) *work, const struct AF_FN(rows) *keys,
+static void AF_FN(score_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *keys,
                                const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
@@ -303,6 +355,26 @@ AF_INLINE void AF_FN(store_p)(float *row, int key, vec p)
 #endif
 }
 
+#if AF_F8
+/* Multiplies raw scores by the scales of their keys. */
+static void AF_FN(scale_scores)(const struct AF_FN(work) *work, float *s)
+{
+    for (int key = 0; key < work->block; key += AF_LANES)
+        vec_store(s + key, vec_mul(vec_load(s + key), vec_load(work->k_scales + key)));
+}
+#endif
+
+/* The probabilities `p` of keys from `key` on, as their values need them. */
+AF_INLINE vec AF_FN(weights)(const struct AF_FN(work) *work, int key, vec p)
+{
+#if AF_F8
+    return vec_mul(p, vec_load(work->v_scales + key));
+#else
+    (void)work, (void)key;
+    return p;
+#endif
+}
+
 /*
  * Converts a row's scores to probabilities; rescales its sum and its o to the
  * new maximum.
@@ -327,7 +399,7 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
     for (int key = 0; key < work->block; key += AF_LANES) {
         vec p = vec_exp2(vec_fms(vec_load(s + key), units, m));
         row->l = vec_add(row->l, p);
-        AF_FN(store_p)(s, key, p);
+        AF_FN(store_p)(s, key, AF_FN(weights)(work, key, p));
     }
 }
 
@@ -345,6 +417,9 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
         struct AF_FN(row) *row = &work->rows[r];
         float *s = work->s + r * BLOCK_KEYS;
         bool whole = j >= row->first && j + work->block <= row->end;
+#if AF_F8
+        AF_FN(scale_scores)(work, s);
+#endif
         if (featured)
             AF_FN(modify)(work, row, j, count, s);
         if (!whole || problem->a.mask.data != NULL)
@@ -395,7 +470,7 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
  */
 AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
                                 const int share, const struct AF_FN(work) *work, int row,
-                                const struct AF_FN(rows) *values, struct AF_FN(fetch) fetch[2],
+                                const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
     const float *p = work->s + row * BLOCK_KEYS;
@@ -409,7 +484,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
     }
     for (int key = 0; key < work->block; key += KEY_STEP) {
         vec x[8];
-        AF_FN(take_values)(vecs, some, values->at[key] + d, values->at[key + AF_PAIRS] + d, x);
+        AF_FN(take_values)(vecs, some, values[key] + d, values[key + AF_PAIRS] + d, x);
         AF_FN(fetch_some)(share, fetch);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -430,7 +505,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
 AF_INLINE void AF_FN(add_rows)(const int rows, const int passes,
                                const struct AF_FN(work) *work, int row,
-                               const struct AF_FN(rows) *values, struct AF_FN(fetch) fetch[2])
+                               const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
     const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
@@ -451,7 +526,7 @@ AF_INLINE void AF_FN(add_rows)(const int rows, const int passes,
  * Adds the values of a block. Meanwhile prefetches the next block's values for the first
  * time and its keys for the second time.
  */
-static void AF_FN(add_block)(const struct AF_FN(work) *work, const struct AF_FN(rows) *values,
+static void AF_FN(add_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *values,
                              const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {

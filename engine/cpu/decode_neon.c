@@ -17,9 +17,6 @@
 #define AF_LEVEL neon
 #define AF_NEEDS AF_CPU_NEON
 #define DECODE_SUMS 16
-#define AF_TILES 0
-#define AF_TEMPLATE "engine/cpu/decode_template.h"
-#define AF_ROW AF_DECODE_ROW
-#include "engine/cpu/element_types.h"
+#include "engine/cpu/decode_types.h"
 
 #endif

@@ -15,7 +15,4 @@
 #define AF_LEVEL scalar
 #define AF_NEEDS AF_CPU_BASE
 #define DECODE_SUMS 8
-#define AF_TILES 0
-#define AF_TEMPLATE "engine/cpu/decode_template.h"
-#define AF_ROW AF_DECODE_ROW
-#include "engine/cpu/element_types.h"
+#include "engine/cpu/decode_types.h"

@@ -18,9 +18,16 @@
  * Error: as in forward_template.h. Probabilities are f32; with AF_PAIRS they are
  * rounded to bf16 after they were summed.
  *
+ * Keys and values of 8 bits are widened block by block to 16 bits in a buffer that
+ * stays in the first-level cache; their scales multiply scores and probabilities.
+ *
  * Parameters, defined before it is included:
  *   AF_FN(name)   name with the suffix of the element type
- *   AF_ELEMENT    type of q, k and v in memory
+ *   AF_ELEMENT    type that the kernel computes with
+ *   AF_STORED     type of k and v in memory: AF_ELEMENT, or uint8_t
+ *   AF_F8         1: k and v are fp8, else 0. Then AF_WIDEN(dtype, from, count, to)
+ *                 converts a row to AF_ELEMENT in units of AF_WIDE_UNIT(dtype), and
+ *                 AF_WIDE_DTYPE is the type that results
  *   AF_LOAD(p)    AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
@@ -34,7 +41,9 @@
 
 #include "engine/cpu/decode_block_template.h"
 
+#if !AF_F8
 #include "engine/cpu/decode_row_template.h"
+#endif
 
 /* Column `d` of a row of o: pairs come alternately from each half of 8 columns. */
 static int64_t AF_FN(column)(int64_t d)
@@ -60,22 +69,26 @@ static float AF_FN(probability)(const struct AF_FN(work) *work, int r, int key)
  * here to the rows that see it, and replaced by zeros.
  */
 static __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(work) *work,
-                                                                  struct AF_FN(rows) *values,
+                                                                  const AF_ELEMENT **values,
                                                                   int64_t j)
 {
     const int64_t dim = work->problem->a.value_dim;
+#if AF_F8
+    const enum anyflash_dtype dtype = AF_WIDE_DTYPE;
+#else
     const enum anyflash_dtype dtype = (enum anyflash_dtype)work->problem->a.v.dtype;
+#endif
     float line[AF_DIM_MAX];
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
     for (int key = 0; key < work->block; key++)
-        AF_FN(sum_zeros)(values->at[key], dim, sums);
+        AF_FN(sum_zeros)(values[key], dim, sums);
     if (AF_FN(is_finite)(sums))
         return;
     for (int key = 0; key < work->block; key++) {
-        if (af_row_is_finite(dtype, values->at[key], dim))
+        if (af_row_is_finite(dtype, values[key], dim))
             continue;
-        af_row_floats(dtype, values->at[key], dim, line);
-        values->at[key] = work->nil;
+        af_row_floats(dtype, values[key], dim, line);
+        values[key] = work->nil;
         for (int r = 0; r < work->padded; r++) {
             float p = AF_FN(probability)(work, r, key);
             bool sees = af_sees(work->problem, &work->task->sequence, work->rows[r].head,
@@ -95,6 +108,13 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
     float o[AF_DIM_MAX], l = vec_sum(row->l), lse;
     for (int64_t d = 0; d < work->width; d += 4)
         memcpy(o + d, work->o + r * work->width + AF_FN(column)(d), 4 * sizeof *o);
+#if AF_F8
+    if (!work->problem->a.scale_per_page)
+        af_scale(o,
+                 af_scale_of_key(work->problem, work->problem->a.v_scales, &task->sequence,
+                                 task->kv_head, 0),
+                 dim);
+#endif
     if (task->partial_o != NULL) {
         memcpy(task->partial_o + r * dim, o, (size_t)dim * sizeof *o);
         task->partial_ml[r * 2] = row->m;
@@ -122,16 +142,24 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
     row->end = af_clamp(seen.end, row->first, task->key_end);
     row->m = ROW_LOW;
     row->l = vec_zero();
+    float *q = work->q + r * work->words;
+    memset(work->o + r * work->width, 0, (size_t)work->width * sizeof(float));
+#if AF_F8 && !AF_PAIRS
+    memset(q, 0, (size_t)work->words * sizeof *q);
+    af_row_floats((enum anyflash_dtype)problem->a.q.dtype,
+                  af_row_of_query(&problem->a.q, problem->element_bytes, &task->sequence,
+                                  row->head, row->i),
+                  problem->a.head_dim, q);
+#else
     const AF_ELEMENT *from = (const AF_ELEMENT *)(const void *)af_row_of_query(
         &problem->a.q, sizeof *from, &task->sequence, row->head, row->i);
-    float *q = work->q + r * work->words;
     int64_t d = 0;
     for (; d + STEP <= problem->a.head_dim; d += STEP)
         vec_store(q + d / (1 + AF_PAIRS), AF_FN(words)(from + d));
     if (d < problem->a.head_dim)
         vec_store(q + d / (1 + AF_PAIRS),
                   AF_FN(words_some)(from + d, (int)(problem->a.head_dim - d)));
-    memset(work->o + r * work->width, 0, (size_t)work->width * sizeof(float));
+#endif
 }
 
 /*
@@ -156,12 +184,19 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
     size_t s = o + (size_t)(work->padded * work->width) * sizeof(float);
     size_t nil = s + (size_t)work->padded * BLOCK_KEYS * sizeof(float);
     size_t end = nil + (size_t)larger * sizeof(AF_ELEMENT);
+#if AF_F8
+    size_t wide = (end + 63) & ~(size_t)63;
+    work->wide_row = (larger + 31) / 32 * 32;
+    end = wide + (size_t)(work->block * work->wide_row) * sizeof(AF_ELEMENT);
+    if (memory != NULL)
+        work->wide = (AF_ELEMENT *)(void *)(memory + wide);
+#endif
     if (memory != NULL) {
         work->q = (float *)(void *)(memory + q);
         work->o = (float *)(void *)(memory + o);
         work->s = (float *)(void *)(memory + s);
         work->nil = (const AF_ELEMENT *)(void *)(memory + nil);
-        memset(memory + nil, 0, end - nil);
+        memset(memory + nil, 0, (size_t)larger * sizeof(AF_ELEMENT));
     }
     return (end + 63) & ~(size_t)63;
 }
@@ -180,7 +215,7 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
 static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
                                const struct anyflash_tensor *tensor, int64_t j, int64_t end)
 {
-    const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
+    const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_STORED);
     const int64_t rows = row_bytes <= 0 ? 1 : PAGE_BYTES / row_bytes;
     for (; j < end; j += af_clamp(rows, 1, work->block))
         __builtin_prefetch(af_row_of_key(work->problem, tensor, &work->task->sequence,
@@ -205,10 +240,18 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
         AF_FN(find_rows)(work, &a->v, next, left, &values[!now]);
         AF_FN(touch_pages)(work, &a->k, later, last);
         AF_FN(touch_pages)(work, &a->v, later, last);
-        AF_FN(score_block)(work, &keys[now], &values[now], &keys[!now]);
-        if (AF_FN(softmax_block)(work, j, end - j < work->block ? end - j : work->block))
-            AF_FN(add_nonfinite_values)(work, &values[now], j);
-        AF_FN(add_block)(work, &values[now], &keys[!now], &values[!now]);
+        const AF_ELEMENT **rows = AF_FN(ready)(work, &keys[now], &a->k, a->head_dim);
+        AF_FN(score_block)(work, rows, &values[now], &keys[!now]);
+#if AF_F8
+        if (j == first || a->scale_per_page)
+            AF_FN(find_scales)(work, j, end - j < work->block ? end - j : work->block);
+#endif
+        bool partly =
+            AF_FN(softmax_block)(work, j, end - j < work->block ? end - j : work->block);
+        rows = AF_FN(ready)(work, &values[now], &a->v, a->value_dim);
+        if (partly)
+            AF_FN(add_nonfinite_values)(work, rows, j);
+        AF_FN(add_block)(work, rows, &keys[!now], &values[!now]);
     }
 }
 
@@ -224,7 +267,11 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = row->end > row->first && row->first < first ? row->first : first;
         end = row->end > row->first && row->end > end ? row->end : end;
     }
+#if AF_F8
+    struct af_range done = {first, first};
+#else
     struct af_range done = AF_FN(attend_row)(&work, first, end);
+#endif
     if (first < done.first)
         AF_FN(attend_keys)(&work, first, done.first);
     if (done.end < end)

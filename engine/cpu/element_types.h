@@ -8,6 +8,8 @@
  * (tile_template.h); all other parameters of the template.
  */
 #define AF_PAIRS 0
+#define AF_F8 0
+#define AF_STORED AF_ELEMENT
 
 #define AF_FN(name) name##_f32
 #define AF_ELEMENT float
@@ -62,5 +64,7 @@ AF_ROW(bf16, ANYFLASH_BF16);
 #undef AF_STORE
 
 #undef AF_ELEMENT
+#undef AF_STORED
 #undef AF_DIRECT
+#undef AF_F8
 #undef AF_PAIRS

@@ -54,11 +54,15 @@
 #define AF_FORWARD_ROW(type, element)                                                          \
     AF_FORWARD_ROW_OF(type, element, AF_FEATURES_ALL, false, 192)
 
-#define AF_DECODE_ROW(type, element)                                                           \
+#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false)
+#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true)
+
+#define AF_DECODE_ROW_OF(type, element, f8)                                                    \
     const struct af_kernel AF_NAME(dec, type, AF_LEVEL, r16) = {                               \
         .name = AF_TEXT(AF_NAME(dec, type, AF_LEVEL, r16)),                                    \
         .operation = AF_DECODE,                                                                \
         .dtype = element,                                                                      \
+        .reads_f8 = f8,                                                                        \
         .needs = AF_NEEDS,                                                                     \
         .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,                           \

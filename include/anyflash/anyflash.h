@@ -81,12 +81,18 @@ ANYFLASH_API const char *anyflash_version_text(void);
 /* A short English name of `status`; static storage; never NULL. */
 ANYFLASH_API const char *anyflash_status_text(enum anyflash_status status);
 
-/* Element types. bf16 is the upper half of an f32; bool is one byte, 0 is false. */
+/*
+ * Element types. bf16 is the upper half of an f32; bool is one byte, 0 is false. The
+ * fp8 types are those of the Open Compute Project: E4M3 has no infinity, NaN is 0x7f
+ * and the largest number is 448; E5M2 is the upper half of an f16.
+ */
 enum anyflash_dtype {
     ANYFLASH_F32 = 1,
     ANYFLASH_F16 = 2,
     ANYFLASH_BF16 = 3,
-    ANYFLASH_BOOL = 4
+    ANYFLASH_BOOL = 4,
+    ANYFLASH_F8_E4M3 = 5,
+    ANYFLASH_F8_E5M2 = 6
 };
 
 /*
@@ -171,8 +177,8 @@ struct anyflash_attend_args {
     int64_t value_dim; /* Dv, 1 to 576 */
 
     struct anyflash_tensor q; /* [B, H, Sq, D]  f32, f16 or bf16 */
-    struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q */
-    struct anyflash_tensor v; /* [B, G, Sk, Dv] same dtype as q */
+    struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q, or fp8 */
+    struct anyflash_tensor v; /* [B, G, Sk, Dv] same dtype as k */
     struct anyflash_tensor o; /* [B, H, Sq, Dv] same dtype as q, or f32; output */
 
     float *lse;               /* [B, H, Sq] output: log of the sum of exp(s), or NULL */
@@ -226,8 +232,8 @@ struct anyflash_attend_args {
      * seqused_k[b] to seqused_k[b] + new_len - 1 of the cache, which then has
      * new_len more keys. k and v are outputs in this case.
      */
-    struct anyflash_tensor k_new; /* [B, G, new_len, D] */
-    struct anyflash_tensor v_new; /* [B, G, new_len, Dv] */
+    struct anyflash_tensor k_new; /* [B, G, new_len, D]  same dtype as q */
+    struct anyflash_tensor v_new; /* [B, G, new_len, Dv] same dtype as q */
     int64_t new_len;
 
     /*
@@ -249,6 +255,21 @@ struct anyflash_attend_args {
     float dropout; /* p, 0 <= p < 1 */
     uint64_t dropout_seed;
     uint64_t dropout_offset;
+
+    /*
+     * Scales of fp8 keys and values: an element stands for its number times a scale,
+     * that of its key head g and sequence b, k_scales[b * scale_stride + g], or, if
+     * scale_per_page is 1, of its page p: k_scales[p * scale_stride + g]. A stride of 0
+     * gives all sequences or pages the same scales. k_new and v_new are divided by the
+     * scale and rounded to the nearest even; finite numbers that are too large become
+     * the largest one. A scale is 2^-64 to 2^64. fp8 allows neither dropout nor a
+     * backward.
+     */
+    const float *k_scales; /* [B or page_count, G], or NULL: all 1 */
+    const float *v_scales;
+    int64_t scale_stride;   /* in elements */
+    int32_t scale_per_page; /* 0 or 1 */
+    int32_t reserved;       /* 0 */
 };
 
 /* clang-format off */

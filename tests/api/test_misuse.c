@@ -87,12 +87,22 @@ static void test_attend__refuses_a_struct_shorter_than_the_first_header(void **s
 {
     (void)state;
     struct anyflash_attend_args args = call.args;
-    args.struct_size = sizeof args - 8;
+    args.struct_size = offsetof(struct anyflash_attend_args, k_scales) - 8;
     assert_refused(&args, "struct_size");
     args.struct_size = 0;
     assert_refused(&args, "struct_size is 0");
     args.struct_size = SIZE_MAX;
     assert_refused(&args, "struct_size");
+}
+
+/* What lies behind it in the caller's memory is not read. */
+static void test_attend__takes_the_struct_of_the_first_header(void **state)
+{
+    (void)state;
+    struct anyflash_attend_args args = call.args;
+    args.struct_size = offsetof(struct anyflash_attend_args, k_scales);
+    memset((char *)&args + args.struct_size, 0x5a, sizeof args - args.struct_size);
+    assert_int_equal(anyflash_attend(NULL, &args, NULL), ANYFLASH_OK);
 }
 
 /* The struct of a later header: this one's fields and more. */
@@ -167,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_context__freeing_none_is_allowed),
         cmocka_unit_test(test_attend__refuses_no_arguments),
         cmocka_unit_test(test_attend__refuses_a_struct_shorter_than_the_first_header),
+        cmocka_unit_test(test_attend__takes_the_struct_of_the_first_header),
         cmocka_unit_test(test_attend__takes_a_later_struct_unless_its_new_options_are_set),
         cmocka_unit_test(test_attend__names_the_argument_and_its_value),
         cmocka_unit_test(test_workspace_and_explain__refuse_as_the_call_does),

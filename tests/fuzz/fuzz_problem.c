@@ -112,7 +112,7 @@ static struct anyflash_tensor tensor(struct input *in, int32_t dtype, int64_t he
     t.batch_stride =
         number(in, 0, 2) == 0 ? heads % 64 * (rows % 64) * dim : number(in, -64, 512);
     if (chance(in, 8))
-        t.dtype = (int32_t)number(in, 0, 5);
+        t.dtype = (int32_t)number(in, 0, 7);
     if (chance(in, 4))
         t.reserved = 1;
     return t;
@@ -147,8 +147,10 @@ static void fill_tensors(struct input *in, struct anyflash_attend_args *a)
     int32_t dtype = (int32_t)number(in, ANYFLASH_F32, ANYFLASH_BF16);
     int64_t dim = a->head_dim % 64, value_dim = a->value_dim % 64;
     a->q = tensor(in, dtype, a->heads, a->q_len, dim);
-    a->k = tensor(in, dtype, a->kv_heads, a->k_len, dim);
-    a->v = tensor(in, dtype, a->kv_heads, a->k_len, value_dim);
+    int32_t of_k =
+        chance(in, 48) ? (int32_t)number(in, ANYFLASH_F8_E4M3, ANYFLASH_F8_E5M2) : dtype;
+    a->k = tensor(in, of_k, a->kv_heads, a->k_len, dim);
+    a->v = tensor(in, of_k, a->kv_heads, a->k_len, value_dim);
     a->o = tensor(in, chance(in, 64) ? ANYFLASH_F32 : dtype, a->heads, a->q_len, value_dim);
     if (chance(in, 40))
         a->bias = tensor(in, (int32_t)number(in, 1, 3), a->heads, a->q_len, a->k_len % 64);
@@ -226,6 +228,23 @@ static void fill_indexes(struct input *in, struct anyflash_attend_args *a)
         a->rotary_dim = number(in, 0, DIM_MAX);
         a->rotary_interleaved = (int32_t)number(in, 0, 1);
     }
+}
+
+/* Scales of fp8 keys and values, rarely a bad one; only with pages that have scales. */
+static void fill_scales(struct input *in, struct anyflash_attend_args *a)
+{
+    static float scales[8 * 8];
+    static const float bad[] = {0, -1, 1e30f};
+    if (!chance(in, 64) || a->kv_heads > 8 || a->page_count > 6)
+        return;
+    for (size_t n = 0; n < AF_COUNT(scales); n++)
+        scales[n] = 2;
+    if (chance(in, 16))
+        scales[take(in) % AF_COUNT(scales)] = bad[take(in) % AF_COUNT(bad)];
+    a->k_scales = scales;
+    a->v_scales = chance(in, 64) ? NULL : scales;
+    a->scale_stride = take(in) % 9;
+    a->scale_per_page = (int32_t)number(in, 0, 1);
 }
 
 static void promise(bool kept)
@@ -366,6 +385,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fill_tensors(&tensors, &a);
     fill_options(&options, &a);
     fill_indexes(&lists, &a);
+    fill_scales(&options, &a);
     if (chance(&options, 4))
         a.struct_size = (size_t)number(&options, 0, sizeof a + 16);
     given.a = a;

@@ -29,6 +29,7 @@ struct forward_case {
     uint64_t seed;  /* that names the case */
     uint64_t state; /* of the random numbers */
     int32_t dtype;
+    int32_t key_dtype;  /* of k and v: dtype or an fp8 type */
     bool plain_strides; /* no gaps, no broadcast keys */
     struct guard guards[40];
     int guard_count;
@@ -67,7 +68,7 @@ static inline struct forward_case *case_new(uint64_t seed, int32_t dtype)
 {
     struct forward_case *c = calloc(1, sizeof *c);
     c->seed = c->state = seed;
-    c->dtype = dtype;
+    c->dtype = c->key_dtype = dtype;
     c->a = anyflash_attend_args_init();
     return c;
 }
@@ -161,6 +162,22 @@ static inline struct anyflash_tensor case_tensor(struct forward_case *c, int32_t
     return t;
 }
 
+/* Scales of fp8 keys and values: of each head, sequence and head, or page and head. */
+static inline void case_scales(struct forward_case *c)
+{
+    struct anyflash_attend_args *a = &c->a;
+    a->scale_per_page = a->block_table != NULL && case_one_in(c, 2);
+    a->scale_stride = a->scale_per_page || case_one_in(c, 2) ? a->kv_heads : 0;
+    const int64_t count = ((a->scale_per_page ? a->page_count : a->batch) + 1) * a->kv_heads;
+    float *k_scales = case_floats(c, count), *v_scales = case_floats(c, count);
+    for (int64_t n = 0; n < count; n++) {
+        k_scales[n] = 0.5f + fabsf(k_scales[n]) / 4;
+        v_scales[n] = 0.5f + fabsf(v_scales[n]);
+    }
+    a->k_scales = k_scales;
+    a->v_scales = case_one_in(c, 4) ? NULL : v_scales;
+}
+
 /* Bias or mask [B or 1, H or 1, Sq or 1, Sk]. */
 static inline struct anyflash_tensor case_plane(struct forward_case *c, int32_t dtype)
 {
@@ -189,8 +206,8 @@ static inline void case_keys(struct forward_case *c)
     } else if (a->cache_batch_idx != NULL) {
         batch = a->cache_batch;
     }
-    a->k = case_tensor(c, c->dtype, batch, a->kv_heads, rows, a->head_dim, writable);
-    a->v = case_tensor(c, c->dtype, batch, a->kv_heads, rows, a->value_dim, writable);
+    a->k = case_tensor(c, c->key_dtype, batch, a->kv_heads, rows, a->head_dim, writable);
+    a->v = case_tensor(c, c->key_dtype, batch, a->kv_heads, rows, a->value_dim, writable);
     if (!writable && !c->plain_strides && case_one_in(c, 8))
         a->k.head_stride = a->v.head_stride = 0;
     if (a->new_len > 0) {

@@ -25,8 +25,9 @@ static inline float plain_score(const struct af_problem *problem, const struct a
     const char *k = af_row_of_key(problem, &a->k, s, h / problem->group, j);
     float sum = 0;
     for (int64_t d = 0; d < a->head_dim; d++)
-        sum += af_convert_load(a->q.dtype, q, d) * af_convert_load(a->q.dtype, k, d);
-    float score = sum * a->scale;
+        sum += af_convert_load(a->q.dtype, q, d) * af_convert_load(a->k.dtype, k, d);
+    float score =
+        sum * a->scale * af_scale_of_key(problem, a->k_scales, s, h / problem->group, j);
     if (a->softcap > 0)
         score = a->softcap * tanhf(score / a->softcap);
     if (a->bias.data != NULL)
@@ -63,9 +64,9 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
             (a->dropout > 0 && !af_dropout_keeps(problem, s, h, i, j)))
             continue;
         const char *v = af_row_of_key(problem, &a->v, s, h / problem->group, j);
-        p /= 1 - a->dropout;
+        p *= af_scale_of_key(problem, a->v_scales, s, h / problem->group, j) / (1 - a->dropout);
         for (int64_t d = 0; d < a->value_dim; d++)
-            line[d] += p * af_convert_load(a->q.dtype, v, d);
+            line[d] += p * af_convert_load(a->v.dtype, v, d);
     }
     for (int64_t d = 0; d < a->value_dim; d++)
         o[d] = (double)plain_round(a->o.dtype, line[d]);

@@ -212,6 +212,30 @@ static struct forward_case *cache_case(uint64_t seed, int32_t dtype)
     return c;
 }
 
+/* fp8 keys and values, packed or of a cache, with scales. */
+static struct forward_case *f8_case(uint64_t seed, int32_t dtype)
+{
+    struct forward_case *c = case_new(seed, dtype);
+    c->key_dtype = case_one_in(c, 2) ? ANYFLASH_F8_E4M3 : ANYFLASH_F8_E5M2;
+    pick_sizes(c, case_one_in(c, 2) ? 3 : 60, 500);
+    pick_visibility(c);
+    if (case_one_in(c, 4)) {
+        pick_packing(c);
+    } else {
+        pick_append(c);
+        pick_lengths(c);
+        if (case_one_in(c, 2))
+            pick_pages(c);
+        else if (case_one_in(c, 2))
+            pick_cache(c);
+    }
+    case_tensors(c);
+    pick_scores(c);
+    c->a.dropout = 0;
+    case_scales(c);
+    return c;
+}
+
 /* Problems seed, seed + 1, ... of each type. */
 static void random_cases(struct forward_case *make(uint64_t, int32_t), uint64_t seed)
 {
@@ -251,6 +275,12 @@ static void test_forward__caches_and_pages_are_near_the_oracle(void **state)
     random_cases(cache_case, 400000);
 }
 
+static void test_forward__fp8_keys_are_near_the_oracle(void **state)
+{
+    (void)state;
+    random_cases(f8_case, 500000);
+}
+
 static void test_manifest__preferred_rows_are_tiles_that_fit(void **state)
 {
     (void)state;
@@ -288,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_forward__few_rows_are_near_the_oracle),
         cmocka_unit_test(test_forward__packed_sequences_are_near_the_oracle),
         cmocka_unit_test(test_forward__caches_and_pages_are_near_the_oracle),
+        cmocka_unit_test(test_forward__fp8_keys_are_near_the_oracle),
         cmocka_unit_test(test_manifest__preferred_rows_are_tiles_that_fit),
         cmocka_unit_test(test_manifest__every_kernel_that_can_run_here_ran),
     };

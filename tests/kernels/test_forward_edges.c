@@ -125,6 +125,26 @@ static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void *
     }
 }
 
+/* One visible key has every fp8 number as a value: the output is that times the scale. */
+static void test_forward__every_fp8_number_is_exact(void **state)
+{
+    (void)state;
+    static const int32_t f8s[] = {ANYFLASH_F8_E4M3, ANYFLASH_F8_E5M2};
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct forward_case *c = case_new(n, types[n / 2]);
+        c->key_dtype = f8s[n % 2];
+        case_sizes(c, 1, 1, 2, 1, 1, 8, 256);
+        case_tensors(c);
+        case_scales(c);
+        float *v_scale = case_floats(c, 1);
+        v_scale[0] = 4;
+        c->a.v_scales = v_scale;
+        for (int code = 0; code < 256; code++)
+            ((uint8_t *)c->a.v.data)[code] = (uint8_t)code;
+        check_case(c);
+    }
+}
+
 /* So many heads share their keys that all rows of a tile are one query and see the same. */
 static void test_forward__a_tile_of_one_query_ends_before_nan(void **state)
 {
@@ -230,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_forward__rows_that_see_nothing_are_zero),
         cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
         cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
+        cmocka_unit_test(test_forward__every_fp8_number_is_exact),
         cmocka_unit_test(test_forward__a_tile_of_one_query_ends_before_nan),
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),

@@ -12,7 +12,12 @@
 
 #include "forward_check.h"
 
-static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
+/* Of the queries, and of the keys and values. */
+static const int32_t types[][2] = {{ANYFLASH_F32, ANYFLASH_F32},
+                                   {ANYFLASH_F16, ANYFLASH_F16},
+                                   {ANYFLASH_BF16, ANYFLASH_BF16},
+                                   {ANYFLASH_F32, ANYFLASH_F8_E5M2},
+                                   {ANYFLASH_BF16, ANYFLASH_F8_E4M3}};
 
 /* Queries and keys of each sequence; the arrays are of the case. */
 static void set_lengths(struct forward_case *c, const int64_t (*lengths)[2], int64_t batch)
@@ -43,18 +48,21 @@ static void set_pages(struct forward_case *c, int64_t page_size)
     a->block_table = case_permutation(c, a->page_count);
 }
 
-static struct forward_case *serving_case(uint64_t seed, int32_t dtype,
+static struct forward_case *serving_case(uint64_t seed, const int32_t type[2],
                                          const int64_t (*lengths)[2], int64_t batch,
                                          int64_t kv_heads, int64_t group, int64_t dim,
                                          int64_t value_dim, int64_t page_size)
 {
-    struct forward_case *c = case_new(seed, dtype);
+    struct forward_case *c = case_new(seed, type[0]);
+    c->key_dtype = type[1];
     c->plain_strides = true;
     case_sizes(c, batch, kv_heads, group, 0, 0, dim, value_dim);
     set_lengths(c, lengths, batch);
     if (page_size > 0)
         set_pages(c, page_size);
     case_tensors(c);
+    if (type[0] != type[1])
+        case_scales(c);
     return c;
 }
 
@@ -69,8 +77,8 @@ static void test_serving__decode_in_pages_is_near_the_oracle(void **state)
     (void)state;
     static const int64_t groups[] = {1, 4, 8};
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {192, 128}};
-    for (size_t n = 0; n < 9; n++)
-        check_case(serving_case(n, types[n % 3], decode_lengths, 7, 1, groups[n / 3],
+    for (size_t n = 0; n < 3 * AF_COUNT(types); n++)
+        check_case(serving_case(n, types[n / 3], decode_lengths, 7, 1, groups[n % 3],
                                 dims[(n + n / 3) % 3][0], dims[(n + n / 3) % 3][1],
                                 n % 2 == 0 ? 16 : 64));
 }
@@ -105,7 +113,7 @@ static char *key_row(const struct af_problem *problem, const struct anyflash_ten
 
 static void copy_keys(const struct af_problem *from, const struct af_problem *to)
 {
-    const size_t bytes = from->element_bytes;
+    const size_t bytes = from->key_bytes;
     for (int64_t b = 0; b < from->a.batch; b++) {
         const int64_t keys = af_problem_sequence(from, b).k_count;
         for (int64_t n = 0; n < from->a.kv_heads * keys; n++) {
@@ -124,7 +132,7 @@ static void test_serving__pages_do_not_change_a_bit(void **state)
     static const int64_t dims[][2] = {{64, 64}, {128, 128}, {192, 128}, {40, 24}};
     for (size_t n = 0; n < 4 * AF_COUNT(dims) * AF_COUNT(types); n++) {
         const int64_t *dim = dims[n / 4 % AF_COUNT(dims)];
-        const int32_t type = types[n / 4 / AF_COUNT(dims)];
+        const int32_t *type = types[n / 4 / AF_COUNT(dims)];
         const bool mixed = n % 4 >= 2;
         struct forward_case *cases[2];
         struct af_problem problems[2];
@@ -133,7 +141,10 @@ static void test_serving__pages_do_not_change_a_bit(void **state)
                 serving_case(n, type, mixed ? mixed_lengths : decode_lengths, mixed ? 5 : 7, 2,
                              n % 2 == 0 ? 1 : 8, dim[0], dim[1], p == 0 ? 16 : 0);
             cases[p]->a.q = cases[0]->a.q;
-            cases[p]->a.o.dtype = type;
+            cases[p]->a.o.dtype = type[0];
+            cases[p]->a.k_scales = cases[0]->a.k_scales;
+            cases[p]->a.v_scales = cases[0]->a.v_scales;
+            cases[p]->a.scale_stride = cases[p]->a.scale_per_page = 0;
             cases[p]->a.window_left = n % 3 == 0 ? 1000 : -1;
             problems[p] = case_problem(cases[p]);
         }
@@ -143,7 +154,7 @@ static void test_serving__pages_do_not_change_a_bit(void **state)
         for (int64_t b = 0; b < problems[0].a.batch; b++) {
             struct af_sequence s = af_problem_sequence(&problems[0], b);
             for (int64_t r = 0; r < s.q_count * problems[0].a.heads; r++) {
-                const size_t bytes = af_dtype_bytes(type);
+                const size_t bytes = af_dtype_bytes(type[0]);
                 const int64_t head = r % problems[0].a.heads, i = r / problems[0].a.heads;
                 assert_memory_equal(af_row_of_query(&problems[0].a.o, bytes, &s, head, i),
                                     af_row_of_query(&problems[1].a.o, bytes, &s, head, i),
@@ -165,7 +176,7 @@ static void test_serving__a_long_sequence_is_split_and_short_ones_are_not(void *
     for (int b = 0; b < BATCH; b++)
         used[b] = b == 40 ? LONG : SHORT;
     struct af_problem problem = {
-        .a = anyflash_attend_args_init(), .group = 8, .element_bytes = 2};
+        .a = anyflash_attend_args_init(), .group = 8, .element_bytes = 2, .key_bytes = 2};
     problem.a.batch = BATCH;
     problem.a.heads = 8 * HEADS;
     problem.a.kv_heads = HEADS;

@@ -1,5 +1,5 @@
 /*
- * test_convert.c: conversion to and from half precision for all bit patterns,
+ * test_convert.c: conversion to and from 16 and 8 bits for all bit patterns,
  * and Philox against its authors' known answers.
  */
 #include <setjmp.h>
@@ -75,6 +75,52 @@ static void test_bf16__rounds_to_nearest_even(void **state)
     }
     /* A NaN whose payload lies in the lower half stays a NaN. */
     assert_int_equal(af_bf16_of_f32(af_f32_of_bits(0x7f800001u)), 0x7fc0);
+}
+
+static const int32_t f8s[] = {ANYFLASH_F8_E4M3, ANYFLASH_F8_E5M2};
+
+static void test_f8__all_numbers_survive_the_way_there_and_back(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 512; n++) {
+        const uint8_t bits = (uint8_t)n;
+        const float number = af_f32_of_f8(f8s[n / 256], bits);
+        const bool nan = (bits & 0x7fu) > (n < 256 ? 0x7eu : 0x7cu);
+        assert_int_equal(isnan(number) != 0, nan);
+        assert_int_equal(af_f8_of_f32(f8s[n / 256], number), nan ? bits | 0x7f : bits);
+    }
+}
+
+static void test_f8__known_values(void **state)
+{
+    (void)state;
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E4M3, 0x38) == 1.0f);
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E4M3, 0x7e) == 448.0f);
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E4M3, 0x81) == -0x1p-9f);
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E5M2, 0x3c) == 1.0f);
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E5M2, 0xfb) == -57344.0f);
+    assert_true(af_f32_of_f8(ANYFLASH_F8_E5M2, 0xfc) == -INFINITY);
+    assert_int_equal(af_f8_of_f32(ANYFLASH_F8_E4M3, 1e9f), 0x7e);
+    assert_int_equal(af_f8_of_f32(ANYFLASH_F8_E4M3, -INFINITY), 0xff);
+    assert_int_equal(af_f8_of_f32(ANYFLASH_F8_E5M2, 1e9f), 0x7b);
+    assert_int_equal(af_f8_of_f32(ANYFLASH_F8_E5M2, INFINITY), 0x7c);
+}
+
+static void test_f8__rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 256; n++) {
+        const int32_t dtype = f8s[n / 128];
+        const uint8_t bits = n % 128, largest = n < 128 ? 0x7e : 0x7b;
+        if (bits >= largest)
+            continue;
+        const float low = af_f32_of_f8(dtype, bits), high = af_f32_of_f8(dtype, bits + 1);
+        const float middle = low + (high - low) / 2;
+        assert_int_equal(af_f8_of_f32(dtype, middle), bits + bits % 2);
+        assert_int_equal(af_f8_of_f32(dtype, nextafterf(middle, 0)), bits);
+        assert_int_equal(af_f8_of_f32(dtype, nextafterf(middle, INFINITY)), bits + 1);
+        assert_int_equal(af_f8_of_f32(dtype, -middle), (bits + bits % 2) | 0x80);
+    }
 }
 
 /* From the known-answer file of the authors' library, Random123. */
@@ -168,6 +214,9 @@ int main(void)
         cmocka_unit_test(test_f16__rounds_to_nearest_even),
         cmocka_unit_test(test_bf16__all_numbers_survive_the_way_there_and_back),
         cmocka_unit_test(test_bf16__rounds_to_nearest_even),
+        cmocka_unit_test(test_f8__all_numbers_survive_the_way_there_and_back),
+        cmocka_unit_test(test_f8__known_values),
+        cmocka_unit_test(test_f8__rounds_to_nearest_even),
         cmocka_unit_test(test_philox__known_answers),
         cmocka_unit_test(test_dropout__threshold_is_the_probability_rounded_up),
         cmocka_unit_test(test_dropout__factors_are_those_of_single_elements),

@@ -15,10 +15,12 @@
 /* Every instruction set of this and of other machines. */
 static const uint32_t all_sets = AF_CPU_UNMEASURED - 1;
 
-static struct af_problem problem_of(enum anyflash_dtype dtype)
+/* A problem of the types that `kernel` is for. */
+static struct af_problem problem_for(const struct af_kernel *kernel)
 {
     struct af_problem problem = {.a = anyflash_attend_args_init()};
-    problem.a.q.dtype = (int32_t)dtype;
+    problem.a.q.dtype = kernel->dtype != 0 ? (int32_t)kernel->dtype : ANYFLASH_F32;
+    problem.a.k.dtype = kernel->reads_f8 ? ANYFLASH_F8_E4M3 : problem.a.q.dtype;
     problem.a.scale = 1;
     return problem;
 }
@@ -29,7 +31,7 @@ static void test_kernel__chooses_the_last_one_that_accepts(void **state)
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);
     for (size_t n = 0; n < count; n++) {
-        const struct af_problem problem = problem_of(kernels[n]->dtype);
+        const struct af_problem problem = problem_for(kernels[n]);
         const struct af_kernel *chosen = af_kernel_choose(
             &problem, kernels[n]->operation, kernels[n]->needs | AF_CPU_UNMEASURED);
         assert_ptr_equal(chosen, kernels[n]);
@@ -43,7 +45,7 @@ static void test_kernel__is_chosen_untimed_only_on_request(void **state)
     const struct af_kernel *const *kernels = af_kernels(&count);
     for (size_t n = 0; n < count; n++) {
         const struct af_kernel *kernel = kernels[n];
-        const struct af_problem problem = problem_of(kernel->dtype);
+        const struct af_problem problem = problem_for(kernel);
         assert_false(af_kernel_choose(&problem, kernel->operation, all_sets)->unmeasured);
         if (!kernel->unmeasured)
             continue;

@@ -179,6 +179,46 @@ static void test_prepare__appends_and_turns(void **state)
     }
 }
 
+/* Appended rows are rotated, divided by the scale of their page and rounded to fp8. */
+static void test_prepare__rounds_new_keys_to_fp8(void **state)
+{
+    (void)state;
+    static const int32_t f8s[] = {ANYFLASH_F8_E4M3, ANYFLASH_F8_E5M2};
+    float k_scales[6 * G], v_scales[6 * G];
+    for (int n = 0; n < 6 * G; n++) {
+        k_scales[n] = 0.5f + (float)n / 8;
+        v_scales[n] = 2.0f - (float)n / 16;
+    }
+    for (int n = 0; n < 3 * 2 * 2; n++) {
+        struct anyflash_attend_args a = start(ANYFLASH_F32 + n % 3, PAGED, 4, false, true);
+        a.k.dtype = a.v.dtype = f8s[n / 3 % 2];
+        a.k_scales = k_scales;
+        a.v_scales = v_scales;
+        a.scale_per_page = n / 6;
+        a.scale_stride = G;
+        struct af_problem problem = sample_problem(&a);
+        af_prepare(&problem, turned);
+        for (int64_t m = 0; m < B * NEW * G; m++) {
+            const int64_t b = m / (NEW * G), i = m / G % NEW, g = m % G, j = used[b] + i;
+            const int64_t at = (a.scale_per_page ? table[b * 3 + j / 3] : b) * G + g;
+            const size_t bytes = af_dtype_bytes(a.q.dtype);
+            const char *new_k = af_row_of_tensor(&a.k_new, bytes, b, g, i);
+            const char *new_v = af_row_of_tensor(&a.v_new, bytes, b, g, i);
+            for (int64_t d = 0; d < D; d++) {
+                const double want = turned_element(&a, new_k, d, j) / (double)k_scales[at];
+                const double got = (double)af_convert_load(a.k.dtype, raw_k,
+                                                           cache_at(&a, PAGED, b, g, j, D) + d);
+                /* Half a unit in the last place, and of the smallest numbers. */
+                assert_near(&got, &want, 1, fabs(want) * 0x1p-3 * 1.001 + 0x1p-10);
+            }
+            for (int64_t d = 0; d < DV; d++)
+                assert_int_equal(((const uint8_t *)raw_v)[cache_at(&a, PAGED, b, g, j, DV) + d],
+                                 af_f8_of_f32(a.v.dtype, af_convert_load(a.q.dtype, new_v, d) /
+                                                             v_scales[at]));
+        }
+    }
+}
+
 static void test_prepare__turns_packed_queries(void **state)
 {
     (void)state;
@@ -203,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepare__appends_and_turns),
+        cmocka_unit_test(test_prepare__rounds_new_keys_to_fp8),
         cmocka_unit_test(test_prepare__turns_packed_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,18 +25,19 @@ static unsigned char mask[B * H * SQ * SK];
 static int32_t pool[256];
 static size_t pool_used;
 
-static const int32_t *ints(const int32_t *numbers, size_t count)
+static const void *copied(const void *numbers, size_t size_bytes)
 {
     int32_t *copy = pool + pool_used;
-    assert_true(pool_used + count <= AF_COUNT(pool));
-    memcpy(copy, numbers, count * sizeof *numbers);
-    pool_used += count;
-    return copy;
+    pool_used += size_bytes / sizeof *copy;
+    assert_true(pool_used <= AF_COUNT(pool));
+    return memcpy(copy, numbers, size_bytes);
 }
 
 #define INTS(...)                                                                              \
-    ints((const int32_t[]){__VA_ARGS__},                                                       \
-         sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+    (const int32_t *)copied((const int32_t[]){__VA_ARGS__},                                    \
+                            sizeof((const int32_t[]){__VA_ARGS__}))
+#define FLOATS(...)                                                                            \
+    (const float *)copied((const float[]){__VA_ARGS__}, sizeof((const float[]){__VA_ARGS__}))
 
 static struct anyflash_attend_args good(void)
 {
@@ -76,6 +77,11 @@ static void set_pages(struct anyflash_attend_args *a)
     a->page_count = 4;
     a->block_table = INTS(3, 0, 2, 1);
     a->block_table_stride = 2;
+}
+
+static void set_f8(struct anyflash_attend_args *a)
+{
+    a->k.dtype = a->v.dtype = ANYFLASH_F8_E4M3;
 }
 
 static void set_append(struct anyflash_attend_args *a)

@@ -34,18 +34,26 @@ static float numbers(uint32_t *state)
     return (float)(*state >> 8) * 0x1p-23f - 1.0f;
 }
 
-/* The same numbers as elements of `dtype`, in place of the floats. */
-static void narrow(float *row, int64_t count, enum anyflash_dtype dtype)
+static int32_t type_of_queries(const struct af_kernel *kernel)
 {
-    static uint16_t halves[KEYS * DIM];
-    if (dtype == ANYFLASH_F32)
-        return;
-    for (int64_t i = 0; i < count; i++)
-        af_convert_store((int32_t)dtype, halves, i, row[i]);
-    memcpy(row, halves, (size_t)count * sizeof halves[0]);
+    return kernel->dtype != 0 ? (int32_t)kernel->dtype : ANYFLASH_F32;
 }
 
-static void fill(struct inputs *in, float nonfinite, enum anyflash_dtype dtype)
+static int32_t type_of_keys(const struct af_kernel *kernel)
+{
+    return kernel->reads_f8 ? ANYFLASH_F8_E5M2 : type_of_queries(kernel);
+}
+
+/* The same numbers as elements of `dtype`, in place of the floats. */
+static void narrow(float *row, int64_t count, int32_t dtype)
+{
+    static float elements[KEYS * DIM];
+    for (int64_t i = 0; i < count; i++)
+        af_convert_store(dtype, elements, i, row[i]);
+    memcpy(row, elements, (size_t)count * af_dtype_bytes(dtype));
+}
+
+static void fill(struct inputs *in, float nonfinite, const struct af_kernel *kernel)
 {
     uint32_t state = 7;
     for (int i = 0; i < ROWS * DIM; i++)
@@ -57,18 +65,19 @@ static void fill(struct inputs *in, float nonfinite, enum anyflash_dtype dtype)
     in->v[NONFINITE_KEY * DIM + 3] = nonfinite;
     for (int i = 0; i < QUERIES * KEYS; i++)
         in->mask[i] = i % KEYS != NONFINITE_KEY || i / KEYS == QUERIES - 1;
-    narrow(in->q, ROWS * DIM, dtype);
-    narrow(in->k, KEYS * DIM, dtype);
-    narrow(in->v, KEYS * DIM, dtype);
+    narrow(in->q, ROWS * DIM, type_of_queries(kernel));
+    narrow(in->k, KEYS * DIM, type_of_keys(kernel));
+    narrow(in->v, KEYS * DIM, type_of_keys(kernel));
 }
 
 static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_mask)
 {
     static char scratch[1 << 20] __attribute__((aligned(64)));
-    int32_t dtype = (int32_t)kernel->dtype;
+    const int32_t of_q = type_of_queries(kernel), of_k = type_of_keys(kernel);
     struct af_problem problem = {.a = anyflash_attend_args_init(), .group = GROUP};
     struct anyflash_attend_args *a = &problem.a;
-    problem.element_bytes = dtype == ANYFLASH_F32 ? 4 : 2;
+    problem.element_bytes = af_dtype_bytes(of_q);
+    problem.key_bytes = af_dtype_bytes(of_k);
     problem.features = by_mask ? AF_FEATURE_MASK : AF_FEATURE_CAUSAL;
     a->batch = a->kv_heads = 1;
     a->heads = GROUP;
@@ -77,9 +86,9 @@ static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_ma
     a->head_dim = a->value_dim = DIM;
     a->scale = 0.2f;
     a->causal = !by_mask;
-    a->q = anyflash_bhsd(in->q, dtype, GROUP, QUERIES, DIM);
-    a->k = anyflash_bhsd(in->k, dtype, 1, KEYS, DIM);
-    a->v = anyflash_bhsd(in->v, dtype, 1, KEYS, DIM);
+    a->q = anyflash_bhsd(in->q, of_q, GROUP, QUERIES, DIM);
+    a->k = anyflash_bhsd(in->k, of_k, 1, KEYS, DIM);
+    a->v = anyflash_bhsd(in->v, of_k, 1, KEYS, DIM);
     a->o = anyflash_bhsd(in->o, ANYFLASH_F32, GROUP, QUERIES, DIM);
     if (by_mask) {
         a->mask = anyflash_bhsd(in->mask, ANYFLASH_BOOL, 1, QUERIES, KEYS);
@@ -98,8 +107,8 @@ static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_ma
 static void check_kernel(const struct af_kernel *kernel, float nonfinite, bool by_mask)
 {
     static struct inputs plain, spoiled;
-    fill(&plain, 0.0f, kernel->dtype);
-    fill(&spoiled, nonfinite, kernel->dtype);
+    fill(&plain, 0.0f, kernel);
+    fill(&spoiled, nonfinite, kernel);
     attend(kernel, &plain, by_mask);
     attend(kernel, &spoiled, by_mask);
     for (int head = 0; head < GROUP; head++) {
