@@ -15,9 +15,9 @@
 #define SCORE_ROWS (DECODE_SUMS / 4)
 #define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
-#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements per step of a score */
+#define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
 #define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
-#define ROW_LOW (-0x1p126f)              /* below any real score */
+#define ROW_LOW (-0x1p126f)                /* below any real score */
 
 struct AF_FN(row) {
     int64_t i; /* query */
@@ -56,19 +56,18 @@ struct AF_FN(work) {
 };
 
 /*
- * A block that is prefetched line by line, row after row. Lines are requested evenly during
- * the arithmetic: while too many requests are under way, the processor is slower or drops
- * some.
+ * The next line of a block to prefetch, row after row. Lines are spread evenly over the
+ * arithmetic: a burst of prefetches fills the queue of misses, and the arithmetic waits.
  */
 struct AF_FN(fetch) {
-    const AF_STORED *const *row; /* NULL: nothing to prefetch */
+    const AF_STORED *const *row;
     const AF_STORED *const *last;
     int64_t at; /* element of the row */
     int64_t dim;
 };
 
-AF_INLINE struct AF_FN(fetch) AF_FN(fetch_of)(const struct AF_FN(work) *work,
-                                              const struct AF_FN(rows) *rows, int64_t dim)
+AF_INLINE struct AF_FN(fetch)
+    AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
 {
     return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
 }
@@ -78,8 +77,6 @@ AF_INLINE void AF_FN(fetch_some)(const int elements, struct AF_FN(fetch) fetch[2
 {
     AF_UNROLL
     for (int b = 0; b < 2; b++) {
-        if (fetch[b].row == NULL)
-            continue;
         AF_UNROLL
         for (int i = 0; i < elements; i += LINE) {
             __builtin_prefetch(*fetch[b].row + fetch[b].at);
@@ -256,7 +253,7 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int sh
     }
 }
 
-/* Each of the passes over the block prefetches its share of a line of 4 rows at each step. */
+/* Every step prefetches; the passes over the block share the work. */
 AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
                                 const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
 {
@@ -276,18 +273,17 @@ AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *wor
 }
 
 /*
- * Computes the raw scores of a block. Meanwhile prefetches the next block's keys for the
- * first time, and for the second time the values of this block, of which some may not have
- * arrived. Common head sizes have specialised loops.
+ * Computes the raw scores of a block; meanwhile prefetches the keys of the next block for the
+ * first time and the values of this block for the second. Common head sizes have specialised
+ * loops.
  */
 static void AF_FN(score_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *keys,
                                const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
     const int64_t dim = work->problem->a.head_dim;
-    struct AF_FN(fetch) fetch[2] = {
-        AF_FN(fetch_of)(work, next_keys, dim),
-        AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
+    struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, dim),
+                                    AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
     if (dim == 64)
         AF_FN(score_all)(64, work, keys, fetch);
     else if (dim == 128)
@@ -468,8 +464,8 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
  * columns; each step prefetches `share` elements.
  */
-AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
-                                const int share, const struct AF_FN(work) *work, int row,
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
+                                const struct AF_FN(work) *work, int row,
                                 const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
@@ -503,9 +499,9 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
 }
 
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
-AF_INLINE void AF_FN(add_rows)(const int rows, const int passes,
-                               const struct AF_FN(work) *work, int row,
-                               const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2])
+AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const struct AF_FN(work) *work,
+                               int row, const AF_ELEMENT *const *values,
+                               struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
     const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
@@ -523,8 +519,8 @@ AF_INLINE void AF_FN(add_rows)(const int rows, const int passes,
 }
 
 /*
- * Adds the values of a block. Meanwhile prefetches the next block's values for the first
- * time and its keys for the second time.
+ * Adds the values of a block; meanwhile prefetches the values of the next block for the first
+ * time and its keys for the second.
  */
 static void AF_FN(add_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *values,
                              const struct AF_FN(rows) *next_keys,
