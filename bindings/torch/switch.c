@@ -14,13 +14,17 @@
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/threads.h"
 
+/* Calls with more queries are prefill, the others decode. */
+#define DECODE_QUERIES_MAX 16
+
 struct af_torch_shim af_torch;
 
 static atomic_bool on;
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t passed_on;
-static atomic_int cpu_level;     /* enum anyflash_cpu_level */
-static atomic_uint torch_dtypes; /* bits 1 << enum anyflash_dtype */
+static atomic_int cpu_level;      /* enum anyflash_cpu_level */
+static atomic_uint torch_prefill; /* bits 1 << enum anyflash_dtype */
+static atomic_uint torch_decode;
 
 void af_torch_switch(bool to_on)
 {
@@ -37,9 +41,10 @@ int32_t af_torch_cpu_level(void)
     return atomic_load_explicit(&cpu_level, memory_order_relaxed);
 }
 
-bool af_torch_keeps_prefill(int32_t dtype)
+bool af_torch_keeps(int32_t dtype, int64_t queries)
 {
-    return (atomic_load_explicit(&torch_dtypes, memory_order_relaxed) >> dtype & 1) != 0;
+    const atomic_uint *dtypes = queries > DECODE_QUERIES_MAX ? &torch_prefill : &torch_decode;
+    return (atomic_load_explicit(dtypes, memory_order_relaxed) >> dtype & 1) != 0;
 }
 
 void af_torch_count_call(void)
@@ -181,10 +186,11 @@ struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
     return af_torch_context(libtorch_cpu);
 }
 
-void anyflash_torch_choose(int32_t level, uint32_t dtypes)
+void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode)
 {
     atomic_store(&cpu_level, level);
-    atomic_store(&torch_dtypes, dtypes);
+    atomic_store(&torch_prefill, prefill);
+    atomic_store(&torch_decode, decode);
 }
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)

@@ -23,9 +23,9 @@ enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflas
 void af_torch_switch(bool on);
 bool af_torch_is_on(void);
 
-/* What anyflash_torch_choose() set. */
+/* What anyflash_torch_choose() set: the level, and whether such a call is torch's. */
 int32_t af_torch_cpu_level(void);
-bool af_torch_keeps_prefill(int32_t dtype);
+bool af_torch_keeps(int32_t dtype, int64_t queries);
 
 /* Calls that came while it was on, and those of them that went on to torch's own kernel. */
 void af_torch_count_call(void);

@@ -8,24 +8,54 @@
  * Each key prefetches the key about AHEAD_BYTES behind it, and each value likewise:
  * far enough ahead for memory, near enough to stay in the first-level cache.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
- * the structs of decode_block_template.h. Defines AF_FN(attend_row).
+ * Parameters: AF_FN, AF_STORED, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h); fp8
+ * only in pairs. Uses the structs of decode_block_template.h. Defines
+ * AF_FN(attend_row).
  */
 
 #define AHEAD_BYTES 4096
 #define ROW_DIM_MAX (DECODE_SUMS / 2 * AF_LANES) /* half of the accumulators hold o */
 
+/* As words(), of elements as they are stored; `table` is that of their fp8 type. */
+AF_INLINE vec AF_FN(stored_words)(const vec table[4], const AF_STORED *p)
+{
+#if AF_F8
+    return af_widen_pairs(table, _mm256_loadu_si256((const void *)p));
+#else
+    (void)table;
+    return AF_FN(words)(p);
+#endif
+}
+
+/* As take_values(), of elements as they are stored. */
+AF_INLINE void AF_FN(take_stored)(const int vecs, const vec table[4], const AF_STORED *even,
+                                  const AF_STORED *odd, vec *x)
+{
+#if AF_F8
+    AF_UNROLL
+    for (int v = 0; v < vecs; v += 2) {
+        vec a = AF_FN(stored_words)(table, even + v * AF_LANES);
+        vec b = AF_FN(stored_words)(table, odd + v * AF_LANES);
+        x[v] = vec_pair_low(a, b);
+        x[v + 1] = vec_pair_high(a, b);
+    }
+#else
+    (void)table;
+    AF_FN(take_values)(vecs, 0, even, odd, x);
+#endif
+}
+
 /* Prefetches the row `ahead` elements after `row`. */
-AF_INLINE void AF_FN(fetch_row)(const AF_ELEMENT *row, int64_t ahead, const int64_t dim)
+AF_INLINE void AF_FN(fetch_row)(const AF_STORED *row, int64_t ahead, const int64_t dim)
 {
     AF_UNROLL
-    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(AF_ELEMENT))
+    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(AF_STORED))
         __builtin_prefetch(row + ahead + d);
 }
 
 /* Computes the scores of AF_LANES keys from `key` on. */
-AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *q, const AF_ELEMENT *key,
-                                 int64_t stride, int64_t ahead)
+AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *table, const vec *q,
+                                 const AF_STORED *key, int64_t stride, int64_t ahead)
 {
     vec parts[QUADS];
     AF_UNROLL
@@ -37,7 +67,7 @@ AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *q, const AF_ELEME
             c[k] = vec_zero();
             AF_UNROLL
             for (int w = 0; w < dim / STEP; w++)
-                c[k] = AF_FN(mac)(q[w], AF_FN(words)(key + w * STEP), c[k]);
+                c[k] = AF_FN(mac)(q[w], AF_FN(stored_words)(table, key + w * STEP), c[k]);
         }
         parts[i] = vec_sum_quad(c[0], c[1], c[2], c[3]);
     }
@@ -45,8 +75,8 @@ AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *q, const AF_ELEME
 }
 
 /* o += p v for AF_LANES keys whose values start at `value`. */
-AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEMENT *value,
-                                int64_t stride, int64_t ahead, vec *o)
+AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const vec *table, const float *p,
+                                const AF_STORED *value, int64_t stride, int64_t ahead, vec *o)
 {
     AF_UNROLL
     for (int key = 0; key < AF_LANES; key += KEY_STEP, value += KEY_STEP * stride) {
@@ -54,7 +84,7 @@ AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEM
         AF_UNROLL
         for (int k = 0; k < KEY_STEP; k++)
             AF_FN(fetch_row)(value + k * stride, ahead, dim);
-        AF_FN(take_values)((int)(dim / AF_LANES), 0, value, value + stride, x);
+        AF_FN(take_stored)((int)(dim / AF_LANES), table, value, value + stride, x);
         const vec one = AF_FN(spread)(p, key);
         AF_UNROLL
         for (int v = 0; v < dim / AF_LANES; v++)
@@ -63,14 +93,14 @@ AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEM
 }
 
 /* Key or value `j`, and as *ahead_out how many elements behind it the one `ahead` later is. */
-AF_INLINE const AF_ELEMENT *AF_FN(find_lanes)(const struct AF_FN(work) *work,
-                                              const struct anyflash_tensor *tensor, int64_t j,
-                                              int64_t last, int64_t ahead, int64_t *ahead_out)
+AF_INLINE const AF_STORED *AF_FN(find_lanes)(const struct AF_FN(work) *work,
+                                             const struct anyflash_tensor *tensor, int64_t j,
+                                             int64_t last, int64_t ahead, int64_t *ahead_out)
 {
     const struct af_forward_task *task = work->task;
-    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)af_row_of_key(
+    const AF_STORED *row = (const AF_STORED *)(const void *)af_row_of_key(
         work->problem, tensor, &task->sequence, task->kv_head, j);
-    const AF_ELEMENT *later = (const AF_ELEMENT *)(const void *)af_row_of_key(
+    const AF_STORED *later = (const AF_STORED *)(const void *)af_row_of_key(
         work->problem, tensor, &task->sequence, task->kv_head,
         j + ahead < last ? j + ahead : last);
     *ahead_out = later - row;
@@ -83,10 +113,18 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t k_stride = a->k.row_stride, v_stride = a->v.row_stride;
-    const int64_t ahead_keys = AHEAD_BYTES / (dim * (int64_t)sizeof(AF_ELEMENT));
+    const int64_t ahead_keys = AHEAD_BYTES / (dim * (int64_t)sizeof(AF_STORED));
     const int64_t ahead = (ahead_keys + AF_LANES - 1) / AF_LANES * AF_LANES;
     const int64_t last = j + count - AF_LANES;
-    const vec units = vec_set(a->scale * AF_LOG2E);
+    const float key_scale = AF_F8
+                                ? af_scale_of_key(work->problem, a->k_scales,
+                                                  &work->task->sequence, work->task->kv_head, j)
+                                : 1;
+    const vec units = vec_set(a->scale * key_scale * AF_LOG2E);
+    vec table[4] = {vec_zero()};
+#if AF_F8
+    af_load_table(a->k.dtype, table);
+#endif
     float p[AF_LANES] __attribute__((aligned(64)));
     vec q[DECODE_SUMS / 2], o[DECODE_SUMS / 2], l = row->l;
     float m = row->m;
@@ -98,9 +136,9 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
         o[v] = vec_load(work->o + v * AF_LANES);
     for (; j <= last; j += AF_LANES) {
         int64_t k_ahead, v_ahead;
-        const AF_ELEMENT *key = AF_FN(find_lanes)(work, &a->k, j, last, ahead, &k_ahead);
-        const AF_ELEMENT *value = AF_FN(find_lanes)(work, &a->v, j, last, ahead, &v_ahead);
-        vec s = vec_mul(AF_FN(score_lanes)(dim, q, key, k_stride, k_ahead), units);
+        const AF_STORED *key = AF_FN(find_lanes)(work, &a->k, j, last, ahead, &k_ahead);
+        const AF_STORED *value = AF_FN(find_lanes)(work, &a->v, j, last, ahead, &v_ahead);
+        vec s = vec_mul(AF_FN(score_lanes)(dim, table, q, key, k_stride, k_ahead), units);
         if (vec_any_above(s, vec_set(m))) {
             const float top = vec_top(s);
             const vec alpha = vec_set(m > ROW_LOW ? exp2f(m - top) : 0);
@@ -113,7 +151,7 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
         s = vec_exp2(vec_sub(s, vec_set(m)));
         l = vec_add(l, s);
         AF_FN(store_p)(p, 0, s);
-        AF_FN(add_lanes)(dim, p, value, v_stride, v_ahead, o);
+        AF_FN(add_lanes)(dim, table, p, value, v_stride, v_ahead, o);
     }
     AF_UNROLL
     for (int v = 0; v < dim / AF_LANES; v++)
@@ -136,7 +174,7 @@ static struct af_range AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first
                              end / AF_LANES * AF_LANES};
     const int64_t count = range.end - range.first;
     if (work->padded != 1 || a->value_dim != dim || count <= 0 ||
-        (paged && a->page_size % AF_LANES != 0) ||
+        (paged && a->page_size % AF_LANES != 0) || (AF_F8 && a->scale_per_page) ||
         (work->problem->features & AF_FEATURES_OF_SCORES) != 0)
         return none;
     if (dim == 64 && dim <= ROW_DIM_MAX)

@@ -42,7 +42,7 @@
 
 #include "engine/cpu/decode_block_template.h"
 
-#if !AF_F8
+#if !AF_F8 || AF_PAIRS
 #include "engine/cpu/decode_row_template.h"
 #endif
 
@@ -274,7 +274,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = row->end > row->first && row->first < first ? row->first : first;
         end = row->end > row->first && row->end > end ? row->end : end;
     }
-#if AF_F8
+#if AF_F8 && !AF_PAIRS
     struct af_range done = {first, first};
 #else
     struct af_range done = AF_FN(attend_row)(&work, first, end);

@@ -57,33 +57,40 @@ static const uint16_t af_bf16_of_e5m2[128] __attribute__((aligned(64))) = {
     0x4720, 0x4740, 0x4760, 0x7f80, 0x7fc0, 0x7fc0, 0x7fc0,
 };
 
-/* 32 numbers, whose bf16 numbers without a sign are in `table`. */
-AF_INLINE __m512i af_bf16_of_32(const __m512i table[4], __m256i bits)
+/* The bf16 numbers of an fp8 type, for af_widen_pairs(). */
+AF_INLINE void af_load_table(int32_t dtype, vec table[4])
+{
+    const uint16_t *numbers = dtype == ANYFLASH_F8_E4M3 ? af_bf16_of_e4m3 : af_bf16_of_e5m2;
+    AF_UNROLL
+    for (int i = 0; i < 4; i++)
+        table[i] = vec_load_pairs(numbers + i * 32);
+}
+
+/* Converts 32 fp8 numbers to bf16. */
+AF_INLINE vec af_widen_pairs(const vec table[4], __m256i bits)
 {
     const __m512i x = _mm512_cvtepu8_epi16(bits);
-    const __m512i low = _mm512_permutex2var_epi16(table[0], x, table[1]);
-    const __m512i high = _mm512_permutex2var_epi16(table[2], x, table[3]);
+    const __m512i low = _mm512_permutex2var_epi16((__m512i)table[0], x, (__m512i)table[1]);
+    const __m512i high = _mm512_permutex2var_epi16((__m512i)table[2], x, (__m512i)table[3]);
     const __mmask32 is_high = _mm512_test_epi16_mask(x, _mm512_set1_epi16(64));
     /* magnitude | (x << 8 & sign) */
-    return _mm512_ternarylogic_epi32(_mm512_mask_blend_epi16(is_high, low, high),
-                                     _mm512_slli_epi16(x, 8), _mm512_set1_epi16((short)0x8000),
-                                     0xf8);
+    return (vec)_mm512_ternarylogic_epi32(_mm512_mask_blend_epi16(is_high, low, high),
+                                          _mm512_slli_epi16(x, 8),
+                                          _mm512_set1_epi16((short)0x8000), 0xf8);
 }
 
 /* Converts `count` numbers of an fp8 type to bf16; `to` is aligned to 64 bytes. */
 AF_INLINE void af_widen_bf16(int32_t dtype, const uint8_t *from, int64_t count, uint16_t *to)
 {
-    const uint16_t *numbers = dtype == ANYFLASH_F8_E4M3 ? af_bf16_of_e4m3 : af_bf16_of_e5m2;
-    const __m512i table[4] = {_mm512_load_si512(numbers), _mm512_load_si512(numbers + 32),
-                              _mm512_load_si512(numbers + 64), _mm512_load_si512(numbers + 96)};
+    vec table[4];
+    af_load_table(dtype, table);
     int64_t n = 0;
     for (; n + 32 <= count; n += 32)
-        _mm512_store_si512(to + n,
-                           af_bf16_of_32(table, _mm256_loadu_si256((const void *)(from + n))));
+        _mm512_store_ps(to + n,
+                        af_widen_pairs(table, _mm256_loadu_si256((const void *)(from + n))));
     if (n < count) {
         const __mmask32 some = (1u << (count - n)) - 1;
-        _mm512_store_si512(to + n,
-                           af_bf16_of_32(table, _mm256_maskz_loadu_epi8(some, from + n)));
+        _mm512_store_ps(to + n, af_widen_pairs(table, _mm256_maskz_loadu_epi8(some, from + n)));
     }
 }
 #endif

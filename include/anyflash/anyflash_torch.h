@@ -109,12 +109,13 @@ ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
  * What measuring this machine decided (python/anyflash/_calibration.py): from now
  * on the engine uses kernels of at most `cpu_level`, an enum anyflash_cpu_level
  * that anyflash_context_new() must accept, and passes calls of
- * ANYFLASH_TORCH_SDPA with more than 16 queries on to torch's own kernel, forward
- * and backward, if `torch_dtypes` has the bit 1 << dtype of their enum
- * anyflash_dtype. At first: ANYFLASH_CPU_ALL and 0. Calls that are running are
- * not affected.
+ * ANYFLASH_TORCH_SDPA on to torch's own kernel, forward and backward: with more
+ * than 16 queries if `torch_prefill` has the bit 1 << dtype of their enum
+ * anyflash_dtype, with up to 16 if `torch_decode` has it. At first:
+ * ANYFLASH_CPU_ALL, 0 and 0. Calls that are running are not affected.
  */
-ANYFLASH_API void anyflash_torch_choose(int32_t cpu_level, uint32_t torch_dtypes);
+ANYFLASH_API void anyflash_torch_choose(int32_t cpu_level, uint32_t torch_prefill,
+                                        uint32_t torch_decode);
 
 /* Counts the calls while the engine was on, and those of them passed on to torch. */
 ANYFLASH_API void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);

@@ -8,23 +8,19 @@ from NumPy.
 import ctypes
 import sys
 
-from ._lib import BF16, BOOL, F16, F32
+from ._lib import BF16, BOOL, F8_E4M3, F8_E5M2, F16, F32
 
 _NUMPY_TYPES = {
     "float32": F32,
     "float16": F16,
     "bfloat16": BF16,
+    "float8_e4m3fn": F8_E4M3,
+    "float8_e5m2": F8_E5M2,
     "bool": BOOL,
     "int32": "int32",
 }
-_SIZES = {F32: 4, F16: 2, BF16: 2, BOOL: 1, "int32": 4}
-_TYPE_NAMES = {
-    F32: "float32",
-    F16: "float16",
-    BF16: "bfloat16",
-    BOOL: "bool",
-    "int32": "int32",
-}
+_SIZES = {F32: 4, F16: 2, BF16: 2, F8_E4M3: 1, F8_E5M2: 1, BOOL: 1, "int32": 4}
+_TYPE_NAMES = {dtype: name for name, dtype in _NUMPY_TYPES.items()}
 
 
 class View:
@@ -61,14 +57,9 @@ def _of_numpy(array, name):
 
 
 def _torch_types():
-    torch = sys.modules["torch"]
-    return {
-        torch.float32: F32,
-        torch.float16: F16,
-        torch.bfloat16: BF16,
-        torch.bool: BOOL,
-        torch.int32: "int32",
-    }
+    torch = sys.modules["torch"]  # whose older versions lack fp8
+    names = [name for name in _NUMPY_TYPES if hasattr(torch, name)]
+    return {getattr(torch, name): _NUMPY_TYPES[name] for name in names}
 
 
 _torch_table = {}
@@ -105,8 +96,17 @@ class _DLTensor(ctypes.Structure):
 
 
 _DLPACK_CPU = 1
-#: (DLDataTypeCode, bits): kDLInt, kDLFloat, kDLBfloat, kDLBool
-_DLPACK_TYPES = {(2, 32): F32, (2, 16): F16, (4, 16): BF16, (6, 8): BOOL, (0, 32): "int32"}
+#: By DLDataTypeCode (kDLFloat, kDLBfloat, kDLFloat8_e4m3fn, kDLFloat8_e5m2, kDLBool, kDLInt)
+#: and bits.
+_DLPACK_TYPES = {
+    (2, 32): F32,
+    (2, 16): F16,
+    (4, 16): BF16,
+    (10, 8): F8_E4M3,
+    (12, 8): F8_E5M2,
+    (6, 8): BOOL,
+    (0, 32): "int32",
+}
 
 
 def _of_dlpack(array, name):

@@ -6,11 +6,12 @@ lengths, D head size, Dv value size.
 
 from . import _lib
 from ._arrays import is_writable, new_like, type_name, view
-from ._lib import AT, BF16, BOOL, F16, F32
+from ._lib import AT, BF16, BOOL, F8_E4M3, F8_E5M2, F16, F32
 
 _ALIGN = {"bottom-right": 0, "top-left": 1}
 _fast = _lib.fast_attend
 _FLOATS = (F32, F16, BF16)
+_F8S = (F8_E4M3, F8_E5M2)
 _NONE = (0, 0, 0, 0, 0, 0)
 
 
@@ -42,9 +43,9 @@ class _Call:
         self.kept.append(found.array)
         return found
 
-    def rows(self, array, name, packed=False):
+    def rows(self, array, name, packed=False, dtypes=_FLOATS):
         """(struct tensor as values, (B, heads, rows, dim), View) of q, k, v or an output."""
-        found = self.array(array, name, _FLOATS)
+        found = self.array(array, name, dtypes)
         rank = 3 if packed else 4
         if len(found.shape) != rank:
             raise ValueError(
@@ -232,6 +233,28 @@ def _set_scores(call, options, batch):
         call.set("dropout", float(options["dropout"]), *map(int, options["philox"]))
 
 
+def _set_scales(call, options, batch, pages):
+    """Sets the scales of fp8 keys and values; `pages` of the cache, if it has pages."""
+    heads = call.get("kv_heads")
+    rows = pages if options["scale_per_page"] else batch
+    strides = set()
+    for name in ("k_scales", "v_scales"):
+        if options[name] is None:
+            continue
+        found = call.array(options[name], name, (F32,))
+        if tuple(found.shape) not in ((heads,), (rows, heads)):
+            raise ValueError(
+                f"{name}: shape {tuple(found.shape)}, expected ({heads},) or ({rows}, {heads})"
+            )
+        if heads > 1 and found.strides[-1] != 1:
+            raise ValueError(f"{name}: the last dimension must be contiguous")
+        call.set(name, found.address)
+        strides.add(found.strides[0] if len(found.shape) == 2 and rows > 1 else 0)
+    if len(strides) > 1:
+        raise ValueError("k_scales and v_scales: their shapes or strides differ")
+    call.set("scale_stride", *(strides or {0}), int(bool(options["scale_per_page"])))
+
+
 #: Every option of attend() and attend_backward(), with its default.
 _OPTIONS = {
     "causal": False,
@@ -260,6 +283,9 @@ _OPTIONS = {
     "rotary_interleaved": True,
     "dropout": 0.0,
     "philox": (0, 0),
+    "k_scales": None,
+    "v_scales": None,
+    "scale_per_page": False,
 }
 
 
@@ -271,9 +297,10 @@ def _problem(q, k, v, layout, given):
         raise TypeError(f"unexpected option '{unknown}'")
     call = _Call(layout)
     q_values, q_shape, q_view = call.rows(q, "q", options["cu_seqlens_q"] is not None)
-    k_values, k_shape, k_view = call.rows(k, "k", options["cu_seqlens_k"] is not None)
-    v_values, v_shape, v_view = call.rows(v, "v", options["cu_seqlens_k"] is not None)
-    if not q_view.dtype == k_view.dtype == v_view.dtype:
+    packed_k = options["cu_seqlens_k"] is not None
+    k_values, k_shape, k_view = call.rows(k, "k", packed_k, _FLOATS + _F8S)
+    v_values, v_shape, v_view = call.rows(v, "v", packed_k, _FLOATS + _F8S)
+    if k_view.dtype != v_view.dtype or k_view.dtype not in (q_view.dtype, *_F8S):
         raise TypeError(
             f"q, k and v have types {type_name(q_view.dtype)}, "
             f"{type_name(k_view.dtype)} and {type_name(v_view.dtype)}"
@@ -292,6 +319,7 @@ def _problem(q, k, v, layout, given):
         raise ValueError(f"k: batch {k_shape[0]}, expected {batch}")
     call.set("value_dim", v_shape[3], *q_values, *k_values, *v_values)
     _set_append(call, {**options, "k": k, "v": v}, batch)
+    _set_scales(call, options, batch, k_shape[0])
     _set_scores(call, options, batch)
     return call, q_shape, q_view
 
@@ -324,9 +352,9 @@ def attend(
     >>> out = anyflash.attend(q, k, v, causal=True)
 
     q: [B, Sq, H, D], k: [B, Sk, G, D], v: [B, Sk, G, Dv] (layout "bshd"), or heads before
-    rows ("bhsd"); float32, float16 or bfloat16, the same for all; any strides with a
-    contiguous last dimension; nothing is copied. NumPy arrays, torch CPU tensors, or
-    anything with __dlpack__.
+    rows ("bhsd"); float32, float16 or bfloat16, the same for all, but k and v may also be
+    float8_e4m3fn or float8_e5m2; any strides with a contiguous last dimension; nothing is
+    copied. NumPy arrays, torch CPU tensors, or anything with __dlpack__.
 
     Keyword options:
       causal, window=(left, right), align="bottom-right"|"top-left", causal_offsets [B] int32:
@@ -340,6 +368,8 @@ def attend(
       block_table int32 [B, pages]: k, v are pages [pages, page size, G, D]; cache_batch_idx
         int32 [B]; k_new, v_new: appended to k, v in place at seqused_k; rotary_cos, rotary_sin
         float32 [rows, dim / 2] with rotary_interleaved
+      k_scales, v_scales: float32 [G] or [B, G], factors of fp8 keys and values, by which new
+        ones are divided; with scale_per_page [pages, G]
       dropout: probability, with philox=(seed, offset)
       out: array for the result; return_lse: also return the logsumexp of each row, float32
         [B, H, Sq] ([H, total] when packed), -inf for a row that sees no key

@@ -3,14 +3,24 @@
     choice = choose(torch.get_num_threads())     # by anyflash.torch.enable()
 
 bench/results compares the two on one kind of processor: see is_measured(). On any other, and
-with a newer torch, both compute a small prefill of each element type when the engine is
-enabled. For a type in which the engine is not faster, calls with more than 16 queries stay
-torch's, forward and backward. Kernels up to AVX2 compute the prefill, too, because some
-processors run slower when they execute AVX-512: if they take less time in total, the engine
-uses only these.
+with a newer torch, both compute a small prefill and a small decode of each element type when
+the engine is enabled. Where the engine is not faster, calls stay torch's, forward and backward:
+those with more than 16 queries by the time of the prefill, the others by that of the decode.
+Kernels up to AVX2 compute them, too, because some processors run slower when they execute
+AVX-512: if they take less time in total, the engine uses only these.
 
-This takes 10 to 30 milliseconds. Times that could be repeated are cached (_result_cache.py) for
-processes with the same processor, number of threads and versions.
+Kernels for AMX are tried where the processor has it and the system permits it. They compute
+bfloat16 only, more than 16 queries, forward and backward: so they are used if they compute
+correctly (_amx.py) and both take less time with them. The choice holds for everything that
+computes on torch's threads, not only for F.scaled_dot_product_attention.
+
+Calls whose heads share keys follow the same times, which are measured without sharing. The
+engine reads a shared key once for all its heads, so sharing saves it at least as large a part
+of its time as it saves torch: where the engine is faster, it stays faster. Where torch is
+faster, the outcome with sharing is not known, and torch keeps the call as in a tie.
+
+This takes 20 to 40 milliseconds, with AMX 10 more. Times that could be repeated are cached
+(_result_cache.py) for processes with the same processor, number of threads and versions.
 """
 
 import ctypes
@@ -22,18 +32,32 @@ from typing import NamedTuple
 
 import torch
 
-from . import _lib, _result_cache
+from . import _amx, _lib, _result_cache
 from ._version import __version__
 
 _TYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _ALL_TYPES = sum(1 << dtype for dtype in _TYPES.values())
 _ALL, _AVX2 = 0, 3  # enum anyflash_cpu_level
+_UP_TO_AVX2, _AMX = "anyflash up to AVX2", "anyflash with AMX"
 #: Who can compute, as the arguments of anyflash_torch_choose().
-_WAYS = {"torch": (_ALL, _ALL_TYPES), "engine": (_ALL, 0), "engine, AVX2": (_AVX2, 0)}
-
-_ROWS, _SIZE = 256, 128  # and one head for each thread
-#: Rounds of two calls, because the first one after a change is slower; more than the least if
-#: other programs disturb the measurement.
+_WAYS = {
+    "torch": (_ALL, _ALL_TYPES, _ALL_TYPES),
+    "anyflash": (_ALL, 0, 0),
+    _UP_TO_AVX2: (_AVX2, 0, 0),
+    _AMX: (_amx.CPU_LEVEL, 0, 0),
+}
+_KINDS = "prefill", "decode"
+#: What is measured: "float32 prefill", ...
+_PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
+#: What is computed differently with AMX.
+_BACKWARD = "bfloat16 backward"
+_AMX_PROBLEMS = ["bfloat16 prefill", _BACKWARD]
+#: Keys, of one head for each thread. A decode has one query, the others as many as keys.
+_KEYS, _SIZE = {"prefill": 256, "decode": 1024, "backward": 256}, 128
+#: Calls in a round: several, because the first one after a change is slower, and more of the
+#: short ones, whose times vary more.
+_CALLS = {"prefill": 2, "decode": 4, "backward": 2}
+#: Rounds; more than the least if other programs disturb the measurement.
 _ROUNDS_LEAST, _ROUNDS_MOST = 3, 8
 #: Extensions of the processor that torch or the engine has kernels for.
 _EXTENSIONS = ("amx", "asimd", "avx", "bf16", "fphp", "i8mm", "sve")
@@ -52,17 +76,19 @@ _NAMES = (
 
 class Choice(NamedTuple):
     cpu_level: int  # enum anyflash_cpu_level
-    torch_dtypes: int  # bits 1 << enum anyflash_dtype
+    torch_prefill: int  # bits 1 << enum anyflash_dtype
+    torch_decode: int
     text: str  # what was chosen and why, in lines
 
     def apply(self):
-        _set(self.cpu_level, self.torch_dtypes)
+        _set(*self[:3])
 
 
-def _set(cpu_level, torch_dtypes):
+def _set(cpu_level, torch_prefill, torch_decode):
     function = _lib.bindings.anyflash_torch_choose
-    function.restype, function.argtypes = None, [ctypes.c_int32, ctypes.c_uint32]
-    function(cpu_level, torch_dtypes)
+    function.restype = None
+    function.argtypes = [ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32]
+    function(cpu_level, torch_prefill, torch_decode)
 
 
 def processor(path="/proc/cpuinfo"):
@@ -91,18 +117,47 @@ def is_measured(facts, torch_version):
     )
 
 
-def _ways():
+def _has_amx(facts):
+    return "amx_bf16" in facts.get("extensions", "").split()
+
+
+def _ways(facts):
     """The names in _WAYS that compute differently on this processor."""
-    kernel = re.search("^many rows: (?!not )(.*)", _lib.explain_kernel(), re.MULTILINE)[1]
-    if "avx512" in kernel or "amx" in kernel:
-        return list(_WAYS)
-    return [name for name in _WAYS if name != "engine, AVX2"]
+    ways = ["torch", "anyflash"]
+    text = _lib.explain_kernel(_threads_of=_lib._Context(1))
+    if "avx512" in re.search("^many rows: (?!not )(.*)", text, re.MULTILINE)[1]:
+        ways.append(_UP_TO_AVX2)
+    if _has_amx(facts) and _amx.is_available():
+        ways.append(_AMX)
+    return ways
 
 
-def _milliseconds(way, x):
-    """How long self-attention of x takes; `way` names who computes it."""
+def _problems(way, ways):
+    """What is measured of one of `ways`."""
+    if way == _AMX:
+        return _AMX_PROBLEMS
+    return [*_PROBLEMS, _BACKWARD] if way == "anyflash" and _AMX in ways else _PROBLEMS
+
+
+def _call(problem, heads):
+    """A function without arguments that computes the problem once."""
+    dtype, kind = problem.split()
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    x = torch.full(
+        (1, heads, _KEYS[kind], _SIZE), 0.5, dtype=getattr(torch, dtype), device="cpu"
+    )
+    if kind == "backward":
+        out, lse = attend(x, x, x)
+        return lambda: gradients(x, x, x, x, out, lse, 0.0, False)
+    q = x[:, :, :1] if kind == "decode" else x
+    return lambda: attend(q, x, x)
+
+
+def _milliseconds(way, problem, call):
+    """How long call(), of this problem, takes; `way` names who computes it."""
     begin = time.perf_counter()
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
+    call()
     return (time.perf_counter() - begin) * 1e3
 
 
@@ -113,22 +168,25 @@ def _settled(samples):
 
 
 def _measure(ways, heads):
-    """({way: {type: milliseconds}}, whether all of them settled)."""
+    """({way: {problem: milliseconds}}, whether all of them settled). The row of AMX is empty if
+    its kernels compute something wrong."""
     times, all_settled = {way: {} for way in ways}, True
-    for dtype in _TYPES:
-        shape = 1, heads, _ROWS, _SIZE
-        x = torch.full(shape, 0.5, dtype=getattr(torch, dtype), device="cpu")
-        samples, settled = {way: [] for way in ways}, False
+    if _AMX in ways and not _amx.is_right():
+        ways = [way for way in ways if way != _AMX]
+    for problem in _problems("anyflash", ways):
+        call, count = _call(problem, heads), _CALLS[problem.split()[1]]
+        samples = {way: [] for way in ways if problem in _problems(way, ways)}
         for _ in range(_ROUNDS_MOST):
-            for way in ways:
+            for way in samples:
                 _set(*_WAYS[way])
-                samples[way].append(min(_milliseconds(way, x) for _ in range(2)))
+                calls = (_milliseconds(way, problem, call) for _ in range(count))
+                samples[way].append(min(calls))
             settled = all(map(_settled, samples.values()))
             if settled:
                 break
         all_settled = all_settled and settled
-        for way in ways:
-            times[way][dtype] = min(samples[way])
+        for way in samples:
+            times[way][problem] = min(samples[way])
     return times, all_settled
 
 
@@ -136,8 +194,10 @@ def _valid(times, ways):
     """Whether `times`, from a file, is what _measure(ways) returns."""
     if not isinstance(times, dict) or set(times) != set(ways):
         return False
-    for row in times.values():
-        if not isinstance(row, dict) or set(row) != set(_TYPES):
+    right = [way for way in ways if way != _AMX or times[way] != {}]
+    for way in right:
+        row = times[way]
+        if not isinstance(row, dict) or set(row) != set(_problems(way, right)):
             return False
         if not all(isinstance(t, float) and 0 < t < math.inf for t in row.values()):
             return False
@@ -157,23 +217,54 @@ def _times(facts, ways, heads):
     return found, "measured in this process"
 
 
-def _decide(times, how):
-    """The Choice for these times; `how` says in a line how they were measured."""
-    total = {way: sum(row.values()) for way, row in times.items()}
-    engine = min((way for way in times if way != "torch"), key=total.__getitem__)
-    kept, lines = 0, []
-    for name, dtype in _TYPES.items():
-        ours, torchs = times[engine][name], times["torch"][name]
-        measured = f"{ours:.3f} ms, torch {torchs:.3f} ms"
-        if ours < torchs:
-            lines.append(f"{name}: anyflash ({measured})")
-        else:
-            kept |= 1 << dtype
-            lines.append(f"{name}: torch for more than 16 queries (anyflash {measured})")
-    if engine != "engine":
-        pair = total[engine], total["engine"]
-        lines.append("kernels: up to AVX2 ({:.3f} ms in total, all {:.3f} ms)".format(*pair))
-    return Choice(_WAYS[engine][0], kept, "\n".join([*lines, how]))
+def _fastest(times):
+    """The engine's fastest way, and the time of each in total."""
+    plain = times["anyflash"]
+    total = {}
+    for way, row in times.items():
+        is_slower = way == _AMX and row and row[_BACKWARD] >= plain[_BACKWARD]
+        if way != "torch" and row and not is_slower:  # what AMX does not compute is as without
+            total[way] = sum({**plain, **row}[problem] for problem in _PROBLEMS)
+    return min(total, key=total.__getitem__), total
+
+
+def _about(problem, winner, times):
+    """A line with all times of a problem, that of the winner first."""
+    found = {way: row[problem] for way, row in times.items() if problem in row}
+    texts = {way: f"{way} {milliseconds:.3f} ms" for way, milliseconds in found.items()}
+    return f"{problem}: {texts.pop(winner)} ({', '.join(texts.values())})"
+
+
+def _about_amx(times, engine):
+    """A line about AMX on a processor that has it."""
+    if _AMX not in times:
+        return "AMX: not used, because the system or this build of anyflash does not support it"
+    if not times[_AMX]:
+        return "AMX: never used here, because its kernels computed wrong results in a check"
+    used = "used" if engine == _AMX else "not used"
+    pair = times[_AMX][_BACKWARD], times["anyflash"][_BACKWARD]
+    took = "takes {:.3f} ms with it, {:.3f} ms without".format(*pair)
+    return f"AMX: {used}; {_BACKWARD} {took}"
+
+
+def _decide(times, facts, how):
+    """The Choice for these times; `how` says how they were measured."""
+    engine, total = _fastest(times)
+    kept, lines = dict.fromkeys(_KINDS, 0), []
+    for problem in _PROBLEMS:
+        dtype, kind = problem.split()
+        winner = engine if problem in times[engine] else "anyflash"
+        if not times[winner][problem] < times["torch"][problem]:
+            winner = "torch"
+            kept[kind] |= 1 << _TYPES[dtype]
+        lines.append(_about(problem, winner, times))
+    if engine == _UP_TO_AVX2:
+        pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
+        lines.append(f"{engine}: {pair}")
+    if _has_amx(facts):
+        lines.append(_about_amx(times, engine))
+    text = "\n".join([*lines, how])
+    return Choice(_WAYS[engine][0], kept["prefill"], kept["decode"], text)
 
 
 def choose(threads):
@@ -181,16 +272,21 @@ def choose(threads):
     facts = processor()
     if is_measured(facts, torch.__version__):
         reason = "it was faster than torch on this kind of processor in anyflash's benchmarks"
-        return Choice(_ALL, 0, f"anyflash computes all calls that it supports: {reason}")
+        return Choice(_ALL, 0, 0, f"anyflash computes all calls that it supports: {reason}")
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:
-        times, how = _times(facts, _ways(), threads)
+        times, how = _times(facts, _ways(facts), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
-        return Choice(_ALL, _ALL_TYPES, f"torch computes more than 16 queries: {reason}")
-    problem = f"a head of {_SIZE} for each thread, {_ROWS} queries and keys"
-    return _decide(times, f"{how}: {problem}; threads: {threads}")
+        return Choice(_ALL, _ALL_TYPES, 0, f"torch computes more than 16 queries: {reason}")
+    return _decide(
+        times,
+        facts,
+        f"{how}: a head of {_SIZE} for each thread; threads: {threads}\n"
+        f"prefill: {_KEYS['prefill']} queries and keys; decode: 1 query and "
+        f"{_KEYS['decode']} keys, for calls with up to 16 queries",
+    )
 
 
 #: The Choice without calibration.
-UNMEASURED = Choice(_ALL, 0, "anyflash computes all calls that it supports: not calibrated")
+UNMEASURED = Choice(_ALL, 0, 0, "anyflash computes all calls that it supports: not calibrated")

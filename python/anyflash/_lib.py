@@ -12,7 +12,7 @@ import threading
 
 from . import _loader
 
-F32, F16, BF16, BOOL = 1, 2, 3, 4
+F32, F16, BF16, BOOL, F8_E4M3, F8_E5M2 = 1, 2, 3, 4, 5, 6
 
 #: Members of struct anyflash_attend_args in order: name and struct format.
 _TENSOR = "Pii3q"
@@ -68,6 +68,11 @@ _MEMBERS = (
     ("dropout", "f"),
     ("dropout_seed", "Q"),
     ("dropout_offset", "Q"),
+    ("k_scales", "P"),
+    ("v_scales", "P"),
+    ("scale_stride", "q"),
+    ("scale_per_page", "i"),
+    ("reserved", "i"),
 )
 _FORMAT = struct.Struct("@" + "".join(letters for _, letters in _MEMBERS))
 _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
@@ -153,13 +158,15 @@ _local = _Local()
 
 
 class _Context:
-    """The engine's thread pool of this process; created at the first call, again in a fork."""
+    """A thread pool of the engine; created at the first call. `count` and `cpu_level` are as in
+    struct anyflash_context_args."""
 
-    def __init__(self):
+    def __init__(self, count=0, cpu_level=0):
         self.lock = threading.Lock()
         self.handle = None
         self.address = None  # of the handle, as an int
-        self.count = 0
+        self.count = count
+        self.cpu_level = cpu_level
 
     def get(self):
         return self.handle or self.make()
@@ -168,7 +175,9 @@ class _Context:
         with self.lock:
             if self.handle is None:
                 args = _ContextArgs(
-                    struct_size=ctypes.sizeof(_ContextArgs), threads=self.count
+                    struct_size=ctypes.sizeof(_ContextArgs),
+                    threads=self.count,
+                    cpu_level=self.cpu_level,
                 )
                 handle, error = ctypes.c_void_p(), _Error()
                 status = _library.anyflash_context_new(
@@ -184,14 +193,14 @@ class _Context:
             free(self.handle)
 
 
-_context = _Context()
+_context = _Context()  # that of this process
 
 
 def _forget_context():
     """In a forked child: forgets the pool, which has no threads there, without freeing it."""
     global _context
-    old, _context = _context, _Context()
-    _context.count, old.handle = old.count, None
+    old, _context = _context, _Context(_context.count)
+    old.handle = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -208,8 +217,7 @@ def set_threads(count):
     global _context
     if count < 0:
         raise ValueError(f"threads must be 0 or more, not {count}")
-    new = _Context()
-    new.count = int(count)
+    new = _Context(int(count))
     new.make()
     _context = new
 
@@ -267,7 +275,7 @@ def _large_problem():
     return packed
 
 
-def explain_kernel(packed=None):
+def explain_kernel(packed=None, _threads_of=None):
     """The kernel that would run for a list of values(), and why faster ones decline, as text.
     Without a list: for a large causal problem in bfloat16.
 
@@ -276,7 +284,7 @@ def explain_kernel(packed=None):
     local, text = _local, ctypes.create_string_buffer(4096)
     _FORMAT.pack_into(local.forward, 0, *(packed or _large_problem()))
     status = _library.anyflash_explain(
-        _context.get(),
+        (_threads_of or _context).get(),
         local.forward_address,
         text,
         ctypes.c_size_t(len(text)),

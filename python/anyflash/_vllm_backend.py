@@ -1,8 +1,9 @@
 """Attention backends for vLLM 1 (from 0.32): CPUBackend by the engine, CustomBackend on CUDA.
 
 A step has T packed tokens of several requests: query [T, H, D]. Their keys and values are in
-pages: kv_cache [pages, G, page size, 2 D], block_table [requests, pages of each]. vLLM calls
-do_kv_cache_update() to write new keys and values, then forward() to attend.
+pages: kv_cache [pages, G, page size, 2 D], block_table [requests, pages of each]. On CUDA vLLM
+calls do_kv_cache_update() to write new keys and values, then forward() to attend; on the CPU
+forward() does both.
 """
 
 import functools
@@ -20,7 +21,7 @@ from vllm.v1.attention.backend import (
 )
 from vllm.v1.kv_cache_interface import CrossAttentionSpec, KVCacheLayout
 
-from . import _attend, _sink_functions
+from . import _attend, _paged, _sink_functions, _torch_ops
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 _logger = init_logger("vllm.anyflash")  # vLLM shows only the messages of its own loggers
@@ -38,6 +39,23 @@ class Metadata:
     block_table: torch.Tensor  # int32 [requests, pages]
     slot_mapping: torch.Tensor  # int64 [tokens], page * page size + row; -1: none
     causal: Union[bool, torch.Tensor]  # a tensor has one element per request
+
+    def __post_init__(self):
+        self._step = None
+
+    def step(self, page_size):
+        """What its layers have in common; vLLM makes new metadata when lengths change."""
+        if self._step is None or self._step.page_size != page_size:
+            self._step = _paged.Step(
+                self.num_actual_tokens,
+                self.query_start_loc,
+                self.max_query_len,
+                self.seq_lens,
+                self.block_table,
+                self.slot_mapping,
+                page_size,
+            )
+        return self._step
 
 
 class MetadataBuilder(AttentionMetadataBuilder):
@@ -60,6 +78,8 @@ class MetadataBuilder(AttentionMetadataBuilder):
 
 
 class _Impl(AttentionImpl):
+    writes = False  # forward() also does what do_kv_cache_update() does
+
     def __init__(
         self,
         num_heads: int,
@@ -86,17 +106,14 @@ class _Impl(AttentionImpl):
         self.attn_type = attn_type
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
         self.sinks = sinks
+        if sinks is not None and sinks.shape != (num_heads,):
+            raise ValueError(f"sinks: shape {tuple(sinks.shape)}, expected ({num_heads},)")
 
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
         """Writes the rows of key and value that have a slot into their pages."""
-        if self.attn_type in _ENCODERS:
-            return
-        pages_of_k, pages_of_v = self.pages(kv_cache)  # [pages, G, page size, D]
-        token = (slot_mapping >= 0).nonzero().flatten()
-        slot = slot_mapping[token]
-        page, row = slot // kv_cache.shape[2], slot % kv_cache.shape[2]
-        pages_of_k[page, :, row] = key[token].to(kv_cache.dtype)
-        pages_of_v[page, :, row] = value[token].to(kv_cache.dtype)
+        if self.attn_type not in _ENCODERS:
+            places = _paged.places(slot_mapping, kv_cache.shape[2])
+            _paged.write(key, value, self.pages(kv_cache), places)
 
     def forward(
         self,
@@ -110,21 +127,28 @@ class _Impl(AttentionImpl):
         output_scale=None,
         output_block_scale=None,
     ):
-        """Writes the attention of query [T, H, D] into output [T, H, D] and returns it."""
+        """Writes the attention of query [T, H, D] into output [T, H, D] and returns it.
+
+        With `writes`, key and value [T, G, D] are written to their pages before.
+        """
         if output_scale is not None or output_block_scale is not None:
             raise NotImplementedError("output_scale: quantized outputs are not supported")
         if attn_metadata is None:  # vLLM is profiling memory
             return output.fill_(0)
-        step, tokens = attn_metadata, attn_metadata.num_actual_tokens
-        q, out = query[:tokens], output[:tokens]
+        step = attn_metadata
         if self.attn_type in _ENCODERS:
-            self.attend_rows(q, key[:tokens], value[:tokens], out, step)
-        elif not torch.is_tensor(step.causal):
-            self.attend_pages(q, kv_cache, out, step, self.options(step.causal))
-        else:
-            for one, begin, end in _requests(step):
-                options = self.options(one.causal)
-                self.attend_pages(q[begin:end], kv_cache, out[begin:end], one, options)
+            self.attend_rows(query, key, value, output, step)
+            return output
+        if not self.writes or self.kv_sharing_target_layer_name is not None:
+            key = None  # another call or another layer writes
+        if not torch.is_tensor(step.causal):
+            self.attend_pages(query, key, value, kv_cache, output, step)
+            return output
+        if key is not None:
+            self.do_kv_cache_update(layer, key, value, kv_cache, step.slot_mapping)
+        for one, begin, end in _requests(step):
+            part = query[begin:end], None, None, kv_cache, output[begin:end]
+            self.attend_pages(*part, one)
         return output
 
     def options(self, causal):
@@ -158,47 +182,50 @@ def _say_once():
 class CPUImpl(_Impl):
     """Uses the engine, without copies. A page holds all its keys, then all its values."""
 
-    @staticmethod
-    def pages(kv_cache):
-        pages, heads, rows, _ = kv_cache.shape
-        return kv_cache.view(pages, heads, 2 * rows, -1).chunk(2, dim=2)
+    writes = True
+    pages = staticmethod(_paged.keys_and_values)
 
-    def call(self, q, k, v, out, step, causal, window, **options):
-        from ._torch_ops import _threads
+    @functools.cached_property
+    def scores(self):
+        """The values of its options for a step that is not causal, and for one that is."""
+        options = {"scale": self.scale, "softcap": self.softcap}
+        options["alibi_slopes"] = self.alibi_slopes
+        return [
+            _paged.scores(self.num_heads, causal=causal, window=window, **options)
+            for causal, window in map(self.options, (False, True))
+        ]
 
-        sinks = None if self.sinks is None else self.sinks.detach().float()
+    def float_sinks(self):
+        sinks = self.sinks
+        if sinks is None or (sinks.dtype == torch.float32 and sinks.is_contiguous()):
+            return sinks
+        return sinks.detach().float().contiguous()
+
+    def attend_pages(self, q, key, value, kv_cache, out, step):
+        common, scores = step.step(kv_cache.shape[2]), self.scores[bool(step.causal)]
+        common.attend(scores, self.float_sinks(), q, key, value, kv_cache, out)
+
+    def attend_rows(self, q, k, v, out, step):
+        tokens, starts = step.num_actual_tokens, step.query_start_loc
+        causal, window = self.options(False)
+        sinks = self.float_sinks()
         _attend.attend(
-            q,
-            k,
-            v,
-            out=out,
-            cu_seqlens_q=step.query_start_loc,
+            q[:tokens],
+            k[:tokens],
+            v[:tokens],
+            out=out[:tokens],
+            cu_seqlens_q=starts,
+            cu_seqlens_k=starts,
             max_seqlen_q=step.max_query_len,
+            max_seqlen_k=step.max_query_len,
             scale=self.scale,
             causal=causal,
             window=window,
             softcap=self.softcap,
             alibi_slopes=self.alibi_slopes,
-            sinks=sinks,
-            _threads_of=_threads,
-            **options,
+            sinks=sinks if sinks is None else sinks.detach(),
+            _threads_of=_torch_ops._threads,
         )
-
-    def attend_pages(self, q, kv_cache, out, step, options):
-        self.call(
-            q,
-            *self.pages(kv_cache),
-            out,
-            step,
-            *options,
-            layout="bhsd",
-            seqused_k=step.seq_lens,
-            block_table=step.block_table,
-        )
-
-    def attend_rows(self, q, k, v, out, step):
-        lengths = {"cu_seqlens_k": step.query_start_loc, "max_seqlen_k": step.max_query_len}
-        self.call(q, k, v, out, step, *self.options(False), **lengths)
 
 
 class CustomImpl(_Impl):
@@ -208,10 +235,11 @@ class CustomImpl(_Impl):
     def pages(kv_cache):
         return kv_cache.chunk(2, dim=3)
 
-    def call(self, q, k, v, out, step, starts_k, max_k, causal, window, table):
-        slopes = self.alibi_slopes
+    def call(self, q, k, v, out, step, starts_k, max_k, causal, table=None):
+        slopes, tokens = self.alibi_slopes, step.num_actual_tokens
+        causal, window = self.options(causal)
         found = _sink_functions.flash_attn_varlen_func(
-            q,
+            q[:tokens],
             k,
             v,
             step.query_start_loc,
@@ -226,17 +254,16 @@ class CustomImpl(_Impl):
             block_table=table,
             s_aux=self.sinks,
         )
-        out.copy_(found)
+        out[:tokens].copy_(found)
 
-    def attend_pages(self, q, kv_cache, out, step, options):
+    def attend_pages(self, q, key, value, kv_cache, out, step):
         k, v = (x.transpose(1, 2) for x in self.pages(kv_cache))
         starts = torch.nn.functional.pad(step.seq_lens.cumsum(0), (1, 0)).to(torch.int32)
-        table = step.block_table
-        self.call(q, k, v, out, step, starts, step.max_seq_len, *options, table)
+        self.call(q, k, v, out, step, starts, step.max_seq_len, step.causal, step.block_table)
 
     def attend_rows(self, q, k, v, out, step):
-        starts, longest = step.query_start_loc, step.max_query_len
-        self.call(q, k, v, out, step, starts, longest, *self.options(False), None)
+        tokens, starts = step.num_actual_tokens, step.query_start_loc
+        self.call(q, k[:tokens], v[:tokens], out, step, starts, step.max_query_len, False)
 
 
 class _Backend(AttentionBackend):
@@ -269,6 +296,7 @@ class _Backend(AttentionBackend):
 
 
 class CPUBackend(_Backend):
+    forward_includes_kv_cache_update = True
     supported_dtypes = [torch.float16, torch.bfloat16, torch.float32]
 
     @staticmethod

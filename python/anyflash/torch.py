@@ -14,8 +14,8 @@ From torch 2.11 on it is also registered with torch under the name "ANYFLASH", f
 torch.nn.attention.activate_flash_attention_impl().
 
 On processors that anyflash was not benchmarked on, enable() first measures for some
-milliseconds whether the engine is faster than torch's own kernel, which otherwise keeps calls
-with more than 16 queries: explain() says what was decided.
+milliseconds whether the engine is faster than torch's own kernel, in prefill and in decode.
+Where it is not, torch keeps the calls: explain() says what was decided.
 
 It applies to the whole process, not to one thread. From torch 2.7 on C functions are registered
 through torch's stable C shim; torch 2.4 to 2.6 get Python kernels. torch.compile with
@@ -203,12 +203,11 @@ def explain() -> str:
     that was decided.
 
     >>> print(anyflash.torch.explain())
-    float32: anyflash (0.214 ms, torch 0.630 ms)
-    bfloat16: torch for more than 16 queries (anyflash 0.104 ms, torch 0.081 ms)
-    float16: anyflash (0.215 ms, torch 0.713 ms)
-    measured in this process: a head of 128 for each thread, 256 queries and keys; threads: 4
+    float32 prefill: anyflash 0.214 ms (torch 0.630 ms, anyflash up to AVX2 0.401 ms)
+    ...
 
-    Each time is the least of six calls, and contains the whole call.
+    Each line begins with who computes such calls. Each time is the least of six calls or more,
+    and contains the whole call.
     """
     with _lock:
         if not _holders:

@@ -204,17 +204,20 @@ def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
 
 
 QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk, first token
+DECODES = (1, 1, 1, 1)
 
 
 class Step:
-    """Four requests with scattered pages; the earlier keys are already in the cache."""
+    """Four requests with scattered pages; the earlier keys are already in the cache, as are the
+    new ones if vLLM writes them by a call of its own."""
 
-    def __init__(self, impl, dtype, causal=True):
+    def __init__(self, impl, dtype, causal=True, queries=QUERIES):
         torch.manual_seed(0)
+        self.queries = queries
         make = lambda *shape: torch.randn(*shape).to(dtype)  # noqa: E731
         self.k = [make(n, GROUPS, DIM) for n in LENGTHS]
         self.v = [make(n, GROUPS, DIM) for n in LENGTHS]
-        tokens = sum(QUERIES)
+        tokens = sum(self.queries)
         self.query = make(tokens + 3, HEADS, DIM)  # vLLM pads its metadata
         pages = [-(-n // PAGE) for n in LENGTHS]
         order = torch.randperm(sum(pages) + 2)[: sum(pages)].to(torch.int32)
@@ -225,11 +228,11 @@ class Step:
         cache[order.long().max() + 1 :] = torch.nan  # pages that no request uses
         self.cache = cache
         slots = []
-        for row, q, n in zip(table, QUERIES, LENGTHS):
+        for row, q, n in zip(table, queries, LENGTHS):
             place = torch.arange(n)
             slots.append(row[place // PAGE].long() * PAGE + place % PAGE)
-        early = [slice(0, n - q) for q, n in zip(QUERIES, LENGTHS)]
-        late = [slice(n - q, n) for q, n in zip(QUERIES, LENGTHS)]
+        early = [slice(0, n - q) for q, n in zip(queries, LENGTHS)]
+        late = [slice(n - q, n) for q, n in zip(queries, LENGTHS)]
         pick = lambda xs, parts: torch.cat([x[p] for x, p in zip(xs, parts)])  # noqa: E731
         impl.do_kv_cache_update(
             None, pick(self.k, early), pick(self.v, early), cache, pick(slots, early)
@@ -237,11 +240,13 @@ class Step:
         self.key = torch.cat((pick(self.k, late), make(3, GROUPS, DIM)))
         self.value = torch.cat((pick(self.v, late), make(3, GROUPS, DIM)))
         new = torch.cat((pick(slots, late), torch.full((3,), -1)))
-        impl.do_kv_cache_update(None, self.key, self.value, cache, new)
-        starts = torch.tensor((0, *QUERIES)).cumsum(0).to(torch.int32)
+        self.slots = slots
+        if not impl.writes:
+            impl.do_kv_cache_update(None, self.key, self.value, cache, new)
+        starts = torch.tensor((0, *queries)).cumsum(0).to(torch.int32)
         self.common = types.SimpleNamespace(
             num_actual_tokens=tokens,
-            max_query_len=max(QUERIES),
+            max_query_len=max(queries),
             query_start_loc=starts,
             max_seq_len=max(LENGTHS),
             seq_lens=torch.tensor(LENGTHS, dtype=torch.int32),
@@ -250,15 +255,26 @@ class Step:
             causal=causal,
         )
 
-    def run(self, backends, impl):
+    def metadata(self, backends):
         builder = backends.MetadataBuilder(None, ["layer"], None, torch.device("cpu"))
-        step = builder.build(0, self.common)
+        return builder.build(0, self.common)
+
+    def run(self, backends, impl, step=None):
+        step = step or self.metadata(backends)
         output = torch.full_like(self.query, 7.0)
         found = impl.forward(
             None, self.query, self.key, self.value, self.cache, step, output=output
         )
-        assert found is output and (output[sum(QUERIES) :] == 7.0).all()
-        return output[: sum(QUERIES)].split(QUERIES)
+        assert found is output and (output[sum(self.queries) :] == 7.0).all()
+        return output[: sum(self.queries)].split(self.queries)
+
+    def written(self, impl):
+        """The keys and the values of each request that are in the cache."""
+        size = self.cache.shape[2]
+        caches = impl.pages(self.cache)
+        return [
+            [cache[slot // size, :, slot % size] for slot in self.slots] for cache in caches
+        ]
 
 
 FEATURES = {
@@ -293,7 +309,7 @@ def wanted(step, features, causals):
     slopes = None if slopes is None else torch.tensor(slopes)
     left = features.get("sliding_window", 0) - 1
     cap, sinks = features.get("logits_soft_cap"), features.get("sinks")
-    queries = step.query[: sum(QUERIES)].split(QUERIES)
+    queries = step.query[: sum(step.queries)].split(step.queries)
     for q, k, v, causal in zip(queries, step.k, step.v, causals):
         right = -1 if causal else left
         yield plain(q, k, v, causal, left, right, cap, slopes, sinks, 0.2)
@@ -301,15 +317,98 @@ def wanted(step, features, causals):
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("queries", (QUERIES, DECODES))
 @pytest.mark.parametrize("kind", ("CPUImpl", "CustomImpl"))
-def test_a_step_over_scattered_pages(backends, kind, name, dtype):
+def test_a_step_over_scattered_pages(backends, kind, queries, name, dtype):
     impl = made(getattr(backends, kind), FEATURES[name])
-    step = Step(impl, dtype)
+    step = Step(impl, dtype, queries=queries)
     for found, expected in zip(
         step.run(backends, impl), wanted(step, FEATURES[name], [True] * 4)
     ):
         bound = 1e-5 if dtype == torch.float32 else 0.03
         assert (found.double() - expected).abs().max() < bound
+
+
+def test_vllm_is_told_who_writes_the_cache(backends):
+    for backend in (backends.CPUBackend, backends.CustomBackend):
+        assert backend.forward_includes_kv_cache_update == backend.get_impl_cls().writes
+
+
+def appends(step):
+    return step.step(PAGE).past is not None
+
+
+@pytest.mark.parametrize("queries", (QUERIES, DECODES))
+def test_forward_on_the_cpu_writes_new_keys_and_values(backends, queries):
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.bfloat16, queries=queries)
+    step.run(backends, impl)
+    for found, expected in zip(step.written(impl), (step.k, step.v)):
+        assert all(torch.equal(x, y) for x, y in zip(found, expected))
+    assert appends(step.metadata(backends)) == (queries == DECODES)
+
+
+def test_only_tokens_with_a_slot_are_written(backends):
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.float32, queries=DECODES)
+    step.common.slot_mapping[1] = -1
+    step.run(backends, impl)
+    assert not appends(step.metadata(backends))
+    for found, expected in zip(step.written(impl), (step.k, step.v)):
+        same = [torch.equal(x, y) for x, y in zip(found, expected)]
+        assert same == [True, False, True, True] and not found[1][-1].any()
+
+
+def test_requests_that_write_to_one_page_do_not_append(backends):
+    """As in vLLM's warm-up, where every table is zero."""
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.float32, queries=DECODES)
+    step.cache.zero_()
+    step.common.block_table_tensor.zero_()
+    step.common.seq_lens.fill_(1)
+    step.common.slot_mapping[:4] = 0
+    assert all(x.isfinite().all() for x in step.run(backends, impl))
+    assert not appends(step.metadata(backends))
+
+
+def test_a_layer_that_shares_the_cache_of_another_does_not_write(backends):
+    impl = made(backends.CPUImpl, {})
+    impl.kv_sharing_target_layer_name = "first"
+    for queries in (QUERIES, DECODES):
+        step = Step(impl, torch.float32, queries=queries)
+        before = step.cache.clone()
+        step.run(backends, impl)
+        assert torch.equal(step.cache.nan_to_num(), before.nan_to_num())
+
+
+def test_layers_of_a_step_may_differ(backends):
+    first = made(backends.CPUImpl, {})
+    step = Step(first, torch.float32, queries=DECODES)
+    metadata = step.metadata(backends)
+    for name, features in FEATURES.items():
+        found = step.run(backends, made(backends.CPUImpl, features), metadata)
+        for one, expected in zip(found, wanted(step, features, [True] * 4)):
+            assert (one.double() - expected).abs().max() < 1e-5, name
+
+
+@pytest.mark.parametrize(
+    "wrong, error, text",
+    (
+        ({"query": torch.zeros(4, HEADS, DIM, dtype=torch.float64)}, TypeError, "float64"),
+        ({"query": torch.zeros(3, HEADS, DIM)}, ValueError, "query: shape"),
+        ({"key": torch.zeros(4, GROUPS, DIM + 1)}, ValueError, "key: shape"),
+        ({"value": torch.zeros(4, GROUPS, DIM).half()}, TypeError, "value: is torch.float16"),
+        ({"cache": torch.zeros(9, GROUPS, PAGE, 2 * DIM).half()}, TypeError, "query and cache"),
+        ({"cache": torch.zeros(9, GROUPS, PAGE, DIM)}, ValueError, "cache: shape"),
+        ({"cache": torch.zeros(9, PAGE, GROUPS, 2 * DIM).transpose(1, 2)}, ValueError, "heads"),
+    ),
+)
+def test_wrong_tensors_are_named(backends, wrong, error, text):
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.float32, queries=DECODES)
+    vars(step).update(wrong)
+    with pytest.raises(error, match=text):
+        step.run(backends, impl)
 
 
 @pytest.mark.parametrize("features", ({}, {"sliding_window": 9}))

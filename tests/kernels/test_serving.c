@@ -86,18 +86,18 @@ static void test_serving__decode_in_pages_is_near_the_oracle(void **state)
 static void test_serving__prefill_and_decode_in_one_call(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 2 * AF_COUNT(types); n++)
+    for (size_t n = 0; n < AF_COUNT(types); n++)
         check_case(
-            serving_case(n, types[n / 2], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
+            serving_case(n, types[n], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
 }
 
 /* Values are the first 512 elements of the keys, in the same memory. */
 static void test_serving__latent_attention_shares_keys_and_values(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
-        struct forward_case *c = serving_case(n, types[n / 2], latent_lengths, 3, 1,
-                                              n % 2 == 0 ? 16 : 20, 576, 512, 16);
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct forward_case *c =
+            serving_case(n, types[n], latent_lengths, 3, 1, n % 2 == 0 ? 16 : 20, 576, 512, 16);
         c->a.v = c->a.k;
         check_case(c);
     }

@@ -7,12 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import anyflash.torch  # noqa: E402
-from anyflash import _calibration, _lib, _result_cache, _torch_ops  # noqa: E402
+from anyflash import _amx, _calibration, _lib, _result_cache, _torch_ops  # noqa: E402
 import torch_support  # noqa: E402, F401: one thread, which other programs disturb less
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 IS_MEASURED, MILLISECONDS = _calibration.is_measured, _calibration._milliseconds
-WAYS = _calibration._WAYS
+WAYS, PROCESSOR = _calibration._WAYS, _calibration.processor
+AMX = "anyflash with AMX"
+USUAL = {"torch": 2.0, "anyflash": 1.0, "anyflash up to AVX2": 1.5, AMX: 0.75}  # ms
 XEON = {
     "vendor_id": "GenuineIntel",
     "cpu family": "6",
@@ -23,27 +25,27 @@ EPYC = {"vendor_id": "AuthenticAMD", "cpu family": "26", "extensions": "avx2 avx
 
 
 class Clock:
-    """Stands in for _milliseconds(): a time for each way and type. Counts its calls."""
+    """Stands in for _milliseconds(): a time for each way and problem. Counts its calls."""
 
     def __init__(self):
         self.reads = 0
-        self.times = dict.fromkeys(_calibration._WAYS, {})
+        self.times = {way: {} for way in WAYS}
         self.noise = lambda reads: 1.0
 
-    def __call__(self, way, x):
+    def __call__(self, way, problem, call):
         self.reads += 1
-        slow = {"torch": 2.0, "engine": 1.0, "engine, AVX2": 1.5}[way]
-        return self.times[way].get(x.dtype, slow) * self.noise(self.reads)
+        return self.times[way].get(problem, USUAL[way]) * self.noise(self.reads)
 
 
 @pytest.fixture
 def clock(monkeypatch, tmp_path):
-    """A process on a Xeon that has not calibrated yet."""
+    """A process on a Xeon that has not calibrated yet, and whose system permits no AMX."""
     clock = Clock()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(_calibration, "is_measured", IS_MEASURED)
     monkeypatch.setattr(_calibration, "processor", lambda: dict(XEON))
-    monkeypatch.setattr(_calibration, "_ways", lambda: list(_calibration._WAYS))
+    without_amx = [way for way in WAYS if way != AMX]
+    monkeypatch.setattr(_calibration, "_ways", lambda facts: list(without_amx))
     monkeypatch.setattr(_calibration, "_milliseconds", clock)
     monkeypatch.setattr(anyflash.torch, "_choices", {})
     yield clock
@@ -69,31 +71,55 @@ def torch_computes(dtype, rows, backward=False):
 def test_the_engine_computes_what_it_is_faster_in(clock):
     anyflash.torch.enable()
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        assert torch_computes(dtype, 64, backward=True) == 0
+        assert torch_computes(dtype, 64, backward=True) == torch_computes(dtype, 1) == 0
+    line = "anyflash 1.000 ms (torch 2.000 ms, anyflash up to AVX2 1.500 ms)"
     text = anyflash.torch.explain()
-    assert "bfloat16: anyflash (1.000 ms, torch 2.000 ms)" in text
-    assert "kernels:" not in text
+    assert f"bfloat16 prefill: {line}" in text and f"bfloat16 decode: {line}" in text
+    assert "in total" not in text
 
 
 def test_torch_keeps_the_prefill_of_a_type_in_which_it_is_faster(clock):
-    clock.times["torch"] = {torch.bfloat16: 0.9}
+    clock.times["torch"] = {"bfloat16 prefill": 0.9}
     anyflash.torch.enable()
     assert torch_computes(torch.bfloat16, 17) == 1
     assert torch_computes(torch.bfloat16, 17, backward=True) == 2
     assert torch_computes(torch.bfloat16, 16, backward=True) == 0
     assert torch_computes(torch.float16, 17) == torch_computes(torch.float32, 17) == 0
-    text = anyflash.torch.explain()
-    assert "bfloat16: torch for more than 16 queries (anyflash 1.000 ms, torch 0.900" in text
+    assert "bfloat16 prefill: torch 0.900 ms (anyflash 1.000 ms," in anyflash.torch.explain()
+
+
+def test_torch_keeps_the_decode_of_a_type_in_which_it_is_faster(clock):
+    clock.times["torch"] = {"float32 decode": 0.9}
+    anyflash.torch.enable()
+    assert torch_computes(torch.float32, 1) == torch_computes(torch.float32, 16) == 1
+    assert torch_computes(torch.float32, 16, backward=True) == 2
+    assert torch_computes(torch.float32, 17, backward=True) == 0
+    assert torch_computes(torch.bfloat16, 1) == torch_computes(torch.float16, 1) == 0
+    assert "float32 decode: torch 0.900 ms (anyflash 1.000 ms," in anyflash.torch.explain()
+
+
+def test_heads_that_share_keys_follow_the_same_decision(clock):
+    clock.times["torch"] = {"float32 decode": 0.9}
+    anyflash.torch.enable()
+    for rows, kept in ((1, 1), (17, 0)):
+        q, k = torch.randn(1, 4, rows, 64), torch.randn(1, 2, 40, 64)
+        before = anyflash.torch.counts()[1]
+        try:
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k)
+        except RuntimeError:  # an older torch, which computes no such call itself
+            assert kept
+        assert anyflash.torch.counts()[1] - before == kept
 
 
 def test_a_tie_is_torchs(clock):
-    clock.times["torch"] = {torch.float16: 1.0}
+    clock.times["torch"] = {"float16 prefill": 1.0, "float16 decode": 1.0}
     anyflash.torch.enable()
-    assert torch_computes(torch.float16, 17) == 1
+    assert torch_computes(torch.float16, 17) == torch_computes(torch.float16, 16) == 1
 
 
 def test_avx512_is_not_used_where_avx2_is_faster(clock):
-    clock.times["engine, AVX2"] = {torch.float32: 0.5, torch.bfloat16: 0.5}
+    faster = "float32 prefill", "bfloat16 prefill", "float32 decode", "bfloat16 decode"
+    clock.times["anyflash up to AVX2"] = dict.fromkeys(faster, 0.5)
     anyflash.torch.enable()
     packed = _lib._large_problem()
     text = _lib.ctypes.create_string_buffer(4096)
@@ -103,19 +129,21 @@ def test_avx512_is_not_used_where_avx2_is_faster(clock):
     assert _lib._library.anyflash_explain(context, address, text, size, None) == 0
     rows = [row for row in text.value.decode().splitlines() if ": not " not in row]
     assert "many rows" in rows[0] and "avx512" not in rows[0]
-    assert "kernels: up to AVX2 (2.500 ms in total, all 3.000 ms)" in anyflash.torch.explain()
-    assert "float32: anyflash (0.500 ms, torch 2.000 ms)" in anyflash.torch.explain()
+    total = "anyflash up to AVX2: 5.000 ms in total, all kernels 6.000 ms"
+    assert total in anyflash.torch.explain()
+    line = "float32 decode: anyflash up to AVX2 0.500 ms (torch 2.000 ms, anyflash 1.000 ms)"
+    assert line in anyflash.torch.explain()
 
 
-@pytest.mark.parametrize("name, count", (("avx2", 2), ("avx512bf16", 3), ("amx", 3)))
+@pytest.mark.parametrize("name, count", (("avx2", 2), ("avx512bf16", 3)))
 def test_avx2_is_tried_where_the_engine_has_something_wider(monkeypatch, name, count):
     text = f"many rows: not af_fwd_bf16__avx512: no\nmany rows: af_fwd_bf16__{name}_q48k8\n"
-    monkeypatch.setattr(_lib, "explain_kernel", lambda: text)
-    assert len(_calibration._ways()) == count
+    monkeypatch.setattr(_lib, "explain_kernel", lambda _threads_of: text)
+    assert len(_calibration._ways(EPYC)) == count
 
 
 def test_times_are_kept_for_later_processes_with_as_many_threads(clock, monkeypatch):
-    clock.times["torch"] = {torch.bfloat16: 0.9}
+    clock.times["torch"] = {"bfloat16 prefill": 0.9}
     anyflash.torch.enable()
     reads = clock.reads
     assert reads > 0 and "measured in this process: " in anyflash.torch.explain()
@@ -131,9 +159,9 @@ def test_times_are_kept_for_later_processes_with_as_many_threads(clock, monkeypa
 
 
 def test_a_single_disturbance_does_not_matter(clock, monkeypatch):
-    clock.noise = lambda reads: 50.0 if reads % 40 < 9 else 1.0
+    clock.noise = lambda reads: 50.0 if reads % 60 < 9 else 1.0
     anyflash.torch.enable()
-    assert "bfloat16: anyflash (1.000 ms, torch 2.000 ms)" in anyflash.torch.explain()
+    assert "bfloat16 prefill: anyflash 1.000 ms (torch 2.000 ms," in anyflash.torch.explain()
     assert "measured in this process: " in anyflash.torch.explain()
 
 
@@ -179,7 +207,11 @@ def broken(good):
     for row in (None, [1.0], {}, {**good["torch"], "float64": 1.0}):
         yield {**good, "torch": row}
     for value in (None, "1.0", True, 1, 0.0, -1.0, float("nan"), float("inf"), [1.0]):
-        yield {**good, "torch": {**good["torch"], "bfloat16": value}}
+        yield {**good, "torch": {**good["torch"], "bfloat16 decode": value}}
+    # From versions that measured less.
+    dtypes = "float32", "bfloat16", "float16"
+    yield {way: dict.fromkeys(dtypes, 1.0) for way in ("torch", "engine", "engine, AVX2")}
+    yield {way: {f"{dtype} prefill": 1.0 for dtype in dtypes} for way in good}
 
 
 def test_times_that_a_file_cannot_have_from_here_are_measured_again(
@@ -201,13 +233,13 @@ def test_times_that_a_file_cannot_have_from_here_are_measured_again(
 def test_a_cache_that_cannot_be_written_is_no_error(clock, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    clock.times["torch"] = {torch.bfloat16: 0.9}
+    clock.times["torch"] = {"bfloat16 prefill": 0.9}
     anyflash.torch.enable()
     assert torch_computes(torch.bfloat16, 17) == 1
 
 
 def test_without_calibration_the_engine_computes(clock):
-    clock.times["torch"] = {torch.bfloat16: 0.9}
+    clock.times["torch"] = {"bfloat16 prefill": 0.9}
     with anyflash.torch.enabled(calibrate=False):
         assert torch_computes(torch.bfloat16, 17) == 0
         assert "not calibrated" in anyflash.torch.explain()
@@ -216,7 +248,7 @@ def test_without_calibration_the_engine_computes(clock):
 
 
 def test_while_enabled_nothing_is_decided_again(clock):
-    clock.times["torch"] = {torch.bfloat16: 0.9}
+    clock.times["torch"] = {"bfloat16 prefill": 0.9}
     anyflash.torch.enable()
     with anyflash.torch.enabled(calibrate=False):
         assert torch_computes(torch.bfloat16, 17) == 1
@@ -246,7 +278,7 @@ def test_any_other_is(facts, version):
 
 
 def test_if_measuring_fails_torch_keeps_the_prefill(clock, monkeypatch):
-    def fail(way, x):
+    def fail(way, problem, call):
         raise RuntimeError("no clock")
 
     monkeypatch.setattr(_calibration, "_milliseconds", fail)
@@ -269,18 +301,17 @@ def test_real_times_leave_no_trace(clock, monkeypatch):
     state = torch.get_rng_state()
     anyflash.torch.enable()
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
-    assert len(anyflash.torch.explain().splitlines()) in (4, 5)
+    assert len(anyflash.torch.explain().splitlines()) in (8, 9)
     new_process(monkeypatch)
 
 
 def test_an_engine_that_really_is_slower_loses_the_prefill(clock, monkeypatch):
     monkeypatch.setattr(_calibration, "_milliseconds", MILLISECONDS)
     base = 1  # enum anyflash_cpu_level: plain C
-    monkeypatch.setattr(_calibration, "_WAYS", {**WAYS, "engine": (base, 0)})
-    monkeypatch.setattr(_calibration, "_ways", lambda: ["torch", "engine"])
+    monkeypatch.setattr(_calibration, "_WAYS", {**WAYS, "anyflash": (base, 0, 0)})
+    monkeypatch.setattr(_calibration, "_ways", lambda facts: ["torch", "anyflash"])
     anyflash.torch.enable()
     assert torch_computes(torch.float32, 17) == torch_computes(torch.bfloat16, 17) == 1
-    assert torch_computes(torch.bfloat16, 16) == 0
 
 
 CPUINFO = (

@@ -84,32 +84,32 @@ static void test_sdpa__what_the_engine_declines_goes_to_torch(void **state)
     free_problem(&p);
 }
 
-/* Calls of 16 and of 17 queries; returns how many torch computed. */
-static int passed_on_of_two(void)
+/* Whether torch computed a call of `rows` queries in f32. */
+static bool torch_computes(int64_t rows)
 {
-    const int64_t k[4] = {1, GROUPS, KEYS, D};
+    const int64_t q[4] = {1, HEADS, rows, D}, k[4] = {1, GROUPS, KEYS, D};
+    struct problem p = {floats(4, q, 1), floats(4, k, 2), floats(4, k, 3)};
     uint64_t stack[STACK];
     int own = fake_own_calls();
-    for (int64_t rows = 16; rows <= 17; rows++) {
-        const int64_t q[4] = {1, HEADS, rows, D};
-        struct problem p = {floats(4, q, 1), floats(4, k, 2), floats(4, k, 3)};
-        push_sdpa(&p, false, stack);
-        assert_true(fake_call(SDPA, stack, 7, 2));
-        drop_results(stack, 2);
-        free_problem(&p);
-    }
-    return fake_own_calls() - own;
+    push_sdpa(&p, false, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    drop_results(stack, 2);
+    free_problem(&p);
+    return fake_own_calls() > own;
 }
 
-static void test_sdpa__torch_keeps_the_prefill_of_the_chosen_types(void **state)
+static void test_sdpa__torch_keeps_the_chosen_types(void **state)
 {
     (void)state;
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 1u << ANYFLASH_BF16);
-    assert_int_equal(passed_on_of_two(), 0);
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 1u << ANYFLASH_BF16 | 1u << ANYFLASH_F32);
-    assert_int_equal(passed_on_of_two(), 1);
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0);
-    assert_int_equal(passed_on_of_two(), 0);
+    const uint32_t f32 = 1u << ANYFLASH_F32, others = ~f32;
+    const uint32_t cases[][2] = {{0, 0}, {f32, 0}, {0, f32}, {f32, f32}, {others, others}};
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        anyflash_torch_choose(ANYFLASH_CPU_ALL, cases[i][0], cases[i][1]);
+        assert_int_equal(torch_computes(17), cases[i][0] == f32);
+        assert_int_equal(torch_computes(16), cases[i][1] == f32);
+        assert_int_equal(torch_computes(1), cases[i][1] == f32);
+    }
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0);
 }
 
 /* The kernels that a context of torch's threads would use. */
@@ -136,7 +136,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
     fake_set_threads(1);
     for (size_t i = 0; i < AF_COUNT(levels); i++) {
         char have[2000], want[2000];
-        anyflash_torch_choose(levels[i], 0);
+        anyflash_torch_choose(levels[i], 0, 0);
         args.cpu_level = levels[i];
         assert_int_equal(anyflash_context_new(&args, &own, NULL), ANYFLASH_OK);
         kernels_of(own, want, sizeof want);
@@ -144,7 +144,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
         assert_string_equal(have, want);
         anyflash_context_free(own);
     }
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0);
     dlclose(library);
 }
 
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test_setup(test_sdpa__forward_is_attention_in_torchs_strides, set_up),
         cmocka_unit_test_setup(test_sdpa__backward_takes_the_gradient_of_a_sum, set_up),
         cmocka_unit_test_setup(test_sdpa__what_the_engine_declines_goes_to_torch, set_up),
-        cmocka_unit_test_setup(test_sdpa__torch_keeps_the_prefill_of_the_chosen_types, set_up),
+        cmocka_unit_test_setup(test_sdpa__torch_keeps_the_chosen_types, set_up),
         cmocka_unit_test_setup(test_sdpa__kernels_are_those_of_the_chosen_level, set_up),
         cmocka_unit_test_setup(test_sdpa__switched_off_is_torchs_and_not_counted, set_up),
         cmocka_unit_test_setup(test_withdrawn_kernels_come_back_with_the_engine, set_up),
