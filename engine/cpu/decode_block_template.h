@@ -72,15 +72,17 @@ AF_INLINE struct AF_FN(fetch)
     return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
 }
 
-/* Prefetches the next `elements` elements of each of two blocks. */
-AF_INLINE void AF_FN(fetch_some)(const int elements, struct AF_FN(fetch) fetch[2])
+/* Prefetches `share` elements of each of two blocks at step `step`: whole lines at some. */
+AF_INLINE void AF_FN(fetch_some)(const int share, int64_t step, struct AF_FN(fetch) fetch[2])
 {
+    if (share < LINE && step % (LINE / share) != 0)
+        return;
     AF_UNROLL
     for (int b = 0; b < 2; b++) {
         AF_UNROLL
-        for (int i = 0; i < elements; i += LINE) {
+        for (int i = 0; i < share; i += LINE) {
             __builtin_prefetch(*fetch[b].row + fetch[b].at);
-            fetch[b].at += elements < LINE ? elements : LINE;
+            fetch[b].at += LINE;
             if (fetch[b].at >= fetch[b].dim) {
                 fetch[b].at = 0;
                 fetch[b].row += fetch[b].row < fetch[b].last;
@@ -215,14 +217,14 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
         const vec k[4] = {AF_FN(words)(k0 + d), AF_FN(words)(k1 + d), AF_FN(words)(k2 + d),
                           AF_FN(words)(k3 + d)};
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(share, fetch);
+        AF_FN(fetch_some)(share, d / STEP, fetch);
     }
     if (d < dim) {
         const int left = (int)(dim - d);
         const vec k[4] = {AF_FN(words_some)(k0 + d, left), AF_FN(words_some)(k1 + d, left),
                           AF_FN(words_some)(k2 + d, left), AF_FN(words_some)(k3 + d, left)};
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(share, fetch);
+        AF_FN(fetch_some)(share, d / STEP, fetch);
     }
     AF_UNROLL
     for (int r = 0; r < rows; r++)
@@ -481,7 +483,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
     for (int key = 0; key < work->block; key += KEY_STEP) {
         vec x[8];
         AF_FN(take_values)(vecs, some, values[key] + d, values[key + AF_PAIRS] + d, x);
-        AF_FN(fetch_some)(share, fetch);
+        AF_FN(fetch_some)(share, key / KEY_STEP, fetch);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
