@@ -320,6 +320,8 @@ const struct af_kernel *af_schedule_task(const struct af_schedule *schedule, int
     if (schedule->problem->a.causal)
         block = split.blocks - 1 - block;
     fill_task(schedule, entry, &split, row_task / split.blocks, block, chunk, task);
+    const bool windowed = schedule->problem->a.window_left >= 0;
+    task->keys_are_new = split.chunks > 1 || windowed || row_task % split.blocks == 0;
     return split.kernel;
 }
 

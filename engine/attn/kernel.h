@@ -40,6 +40,7 @@ struct af_forward_task {
     float *partial_o;
     float *partial_ml;
     const struct af_forward_task *next; /* probable next task of this thread, or NULL */
+    bool keys_are_new;                  /* the task numbered before it reads other keys */
 };
 
 /*

@@ -23,27 +23,30 @@ static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
 #if AF_AMX
 #include "engine/cpu/backward_amx_template.h"
 #else
-/* Multiplies `count` rows of A by packed lanes: out [count][TILE_LANES]. */
-static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, const float *lanes,
+/* Multiplies `rows` rows of A by packed lanes: out [rows][TILE_LANES]. */
+AF_INLINE void AF_FN(product_rows)(const int rows, const float *a, int64_t stride,
+                                   const float *lanes, int64_t words, float *out)
+{
+    vec c[TILE_ROWS][TILE_VECS];
+    AF_FN(tile_scores)(rows, TILE_VECS, a, stride, lanes, words, c);
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < TILE_VECS; v++)
+            vec_store(out + i * TILE_LANES + v * AF_LANES, c[i][v]);
+    }
+}
+
+/* The same for `count` rows. */
+static void AF_FN(product)(const float *a, int64_t stride, int64_t count, const float *lanes,
                            int64_t words, float *out)
 {
     int64_t j = 0;
-    vec c[TILE_ROWS][TILE_VECS];
-    for (; j + TILE_ROWS <= count; j += TILE_ROWS) {
-        AF_FN(tile_scores)(TILE_ROWS, TILE_VECS, rows + j * stride, stride, lanes, words, c);
-        AF_UNROLL
-        for (int i = 0; i < TILE_ROWS; i++) {
-            AF_UNROLL
-            for (int v = 0; v < TILE_VECS; v++)
-                vec_store(out + (j + i) * TILE_LANES + v * AF_LANES, c[i][v]);
-        }
-    }
-    for (; j < count; j++) {
-        AF_FN(tile_scores)(1, TILE_VECS, rows + j * stride, stride, lanes, words, c);
-        AF_UNROLL
-        for (int v = 0; v < TILE_VECS; v++)
-            vec_store(out + j * TILE_LANES + v * AF_LANES, c[0][v]);
-    }
+    for (; j + TILE_ROWS <= count; j += TILE_ROWS)
+        AF_FN(product_rows)
+    (TILE_ROWS, a + j * stride, stride, lanes, words, out + j * TILE_LANES);
+    for (; j < count; j++)
+        AF_FN(product_rows)(1, a + j * stride, stride, lanes, words, out + j * TILE_LANES);
 }
 #endif
 

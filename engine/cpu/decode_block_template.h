@@ -15,8 +15,9 @@
 #define SCORE_ROWS (DECODE_SUMS / 4)
 #define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
-#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements per step of a score */
-#define ROW_LOW (-0x1p126f)              /* below any real score */
+#define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
+#define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
+#define ROW_LOW (-0x1p126f)                /* below any real score */
 
 struct AF_FN(row) {
     int64_t i; /* query */
@@ -53,6 +54,42 @@ struct AF_FN(work) {
 #endif
     struct AF_FN(row) rows[ROWS_MAX];
 };
+
+/*
+ * The next line of a block to prefetch, row after row. Lines are spread evenly over the
+ * arithmetic: a burst of prefetches fills the queue of misses, and the arithmetic waits.
+ */
+struct AF_FN(fetch) {
+    const AF_STORED *const *row;
+    const AF_STORED *const *last;
+    int64_t at; /* element of the row */
+    int64_t dim;
+};
+
+AF_INLINE struct AF_FN(fetch)
+    AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
+{
+    return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
+}
+
+/* Prefetches `share` elements of each of two blocks at step `step`: whole lines at some. */
+AF_INLINE void AF_FN(fetch_some)(const int share, int64_t step, struct AF_FN(fetch) fetch[2])
+{
+    if (share < LINE && step % (LINE / share) != 0)
+        return;
+    AF_UNROLL
+    for (int b = 0; b < 2; b++) {
+        AF_UNROLL
+        for (int i = 0; i < share; i += LINE) {
+            __builtin_prefetch(*fetch[b].row + fetch[b].at);
+            fetch[b].at += LINE;
+            if (fetch[b].at >= fetch[b].dim) {
+                fetch[b].at = 0;
+                fetch[b].row += fetch[b].row < fetch[b].last;
+            }
+        }
+    }
+}
 
 /* Finds rows [j, j + count) of keys or values; the rest are rows of zeros. */
 static void AF_FN(find_rows)(const struct AF_FN(work) *work,
@@ -160,12 +197,12 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
 }
 
 /*
- * Multiplies `rows` queries by 4 keys, summed to a quad each; meanwhile
- * prefetches `next`.
+ * Multiplies `rows` queries by 4 keys, summed to a quad each; each step prefetches
+ * `share` elements.
  */
 AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
-                                 const AF_ELEMENT *const *keys, const AF_STORED *const *next,
-                                 int64_t dim, float *quads)
+                                 const AF_ELEMENT *const *keys, int64_t dim, const int share,
+                                 struct AF_FN(fetch) fetch[2], float *quads)
 {
     const AF_ELEMENT *k0 = keys[0], *k1 = keys[1], *k2 = keys[2], *k3 = keys[3];
     vec c[4][4];
@@ -180,18 +217,14 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
         const vec k[4] = {AF_FN(words)(k0 + d), AF_FN(words)(k1 + d), AF_FN(words)(k2 + d),
                           AF_FN(words)(k3 + d)};
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        if (next != NULL && d * (int64_t)sizeof(AF_STORED) % 64 == 0) {
-            __builtin_prefetch(next[0] + d);
-            __builtin_prefetch(next[1] + d);
-            __builtin_prefetch(next[2] + d);
-            __builtin_prefetch(next[3] + d);
-        }
+        AF_FN(fetch_some)(share, d / STEP, fetch);
     }
     if (d < dim) {
         const int left = (int)(dim - d);
         const vec k[4] = {AF_FN(words_some)(k0 + d, left), AF_FN(words_some)(k1 + d, left),
                           AF_FN(words_some)(k2 + d, left), AF_FN(words_some)(k3 + d, left)};
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
+        AF_FN(fetch_some)(share, d / STEP, fetch);
     }
     AF_UNROLL
     for (int r = 0; r < rows; r++)
@@ -199,23 +232,18 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
                   vec_sum_quad(c[r][0], c[r][1], c[r][2], c[r][3]));
 }
 
-/*
- * Computes raw scores of `rows` rows from `row` on with a block; meanwhile prefetches its
- * share of `next`: equal parts keep memory busy all the time.
- */
-AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim,
+/* Computes raw scores of `rows` rows from `row` on with a block. */
+AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int share,
                                  const struct AF_FN(work) *work, int row,
-                                 const AF_ELEMENT *const *keys, const struct AF_FN(rows) *next)
+                                 const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const float *q = work->q + row * work->words;
-    const int shares = work->padded / rows < QUADS ? work->padded / rows : QUADS;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
     for (int key = 0; key < work->block; key += AF_LANES) {
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, q, work->words, keys + key + 4 * i,
-         i % shares == row / rows % shares ? next->at + key + 4 * i : NULL, dim, quads[0][i]);
+        (rows, q, work->words, keys + key + 4 * i, dim, share, fetch, quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -227,33 +255,43 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim,
     }
 }
 
+/* Every step prefetches; the passes over the block share the work. */
 AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
-                                const AF_ELEMENT *const *keys, const struct AF_FN(rows) *next)
+                                const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
 {
-    if (work->padded == 1) {
-        AF_FN(score_rows)(1, dim, work, 0, keys, next);
-        return;
+    const int passes = work->padded / SCORE_ROWS;
+    if (work->padded == 1)
+        AF_FN(score_rows)(1, dim, 4 * STEP, work, 0, keys, fetch);
+    else if (work->padded == 2)
+        AF_FN(score_rows)(2, dim, 4 * STEP, work, 0, keys, fetch);
+    for (int row = 0; work->padded > 2 && row < work->padded; row += SCORE_ROWS) {
+        if (passes == 1)
+            AF_FN(score_rows)(SCORE_ROWS, dim, 4 * STEP, work, row, keys, fetch);
+        else if (passes < 4)
+            AF_FN(score_rows)(SCORE_ROWS, dim, 2 * STEP, work, row, keys, fetch);
+        else
+            AF_FN(score_rows)(SCORE_ROWS, dim, STEP, work, row, keys, fetch);
     }
-    int row = work->padded == 2 ? 2 : SCORE_ROWS;
-    if (row == 2)
-        AF_FN(score_rows)(2, dim, work, 0, keys, next);
-    else
-        AF_FN(score_rows)(SCORE_ROWS, dim, work, 0, keys, next);
-    for (; row < work->padded; row += SCORE_ROWS)
-        AF_FN(score_rows)(SCORE_ROWS, dim, work, row, keys, next);
 }
 
-/* Common head sizes have specialised loops. */
+/*
+ * Computes the raw scores of a block; meanwhile prefetches the keys of the next block for the
+ * first time and the values of this block for the second. Common head sizes have specialised
+ * loops.
+ */
 static void AF_FN(score_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *keys,
-                               const struct AF_FN(rows) *next)
+                               const struct AF_FN(rows) *values,
+                               const struct AF_FN(rows) *next_keys)
 {
     const int64_t dim = work->problem->a.head_dim;
+    struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, dim),
+                                    AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
     if (dim == 64)
-        AF_FN(score_all)(64, work, keys, next);
+        AF_FN(score_all)(64, work, keys, fetch);
     else if (dim == 128)
-        AF_FN(score_all)(128, work, keys, next);
+        AF_FN(score_all)(128, work, keys, fetch);
     else
-        AF_FN(score_all)(dim, work, keys, next);
+        AF_FN(score_all)(dim, work, keys, fetch);
 }
 
 /*
@@ -426,11 +464,11 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
 
 /*
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
- * columns; meanwhile prefetches as many of `next`.
+ * columns; each step prefetches `share` elements.
  */
-AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
                                 const struct AF_FN(work) *work, int row,
-                                const AF_ELEMENT *const *values, const struct AF_FN(rows) *next,
+                                const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
     const float *p = work->s + row * BLOCK_KEYS;
@@ -445,15 +483,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
     for (int key = 0; key < work->block; key += KEY_STEP) {
         vec x[8];
         AF_FN(take_values)(vecs, some, values[key] + d, values[key + AF_PAIRS] + d, x);
-        AF_UNROLL
-        for (int k = 0; k < KEY_STEP; k++) {
-            const char *line = (const char *)(next->at[key + k] + d);
-            AF_UNROLL
-            for (int v = 0; v < vecs; v++) {
-                if (v * AF_LANES * (int)sizeof(AF_STORED) % 64 == 0)
-                    __builtin_prefetch(line + v * AF_LANES * (int)sizeof(AF_STORED));
-            }
-        }
+        AF_FN(fetch_some)(share, key / KEY_STEP, fetch);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
@@ -470,33 +500,48 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
     }
 }
 
-AF_INLINE void AF_FN(add_rows)(const int rows, const struct AF_FN(work) *work, int row,
-                               const AF_ELEMENT *const *values, const struct AF_FN(rows) *next)
+/* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
+AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const struct AF_FN(work) *work,
+                               int row, const AF_ELEMENT *const *values,
+                               struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
+    const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
     const int64_t dim = work->problem->a.value_dim;
     int64_t d = 0;
     for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
-        AF_FN(add_strip)(rows, vecs, 0, work, row, values, next, d);
+        AF_FN(add_strip)(rows, vecs, 0, vecs * share, work, row, values, fetch, d);
     for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
-        AF_FN(add_strip)(rows, 4, 0, work, row, values, next, d);
+        AF_FN(add_strip)(rows, 4, 0, 4 * share, work, row, values, fetch, d);
     for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
-        AF_FN(add_strip)(rows, KEY_STEP, 0, work, row, values, next, d);
+        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, work, row, values, fetch, d);
     if (d < dim)
-        AF_FN(add_strip)(rows, KEY_STEP, (int)(dim - d), work, row, values, next, d);
+        AF_FN(add_strip)
+    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, work, row, values, fetch, d);
 }
 
-/* `now` are the values as they are stored, which need no prefetch. */
+/*
+ * Adds the values of a block; meanwhile prefetches the values of the next block for the first
+ * time and its keys for the second.
+ */
 static void AF_FN(add_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *values,
-                             const struct AF_FN(rows) *now, const struct AF_FN(rows) *next)
+                             const struct AF_FN(rows) *next_keys,
+                             const struct AF_FN(rows) *next_values)
 {
-    int row = 0;
-    for (; row + 8 <= work->padded; row += 8)
-        AF_FN(add_rows)(8, work, row, values, row == 0 ? next : now);
-    if (row + 4 <= work->padded)
-        AF_FN(add_rows)(4, work, row, values, row == 0 ? next : now);
-    else if (row + 2 <= work->padded)
-        AF_FN(add_rows)(2, work, row, values, next);
-    else if (row < work->padded)
-        AF_FN(add_rows)(1, work, row, values, next);
+    struct AF_FN(fetch) fetch[2] = {
+        AF_FN(fetch_of)(work, next_values, work->problem->a.value_dim),
+        AF_FN(fetch_of)(work, next_keys, work->problem->a.head_dim)};
+    if (work->padded == 16) {
+        AF_FN(add_rows)(8, 2, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 2, work, 8, values, fetch);
+        return;
+    }
+    if (work->padded >= 8)
+        AF_FN(add_rows)(8, 1, work, 0, values, fetch);
+    if (work->padded % 8 == 4)
+        AF_FN(add_rows)(4, 1, work, work->padded - 4, values, fetch);
+    else if (work->padded == 2)
+        AF_FN(add_rows)(2, 1, work, 0, values, fetch);
+    else if (work->padded == 1)
+        AF_FN(add_rows)(1, 1, work, 0, values, fetch);
 }

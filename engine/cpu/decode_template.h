@@ -10,7 +10,8 @@
  *
  * All rows of a task share a block, so that a group of heads reads its keys and
  * values once. Bound by memory: while one block is computed, the next one is
- * prefetched row by row, for any pages and strides.
+ * prefetched row by row, for any pages and strides. Each line is prefetched twice, at
+ * half a block's distance; once is up to 20 percent slower when caches are large.
  *
  * In three parts: decode_block_template.h computes one block,
  * decode_row_template.h is a faster path for one query, this file runs a task.
@@ -36,6 +37,9 @@
  * Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
  * (kernels.h).
  */
+#define PAGE_BYTES 4096 /* the smallest pages of memory */
+#define TOUCH_BLOCKS 8  /* a page is translated as many blocks before it is used */
+
 #include "engine/cpu/decode_block_template.h"
 
 #if !AF_F8 || AF_PAIRS
@@ -206,17 +210,21 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
 }
 
 /*
- * Prefetches a block a second time. It makes decoding of large caches 8 to 20 percent
- * faster, most with pages, as if the processor dropped prefetches while too many others
- * are under way.
+ * Prefetches one line of each page of memory in rows [j, end) of keys or values. It makes
+ * caches in pages 4 to 8 percent faster: the prefetches of their lines then find the
+ * addresses translated.
  */
-static void AF_FN(fetch_again)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows,
-                               int64_t dim)
+static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
+                               const struct anyflash_tensor *tensor, int64_t j, int64_t end)
 {
-    for (int key = 0; key < work->block; key++) {
-        for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(AF_STORED))
-            __builtin_prefetch(rows->at[key] + d);
-    }
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_STORED);
+    int64_t step = row_bytes <= 0 ? 1 : af_clamp(PAGE_BYTES / row_bytes, 1, work->block);
+    if (a->block_table != NULL && a->page_size < step)
+        step = a->page_size;
+    for (; j < end; j += step)
+        __builtin_prefetch(af_row_of_key(work->problem, tensor, &work->task->sequence,
+                                         work->task->kv_head, j));
 }
 
 static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
@@ -224,18 +232,23 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
     const struct anyflash_attend_args *a = &work->problem->a;
     struct AF_FN(rows) keys[2], values[2]; /* of this block and the next, alternating */
     int now = 0;
-    AF_FN(find_rows)
-    (work, &a->k, first, end - first < work->block ? end - first : work->block, &keys[now]);
-    AF_FN(find_rows)
-    (work, &a->v, first, end - first < work->block ? end - first : work->block, &values[now]);
+    int64_t count = af_clamp(end - first, 0, work->block);
+    AF_FN(find_rows)(work, &a->k, first, count, &keys[now]);
+    AF_FN(find_rows)(work, &a->v, first, count, &values[now]);
+    const int64_t soon = af_clamp(end, first, first + TOUCH_BLOCKS * work->block);
+    AF_FN(touch_pages)(work, &a->k, first, soon);
+    AF_FN(touch_pages)(work, &a->v, first, soon);
     for (int64_t j = first; j < end; j += work->block, now = !now) {
         int64_t next = j + work->block;
-        int64_t left = af_clamp(end - next, 0, work->block);
-        AF_FN(find_rows)(work, &a->k, next, left, &keys[!now]);
-        AF_FN(find_rows)(work, &a->v, next, left, &values[!now]);
+        int64_t later = j + TOUCH_BLOCKS * work->block;
+        int64_t last = later + work->block < end ? later + work->block : end;
+        count = af_clamp(end - next, 0, work->block);
+        AF_FN(find_rows)(work, &a->k, next, count, &keys[!now]);
+        AF_FN(find_rows)(work, &a->v, next, count, &values[!now]);
+        AF_FN(touch_pages)(work, &a->k, later, last);
+        AF_FN(touch_pages)(work, &a->v, later, last);
         const AF_ELEMENT **rows = AF_FN(ready)(work, &keys[now], &a->k, a->head_dim);
-        AF_FN(score_block)(work, rows, &keys[!now]);
-        AF_FN(fetch_again)(work, &keys[!now], a->head_dim);
+        AF_FN(score_block)(work, rows, &values[now], &keys[!now]);
 #if AF_F8
         if (j == first || a->scale_per_page)
             AF_FN(find_scales)(work, j, end - j < work->block ? end - j : work->block);
@@ -245,8 +258,7 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
         rows = AF_FN(ready)(work, &values[now], &a->v, a->value_dim);
         if (partly)
             AF_FN(add_nonfinite_values)(work, rows, j);
-        AF_FN(add_block)(work, rows, &values[now], &values[!now]);
-        AF_FN(fetch_again)(work, &values[!now], a->value_dim);
+        AF_FN(add_block)(work, rows, &keys[!now], &values[!now]);
     }
 }
 
@@ -275,6 +287,8 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         AF_FN(finish_row)(&work, r);
 }
 
+#undef PAGE_BYTES
+#undef TOUCH_BLOCKS
 #undef ROWS_MAX
 #undef BLOCK_KEYS
 #undef BLOCK_BYTES
@@ -282,4 +296,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef KEY_STEP
 #undef QUADS
 #undef STEP
+#undef LINE
 #undef ROW_LOW

@@ -64,8 +64,9 @@ static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int
     for (int t = 0; t < work->tile_count; t++) {
         const struct AF_FN(tile) *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
+        /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     part.end % KEY_STEP == 0;
+                     (part.end % KEY_STEP == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
@@ -223,12 +224,12 @@ static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forwa
 
 /*
  * Lists what to prefetch while tile `t` works on `count` keys: its share of the
- * next block's keys and values; in the first block of the task the queries of
- * the next tile; in the last block the results of the tile and what the next
- * task begins with. A processor drops prefetches that exceed its queue, so they
- * are issued a few at a time, between the scores of TILE_ROWS keys. `after` is
- * the first key of the task's next block, which has `next` keys: 0 in the last
- * block.
+ * next block's keys and values, unless the task before read them, too; in the
+ * first block of the task the queries of the next tile; in the last block the
+ * results of the tile and what the next task begins with. A processor drops
+ * prefetches that exceed its queue, so they are issued a few at a time, between
+ * the scores of TILE_ROWS keys. `after` is the first key of the task's next
+ * block, which has `next` keys: 0 in the last block.
  */
 static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t count,
                                    int64_t after, int64_t next, bool starts)
@@ -247,8 +248,12 @@ static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t coun
             return;
         if (t + 1 == work->tile_count)
             AF_FN(prefetch_tile)(work, task, &a->q, a->head_dim, task->row_begin);
+        if (!task->keys_are_new)
+            return;
         after = task->key_begin;
         next = af_clamp(task->key_end - after, 0, BLOCK_KEYS);
+    } else if (AF_DIRECT && !AF_PAIRS && !task->keys_are_new) {
+        return; /* in L2, which is near enough for keys and values that are not copied */
     }
     const int64_t j = after + next * t / work->tile_count;
     const int64_t end = after + next * (t + 1) / work->tile_count;

@@ -73,8 +73,9 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
 {
     const int64_t words = work->words;
     float *scores = work->scores;
-    int64_t j = 0;
-    for (; j + TILE_ROWS <= count; j += TILE_ROWS) {
+    const int64_t last = count - TILE_ROWS;
+    /* The last group overlaps the one before it: keys one by one take longer. */
+    for (int64_t j = 0; last >= 0; j = j + TILE_ROWS < last ? j + TILE_ROWS : last) {
         AF_FN(issue_prefetches)(work);
         const int64_t at = key + j;
         float *to = scores + j * vecs * AF_LANES;
@@ -87,8 +88,10 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
             AF_FN(score_keys)(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
         else
             AF_FN(score_keys)(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
+        if (j == last)
+            break;
     }
-    for (; j < count; j++) {
+    for (int64_t j = 0; last < 0 && j < count; j++) {
         struct AF_FN(block) rows = {keys.data + j * keys.stride, keys.stride};
         AF_FN(score_keys)
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
@@ -290,15 +293,11 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
 }
 #endif
 
-/*
- * Computes one tile against keys [key, key + count) of the task, each visible to
- * some row.
- */
-AF_INLINE void AF_FN(attend_tile)(const int vecs, struct AF_FN(work) *work,
+/* The first half of a tile: the factor alpha, and p in work->scores or work->pairs. */
+AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,
                                   const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
-                                  struct AF_FN(block) values, int64_t key, int64_t count)
+                                  int64_t key, int64_t count, float *alpha)
 {
-    float alpha[TILE_LANES] __attribute__((aligned(64)));
     vec top[TILE_VECS];
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
@@ -318,16 +317,34 @@ AF_INLINE void AF_FN(attend_tile)(const int vecs, struct AF_FN(work) *work,
     if (work->problem->a.dropout > 0)
         AF_FN(drop)(work, tile, key, count);
 #endif
-    AF_FN(value_block)(vecs, work, tile, values, key, count, alpha);
 }
 
-/* The possible widths of a tile, each with specialised loops. */
+/*
+ * Computes one tile against keys [key, key + count) of the task, each visible to
+ * some row: for each possible width with specialised loops. The halves are functions
+ * of their own, because GCC keeps a vector of the loop over values on the stack if
+ * they are one.
+ */
 #define TILE_OF(vecs)                                                                          \
-    static __attribute__((noinline)) void AF_FN(attend_tile_##vecs)(                           \
+    static __attribute__((noinline)) void AF_FN(weigh_block_##vecs)(                           \
+        struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \
+        int64_t key, int64_t count, float *alpha)                                              \
+    {                                                                                          \
+        AF_FN(weigh_block)(vecs, work, tile, keys, key, count, alpha);                         \
+    }                                                                                          \
+    static __attribute__((noinline)) void AF_FN(value_block_##vecs)(                           \
+        const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,                        \
+        struct AF_FN(block) values, int64_t key, int64_t count, const float *alpha)            \
+    {                                                                                          \
+        AF_FN(value_block)(vecs, work, tile, values, key, count, alpha);                       \
+    }                                                                                          \
+    static void AF_FN(attend_tile_##vecs)(                                                     \
         struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \
         struct AF_FN(block) values, int64_t key, int64_t count)                                \
     {                                                                                          \
-        AF_FN(attend_tile)(vecs, work, tile, keys, values, key, count);                        \
+        float alpha[TILE_LANES] __attribute__((aligned(64)));                                  \
+        AF_FN(weigh_block_##vecs)(work, tile, keys, key, count, alpha);                        \
+        AF_FN(value_block_##vecs)(work, tile, values, key, count, alpha);                      \
     }
 TILE_OF(1)
 #if TILE_VECS >= 2

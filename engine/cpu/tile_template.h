@@ -63,8 +63,10 @@ AF_INLINE void AF_FN(scores_from)(const int rows, const int from, const int vecs
     const float *row[TILE_ROWS];
     AF_FN(clear)(rows, vecs, c);
     AF_UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         row[i] = a + i * a_stride;
+        AF_OPAQUE_ADDRESS(row[i]);
+    }
     int64_t w = 0;
     for (; w + 4 <= words; w += 4) {
         AF_UNROLL

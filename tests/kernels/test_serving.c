@@ -86,18 +86,18 @@ static void test_serving__decode_in_pages_is_near_the_oracle(void **state)
 static void test_serving__prefill_and_decode_in_one_call(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 2 * AF_COUNT(types); n++)
+    for (size_t n = 0; n < AF_COUNT(types); n++)
         check_case(
-            serving_case(n, types[n / 2], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
+            serving_case(n, types[n], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
 }
 
 /* Values are the first 512 elements of the keys, in the same memory. */
 static void test_serving__latent_attention_shares_keys_and_values(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
-        struct forward_case *c = serving_case(n, types[n / 2], latent_lengths, 3, 1,
-                                              n % 2 == 0 ? 16 : 20, 576, 512, 16);
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct forward_case *c =
+            serving_case(n, types[n], latent_lengths, 3, 1, n % 2 == 0 ? 16 : 20, 576, 512, 16);
         c->a.v = c->a.k;
         check_case(c);
     }
@@ -208,6 +208,40 @@ static void test_serving__a_long_sequence_is_split_and_short_ones_are_not(void *
     free(memory);
 }
 
+/* Only those who read keys first prefetch them. */
+static void test_serving__tasks_know_whether_their_keys_are_new(void **state)
+{
+    (void)state;
+    enum { HEADS = 2, LENGTH = 2000, DIM = 64, BATCH = 2 };
+    static float data[1] __attribute__((aligned(64)));
+    for (int windowed = 0; windowed < 2; windowed++) {
+        struct af_problem problem = {
+            .a = anyflash_attend_args_init(), .group = 1, .element_bytes = 4};
+        problem.a.batch = BATCH;
+        problem.a.heads = problem.a.kv_heads = HEADS;
+        problem.a.q_len = problem.a.k_len = LENGTH;
+        problem.a.head_dim = problem.a.value_dim = DIM;
+        problem.a.scale = 1;
+        problem.a.causal = 1;
+        problem.a.window_left = windowed ? 100 : -1;
+        problem.a.q = anyflash_bhsd(data, ANYFLASH_F32, HEADS, LENGTH, DIM);
+        struct af_forward_plan plan;
+        assert_int_equal(af_forward_plan_init(&plan, &problem, af_cpu_features(), 1, NULL),
+                         ANYFLASH_OK);
+        char *memory = aligned_alloc(64, plan.total_bytes);
+        af_forward_plan_place(&plan, memory);
+        int64_t fresh = 0;
+        for (int64_t index = 0; index < plan.schedule.task_count; index++) {
+            struct af_forward_task task;
+            af_schedule_task(&plan.schedule, index, &task);
+            fresh += task.keys_are_new;
+        }
+        assert_true(plan.schedule.task_count > BATCH * HEADS);
+        assert_int_equal(fresh, windowed ? plan.schedule.task_count : BATCH * HEADS);
+        free(memory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_serving__latent_attention_shares_keys_and_values),
         cmocka_unit_test(test_serving__pages_do_not_change_a_bit),
         cmocka_unit_test(test_serving__a_long_sequence_is_split_and_short_ones_are_not),
+        cmocka_unit_test(test_serving__tasks_know_whether_their_keys_are_new),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
