@@ -95,8 +95,8 @@ def test_each_server_uses_its_attention(servers):
 
 @pytest.mark.skipif(DTYPE != "fp8", reason="both caches are of one type")
 def test_most_first_tokens_are_the_same_with_an_fp8_cache(answers):
-    """Compared with a cache in bfloat16, not with vLLM's own fp8 cache: vLLM's CPU kernel rounds
-    towards zero, the engine to the nearest."""
+    """The other server's cache is bfloat16: with its own fp8 cache, vLLM rounds towards zero,
+    the engine to the nearest."""
     pairs = list(zip(answers["own"][0], answers["anyflash"][0]))
     same = [(own, ours) for own, ours in pairs if own[1][0] == ours[1][0]]
     apart = statistics.mean(abs(own[2][0] - ours[2][0]) for own, ours in same)
