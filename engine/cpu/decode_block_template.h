@@ -17,6 +17,7 @@
 #define QUADS (AF_LANES / 4)
 #define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
 #define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
+#define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
 #define ROW_LOW (-0x1p126f)                /* below any real score */
 
 struct AF_FN(row) {
@@ -72,13 +73,13 @@ AF_INLINE struct AF_FN(fetch)
     return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
 }
 
-/* Prefetches `share` elements of each of two blocks at step `step`: whole lines at some. */
+/* Prefetches `share` elements of FETCHES blocks at step `step`: whole lines at some. */
 AF_INLINE void AF_FN(fetch_some)(const int share, int64_t step, struct AF_FN(fetch) fetch[2])
 {
     if (share < LINE && step % (LINE / share) != 0)
         return;
     AF_UNROLL
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < FETCHES; b++) {
         AF_UNROLL
         for (int i = 0; i < share; i += LINE) {
             __builtin_prefetch(*fetch[b].row + fetch[b].at);

@@ -297,4 +297,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef QUADS
 #undef STEP
 #undef LINE
+#undef FETCHES
 #undef ROW_LOW
