@@ -18,6 +18,8 @@
 #define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
 #define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
 #define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
+#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded */
+#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded */
 #define ROW_LOW (-0x1p126f)                /* below any real score */
 
 struct AF_FN(row) {
@@ -31,7 +33,7 @@ struct AF_FN(row) {
 
 /* Pointers to the rows of a block of keys or values, as they are stored. */
 struct AF_FN(rows) {
-    const AF_STORED *at[BLOCK_KEYS];
+    const void *at[BLOCK_KEYS]; /* of AF_STORED */
 };
 
 struct AF_FN(work) {
@@ -49,7 +51,7 @@ struct AF_FN(work) {
 #if AF_F8
     AF_ELEMENT *wide; /* [block][wide_row] keys or values, widened to AF_ELEMENT */
     int64_t wide_row;
-    const AF_ELEMENT *wide_rows[BLOCK_KEYS];
+    const void *wide_rows[BLOCK_KEYS];
     float k_scales[BLOCK_KEYS] __attribute__((aligned(64)));
     float v_scales[BLOCK_KEYS] __attribute__((aligned(64)));
 #endif
@@ -61,8 +63,8 @@ struct AF_FN(work) {
  * arithmetic: a burst of prefetches fills the queue of misses, and the arithmetic waits.
  */
 struct AF_FN(fetch) {
-    const AF_STORED *const *row;
-    const AF_STORED *const *last;
+    const void *const *row;
+    const void *const *last;
     int64_t at; /* element of the row */
     int64_t dim;
 };
@@ -82,7 +84,7 @@ AF_INLINE void AF_FN(fetch_some)(const int share, int64_t step, struct AF_FN(fet
     for (int b = 0; b < FETCHES; b++) {
         AF_UNROLL
         for (int i = 0; i < share; i += LINE) {
-            __builtin_prefetch(*fetch[b].row + fetch[b].at);
+            __builtin_prefetch((const AF_STORED *)*fetch[b].row + fetch[b].at);
             fetch[b].at += LINE;
             if (fetch[b].at >= fetch[b].dim) {
                 fetch[b].at = 0;
@@ -109,7 +111,7 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work,
             rows->at[key] = row;
     }
     for (; key < work->block; key++)
-        rows->at[key] = (const AF_STORED *)work->nil;
+        rows->at[key] = work->nil;
 }
 
 #if AF_F8
@@ -140,14 +142,14 @@ static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t coun
 }
 #endif
 
-/* The rows of a block as the kernel computes with them. */
-static const AF_ELEMENT **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
-                                       const struct anyflash_tensor *tensor, int64_t dim)
+/* The rows of a block, of AF_ELEMENT. */
+static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
+                                 const struct anyflash_tensor *tensor, int64_t dim)
 {
 #if AF_F8
     for (int key = 0; key < work->block; key++) {
         AF_ELEMENT *wide = work->wide + key * work->wide_row;
-        AF_WIDEN(tensor->dtype, rows->at[key], dim, wide);
+        AF_WIDEN(tensor->dtype, (const AF_STORED *)rows->at[key], dim, wide);
         work->wide_rows[key] = wide;
     }
     return work->wide_rows;
@@ -172,6 +174,35 @@ AF_INLINE vec AF_FN(words_some)(const AF_ELEMENT *p, int count)
     return vec_load_some_pairs(p, count);
 #else
     return AF_LOAD_SOME(p, count);
+#endif
+}
+
+/*
+ * Words of a row from element `d` on, `some` of them unless it is 0. `stored`: the row is
+ * fp8, and `table` that of its type; otherwise it consists of AF_ELEMENT.
+ */
+AF_INLINE vec AF_FN(row_words)(const bool stored, const int some, const vec *table,
+                               const void *row, int64_t d)
+{
+#if IN_REGISTERS
+    const uint8_t *f8 = (const uint8_t *)row + d;
+    if (stored)
+        return af_widen_pairs(table, some != 0 ? _mm256_maskz_loadu_epi8((1u << some) - 1, f8)
+                                               : _mm256_loadu_si256((const void *)f8));
+#else
+    (void)stored, (void)table;
+#endif
+    const AF_ELEMENT *p = (const AF_ELEMENT *)row + d;
+    return some != 0 ? AF_FN(words_some)(p, some) : AF_FN(words)(p);
+}
+
+AF_INLINE void AF_FN(load_table)(const bool stored, const struct AF_FN(work) *work, vec *table)
+{
+#if IN_REGISTERS
+    if (stored)
+        af_load_table(work->problem->a.k.dtype, table);
+#else
+    (void)stored, (void)work, (void)table;
 #endif
 }
 
@@ -201,12 +232,13 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
  * Multiplies `rows` queries by 4 keys, summed to a quad each; each step prefetches
  * `share` elements.
  */
-AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
-                                 const AF_ELEMENT *const *keys, int64_t dim, const int share,
-                                 struct AF_FN(fetch) fetch[2], float *quads)
+AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *table,
+                                 const float *q, int64_t words, const void *const *keys,
+                                 int64_t dim, const int share, struct AF_FN(fetch) fetch[2],
+                                 float *quads)
 {
-    const AF_ELEMENT *k0 = keys[0], *k1 = keys[1], *k2 = keys[2], *k3 = keys[3];
-    vec c[4][4];
+    const void *const k_rows[4] = {keys[0], keys[1], keys[2], keys[3]};
+    vec c[4][4], k[4];
     AF_UNROLL
     for (int r = 0; r < rows; r++) {
         AF_UNROLL
@@ -215,15 +247,16 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
     }
     int64_t d = 0;
     for (; d + STEP <= dim; d += STEP) {
-        const vec k[4] = {AF_FN(words)(k0 + d), AF_FN(words)(k1 + d), AF_FN(words)(k2 + d),
-                          AF_FN(words)(k3 + d)};
+        AF_UNROLL
+        for (int i = 0; i < 4; i++)
+            k[i] = AF_FN(row_words)(stored, 0, table, k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
         AF_FN(fetch_some)(share, d / STEP, fetch);
     }
     if (d < dim) {
-        const int left = (int)(dim - d);
-        const vec k[4] = {AF_FN(words_some)(k0 + d, left), AF_FN(words_some)(k1 + d, left),
-                          AF_FN(words_some)(k2 + d, left), AF_FN(words_some)(k3 + d, left)};
+        AF_UNROLL
+        for (int i = 0; i < 4; i++)
+            k[i] = AF_FN(row_words)(stored, (int)(dim - d), table, k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
         AF_FN(fetch_some)(share, d / STEP, fetch);
     }
@@ -234,17 +267,20 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
 }
 
 /* Computes raw scores of `rows` rows from `row` on with a block. */
-AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int share,
-                                 const struct AF_FN(work) *work, int row,
-                                 const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
+AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_t dim,
+                                 const int share, const struct AF_FN(work) *work, int row,
+                                 const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
+    vec table[4] = {vec_zero()};
+    AF_FN(load_table)(stored, work, table);
     const float *q = work->q + row * work->words;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
     for (int key = 0; key < work->block; key += AF_LANES) {
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, q, work->words, keys + key + 4 * i, dim, share, fetch, quads[0][i]);
+        (rows, stored, table, q, work->words, keys + key + 4 * i, dim, share, fetch,
+         quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -258,20 +294,23 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim, const int sh
 
 /* Every step prefetches; the passes over the block share the work. */
 AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
-                                const AF_ELEMENT *const *keys, struct AF_FN(fetch) fetch[2])
+                                const bool stored, const void *const *keys,
+                                struct AF_FN(fetch) fetch[2])
 {
     const int passes = work->padded / SCORE_ROWS;
     if (work->padded == 1)
-        AF_FN(score_rows)(1, dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(1, false, dim, 4 * STEP, work, 0, keys, fetch);
     else if (work->padded == 2)
-        AF_FN(score_rows)(2, dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(2, false, dim, 4 * STEP, work, 0, keys, fetch);
     for (int row = 0; work->padded > 2 && row < work->padded; row += SCORE_ROWS) {
-        if (passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, dim, 4 * STEP, work, row, keys, fetch);
+        if (IN_REGISTERS && stored)
+            AF_FN(score_rows)(SCORE_ROWS, true, dim, 4 * STEP, work, row, keys, fetch);
+        else if (passes == 1)
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, 4 * STEP, work, row, keys, fetch);
         else if (passes < 4)
-            AF_FN(score_rows)(SCORE_ROWS, dim, 2 * STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, 2 * STEP, work, row, keys, fetch);
         else
-            AF_FN(score_rows)(SCORE_ROWS, dim, STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, STEP, work, row, keys, fetch);
     }
 }
 
@@ -280,19 +319,19 @@ AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *wor
  * first time and the values of this block for the second. Common head sizes have specialised
  * loops.
  */
-static void AF_FN(score_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *keys,
-                               const struct AF_FN(rows) *values,
+static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
+                               const void *const *keys, const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
     const int64_t dim = work->problem->a.head_dim;
     struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, dim),
                                     AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
     if (dim == 64)
-        AF_FN(score_all)(64, work, keys, fetch);
+        AF_FN(score_all)(64, work, stored, keys, fetch);
     else if (dim == 128)
-        AF_FN(score_all)(128, work, keys, fetch);
+        AF_FN(score_all)(128, work, stored, keys, fetch);
     else
-        AF_FN(score_all)(dim, work, keys, fetch);
+        AF_FN(score_all)(dim, work, stored, keys, fetch);
 }
 
 /*
@@ -430,18 +469,18 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
 }
 
 /*
- * Reads `vecs` vectors, or `some` columns, of the values of a key, or of two
- * keys as pairs.
+ * Reads `vecs` vectors, or `some` columns, of the values of a key from element `d` on, or of
+ * two keys as pairs. stored, table: row_words().
  */
-AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const AF_ELEMENT *even,
-                                  const AF_ELEMENT *odd, vec *x)
+AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const bool stored,
+                                  const vec *table, const void *even, const void *odd,
+                                  int64_t d, vec *x)
 {
 #if AF_PAIRS
     AF_UNROLL
     for (int v = 0; v < vecs; v += 2) {
-        vec a =
-            some != 0 ? vec_load_some_pairs(even, some) : vec_load_pairs(even + v * AF_LANES);
-        vec b = some != 0 ? vec_load_some_pairs(odd, some) : vec_load_pairs(odd + v * AF_LANES);
+        vec a = AF_FN(row_words)(stored, some, table, even, d + v * AF_LANES);
+        vec b = AF_FN(row_words)(stored, some, table, odd, d + v * AF_LANES);
         x[v] = vec_pair_low(a, b);
         x[v + 1] = vec_pair_high(a, b);
     }
@@ -449,7 +488,7 @@ AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const AF_ELEME
     (void)odd;
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
-        x[v] = some != 0 ? AF_LOAD_SOME(even, some) : AF_LOAD(even + v * AF_LANES);
+        x[v] = AF_FN(row_words)(stored, some, table, even, d + v * AF_LANES);
 #endif
 }
 
@@ -468,10 +507,12 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
  * columns; each step prefetches `share` elements.
  */
 AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
-                                const struct AF_FN(work) *work, int row,
-                                const AF_ELEMENT *const *values, struct AF_FN(fetch) fetch[2],
+                                const bool stored, const struct AF_FN(work) *work, int row,
+                                const void *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
+    vec table[4] = {vec_zero()};
+    AF_FN(load_table)(stored, work, table);
     const float *p = work->s + row * BLOCK_KEYS;
     float *o = work->o + row * work->width + d;
     vec c[8][8];
@@ -483,7 +524,8 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
     }
     for (int key = 0; key < work->block; key += KEY_STEP) {
         vec x[8];
-        AF_FN(take_values)(vecs, some, values[key] + d, values[key + AF_PAIRS] + d, x);
+        AF_FN(take_values)
+        (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
         AF_FN(fetch_some)(share, key / KEY_STEP, fetch);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -502,47 +544,52 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
 }
 
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
-AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const struct AF_FN(work) *work,
-                               int row, const AF_ELEMENT *const *values,
-                               struct AF_FN(fetch) fetch[2])
+AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const bool stored,
+                               const struct AF_FN(work) *work, int row,
+                               const void *const *values, struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
     const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
     const int64_t dim = work->problem->a.value_dim;
     int64_t d = 0;
     for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
-        AF_FN(add_strip)(rows, vecs, 0, vecs * share, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, vecs, 0, vecs * share, stored, work, row, values, fetch, d);
     for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
-        AF_FN(add_strip)(rows, 4, 0, 4 * share, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, 4, 0, 4 * share, stored, work, row, values, fetch, d);
     for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
-        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, stored, work, row, values, fetch,
+                         d);
     if (d < dim)
         AF_FN(add_strip)
-    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, work, row, values, fetch, d);
+    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, stored, work, row, values, fetch, d);
 }
 
 /*
  * Adds the values of a block; meanwhile prefetches the values of the next block for the first
  * time and its keys for the second.
  */
-static void AF_FN(add_block)(const struct AF_FN(work) *work, const AF_ELEMENT *const *values,
-                             const struct AF_FN(rows) *next_keys,
+static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
+                             const void *const *values, const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {
     struct AF_FN(fetch) fetch[2] = {
         AF_FN(fetch_of)(work, next_values, work->problem->a.value_dim),
         AF_FN(fetch_of)(work, next_keys, work->problem->a.head_dim)};
     if (work->padded == 16) {
-        AF_FN(add_rows)(8, 2, work, 0, values, fetch);
-        AF_FN(add_rows)(8, 2, work, 8, values, fetch);
+        AF_FN(add_rows)(8, 2, false, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 2, false, work, 8, values, fetch);
         return;
     }
-    if (work->padded >= 8)
-        AF_FN(add_rows)(8, 1, work, 0, values, fetch);
-    if (work->padded % 8 == 4)
-        AF_FN(add_rows)(4, 1, work, work->padded - 4, values, fetch);
+    if (IN_REGISTERS && stored && work->padded == 8)
+        AF_FN(add_rows)(8, 1, true, work, 0, values, fetch);
+    else if (work->padded >= 8)
+        AF_FN(add_rows)(8, 1, false, work, 0, values, fetch);
+    if (IN_REGISTERS && stored && work->padded == 4)
+        AF_FN(add_rows)(4, 1, true, work, 0, values, fetch);
+    else if (work->padded % 8 == 4)
+        AF_FN(add_rows)(4, 1, false, work, work->padded - 4, values, fetch);
     else if (work->padded == 2)
-        AF_FN(add_rows)(2, 1, work, 0, values, fetch);
+        AF_FN(add_rows)(2, 1, false, work, 0, values, fetch);
     else if (work->padded == 1)
-        AF_FN(add_rows)(1, 1, work, 0, values, fetch);
+        AF_FN(add_rows)(1, 1, false, work, 0, values, fetch);
 }

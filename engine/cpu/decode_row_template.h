@@ -16,35 +16,6 @@
 #define AHEAD_BYTES 4096
 #define ROW_DIM_MAX (DECODE_SUMS / 2 * AF_LANES) /* half of the accumulators hold o */
 
-/* As words(), of elements as they are stored; `table` is that of their fp8 type. */
-AF_INLINE vec AF_FN(stored_words)(const vec table[4], const AF_STORED *p)
-{
-#if AF_F8
-    return af_widen_pairs(table, _mm256_loadu_si256((const void *)p));
-#else
-    (void)table;
-    return AF_FN(words)(p);
-#endif
-}
-
-/* As take_values(), of elements as they are stored. */
-AF_INLINE void AF_FN(take_stored)(const int vecs, const vec table[4], const AF_STORED *even,
-                                  const AF_STORED *odd, vec *x)
-{
-#if AF_F8
-    AF_UNROLL
-    for (int v = 0; v < vecs; v += 2) {
-        vec a = AF_FN(stored_words)(table, even + v * AF_LANES);
-        vec b = AF_FN(stored_words)(table, odd + v * AF_LANES);
-        x[v] = vec_pair_low(a, b);
-        x[v + 1] = vec_pair_high(a, b);
-    }
-#else
-    (void)table;
-    AF_FN(take_values)(vecs, 0, even, odd, x);
-#endif
-}
-
 /* Prefetches the row `ahead` elements after `row`. */
 AF_INLINE void AF_FN(fetch_row)(const AF_STORED *row, int64_t ahead, const int64_t dim)
 {
@@ -67,7 +38,8 @@ AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *table, const vec 
             c[k] = vec_zero();
             AF_UNROLL
             for (int w = 0; w < dim / STEP; w++)
-                c[k] = AF_FN(mac)(q[w], AF_FN(stored_words)(table, key + w * STEP), c[k]);
+                c[k] = AF_FN(mac)(q[w], AF_FN(row_words)(IN_REGISTERS, 0, table, key, w * STEP),
+                                  c[k]);
         }
         parts[i] = vec_sum_quad(c[0], c[1], c[2], c[3]);
     }
@@ -84,7 +56,8 @@ AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const vec *table, const float
         AF_UNROLL
         for (int k = 0; k < KEY_STEP; k++)
             AF_FN(fetch_row)(value + k * stride, ahead, dim);
-        AF_FN(take_stored)((int)(dim / AF_LANES), table, value, value + stride, x);
+        AF_FN(take_values)
+        ((int)(dim / AF_LANES), 0, IN_REGISTERS, table, value, value + stride, 0, x);
         const vec one = AF_FN(spread)(p, key);
         AF_UNROLL
         for (int v = 0; v < dim / AF_LANES; v++)
@@ -122,9 +95,7 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
                                 : 1;
     const vec units = vec_set(a->scale * key_scale * AF_LOG2E);
     vec table[4] = {vec_zero()};
-#if AF_F8
-    af_load_table(a->k.dtype, table);
-#endif
+    AF_FN(load_table)(IN_REGISTERS, work, table);
     float p[AF_LANES] __attribute__((aligned(64)));
     vec q[DECODE_SUMS / 2], o[DECODE_SUMS / 2], l = row->l;
     float m = row->m;

@@ -19,8 +19,9 @@
  * Error: as in forward_template.h. Probabilities are f32; with AF_PAIRS they are
  * rounded to bf16 after they were summed.
  *
- * Keys and values of 8 bits are widened block by block to 16 bits in a buffer that
- * stays in the first-level cache; their scales multiply scores and probabilities.
+ * Keys and values of 8 bits are widened to 16 bits: block by block in a buffer that
+ * stays in the first-level cache or, where an element is loaded only once, in
+ * registers. Their scales multiply scores and probabilities.
  *
  * Parameters, defined before it is included:
  *   AF_FN(name)   name with the suffix of the element type
@@ -69,9 +70,9 @@ static float AF_FN(probability)(const struct AF_FN(work) *work, int r, int key)
  * infinity is NaN. Each such row of values of the block from key `j` on is added
  * here to the rows that see it, and replaced by zeros.
  */
-static __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(work) *work,
-                                                                  const AF_ELEMENT **values,
-                                                                  int64_t j)
+static
+    __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(work) *work,
+                                                               const void **values, int64_t j)
 {
     const int64_t dim = work->problem->a.value_dim;
 #if AF_F8
@@ -82,7 +83,7 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(w
     float line[AF_DIM_MAX];
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
     for (int key = 0; key < work->block; key++)
-        AF_FN(sum_zeros)(values[key], dim, sums);
+        AF_FN(sum_zeros)((const AF_ELEMENT *)values[key], dim, sums);
     if (AF_FN(is_finite)(sums))
         return;
     for (int key = 0; key < work->block; key++) {
@@ -247,18 +248,21 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
         AF_FN(find_rows)(work, &a->v, next, count, &values[!now]);
         AF_FN(touch_pages)(work, &a->k, later, last);
         AF_FN(touch_pages)(work, &a->v, later, last);
-        const AF_ELEMENT **rows = AF_FN(ready)(work, &keys[now], &a->k, a->head_dim);
-        AF_FN(score_block)(work, rows, &values[now], &keys[!now]);
+        bool stored = IN_REGISTERS && work->padded == 4; /* each element is loaded once */
+        const void **rows =
+            stored ? keys[now].at : AF_FN(ready)(work, &keys[now], &a->k, a->head_dim);
+        AF_FN(score_block)(work, stored, rows, &values[now], &keys[!now]);
 #if AF_F8
         if (j == first || a->scale_per_page)
             AF_FN(find_scales)(work, j, end - j < work->block ? end - j : work->block);
 #endif
         bool partly =
             AF_FN(softmax_block)(work, j, end - j < work->block ? end - j : work->block);
-        rows = AF_FN(ready)(work, &values[now], &a->v, a->value_dim);
+        stored = IN_REGISTERS && !partly && (work->padded == 4 || work->padded == 8);
+        rows = stored ? values[now].at : AF_FN(ready)(work, &values[now], &a->v, a->value_dim);
         if (partly)
             AF_FN(add_nonfinite_values)(work, rows, j);
-        AF_FN(add_block)(work, rows, &keys[!now], &values[!now]);
+        AF_FN(add_block)(work, stored, rows, &keys[!now], &values[!now]);
     }
 }
 
@@ -298,4 +302,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef STEP
 #undef LINE
 #undef FETCHES
+#undef IN_REGISTERS
 #undef ROW_LOW
