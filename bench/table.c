@@ -254,8 +254,9 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
             out, 2, "",
             "serving: one step for a batch of B sequences, each with its own number of "
             "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
-            "short), in pages (p16: of 16 keys in random order) or packed. The roof is "
-            "the read of the keys and values or the arithmetic, whichever takes longer.");
+            "short), in pages (p16: of 16 keys in random order) or packed. e4m3: bf16 "
+            "queries, keys and values in fp8. The roof is the read of the keys and values "
+            "or the arithmetic, whichever takes longer.");
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
                     "over us: microseconds more than one thread needs to read the keys "
