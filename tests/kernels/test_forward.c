@@ -159,6 +159,17 @@ static void pick_cache(struct forward_case *c)
     a->cache_batch_idx = batches;
 }
 
+/* Keys of a cache: of some lengths, in pages or chosen batches, perhaps appended to. */
+static void pick_cached_keys(struct forward_case *c)
+{
+    pick_append(c);
+    pick_lengths(c);
+    if (case_one_in(c, 2))
+        pick_pages(c);
+    else if (case_one_in(c, 2))
+        pick_cache(c);
+}
+
 static struct forward_case *plain_case(uint64_t seed, int32_t dtype)
 {
     struct forward_case *c = case_new(seed, dtype);
@@ -201,12 +212,7 @@ static struct forward_case *cache_case(uint64_t seed, int32_t dtype)
     struct forward_case *c = case_new(seed, dtype);
     pick_sizes(c, case_one_in(c, 2) ? 3 : 100, 400);
     pick_visibility(c);
-    pick_append(c);
-    pick_lengths(c);
-    if (case_one_in(c, 2))
-        pick_pages(c);
-    else if (case_one_in(c, 2))
-        pick_cache(c);
+    pick_cached_keys(c);
     case_tensors(c);
     pick_scores(c);
     return c;
@@ -219,16 +225,10 @@ static struct forward_case *f8_case(uint64_t seed, int32_t dtype)
     c->key_dtype = case_one_in(c, 2) ? ANYFLASH_F8_E4M3 : ANYFLASH_F8_E5M2;
     pick_sizes(c, case_one_in(c, 2) ? 3 : 60, 500);
     pick_visibility(c);
-    if (case_one_in(c, 4)) {
+    if (case_one_in(c, 4))
         pick_packing(c);
-    } else {
-        pick_append(c);
-        pick_lengths(c);
-        if (case_one_in(c, 2))
-            pick_pages(c);
-        else if (case_one_in(c, 2))
-            pick_cache(c);
-    }
+    else
+        pick_cached_keys(c);
     case_tensors(c);
     pick_scores(c);
     c->a.dropout = 0;
