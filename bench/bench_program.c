@@ -1,7 +1,7 @@
 /*
  * bench_program.c: the program anyflash-bench, which `anyflash bench` starts. It
- * selects the cases, times them, and prints each line of the table as soon as it is
- * measured. At the end it writes the JSON and the chart.
+ * times the chosen cases and prints each row of the table when its case is done. At
+ * the end it writes the JSON and the chart.
  */
 #include "bench/bench_program.h"
 

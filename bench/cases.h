@@ -34,8 +34,8 @@ enum af_bench_lengths {
  * One row of cases.inc. Tensors are [B, H, S, D] with B 1, except for SERVING. There
  * the queries are packed, [S, H, D], and each sequence has only its last ones. Keys and
  * values are packed, [H, S, D], or stored in pages in random order, [pages, H,
- * page_size, D]. If Dv < D and there is one key head, the values are the first Dv
- * elements of the keys (latent attention, MLA).
+ * page_size, D]. With one key head and Dv < D, each value is the first Dv elements of
+ * its key (latent attention, MLA).
  */
 struct af_bench_case {
     enum af_bench_operation operation;
@@ -105,7 +105,7 @@ bool af_bench_values_in_keys(const struct af_bench_case *row);
  */
 double af_bench_flops(const struct af_bench_case *row);
 
-/* Bytes of an element of the keys and values. */
+/* The size of one element of the keys and values, in bytes. */
 size_t af_bench_key_bytes(const struct af_bench_case *row);
 
 /* Bytes of keys and values, which a decode reads once. */

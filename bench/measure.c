@@ -52,8 +52,9 @@ double af_bench_samples_spread(const struct af_bench_samples *samples)
 }
 
 /*
- * As in bench/peers/common.py: a sample takes at least SAMPLE_SECONDS, and a run of
- * LONG_SECONDS needs no warm-up.
+ * The calls of a sample take at least SAMPLE_SECONDS together. A call that takes
+ * LONG_SECONDS or more is not repeated for a warm-up. bench/peers/common.py has the same
+ * numbers.
  */
 #define SAMPLE_SECONDS 5e-3
 #define LONG_SECONDS 50e-3

@@ -49,9 +49,9 @@ struct af_bench_engine {
 };
 
 /*
- * Makes the inputs of `row`, runs it once and copies the results to `timing_out`.
- * Fails as the engine does, or with NO_MEMORY. Release the engine even after a
- * failure.
+ * Makes the inputs of `row`, computes the case once and copies a part of the results
+ * to `timing_out`. Fails with the engine's status, or with NO_MEMORY. The caller
+ * releases the engine, even after a failure.
  */
 enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
                                              struct af_bench_engine *engine_out,

@@ -250,13 +250,13 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
                 "half of the samples.",
                 report->facts.roof_f32, report->facts.roof_bf16);
     if (any_of(report, AF_BENCH_SERVING))
-        add_wrapped(
-            out, 2, "",
-            "serving: one step for a batch of B sequences, each with its own number of "
-            "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
-            "short), in pages (p16: of 16 keys in random order) or packed. e4m3: bf16 "
-            "queries, keys and values in fp8. The roof is the read of the keys and values "
-            "or the arithmetic, whichever takes longer.");
+        add_wrapped(out, 2, "",
+                    "serving: one step for a batch of B sequences, each with its own number of "
+                    "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
+                    "short), in pages (p16: of 16 keys in random order) or packed. In rows "
+                    "with e4m3 the queries are bf16, the keys and values fp8. The roof is the "
+                    "read of the keys and values "
+                    "or the arithmetic, whichever takes longer.");
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
                     "over us: microseconds more than one thread needs to read the keys "

@@ -1,4 +1,4 @@
-"""Times attention made of oneDNN's matmul and softmax primitives, through its C API (3.x)."""
+"""Times attention by oneDNN's matmul and softmax, called through its C API (3.x)."""
 import os
 import sys
 

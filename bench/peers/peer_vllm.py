@@ -1,4 +1,4 @@
-"""Times vLLM's CPU attention over a paged cache, which is filled beforehand."""
+"""Times vLLM's attention on CPUs. Filling its paged cache is not timed."""
 from common import Decline, inputs
 
 PAGE = 128  # vLLM's default on CPUs

@@ -16,7 +16,7 @@
 
 #define RULE_BYTES 200
 
-/* A number of an fp8 type times such a scale is far from overflow and underflow. */
+/* With a scale in this range no fp8 number can overflow or underflow in f32. */
 #define SCALE_MIN 0x1p-64f
 #define SCALE_MAX 0x1p64f
 
@@ -139,8 +139,8 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_args
                             "keys are appended, and new_len is 0"},
         {rotary && a->rotary_cos == NULL, "rotary_cos is NULL; rotary embedding needs it"},
         {rotary && a->rotary_sin == NULL, "rotary_sin is NULL; rotary embedding needs it"},
-        {a->k_scales != NULL && !f8, "k_scales is set; only fp8 keys have scales"},
-        {a->v_scales != NULL && !f8, "v_scales is set; only fp8 values have scales"},
+        {a->k_scales != NULL && !f8, "k_scales is set, but k is not fp8"},
+        {a->v_scales != NULL && !f8, "v_scales is set, but v is not fp8"},
         {a->scale_per_page && !paged, "scale_per_page is set; it needs block_table"},
         {a->dropout > 0 && f8, "dropout is set; it cannot be used with fp8 keys"},
     };

@@ -1,7 +1,7 @@
 /*
- * decode_avx512bf16.c: bf16 decode by VDPBF16PS, scores and values; the
- * probabilities are rounded to bf16 for it, their sums are not. fp8 keys and values
- * are widened to bf16.
+ * decode_avx512bf16.c: decode with bf16 queries. VDPBF16PS computes scores and output;
+ * probabilities are rounded to bf16 for it, but their sums are f32. fp8 keys and
+ * values are widened to bf16.
  */
 #include "engine/base/instructions.h"
 

@@ -5,8 +5,9 @@
  * formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD,
- * AF_LOAD_SOME, DECODE_SUMS (decode_template.h). Defines: struct row, rows, work;
- * find_rows(), score_block(), softmax_block(), add_block(), each in AF_FN().
+ * AF_LOAD_SOME, DECODE_SUMS (decode_template.h). Defines, with names made by AF_FN():
+ * the structs row, rows and work, and find_rows(), score_block(), softmax_block(),
+ * add_block().
  */
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
@@ -19,7 +20,6 @@
 #define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
 #define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
 #define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded */
-#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded */
 #define ROW_LOW (-0x1p126f)                /* below any real score */
 
 struct AF_FN(row) {
@@ -31,7 +31,7 @@ struct AF_FN(row) {
     vec l;   /* running sum, in parts */
 };
 
-/* Pointers to the rows of a block of keys or values, as they are stored. */
+/* Pointers to the rows of a block of keys or values in memory. */
 struct AF_FN(rows) {
     const void *at[BLOCK_KEYS]; /* of AF_STORED */
 };
@@ -178,8 +178,8 @@ AF_INLINE vec AF_FN(words_some)(const AF_ELEMENT *p, int count)
 }
 
 /*
- * Words of a row from element `d` on, `some` of them unless it is 0. `stored`: the row is
- * fp8, and `table` that of its type; otherwise it consists of AF_ELEMENT.
+ * Loads a vector of a row from element `d` on, or only `some` elements if it is not 0. If
+ * `stored`, the row is fp8 and is converted by `table`; otherwise its elements are AF_ELEMENT.
  */
 AF_INLINE vec AF_FN(row_words)(const bool stored, const int some, const vec *table,
                                const void *row, int64_t d)
@@ -402,7 +402,7 @@ static void AF_FN(scale_scores)(const struct AF_FN(work) *work, float *s)
 }
 #endif
 
-/* The probabilities `p` of keys from `key` on, as their values need them. */
+/* The factors of the values of keys from `key` on, whose probabilities are `p`. */
 AF_INLINE vec AF_FN(weights)(const struct AF_FN(work) *work, int key, vec p)
 {
 #if AF_F8
@@ -470,7 +470,7 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
 
 /*
  * Reads `vecs` vectors, or `some` columns, of the values of a key from element `d` on, or of
- * two keys as pairs. stored, table: row_words().
+ * two keys as pairs. row_words() explains `stored` and `table`.
  */
 AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const bool stored,
                                   const vec *table, const void *even, const void *odd,

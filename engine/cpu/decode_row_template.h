@@ -8,8 +8,8 @@
  * Each key prefetches the key about AHEAD_BYTES behind it, and each value likewise:
  * far enough ahead for memory, near enough to stay in the first-level cache.
  *
- * Parameters: AF_FN, AF_STORED, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h); fp8
- * only in pairs. Uses the structs of decode_block_template.h. Defines
+ * Parameters: AF_FN, AF_STORED, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). fp8
+ * needs AF_PAIRS. Uses the structs of decode_block_template.h. Defines
  * AF_FN(attend_row).
  */
 

@@ -25,11 +25,11 @@
  *
  * Parameters, defined before it is included:
  *   AF_FN(name)   name with the suffix of the element type
- *   AF_ELEMENT    type that the kernel computes with
- *   AF_STORED     type of k and v in memory: AF_ELEMENT, or uint8_t
- *   AF_F8         1: k and v are fp8, else 0. Then AF_WIDEN(dtype, from, count, to)
- *                 converts a row to AF_ELEMENT in units of AF_WIDE_UNIT(dtype), and
- *                 AF_WIDE_DTYPE is the type that results
+ *   AF_ELEMENT    the C type of the elements that the kernel multiplies
+ *   AF_STORED     the C type of k and v in memory: AF_ELEMENT, or uint8_t for fp8
+ *   AF_F8         1 if k and v are fp8, else 0. If 1: AF_WIDEN(dtype, from, count, to)
+ *                 converts a row to AF_ELEMENT, whose type is AF_WIDE_DTYPE; the result
+ *                 times AF_WIDE_UNIT(dtype) is the number
  *   AF_LOAD(p)    AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0

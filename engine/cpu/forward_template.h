@@ -227,8 +227,8 @@ static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forwa
  * next block's keys and values, unless the task before read them, too; in the
  * first block of the task the queries of the next tile; in the last block the
  * results of the tile and what the next task begins with. A processor drops
- * prefetches that exceed its queue, so they are issued a few at a time, between
- * the scores of TILE_ROWS keys. `after` is the first key of the task's next
+ * prefetches when its queue is full, so only a few are issued after the scores of
+ * every TILE_ROWS keys. `after` is the first key of the task's next
  * block, which has `next` keys: 0 in the last block.
  */
 static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t count,

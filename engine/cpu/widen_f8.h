@@ -1,7 +1,7 @@
 /*
- * widen_f8.h: converts rows of fp8 numbers to 16 bits, exactly: plain C, of which
- * the compiler makes vectors, to f16; and for AVX-512 with BF16, where included after
- * vec_avx512bf16.h, to bf16. NaN becomes a quiet NaN.
+ * widen_f8.h: converts rows of fp8 numbers exactly to 16 bits: to f16 in plain C,
+ * which the compiler vectorizes, and, if vec_avx512bf16.h is included before, to bf16
+ * by AVX-512. NaN becomes a quiet NaN.
  */
 #ifndef AF_ENGINE_CPU_WIDEN_F8_H
 #define AF_ENGINE_CPU_WIDEN_F8_H
@@ -9,10 +9,10 @@
 #include "engine/attn/convert.h"
 #include "engine/cpu/unroll.h"
 
-/* What 1 stands for in the f16 numbers that E4M3 is widened to: their exponents are smaller. */
+/* The factor from the f16 number to the fp8 number that it was made of. */
 #define AF_F16_UNIT(dtype) ((dtype) == ANYFLASH_F8_E4M3 ? 256.0f : 1.0f)
 
-/* Converts `count` numbers of an fp8 type to f16, in units of AF_F16_UNIT. */
+/* Converts `count` numbers of an fp8 type to f16, divided by AF_F16_UNIT. */
 static inline void af_widen_f16(int32_t dtype, const uint8_t *from, int64_t count, uint16_t *to)
 {
     if (dtype == ANYFLASH_F8_E5M2) {

@@ -197,7 +197,7 @@ class CPUImpl(_Impl):
 
     @functools.cached_property
     def scores(self):
-        """The values of its options for a step that is not causal, and for one that is."""
+        """The packed options of this layer: for steps without and with a causal mask."""
         options = {"scale": self.scale, "softcap": self.softcap}
         options["alibi_slopes"] = self.alibi_slopes
         return [
