@@ -74,6 +74,8 @@ static uint32_t look(void)
         !has(seven.ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
         return found;
     found |= AF_CPU_AVX512;
+    if (has(seven.ecx, bit_AVX512VBMI))
+        found |= AF_CPU_AVX512VBMI;
     if (seven.eax < 1 || !has(read_leaf(7, 1).eax, bit_AVX512BF16))
         return found;
     found |= AF_CPU_AVX512BF16;

@@ -10,15 +10,17 @@
 
 /*
  * Instruction sets, worst to best within an architecture; bits of
- * af_cpu_features(). In the order of enum anyflash_cpu_level.
+ * af_cpu_features(). In the order of enum anyflash_cpu_level. AVX512VBMI is not a level:
+ * processors with AVX512BF16 have it, except Cooper Lake.
  */
 enum af_cpu_feature {
     AF_CPU_BASE = 1u << 0,
     AF_CPU_NEON = 1u << 1,
     AF_CPU_AVX2 = 1u << 2,       /* AVX2, FMA and F16C, and the OS saves YMM */
     AF_CPU_AVX512 = 1u << 3,     /* F, BW, DQ, VL and AVX2's, and the OS saves ZMM */
-    AF_CPU_AVX512BF16 = 1u << 4, /* AVX512's and VDPBF16PS */
-    AF_CPU_AMX = 1u << 5,        /* AVX512BF16's and TDPBF16PS, and the OS saves tiles */
+    AF_CPU_AVX512VBMI = 1u << 4, /* AVX512's and VPERMI2B */
+    AF_CPU_AVX512BF16 = 1u << 5, /* AVX512's and VDPBF16PS */
+    AF_CPU_AMX = 1u << 6,        /* AVX512BF16's and TDPBF16PS, and the OS saves tiles */
     /*
      * No instruction set, and never found by af_cpu_features(): kernels that
      * nobody has timed may be chosen, too (kernel.h).

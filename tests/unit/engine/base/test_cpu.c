@@ -36,6 +36,8 @@ static void test_cpu__agrees_with_the_compiler(void **state)
                                                        __builtin_cpu_supports("avx512bw") &&
                                                        __builtin_cpu_supports("avx512dq") &&
                                                        __builtin_cpu_supports("avx512vl"));
+    assert_int_equal((found & AF_CPU_AVX512VBMI) != 0,
+                     __builtin_cpu_supports("avx512vbmi") != 0);
 #endif
 }
 
