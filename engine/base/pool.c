@@ -66,13 +66,15 @@ static int64_t claim(struct af_pool *pool, int64_t *first_out)
 
 static void take_pieces(struct af_pool *pool, int worker)
 {
-    int64_t first;
+    int64_t first, done = -1;
     for (int64_t end = claim(pool, &first); first < pool->count; end = claim(pool, &first)) {
         for (int64_t index = first; index < end; index++) {
+            const bool follows = index > 0 && index - 1 == done;
             int64_t next = index + 1 < end
                                ? index + 1
                                : atomic_load_explicit(&pool->next, memory_order_relaxed);
-            pool->body(pool->context, (struct af_piece){index, next, worker});
+            pool->body(pool->context, (struct af_piece){index, next, worker, follows});
+            done = index;
         }
     }
 }
@@ -84,12 +86,16 @@ static void relax(void)
 #endif
 }
 
-/* Waits for a generation after `seen`; false when the pool is being freed. */
+/*
+ * Waits for a generation after `seen`; false when the pool is being freed. A worker
+ * that sees the generation while it spins does not take the lock, which the announcer
+ * still holds; if the pool is being freed, it notices at the next call.
+ */
 static bool wait_for_run(struct af_pool *pool, uint64_t seen)
 {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen)
-            break;
+            return true;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
@@ -232,26 +238,40 @@ static void wait_shortly(struct af_pool *pool)
     (void)pthread_cond_timedwait(&pool->end, &pool->lock, &until);
 }
 
-/* Ends the run when all workers that joined it have left. */
-static void close_run(struct af_pool *pool)
+/* Spins for a short while; true as soon as no worker computes any more. */
+static bool spin_until_left(struct af_pool *pool)
 {
-    if (atomic_fetch_or_explicit(&pool->joined, CLOSED, memory_order_acq_rel) == 0)
-        return;
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&pool->joined, memory_order_acquire) == CLOSED)
-            return;
+            return true;
         relax();
     }
-    pthread_mutex_lock(&pool->lock);
+    return false;
+}
+
+/*
+ * Ends the run when all workers that joined it have left. It spins until a second
+ * look shows whether they are running: if it slept earlier, another program could
+ * take its core.
+ */
+static void close_run(struct af_pool *pool)
+{
     bool watching = true;
-    for (bool first = true; atomic_load_explicit(&pool->joined, memory_order_acquire) != CLOSED;
-         first = false) {
-        watching =
-            watching && af_spread_watch(&pool->spread, pool->workers, pool->started, first);
-        if (watching)
-            wait_shortly(pool);
-        else
+    if (atomic_fetch_or_explicit(&pool->joined, CLOSED, memory_order_acq_rel) == 0)
+        return;
+    for (int look = 0; look < 2 && watching; look++) {
+        if (spin_until_left(pool))
+            return;
+        watching = af_spread_watch(&pool->spread, pool->workers, pool->started, look == 0);
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load_explicit(&pool->joined, memory_order_acquire) != CLOSED) {
+        if (!watching) {
             pthread_cond_wait(&pool->end, &pool->lock);
+            continue;
+        }
+        wait_shortly(pool);
+        watching = af_spread_watch(&pool->spread, pool->workers, pool->started, false);
     }
     pthread_mutex_unlock(&pool->lock);
 }

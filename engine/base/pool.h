@@ -17,6 +17,7 @@ struct af_piece {
     int64_t index;
     int64_t next; /* probable next index of this worker; the count: none */
     int worker;   /* 0 to af_pool_size() - 1, stable during the call */
+    bool follows; /* this worker has just done the piece with the index before it */
 };
 
 typedef void af_pool_body(void *context, struct af_piece piece);

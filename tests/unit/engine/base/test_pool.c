@@ -22,7 +22,8 @@ struct tally {
     int threads;
     atomic_int done[PIECES];
     atomic_int strangers; /* pieces done by workers that should not exist */
-    atomic_int wrong;     /* pieces whose next one is not behind them */
+    atomic_int wrong;     /* pieces with wrong neighbours */
+    int64_t last[8];      /* the last piece of each worker, or -1 */
     int plain[PIECES];    /* written without atomics: the run's end must order it */
 };
 
@@ -33,8 +34,22 @@ static void count_piece(void *context, struct af_piece piece)
     tally->plain[piece.index]++;
     if (piece.worker < 0 || piece.worker >= tally->threads)
         atomic_fetch_add(&tally->strangers, 1);
+    else {
+        bool follows = piece.index > 0 && tally->last[piece.worker] == piece.index - 1;
+        if (piece.follows != follows)
+            atomic_fetch_add(&tally->wrong, 1);
+        tally->last[piece.worker] = piece.index;
+    }
     if (piece.next <= piece.index)
         atomic_fetch_add(&tally->wrong, 1);
+}
+
+/* Runs a pool once with a tally of what its workers do. */
+static void run_once(struct af_pool *pool, int64_t count, int64_t together, struct tally *tally)
+{
+    for (size_t n = 0; n < AF_COUNT(tally->last); n++)
+        tally->last[n] = -1;
+    af_pool_run(pool, count, together, count_piece, tally);
 }
 
 static void check_runs(struct af_pool *pool, struct tally *tally, int runs)
@@ -44,7 +59,7 @@ static void check_runs(struct af_pool *pool, struct tally *tally, int runs)
         int64_t count = counts[run % (int)AF_COUNT(counts)];
         for (int n = 0; n < PIECES; n++)
             atomic_store(&tally->done[n], tally->plain[n] = 0);
-        af_pool_run(pool, count, run % 4 * 5 + 1, count_piece, tally);
+        run_once(pool, count, run % 4 * 5 + 1, tally);
         for (int n = 0; n < PIECES; n++) {
             assert_int_equal(atomic_load(&tally->done[n]), n < count);
             assert_int_equal(tally->plain[n], n < count);
@@ -85,7 +100,7 @@ static void test_pool__works_with_the_threads_that_start(void **state)
         struct af_pool *pool;
         assert_int_equal(af_pool_new(4, own_threads, &pool, NULL), ANYFLASH_OK);
         af_mem_fail_nth(nth, true);
-        af_pool_run(pool, PIECES, 1, count_piece, &tally);
+        run_once(pool, PIECES, 1, &tally);
         af_mem_fail_nth(0, false);
         check_runs(pool, &tally, 6);
         af_pool_free(pool);
@@ -102,7 +117,7 @@ static void *run_often(void *argument)
 {
     struct runner *runner = argument;
     for (int n = 0; n < 50; n++)
-        af_pool_run(runner->pool, PIECES, 7, count_piece, &runner->tally);
+        run_once(runner->pool, PIECES, 7, &runner->tally);
     return NULL;
 }
 
