@@ -36,6 +36,7 @@ static void run_task(void *context, struct af_piece piece)
     const struct af_schedule *schedule = &call->plan.schedule;
     struct af_forward_task task, next;
     const struct af_kernel *kernel = af_schedule_task(schedule, piece.index, &task);
+    task.keys_are_kept = piece.follows && !task.keys_are_new;
     if (kernel == schedule->tile_kernel && piece.next < schedule->task_count) {
         af_schedule_task(schedule, piece.next, &next);
         task.next = &next;
@@ -81,7 +82,7 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
         return;
     }
     for (int64_t index = 0; index < count; index++)
-        body(call, (struct af_piece){index, index + 1, 0});
+        body(call, (struct af_piece){index, index + 1, 0, index > 0});
 }
 
 /* Computes; the caller has locked context->turn. */

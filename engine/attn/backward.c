@@ -326,7 +326,7 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
         return;
     }
     for (int64_t index = 0; index < count; index++)
-        body(call, (struct af_piece){index, index + 1, 0});
+        body(call, (struct af_piece){index, index + 1, 0, index > 0});
 }
 
 /* Computes; the caller has locked context->turn. */

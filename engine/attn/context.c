@@ -67,7 +67,8 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
 
 /*
  * The processor's features up to a level; bits of enum af_cpu_feature have the
- * same order. Asking for AMX is asking for kernels that nobody has timed.
+ * same order, with AVX512VBMI before AVX512BF16. The level AMX permits kernels that nobody
+ * has timed.
  */
 static uint32_t features_of(int32_t cpu_level)
 {
@@ -76,7 +77,9 @@ static uint32_t features_of(int32_t cpu_level)
         return found;
     if (cpu_level == ANYFLASH_CPU_AMX)
         return af_cpu_permit_amx() ? found | AF_CPU_UNMEASURED : found & ~(uint32_t)AF_CPU_AMX;
-    return found & ((1u << cpu_level) - 1);
+    const uint32_t last =
+        cpu_level == ANYFLASH_CPU_AVX512BF16 ? AF_CPU_AVX512BF16 : 1u << (cpu_level - 1);
+    return found & (2 * last - 1);
 }
 
 enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,

@@ -22,6 +22,12 @@
 #define CHUNK_PARTIALS_MIN 32
 /* Operations that take about as long as reading one byte from memory. */
 #define FLOPS_PER_BYTE 16
+/* Pieces of this many bytes are read as fast in random order as one after the other. */
+#define PIECE_BYTES ((int64_t)32 << 10)
+/* The most key heads of a task: their rows and results must fit the second-level cache. */
+#define HEADS_MAX 8
+/* A task gets several key heads only if this many tasks remain for each worker. */
+#define TASKS_PER_WORKER 8
 
 static int64_t divide_up(int64_t count, int64_t by)
 {
@@ -47,6 +53,7 @@ struct split {
     struct af_range keys; /* that its rows see */
     int64_t keys_per_chunk;
     int64_t chunks;
+    int64_t heads_per_task; /* key heads */
 };
 
 /* Its rows and its kernel, in blocks of at most `rows_per_task` rows; keys in one chunk. */
@@ -55,9 +62,12 @@ static struct split split_rows(const struct af_schedule *schedule,
 {
     const struct af_problem *problem = schedule->problem;
     const struct af_kernel *decode = schedule->decode_kernel;
-    struct split split = {.rows = sequence->q_count * problem->group, .chunks = 1};
+    struct split split = {
+        .rows = sequence->q_count * problem->group, .chunks = 1, .heads_per_task = 1};
     bool is_decode = decode != NULL && split.rows <= decode->rows_max;
     split.kernel = is_decode ? decode : schedule->tile_kernel;
+    if (is_decode && split.rows > 1)
+        split.heads_per_task = schedule->heads_per_task;
     split.rows_per_block =
         larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
     split.blocks = divide_up(split.rows, split.rows_per_block);
@@ -141,8 +151,6 @@ static int64_t choose_rows(const struct af_schedule *schedule)
 {
     const int64_t granule = schedule->tile_kernel->rows_granule;
     int64_t rows = schedule->tile_kernel->rows_preferred;
-    if (schedule->tile_kernel == schedule->decode_kernel)
-        return rows; /* its keys are split instead */
     while (rows > granule && count_blocks(schedule, rows) < ENOUGH_TASKS)
         rows = larger(granule, rows / 2 / granule * granule);
     return rows;
@@ -153,7 +161,7 @@ static void count_sequence(struct af_schedule *schedule, const struct split *spl
 {
     const int64_t row_tasks = schedule->problem->a.kv_heads * split->blocks;
     const bool is_decode = split->kernel == schedule->decode_kernel;
-    schedule->task_count += row_tasks * split->chunks;
+    schedule->task_count += row_tasks / split->heads_per_task * split->chunks;
     schedule->chunks = larger(schedule->chunks, split->chunks);
     if (split->blocks > 0 && is_decode)
         schedule->uses_decode = true;
@@ -196,10 +204,36 @@ static size_t scratch_of_tasks(const struct af_schedule *schedule)
     for (int64_t b = 0; b < schedule->problem->a.batch; b++) {
         struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
         struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
-        size_t bytes = split.kernel->scratch_bytes(schedule->problem, split.rows_per_block, 0);
+        size_t bytes = split.kernel->scratch_bytes(schedule->problem, split.rows_per_block,
+                                                   split.heads_per_task);
         most = split.blocks > 0 && bytes > most ? bytes : most;
     }
     return most;
+}
+
+/* Bytes of keys of one head that are adjacent; PIECE_BYTES if all of them are. */
+static int64_t piece_bytes(const struct af_problem *problem)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const int64_t row = a->head_dim * (int64_t)problem->key_bytes;
+    if (a->k.row_stride > a->k.head_stride)
+        return row;
+    return a->block_table != NULL ? a->page_size * row : PIECE_BYTES;
+}
+
+/*
+ * Key heads of a task of few rows: several if the keys of one head are in short pieces,
+ * because the keys of the next head follow them in memory.
+ */
+static int64_t choose_heads(const struct af_schedule *schedule, int workers)
+{
+    const int64_t kv_heads = schedule->problem->a.kv_heads;
+    const int64_t enough = (int64_t)workers * TASKS_PER_WORKER;
+    const bool is_short = piece_bytes(schedule->problem) < PIECE_BYTES;
+    int64_t heads = is_short ? smaller(kv_heads, HEADS_MAX) : 1;
+    while (heads > 1 && (kv_heads % heads != 0 || schedule->task_count / heads < enough))
+        heads--;
+    return larger(heads, 1);
 }
 
 static size_t round_up(size_t bytes)
@@ -234,10 +268,9 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
     struct af_schedule *schedule = &plan->schedule;
     *schedule = (struct af_schedule){
         .problem = problem,
+        .heads_per_task = 1,
         .tile_kernel = af_kernel_choose(problem, AF_FORWARD, cpu_features),
         .decode_kernel = af_kernel_choose(problem, AF_DECODE, cpu_features)};
-    if (schedule->tile_kernel == NULL && af_dtype_is_f8(problem->a.k.dtype))
-        schedule->tile_kernel = schedule->decode_kernel; /* in blocks of few rows */
     if (schedule->tile_kernel == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
     schedule->rows_per_task = choose_rows(schedule);
@@ -246,6 +279,8 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
         struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
         schedule->work += work_of(schedule, &split);
     }
+    count_tasks(schedule, NULL);
+    schedule->heads_per_task = choose_heads(schedule, workers);
     count_tasks(schedule, NULL);
     schedule->scratch_bytes = scratch_of_tasks(schedule);
     return add_up(plan, workers, err);
@@ -297,6 +332,7 @@ static void fill_task(const struct af_schedule *schedule, const struct af_schedu
                       struct af_forward_task *task)
 {
     task->kv_head = kv_head;
+    task->kv_head_count = split->heads_per_task;
     task->row_begin = block * split->rows_per_block;
     task->row_end = smaller(task->row_begin + split->rows_per_block, split->rows);
     task->key_begin = split->keys.first + chunk * split->keys_per_chunk;
@@ -305,6 +341,7 @@ static void fill_task(const struct af_schedule *schedule, const struct af_schedu
         return;
     const int64_t part = (kv_head * split->blocks + block) * split->chunks + chunk;
     const int64_t row = entry->first_row + part * split->rows_per_block;
+    task->partial_stride = split->blocks * split->chunks * split->rows_per_block;
     task->partial_o = schedule->partial_o + row * schedule->problem->a.value_dim;
     task->partial_ml = schedule->partial_ml + row * 2;
 }
@@ -319,7 +356,8 @@ const struct af_kernel *af_schedule_task(const struct af_schedule *schedule, int
     int64_t block = row_task % split.blocks;
     if (schedule->problem->a.causal)
         block = split.blocks - 1 - block;
-    fill_task(schedule, entry, &split, row_task / split.blocks, block, chunk, task);
+    fill_task(schedule, entry, &split, row_task / split.blocks * split.heads_per_task, block,
+              chunk, task);
     const bool windowed = schedule->problem->a.window_left >= 0;
     task->keys_are_new = split.chunks > 1 || windowed || row_task % split.blocks == 0;
     return split.kernel;

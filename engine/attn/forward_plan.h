@@ -8,7 +8,8 @@
  * work of the call, chunks of keys. Tasks are numbered in this order, sequences with
  * many rows before those with few. There are no empty tasks. The split depends only on
  * shapes and the kernels, never on the number of threads or on where keys are stored,
- * so the result is bit-identical for every number of threads.
+ * so the result is bit-identical for every number of threads. Only the number of key heads
+ * of a decode task depends on these, and it does not change results.
  *
  * Memory is one block: rotated queries (prepare.h), the list of sequences, partial
  * results, then the scratch of each worker; each part starts at a multiple of 64 bytes.
@@ -32,6 +33,7 @@ struct af_schedule {
     const struct af_kernel *decode_kernel; /* for few rows; NULL: no decode kernel can run */
     bool uses_tile, uses_decode;           /* whether a sequence has tasks for it */
     int64_t rows_per_task;                 /* of tile_kernel */
+    int64_t heads_per_task;                /* key heads of a task for decode_kernel */
     double work;                           /* of all sequences, in bytes read */
     int64_t task_count;
     int64_t merge_count;  /* rows whose keys are split */
@@ -40,7 +42,7 @@ struct af_schedule {
     int64_t together;     /* adjacent tasks that read the same keys */
     size_t scratch_bytes; /* of one worker */
 
-    /* Set by af_schedule_place(). Not owned. */
+    /* Set by af_forward_plan_place(). Not owned. */
     const struct af_schedule_entry *entries; /* [batch] */
     float *partial_o;                        /* [partial_rows, Dv] */
     float *partial_ml;                       /* [partial_rows, 2]: maximum (log2 units), sum */

@@ -28,6 +28,10 @@ struct af_scratch {
  * and lse. Otherwise the kernel writes unnormalised o (f32 [rows, Dv]) with row
  * maximum and row sum (f32 [rows, 2], maximum in log2 units) there, to be
  * merged.
+ *
+ * A decode task of two or more rows may cover kv_head_count key heads, starting with
+ * kv_head. Each head gets the same bits as in a task of its own. The partial results of
+ * a head start `partial_stride` rows after those of the head before it.
  */
 struct af_forward_task {
     const struct af_problem *problem;
@@ -41,6 +45,9 @@ struct af_forward_task {
     float *partial_ml;
     const struct af_forward_task *next; /* probable next task of this thread, or NULL */
     bool keys_are_new;                  /* the task numbered before it reads other keys */
+    bool keys_are_kept;    /* that task has just run on this scratch and read the same keys */
+    int64_t kv_head_count; /* 1 unless the kernel is a decode kernel */
+    int64_t partial_stride;
 };
 
 /*
@@ -66,7 +73,7 @@ struct af_kernel {
     enum af_kernel_operation operation;
     enum anyflash_dtype dtype; /* of q; 0: any */
     bool reads_f8;             /* keys and values are fp8; otherwise they are of q's type */
-    uint32_t needs;            /* one bit of enum af_cpu_feature */
+    uint32_t needs;            /* bits of enum af_cpu_feature that must all be set */
     uint32_t features;         /* supported features, bits of enum af_feature */
     bool positive_scale;       /* declines a negative scale */
     /*
@@ -78,8 +85,11 @@ struct af_kernel {
     int64_t rows_max;       /* forward, decode: most rows per task */
     int64_t rows_granule;   /* forward, decode: rows per tile; tasks are multiples of it */
     int64_t rows_preferred; /* forward, decode: rows per task when there are enough */
-    /* For tasks of at most `rows` rows and, for backward, at most `keys` keys. */
-    size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys);
+    /*
+     * For tasks of at most `rows` rows and, for backward, at most `span` keys or, for
+     * decode, exactly `span` key heads.
+     */
+    size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t span);
     void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
     void (*run_backward)(const struct af_backward_task *task, struct af_scratch scratch);
 };

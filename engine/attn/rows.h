@@ -29,6 +29,11 @@ static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int
         memcpy(out, row, (size_t)count * sizeof *out);
         return;
     }
+    if (af_dtype_is_f8((int32_t)dtype)) {
+        for (int64_t i = 0; i < count; i++)
+            out[i] = af_f32_of_f8((int32_t)dtype, ((const uint8_t *)row)[i]);
+        return;
+    }
     const uint16_t *from = (const uint16_t *)row;
     for (int64_t i = 0; i < count; i++)
         out[i] = dtype == ANYFLASH_BF16 ? af_f32_of_bf16(from[i]) : af_f32_of_f16(from[i]);
@@ -45,6 +50,14 @@ static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, 
             memcpy(&bits, at + i * 4, sizeof bits);
             nonfinite |= (bits & 0x7F800000u) == 0x7F800000u;
         }
+        return nonfinite == 0;
+    }
+    if (af_dtype_is_f8((int32_t)dtype)) {
+        const uint8_t *from = (const uint8_t *)row;
+        const uint8_t mark = dtype == ANYFLASH_F8_E4M3 ? AF_F8_NAN : 0x7c;
+        uint8_t nonfinite = 0;
+        for (int64_t i = 0; i < count; i++)
+            nonfinite = (uint8_t)(nonfinite | ((from[i] & mark) == mark));
         return nonfinite == 0;
     }
     const uint16_t *from = (const uint16_t *)row;

@@ -1,7 +1,7 @@
 /*
  * decode_avx512bf16.c: decode with bf16 queries. VDPBF16PS computes scores and output;
  * probabilities are rounded to bf16 for it, but their sums are f32. fp8 keys and
- * values are widened to bf16.
+ * values are widened to bf16 by VPERMI2B.
  */
 #include "engine/base/instructions.h"
 
@@ -35,13 +35,18 @@ AF_DECODE_ROW(bf16, ANYFLASH_BF16);
 #undef AF_F8
 #undef AF_STORED
 #undef AF_FN
+#undef AF_NEEDS
+
+AF_INSTRUCTIONS_END
+AF_INSTRUCTIONS_AVX512VBMI_BF16
 
 #include "engine/cpu/widen_f8.h"
 
+#define AF_NEEDS (AF_CPU_AVX512BF16 | AF_CPU_AVX512VBMI)
 #define AF_F8 1
 #define AF_STORED uint8_t
 #define AF_FN(name) name##_bf16_f8
-#define AF_WIDEN af_widen_bf16
+#define AF_WIDEN af_widen_apart
 #define AF_WIDE_UNIT(dtype) 1
 #define AF_WIDE_DTYPE ANYFLASH_BF16
 #include "engine/cpu/finite_template.h"

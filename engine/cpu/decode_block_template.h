@@ -1,210 +1,12 @@
 /*
- * decode_block_template.h: the state of a decode task, and the steps for one
- * block of keys: raw scores, softmax with the running maximum and sum, values.
- * First of the three parts of the decode kernel; decode_template.h has the
- * formula and includes all of them.
+ * decode_block_template.h: the arithmetic of a decode task for one block of keys: raw scores,
+ * softmax with running maximum and sum, products with the values. Second of the four parts of
+ * the decode kernel.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD,
- * AF_LOAD_SOME, DECODE_SUMS (decode_template.h). Defines, with names made by AF_FN():
- * the structs row, rows and work, and find_rows(), score_block(), softmax_block(),
- * add_block().
+ * Parameters: AF_FN, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
+ * decode_load_template.h. Defines mac(), store_p(), take_values(), spread() and, for whole
+ * blocks, score_block(), softmax_block() and add_block(). AF_FN() adds a suffix to these names.
  */
-
-#define ROWS_MAX AF_DECODE_ROWS_MAX
-#define BLOCK_KEYS 64
-#define BLOCK_BYTES 16384
-#define SCORE_ROWS (DECODE_SUMS / 4)
-#define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
-#define QUADS (AF_LANES / 4)
-#define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
-#define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
-#define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
-#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded */
-#define ROW_LOW (-0x1p126f)                /* below any real score */
-
-struct AF_FN(row) {
-    int64_t i; /* query */
-    int64_t head;
-    int64_t first; /* keys that it sees: [first, end) of the sequence */
-    int64_t end;
-    float m; /* running maximum, log2 units */
-    vec l;   /* running sum, in parts */
-};
-
-/* Pointers to the rows of a block of keys or values in memory. */
-struct AF_FN(rows) {
-    const void *at[BLOCK_KEYS]; /* of AF_STORED */
-};
-
-struct AF_FN(work) {
-    const struct af_forward_task *task;
-    const struct af_problem *problem;
-    int count;             /* number of rows */
-    int padded;            /* computed rows: 1, 2 or a multiple of 4 */
-    int block;             /* keys of a block */
-    int64_t words;         /* of a packed query */
-    int64_t width;         /* Dv rounded up to AF_LANES */
-    float *q;              /* [padded][words] */
-    float *o;              /* [padded][width] */
-    float *s;              /* [padded][BLOCK_KEYS] scores, then probabilities */
-    const AF_ELEMENT *nil; /* a row of zeros, for missing keys */
-#if AF_F8
-    AF_ELEMENT *wide; /* [block][wide_row] keys or values, widened to AF_ELEMENT */
-    int64_t wide_row;
-    const void *wide_rows[BLOCK_KEYS];
-    float k_scales[BLOCK_KEYS] __attribute__((aligned(64)));
-    float v_scales[BLOCK_KEYS] __attribute__((aligned(64)));
-#endif
-    struct AF_FN(row) rows[ROWS_MAX];
-};
-
-/*
- * The next line of a block to prefetch, row after row. Lines are spread evenly over the
- * arithmetic: a burst of prefetches fills the queue of misses, and the arithmetic waits.
- */
-struct AF_FN(fetch) {
-    const void *const *row;
-    const void *const *last;
-    int64_t at; /* element of the row */
-    int64_t dim;
-};
-
-AF_INLINE struct AF_FN(fetch)
-    AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
-{
-    return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
-}
-
-/* Prefetches `share` elements of FETCHES blocks at step `step`: whole lines at some. */
-AF_INLINE void AF_FN(fetch_some)(const int share, int64_t step, struct AF_FN(fetch) fetch[2])
-{
-    if (share < LINE && step % (LINE / share) != 0)
-        return;
-    AF_UNROLL
-    for (int b = 0; b < FETCHES; b++) {
-        AF_UNROLL
-        for (int i = 0; i < share; i += LINE) {
-            __builtin_prefetch((const AF_STORED *)*fetch[b].row + fetch[b].at);
-            fetch[b].at += LINE;
-            if (fetch[b].at >= fetch[b].dim) {
-                fetch[b].at = 0;
-                fetch[b].row += fetch[b].row < fetch[b].last;
-            }
-        }
-    }
-}
-
-/* Finds rows [j, j + count) of keys or values; the rest are rows of zeros. */
-static void AF_FN(find_rows)(const struct AF_FN(work) *work,
-                             const struct anyflash_tensor *tensor, int64_t j, int64_t count,
-                             struct AF_FN(rows) *rows)
-{
-    const struct anyflash_attend_args *a = &work->problem->a;
-    int64_t key = 0;
-    while (key < count) {
-        const AF_STORED *row = (const AF_STORED *)(const void *)af_row_of_key(
-            work->problem, tensor, &work->task->sequence, work->task->kv_head, j + key);
-        int64_t end = count;
-        if (a->block_table != NULL && a->page_size - (j + key) % a->page_size < count - key)
-            end = key + a->page_size - (j + key) % a->page_size;
-        for (; key < end; key++, row += tensor->row_stride)
-            rows->at[key] = row;
-    }
-    for (; key < work->block; key++)
-        rows->at[key] = work->nil;
-}
-
-#if AF_F8
-/*
- * Sets the scales of the block's keys, [j, j + count) and some after them. The scale of
- * values is applied to o, exactly, unless it depends on the page.
- */
-static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t count)
-{
-    const struct af_problem *problem = work->problem;
-    const struct anyflash_attend_args *a = &problem->a;
-    const struct af_sequence *sequence = &work->task->sequence;
-    const float unit = AF_WIDE_UNIT(a->k.dtype);
-    for (int64_t key = 0, end; key < work->block; key = end) {
-        const int64_t at = key < count ? j + key : j;
-        end = a->scale_per_page && key < count
-                  ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
-                  : work->block;
-        float k = af_scale_of_key(problem, a->k_scales, sequence, work->task->kv_head, at);
-        float v = a->scale_per_page
-                      ? af_scale_of_key(problem, a->v_scales, sequence, work->task->kv_head, at)
-                      : 1;
-        for (int64_t n = key; n < end; n++) {
-            work->k_scales[n] = k * unit;
-            work->v_scales[n] = v * unit;
-        }
-    }
-}
-#endif
-
-/* The rows of a block, of AF_ELEMENT. */
-static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
-                                 const struct anyflash_tensor *tensor, int64_t dim)
-{
-#if AF_F8
-    for (int key = 0; key < work->block; key++) {
-        AF_ELEMENT *wide = work->wide + key * work->wide_row;
-        AF_WIDEN(tensor->dtype, (const AF_STORED *)rows->at[key], dim, wide);
-        work->wide_rows[key] = wide;
-    }
-    return work->wide_rows;
-#else
-    (void)work, (void)tensor, (void)dim;
-    return rows->at;
-#endif
-}
-
-AF_INLINE vec AF_FN(words)(const AF_ELEMENT *p)
-{
-#if AF_PAIRS
-    return vec_load_pairs(p);
-#else
-    return AF_LOAD(p);
-#endif
-}
-
-AF_INLINE vec AF_FN(words_some)(const AF_ELEMENT *p, int count)
-{
-#if AF_PAIRS
-    return vec_load_some_pairs(p, count);
-#else
-    return AF_LOAD_SOME(p, count);
-#endif
-}
-
-/*
- * Loads a vector of a row from element `d` on, or only `some` elements if it is not 0. If
- * `stored`, the row is fp8 and is converted by `table`; otherwise its elements are AF_ELEMENT.
- */
-AF_INLINE vec AF_FN(row_words)(const bool stored, const int some, const vec *table,
-                               const void *row, int64_t d)
-{
-#if IN_REGISTERS
-    const uint8_t *f8 = (const uint8_t *)row + d;
-    if (stored)
-        return af_widen_pairs(table, some != 0 ? _mm256_maskz_loadu_epi8((1u << some) - 1, f8)
-                                               : _mm256_loadu_si256((const void *)f8));
-#else
-    (void)stored, (void)table;
-#endif
-    const AF_ELEMENT *p = (const AF_ELEMENT *)row + d;
-    return some != 0 ? AF_FN(words_some)(p, some) : AF_FN(words)(p);
-}
-
-AF_INLINE void AF_FN(load_table)(const bool stored, const struct AF_FN(work) *work, vec *table)
-{
-#if IN_REGISTERS
-    if (stored)
-        af_load_table(work->problem->a.k.dtype, table);
-#else
-    (void)stored, (void)work, (void)table;
-#endif
-}
 
 AF_INLINE vec AF_FN(mac)(vec a, vec b, vec c)
 {
@@ -229,13 +31,13 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
 }
 
 /*
- * Multiplies `rows` queries by 4 keys, summed to a quad each; each step prefetches
- * `share` elements.
+ * Multiplies `rows` queries by 4 keys and writes a quad of sums (vec_sum_quad()) for each
+ * query. Each step prefetches; fetch_some() explains `fixed_dim` and `share`.
  */
 AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *table,
                                  const float *q, int64_t words, const void *const *keys,
-                                 int64_t dim, const int share, struct AF_FN(fetch) fetch[2],
-                                 float *quads)
+                                 int64_t dim, const int64_t fixed_dim, const int share,
+                                 struct AF_FN(fetch) fetch[2], float *quads)
 {
     const void *const k_rows[4] = {keys[0], keys[1], keys[2], keys[3]};
     vec c[4][4], k[4];
@@ -246,19 +48,33 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *t
             c[r][i] = vec_zero();
     }
     int64_t d = 0;
+    for (; stored && d < dim; d += 2 * STEP) {
+        vec wide[4][2];
+        AF_UNROLL
+        for (int i = 0; i < 4; i++)
+            AF_FN(two_words)(true, table, k_rows[i], d, wide[i]);
+        AF_UNROLL
+        for (int half = 0; half < 2; half++) {
+            AF_UNROLL
+            for (int i = 0; i < 4; i++)
+                k[i] = wide[i][half];
+            AF_FN(score_step)(rows, q + (d + half * STEP) / (1 + AF_PAIRS), words, k, c);
+            AF_FN(fetch_some)(0, share, half, fetch); /* fixed_dim is 7 percent slower */
+        }
+    }
     for (; d + STEP <= dim; d += STEP) {
         AF_UNROLL
         for (int i = 0; i < 4; i++)
-            k[i] = AF_FN(row_words)(stored, 0, table, k_rows[i], d);
+            k[i] = AF_FN(row_words)(0, k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(share, d / STEP, fetch);
+        AF_FN(fetch_some)(fixed_dim, share, d / STEP, fetch);
     }
     if (d < dim) {
         AF_UNROLL
         for (int i = 0; i < 4; i++)
-            k[i] = AF_FN(row_words)(stored, (int)(dim - d), table, k_rows[i], d);
+            k[i] = AF_FN(row_words)((int)(dim - d), k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(share, d / STEP, fetch);
+        AF_FN(fetch_some)(fixed_dim, share, d / STEP, fetch);
     }
     AF_UNROLL
     for (int r = 0; r < rows; r++)
@@ -268,7 +84,8 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *t
 
 /* Computes raw scores of `rows` rows from `row` on with a block. */
 AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_t dim,
-                                 const int share, const struct AF_FN(work) *work, int row,
+                                 const int64_t fixed_dim, const int share,
+                                 const struct AF_FN(work) *work, int row,
                                  const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
     vec table[4] = {vec_zero()};
@@ -279,7 +96,7 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, stored, table, q, work->words, keys + key + 4 * i, dim, share, fetch,
+        (rows, stored, table, q, work->words, keys + key + 4 * i, dim, fixed_dim, share, fetch,
          quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -293,24 +110,30 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_
 }
 
 /* Every step prefetches; the passes over the block share the work. */
-AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
-                                const bool stored, const void *const *keys,
-                                struct AF_FN(fetch) fetch[2])
+AF_INLINE void AF_FN(score_all)(const int64_t dim, const int64_t fixed_dim,
+                                const struct AF_FN(work) *work, const bool stored,
+                                const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const int passes = work->padded / SCORE_ROWS;
     if (work->padded == 1)
-        AF_FN(score_rows)(1, false, dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(1, false, dim, fixed_dim, 4 * STEP, work, 0, keys, fetch);
     else if (work->padded == 2)
-        AF_FN(score_rows)(2, false, dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(2, false, dim, fixed_dim, 4 * STEP, work, 0, keys, fetch);
     for (int row = 0; work->padded > 2 && row < work->padded; row += SCORE_ROWS) {
-        if (IN_REGISTERS && stored)
-            AF_FN(score_rows)(SCORE_ROWS, true, dim, 4 * STEP, work, row, keys, fetch);
+        if (IN_REGISTERS && stored && passes == 1)
+            AF_FN(score_rows)(SCORE_ROWS, true, dim, fixed_dim, 4 * STEP, work, row, keys,
+                              fetch);
+        else if (IN_REGISTERS && stored)
+            AF_FN(score_rows)(SCORE_ROWS, true, dim, fixed_dim, 2 * STEP, work, row, keys,
+                              fetch);
         else if (passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, 4 * STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, 4 * STEP, work, row, keys,
+                              fetch);
         else if (passes < 4)
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, 2 * STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, 2 * STEP, work, row, keys,
+                              fetch);
         else
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, STEP, work, row, keys, fetch);
     }
 }
 
@@ -327,11 +150,11 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
     struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, dim),
                                     AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
     if (dim == 64)
-        AF_FN(score_all)(64, work, stored, keys, fetch);
-    else if (dim == 128)
-        AF_FN(score_all)(128, work, stored, keys, fetch);
+        AF_FN(score_all)(64, 0, work, stored, keys, fetch);
+    else if (dim == 128 && work->problem->a.value_dim == 128)
+        AF_FN(score_all)(128, 128, work, stored, keys, fetch);
     else
-        AF_FN(score_all)(dim, work, stored, keys, fetch);
+        AF_FN(score_all)(dim, 0, work, stored, keys, fetch);
 }
 
 /*
@@ -468,19 +291,50 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
     return partly;
 }
 
+#if IN_REGISTERS
 /*
- * Reads `vecs` vectors, or `some` columns, of the values of a key from element `d` on, or of
- * two keys as pairs. row_words() explains `stored` and `table`.
+ * Widens fp8 values of two keys to `vecs` vectors of pairs, from element `d` on: 64 values of
+ * each key at a time or, if `vecs` is 2, one half of them.
+ */
+AF_INLINE void AF_FN(widen_values)(const int vecs, const vec *table, const uint8_t *even,
+                                   const uint8_t *odd, int64_t d, vec *x)
+{
+    AF_UNROLL
+    for (int v = 0; v < vecs; v += 4) {
+        const int64_t at = d / 64 * 64 + v * AF_LANES;
+        const __m512i a = _mm512_loadu_si512(even + at), b = _mm512_loadu_si512(odd + at);
+        if (vecs > 2 || d % 64 == 0)
+            af_widen_bytes(table, _mm512_unpacklo_epi8(a, b), x + v);
+        if (vecs > 2)
+            af_widen_bytes(table, _mm512_unpackhi_epi8(a, b), x + v + 2);
+        else if (d % 64 != 0)
+            af_widen_bytes(table, _mm512_unpackhi_epi8(a, b), x);
+    }
+}
+#endif
+
+/*
+ * Reads `vecs` vectors of values from element `d` on; only `some` elements if `some` is not 0.
+ * They are the values of the key `even` or, with AF_PAIRS, pairs of `even` and `odd`.
+ * two_words() explains `stored` and `table`.
  */
 AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const bool stored,
                                   const vec *table, const void *even, const void *odd,
                                   int64_t d, vec *x)
 {
+#if IN_REGISTERS
+    if (stored) {
+        AF_FN(widen_values)(vecs, table, even, odd, d, x);
+        return;
+    }
+#else
+    (void)stored, (void)table;
+#endif
 #if AF_PAIRS
     AF_UNROLL
     for (int v = 0; v < vecs; v += 2) {
-        vec a = AF_FN(row_words)(stored, some, table, even, d + v * AF_LANES);
-        vec b = AF_FN(row_words)(stored, some, table, odd, d + v * AF_LANES);
+        vec a = AF_FN(row_words)(some, even, d + v * AF_LANES);
+        vec b = AF_FN(row_words)(some, odd, d + v * AF_LANES);
         x[v] = vec_pair_low(a, b);
         x[v + 1] = vec_pair_high(a, b);
     }
@@ -488,7 +342,7 @@ AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const bool sto
     (void)odd;
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
-        x[v] = AF_FN(row_words)(stored, some, table, even, d + v * AF_LANES);
+        x[v] = AF_FN(row_words)(some, even, d + v * AF_LANES);
 #endif
 }
 
@@ -506,8 +360,9 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
  * columns; each step prefetches `share` elements.
  */
-AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
-                                const bool stored, const struct AF_FN(work) *work, int row,
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
+                                const int64_t fixed_dim, const int share, const bool stored,
+                                const struct AF_FN(work) *work, int row,
                                 const void *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
@@ -526,7 +381,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
         vec x[8];
         AF_FN(take_values)
         (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
-        AF_FN(fetch_some)(share, key / KEY_STEP, fetch);
+        AF_FN(fetch_some)(fixed_dim, share, key / KEY_STEP, fetch);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
@@ -544,52 +399,66 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
 }
 
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
-AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const bool stored,
-                               const struct AF_FN(work) *work, int row,
+AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const int64_t fixed_dim,
+                               const bool stored, const struct AF_FN(work) *work, int row,
                                const void *const *values, struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
     const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
-    const int64_t dim = work->problem->a.value_dim;
+    const int64_t dim = fixed_dim > 0 ? fixed_dim : work->problem->a.value_dim;
     int64_t d = 0;
     for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
-        AF_FN(add_strip)(rows, vecs, 0, vecs * share, stored, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, vecs, 0, fixed_dim, vecs * share, stored, work, row, values,
+                         fetch, d);
     for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
-        AF_FN(add_strip)(rows, 4, 0, 4 * share, stored, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, 4, 0, fixed_dim, 4 * share, stored, work, row, values, fetch, d);
     for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
-        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, stored, work, row, values, fetch,
-                         d);
+        AF_FN(add_strip)(rows, KEY_STEP, 0, fixed_dim, KEY_STEP * share, stored, work, row,
+                         values, fetch, d);
     if (d < dim)
         AF_FN(add_strip)
-    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, stored, work, row, values, fetch, d);
+    (rows, KEY_STEP, (int)(dim - d), fixed_dim, KEY_STEP * share, stored, work, row, values,
+     fetch, d);
+}
+
+/* Adds the values of all rows of the task. */
+AF_INLINE void AF_FN(add_all)(const int64_t fixed_dim, const struct AF_FN(work) *work,
+                              bool stored, const void *const *values,
+                              struct AF_FN(fetch) fetch[2])
+{
+    if (work->padded == 16) {
+        AF_FN(add_rows)(8, 2, fixed_dim, false, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 2, fixed_dim, false, work, 8, values, fetch);
+        return;
+    }
+    if (IN_REGISTERS && stored && work->padded == 8)
+        AF_FN(add_rows)(8, 1, fixed_dim, true, work, 0, values, fetch);
+    else if (work->padded >= 8)
+        AF_FN(add_rows)(8, 1, fixed_dim, false, work, 0, values, fetch);
+    if (IN_REGISTERS && stored && work->padded == 4)
+        AF_FN(add_rows)(4, 1, fixed_dim, true, work, 0, values, fetch);
+    else if (work->padded % 8 == 4)
+        AF_FN(add_rows)(4, 1, fixed_dim, false, work, work->padded - 4, values, fetch);
+    else if (work->padded == 2)
+        AF_FN(add_rows)(2, 1, fixed_dim, false, work, 0, values, fetch);
+    else if (work->padded == 1)
+        AF_FN(add_rows)(1, 1, fixed_dim, false, work, 0, values, fetch);
 }
 
 /*
- * Adds the values of a block; meanwhile prefetches the values of the next block for the first
- * time and its keys for the second.
+ * Adds the values of a block and meanwhile prefetches the next block: its values for the
+ * first time, its keys for the second time.
  */
 static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
                              const void *const *values, const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {
+    const int64_t dim = work->problem->a.value_dim;
     struct AF_FN(fetch) fetch[2] = {
-        AF_FN(fetch_of)(work, next_values, work->problem->a.value_dim),
+        AF_FN(fetch_of)(work, next_values, dim),
         AF_FN(fetch_of)(work, next_keys, work->problem->a.head_dim)};
-    if (work->padded == 16) {
-        AF_FN(add_rows)(8, 2, false, work, 0, values, fetch);
-        AF_FN(add_rows)(8, 2, false, work, 8, values, fetch);
-        return;
-    }
-    if (IN_REGISTERS && stored && work->padded == 8)
-        AF_FN(add_rows)(8, 1, true, work, 0, values, fetch);
-    else if (work->padded >= 8)
-        AF_FN(add_rows)(8, 1, false, work, 0, values, fetch);
-    if (IN_REGISTERS && stored && work->padded == 4)
-        AF_FN(add_rows)(4, 1, true, work, 0, values, fetch);
-    else if (work->padded % 8 == 4)
-        AF_FN(add_rows)(4, 1, false, work, work->padded - 4, values, fetch);
-    else if (work->padded == 2)
-        AF_FN(add_rows)(2, 1, false, work, 0, values, fetch);
-    else if (work->padded == 1)
-        AF_FN(add_rows)(1, 1, false, work, 0, values, fetch);
+    if (dim == 128 && work->problem->a.head_dim == 128)
+        AF_FN(add_all)(128, work, stored, values, fetch);
+    else
+        AF_FN(add_all)(0, work, stored, values, fetch);
 }

@@ -1,16 +1,16 @@
 /*
- * decode_row_template.h: the common decoding step: one query that sees all keys. It
- * processes AF_LANES keys at a time, which lie in one page or have a constant stride,
- * with the query and o in registers. Second of the three parts of the decode kernel.
- * attend_keys() of decode_template.h handles the remaining keys, and all problems
- * that this file does not.
+ * decode_row_template.h: the most frequent decode step, one query that sees all keys.
+ * It processes AF_LANES keys at a time, which lie in one page or have a constant
+ * stride, with the query and o in registers. Third of the four parts of the decode
+ * kernel. attend_keys() of decode_template.h handles the remaining keys, and all
+ * problems that this file does not.
  *
- * Each key prefetches the key about AHEAD_BYTES behind it, and each value likewise:
+ * While it reads a key or a value, it prefetches the one about AHEAD_BYTES further on:
  * far enough ahead for memory, near enough to stay in the first-level cache.
  *
- * Parameters: AF_FN, AF_STORED, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). fp8
- * needs AF_PAIRS. Uses the structs of decode_block_template.h. Defines
- * AF_FN(attend_row).
+ * Parameters: AF_FN, AF_STORED, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). With
+ * AF_F8, AF_PAIRS must be 1. Uses decode_load_template.h and decode_block_template.h.
+ * Defines AF_FN(attend_row).
  */
 
 #define AHEAD_BYTES 4096
@@ -37,9 +37,12 @@ AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *table, const vec 
             AF_FN(fetch_row)(key, ahead, dim);
             c[k] = vec_zero();
             AF_UNROLL
-            for (int w = 0; w < dim / STEP; w++)
-                c[k] = AF_FN(mac)(q[w], AF_FN(row_words)(IN_REGISTERS, 0, table, key, w * STEP),
-                                  c[k]);
+            for (int w = 0; w < dim / STEP; w += 2) {
+                vec both[2];
+                AF_FN(two_words)(IN_REGISTERS, table, key, w * STEP, both);
+                c[k] = AF_FN(mac)(q[w], both[0], c[k]);
+                c[k] = AF_FN(mac)(q[w + 1], both[1], c[k]);
+            }
         }
         parts[i] = vec_sum_quad(c[0], c[1], c[2], c[3]);
     }

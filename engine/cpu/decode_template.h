@@ -9,27 +9,32 @@
  *     o [rows][Dv] += p [rows][keys] v [keys][Dv]   in registers per block
  *
  * All rows of a task share a block, so that a group of heads reads its keys and
- * values once. Bound by memory: while one block is computed, the next one is
- * prefetched row by row, for any pages and strides. Each line is prefetched twice, at
- * half a block's distance; once is up to 20 percent slower when caches are large.
+ * values once. A task with several key heads computes SPAN_BLOCKS blocks of one head, then
+ * the same keys of the next head, because a page often holds the keys of all heads one after
+ * the other. Memory is the limit, so while one block is computed, the next one is prefetched
+ * row by row, for any pages and strides. Each cache line is prefetched twice, half a block
+ * apart. Prefetching it once is up to 20 percent slower when there are many keys.
  *
- * In three parts: decode_block_template.h computes one block,
- * decode_row_template.h is a faster path for one query, this file runs a task.
+ * In four parts: decode_load_template.h reads keys and values, decode_block_template.h
+ * computes one block, decode_row_template.h is a faster path for one query, this file runs
+ * a task.
  *
  * Error: as in forward_template.h. Probabilities are f32; with AF_PAIRS they are
  * rounded to bf16 after they were summed.
  *
- * Keys and values of 8 bits are widened to 16 bits: block by block in a buffer that
- * stays in the first-level cache or, where an element is loaded only once, in
- * registers. Their scales multiply scores and probabilities.
+ * Keys and values of 8 bits are widened to 16 bits. If each element is loaded at most
+ * twice, this happens in registers; otherwise once for each block, in a buffer that stays
+ * in the first-level cache. Their scales multiply scores and probabilities.
  *
  * Parameters, defined before it is included:
  *   AF_FN(name)   name with the suffix of the element type
  *   AF_ELEMENT    the C type of the elements that the kernel multiplies
  *   AF_STORED     the C type of k and v in memory: AF_ELEMENT, or uint8_t for fp8
- *   AF_F8         1 if k and v are fp8, else 0. If 1: AF_WIDEN(dtype, from, count, to)
- *                 converts a row to AF_ELEMENT, whose type is AF_WIDE_DTYPE; the result
- *                 times AF_WIDE_UNIT(dtype) is the number
+ *   AF_F8         1 if k and v are fp8, else 0. The next three are for fp8 only
+ *   AF_WIDEN(dtype, from, count, to)   converts a row of fp8 numbers to AF_ELEMENT; with
+ *                 AF_PAIRS it writes element d at af_apart(d, count)
+ *   AF_WIDE_UNIT(dtype)   factor from a converted number to the fp8 number
+ *   AF_WIDE_DTYPE   the enum anyflash_dtype of AF_ELEMENT
  *   AF_LOAD(p)    AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
@@ -40,6 +45,9 @@
  */
 #define PAGE_BYTES 4096 /* the smallest pages of memory */
 #define TOUCH_BLOCKS 8  /* a page is translated as many blocks before it is used */
+#define SPAN_BLOCKS 2   /* of a key head, before those of the next */
+
+#include "engine/cpu/decode_load_template.h"
 
 #include "engine/cpu/decode_block_template.h"
 
@@ -47,7 +55,18 @@
 #include "engine/cpu/decode_row_template.h"
 #endif
 
-/* Column `d` of a row of o: pairs come alternately from each half of 8 columns. */
+/* The position of element `d` in a row of `dim` elements that AF_WIDEN has written. */
+static int64_t AF_FN(position)(int64_t d, int64_t dim)
+{
+#if IN_REGISTERS
+    return af_apart(d, dim);
+#else
+    (void)dim;
+    return d;
+#endif
+}
+
+/* The column of o of element `d` of values: pairs come alternately from each half of 8. */
 static int64_t AF_FN(column)(int64_t d)
 {
     return AF_PAIRS ? d / 32 * 32 + d % 8 / 4 * 16 + d % 32 / 8 * 4 + d % 4 : d;
@@ -109,18 +128,20 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
     const int64_t dim = work->problem->a.value_dim;
     float o[AF_DIM_MAX], l = vec_sum(row->l), lse;
     for (int64_t d = 0; d < work->width; d += 4)
-        memcpy(o + d, work->o + r * work->width + AF_FN(column)(d), 4 * sizeof *o);
+        memcpy(o + d, work->o + r * work->width + AF_FN(column)(AF_FN(position)(d, dim)),
+               4 * sizeof *o);
 #if AF_F8
     if (!work->problem->a.scale_per_page)
         af_scale(o,
                  af_scale_of_key(work->problem, work->problem->a.v_scales, &task->sequence,
-                                 task->kv_head, 0),
+                                 work->kv_head, 0),
                  dim);
 #endif
     if (task->partial_o != NULL) {
-        memcpy(task->partial_o + r * dim, o, (size_t)dim * sizeof *o);
-        task->partial_ml[r * 2] = row->m;
-        task->partial_ml[r * 2 + 1] = l;
+        const int64_t part = (work->kv_head - task->kv_head) * task->partial_stride + r;
+        memcpy(task->partial_o + part * dim, o, (size_t)dim * sizeof *o);
+        task->partial_ml[part * 2] = row->m;
+        task->partial_ml[part * 2 + 1] = l;
         return;
     }
     af_scale(o, af_close_row(work->problem, row->head, row->m, l, &lse), dim);
@@ -130,7 +151,7 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
         *at = lse;
 }
 
-/* Initialises row `r` of the task; padding rows repeat the last one. */
+/* Initialises row `r` of the selected head; padding rows repeat the last one. */
 static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
 {
     const struct af_forward_task *task = work->task;
@@ -138,7 +159,7 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
     struct AF_FN(row) *row = &work->rows[r];
     int64_t at = task->row_begin + (r < work->count ? r : work->count - 1);
     row->i = at / problem->group;
-    row->head = task->kv_head * problem->group + at % problem->group;
+    row->head = work->kv_head * problem->group + at % problem->group;
     struct af_range seen = af_visible_range(problem, &task->sequence, row->i);
     row->first = af_clamp(seen.first, task->key_begin, task->key_end);
     row->end = af_clamp(seen.end, row->first, task->key_end);
@@ -152,6 +173,13 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
                   af_row_of_query(&problem->a.q, problem->element_bytes, &task->sequence,
                                   row->head, row->i),
                   problem->a.head_dim, q);
+#elif AF_F8
+    const char *from =
+        af_row_of_query(&problem->a.q, sizeof(AF_ELEMENT), &task->sequence, row->head, row->i);
+    memset(q, 0, (size_t)work->words * sizeof *q);
+    for (int64_t d = 0, dim = problem->a.head_dim; d < dim; d += 8)
+        memcpy((AF_ELEMENT *)(void *)q + AF_FN(position)(d, dim), from + d * 2,
+               (size_t)(dim - d < 8 ? dim - d : 8) * sizeof(AF_ELEMENT));
 #else
     const AF_ELEMENT *from = (const AF_ELEMENT *)(const void *)af_row_of_query(
         &problem->a.q, sizeof *from, &task->sequence, row->head, row->i);
@@ -165,11 +193,11 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
 }
 
 /*
- * Computes the bytes of all parts and, unless `memory` is NULL, sets their
- * addresses in it.
+ * Computes the bytes of all parts for `rows` rows of each of `heads` key heads and, unless
+ * `memory` is NULL, sets their addresses in it.
  */
 static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *problem,
-                             int64_t rows, char *memory)
+                             int64_t rows, int64_t heads, char *memory)
 {
     const int64_t head_dim = problem->a.head_dim, value_dim = problem->a.value_dim;
     const int64_t larger = head_dim > value_dim ? head_dim : value_dim;
@@ -182,8 +210,10 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
         work->block /= 2;
     work->words = (head_dim + STEP - 1) / STEP * AF_LANES;
     work->width = (value_dim + STEP - 1) / STEP * STEP;
-    size_t q = 0, o = q + (size_t)(work->padded * work->words) * sizeof(float);
-    size_t s = o + (size_t)(work->padded * work->width) * sizeof(float);
+    work->head_bytes =
+        (size_t)work->padded *
+        (sizeof(struct AF_FN(row)) + (size_t)(work->words + work->width) * sizeof(float));
+    size_t s = (size_t)heads * work->head_bytes;
     size_t nil = s + (size_t)work->padded * BLOCK_KEYS * sizeof(float);
     size_t end = nil + (size_t)larger * sizeof(AF_ELEMENT);
 #if AF_F8
@@ -194,8 +224,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
         work->wide = (AF_ELEMENT *)(void *)(memory + wide);
 #endif
     if (memory != NULL) {
-        work->q = (float *)(void *)(memory + q);
-        work->o = (float *)(void *)(memory + o);
+        work->heads = memory;
         work->s = (float *)(void *)(memory + s);
         work->nil = (const AF_ELEMENT *)(void *)(memory + nil);
         memset(memory + nil, 0, (size_t)larger * sizeof(AF_ELEMENT));
@@ -203,11 +232,10 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
     return (end + 63) & ~(size_t)63;
 }
 
-static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
+static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t span)
 {
-    (void)keys;
     struct AF_FN(work) work;
-    return AF_FN(lay_out)(&work, problem, rows, NULL);
+    return AF_FN(lay_out)(&work, problem, rows, span, NULL);
 }
 
 /*
@@ -216,7 +244,8 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
  * addresses translated.
  */
 static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
-                               const struct anyflash_tensor *tensor, int64_t j, int64_t end)
+                               const struct anyflash_tensor *tensor, int64_t kv_head, int64_t j,
+                               int64_t end)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_STORED);
@@ -224,59 +253,113 @@ static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
     if (a->block_table != NULL && a->page_size < step)
         step = a->page_size;
     for (; j < end; j += step)
-        __builtin_prefetch(af_row_of_key(work->problem, tensor, &work->task->sequence,
-                                         work->task->kv_head, j));
+        __builtin_prefetch(
+            af_row_of_key(work->problem, tensor, &work->task->sequence, kv_head, j));
 }
 
-static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
+/* Processes keys [j, j + count) of the selected head, and prefetches the block after them. */
+static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t count,
+                                bool is_first, struct AF_FN(rows) *keys,
+                                struct AF_FN(rows) *values, const struct AF_FN(rows) *next_keys,
+                                const struct AF_FN(rows) *next_values)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
+    /* With more rows, each element would be widened more than twice. */
+    const bool few = work->padded == 4 || work->padded == 8;
+    bool stored = IN_REGISTERS && few && a->head_dim % 64 == 0;
+    const void **rows = stored ? keys->at : AF_FN(ready)(work, keys, &a->k, a->head_dim);
+    AF_FN(score_block)(work, stored, rows, values, next_keys);
+#if AF_F8
+    if (is_first || work->problem->a.scale_per_page || work->task->kv_head_count > 1)
+        AF_FN(find_scales)(work, j, count);
+#else
+    (void)is_first;
+#endif
+    bool partly = AF_FN(softmax_block)(work, j, count);
+    stored = IN_REGISTERS && few && !partly && a->value_dim % 64 == 0;
+    rows = stored ? values->at : AF_FN(ready)(work, values, &a->v, a->value_dim);
+    if (partly)
+        AF_FN(add_nonfinite_values)(work, rows, j);
+    AF_FN(add_block)(work, stored, rows, next_keys, next_values);
+}
+
+/* A block of keys: those of head `kv_head` from `j` on. Its span starts at key `span`. */
+struct AF_FN(place) {
+    int64_t kv_head;
+    int64_t span;
+    int64_t j;
+};
+
+/* The block after `at`: the rest of the span, the same span of the next head, the next span. */
+static struct AF_FN(place)
+    AF_FN(place_after)(const struct AF_FN(work) *work, struct AF_FN(place) at, int64_t end)
+{
+    const struct af_forward_task *task = work->task;
+    const int64_t next = at.j + work->block;
+    if (next < end && next < at.span + SPAN_BLOCKS * work->block)
+        return (struct AF_FN(place)){at.kv_head, at.span, next};
+    if (at.kv_head + 1 < task->kv_head + task->kv_head_count)
+        return (struct AF_FN(place)){at.kv_head + 1, at.span, at.span};
+    return (struct AF_FN(place)){task->kv_head, next, next};
+}
+
+static void AF_FN(find_block)(const struct AF_FN(work) *work, struct AF_FN(place) at,
+                              int64_t end, struct AF_FN(rows) *keys, struct AF_FN(rows) *values)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t count = af_clamp(end - at.j, 0, work->block);
+    AF_FN(find_rows)(work, &a->k, at.kv_head, at.j, count, keys);
+    AF_FN(find_rows)(work, &a->v, at.kv_head, at.j, count, values);
+}
+
+static void AF_FN(touch_block)(const struct AF_FN(work) *work, struct AF_FN(place) at,
+                               int64_t end)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t last = at.j + work->block < end ? at.j + work->block : end;
+    AF_FN(touch_pages)(work, &a->k, at.kv_head, at.j, last);
+    AF_FN(touch_pages)(work, &a->v, at.kv_head, at.j, last);
+}
+
+/* Processes keys [first, end) of all heads, span by span. */
+static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
+{
+    struct AF_FN(place) at = {work->task->kv_head, first, first}, soon = at;
     struct AF_FN(rows) keys[2], values[2]; /* of this block and the next, alternating */
     int now = 0;
-    int64_t count = af_clamp(end - first, 0, work->block);
-    AF_FN(find_rows)(work, &a->k, first, count, &keys[now]);
-    AF_FN(find_rows)(work, &a->v, first, count, &values[now]);
-    const int64_t soon = af_clamp(end, first, first + TOUCH_BLOCKS * work->block);
-    AF_FN(touch_pages)(work, &a->k, first, soon);
-    AF_FN(touch_pages)(work, &a->v, first, soon);
-    for (int64_t j = first; j < end; j += work->block, now = !now) {
-        int64_t next = j + work->block;
-        int64_t later = j + TOUCH_BLOCKS * work->block;
-        int64_t last = later + work->block < end ? later + work->block : end;
-        count = af_clamp(end - next, 0, work->block);
-        AF_FN(find_rows)(work, &a->k, next, count, &keys[!now]);
-        AF_FN(find_rows)(work, &a->v, next, count, &values[!now]);
-        AF_FN(touch_pages)(work, &a->k, later, last);
-        AF_FN(touch_pages)(work, &a->v, later, last);
-        bool stored = IN_REGISTERS && work->padded == 4; /* each element is loaded once */
-        const void **rows =
-            stored ? keys[now].at : AF_FN(ready)(work, &keys[now], &a->k, a->head_dim);
-        AF_FN(score_block)(work, stored, rows, &values[now], &keys[!now]);
-#if AF_F8
-        if (j == first || a->scale_per_page)
-            AF_FN(find_scales)(work, j, end - j < work->block ? end - j : work->block);
-#endif
-        bool partly =
-            AF_FN(softmax_block)(work, j, end - j < work->block ? end - j : work->block);
-        stored = IN_REGISTERS && !partly && (work->padded == 4 || work->padded == 8);
-        rows = stored ? values[now].at : AF_FN(ready)(work, &values[now], &a->v, a->value_dim);
-        if (partly)
-            AF_FN(add_nonfinite_values)(work, rows, j);
-        AF_FN(add_block)(work, stored, rows, &keys[!now], &values[!now]);
+    AF_FN(find_block)(work, at, end, &keys[now], &values[now]);
+    for (int b = 0; b < TOUCH_BLOCKS; b++, soon = AF_FN(place_after)(work, soon, end))
+        AF_FN(touch_block)(work, soon, end);
+    for (; at.j < end; now = !now) {
+        const struct AF_FN(place) next = AF_FN(place_after)(work, at, end);
+        AF_FN(find_block)(work, next, end, &keys[!now], &values[!now]);
+        AF_FN(touch_block)(work, soon, end);
+        soon = AF_FN(place_after)(work, soon, end);
+        AF_FN(select_head)(work, at.kv_head);
+        AF_FN(attend_block)
+        (work, at.j, end - at.j < work->block ? end - at.j : work->block, at.j == first,
+         &keys[now], &values[now], &keys[!now], &values[!now]);
+        at = next;
     }
 }
 
 static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scratch)
 {
+    const int64_t head_end = task->kv_head + task->kv_head_count;
     struct AF_FN(work) work;
     work.task = task;
-    AF_FN(lay_out)(&work, task->problem, task->row_end - task->row_begin, scratch.memory);
+    AF_FN(lay_out)
+    (&work, task->problem, task->row_end - task->row_begin, task->kv_head_count,
+     scratch.memory);
     int64_t first = task->key_end, end = task->key_begin;
-    for (int r = 0; r < work.padded; r++) {
-        const struct AF_FN(row) *row = &work.rows[r];
-        AF_FN(start_row)(&work, r);
-        first = row->end > row->first && row->first < first ? row->first : first;
-        end = row->end > row->first && row->end > end ? row->end : end;
+    for (int64_t h = task->kv_head; h < head_end; h++) {
+        AF_FN(select_head)(&work, h);
+        for (int r = 0; r < work.padded; r++) {
+            const struct AF_FN(row) *row = &work.rows[r];
+            AF_FN(start_row)(&work, r);
+            first = row->end > row->first && row->first < first ? row->first : first;
+            end = row->end > row->first && row->end > end ? row->end : end;
+        }
     }
 #if AF_F8 && !AF_PAIRS
     struct af_range done = {first, first};
@@ -287,12 +370,16 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         AF_FN(attend_keys)(&work, first, done.first);
     if (done.end < end)
         AF_FN(attend_keys)(&work, done.end, end);
-    for (int r = 0; r < work.count; r++)
-        AF_FN(finish_row)(&work, r);
+    for (int64_t h = task->kv_head; h < head_end; h++) {
+        AF_FN(select_head)(&work, h);
+        for (int r = 0; r < work.count; r++)
+            AF_FN(finish_row)(&work, r);
+    }
 }
 
 #undef PAGE_BYTES
 #undef TOUCH_BLOCKS
+#undef SPAN_BLOCKS
 #undef ROWS_MAX
 #undef BLOCK_KEYS
 #undef BLOCK_BYTES

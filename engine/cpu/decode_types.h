@@ -1,6 +1,6 @@
 /*
- * decode_types.h: includes the decode kernel for f32, f16 and bf16, and for fp8 keys
- * and values, which it widens to f16, with queries of any type.
+ * decode_types.h: includes the decode kernel four times: for f32, for f16, for bf16, and
+ * for fp8 keys and values, which are widened to f16, with queries of any of these types.
  *
  * Parameters: those of decode_template.h that do not depend on the type.
  */

@@ -40,12 +40,13 @@ AF_INSTRUCTIONS_AMX
 #define AF_LOAD_SOME vec_load_some_bf16
 #define AF_PAIRS 1
 #define AF_AMX 1
+#define AF_F8 0
+#define AF_STORED AF_ELEMENT
 #include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/forward_template.h"
 
-AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true,
-                  384);
+AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, false, AF_FEATURE_DROPOUT, true, 384);
 
 AF_INSTRUCTIONS_END
 #endif

@@ -2,8 +2,8 @@
  * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products per element.
  *
  * Words are pairs of bf16 along the head size for scores, and along the keys for
- * values, whose pairs are made once per block of keys. Probabilities are rounded
- * to bf16, sums are not.
+ * values, whose pairs adjacent tasks share. Probabilities are rounded to bf16, sums are
+ * not. fp8 keys and values are widened to bf16, block by block, by VPERMI2B.
  */
 #include "engine/base/instructions.h"
 
@@ -65,20 +65,41 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
 #define AF_NEEDS AF_CPU_AVX512BF16
 #define TILE_VECS 3
 #define TILE_ROWS 8
-#define AF_FN(name) name##_bf16
 #define AF_ELEMENT uint16_t
 #define AF_DIRECT 1
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
 #define AF_PAIRS 1
+
+#define AF_FN(name) name##_bf16
+#define AF_F8 0
+#define AF_STORED AF_ELEMENT
 #include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/tile_template.h"
 
 #include "engine/cpu/forward_template.h"
 
-AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true,
-                  384);
+AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, false, AF_FEATURE_DROPOUT, true, 384);
+#undef AF_FN
+#undef AF_F8
+#undef AF_STORED
+#undef AF_NEEDS
+
+AF_INSTRUCTIONS_END
+AF_INSTRUCTIONS_AVX512VBMI_BF16
+
+#include "engine/cpu/widen_f8.h"
+
+#define AF_NEEDS (AF_CPU_AVX512BF16 | AF_CPU_AVX512VBMI)
+#define AF_FN(name) name##_bf16_f8
+#define AF_F8 1
+#define AF_STORED uint8_t
+#include "engine/cpu/tile_template.h"
+
+#include "engine/cpu/forward_template.h"
+
+AF_FORWARD_ROW_F8(bf16_f8, ANYFLASH_BF16, true, 384);
 
 AF_INSTRUCTIONS_END
 #endif

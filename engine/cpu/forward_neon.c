@@ -20,9 +20,6 @@
 #define AF_NEEDS AF_CPU_NEON
 #define TILE_VECS 3
 #define TILE_ROWS 8
-#define AF_TILES 1
-#define AF_TEMPLATE "engine/cpu/forward_template.h"
-#define AF_ROW AF_FORWARD_ROW
-#include "engine/cpu/element_types.h"
+#include "engine/cpu/forward_types.h"
 
 #endif

@@ -5,11 +5,11 @@
  * and rounded. First of the three parts of the forward kernel;
  * forward_template.h has the formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD,
- * AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
- * forward_avx512bf16.c, or with AF_AMX product_amx.h. Defines: struct tile, work,
- * block, prefetch; set_ranges(), start_tile(), take_keys(), take_values(),
- * finish_tile(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
+ * AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also
+ * pair_rows() of forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8
+ * widen_f8.h. Defines: struct tile, work, block, prefetch, kept; set_ranges(),
+ * start_tile(), take_keys(), take_values(), finish_tile(), each in AF_FN().
  */
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
@@ -19,6 +19,8 @@
 #define KEY_STEP (AF_AMX ? 32 : WORD)
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
 #define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
+/* Values in pairs are kept for the next task of a head if all of them fit into this. */
+#define KEPT_BYTES ((int64_t)1 << 20)
 
 /*
  * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
@@ -58,25 +60,37 @@ struct AF_FN(prefetch) {
     int64_t row_bytes;
 };
 
+/* The keys whose values a block of work->kept_values holds: [from, from + count). */
+struct AF_FN(kept) {
+    int64_t from;
+    int64_t count;
+};
+
 /* State of one task, with pointers to the parts of the worker's scratch. */
 struct AF_FN(work) {
     const struct af_forward_task *task;
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
+    int64_t key_words;  /* of one copied key */
     int64_t value_rows; /* Dv rounded up to 8, or to 16 with AF_AMX */
     bool featured;      /* scores need more than scaling and a range */
     float fold;         /* factor of the queries, applied when packing */
     float unit;         /* factor from a stored score to log2 units */
+    float result_scale; /* factor of the results: that of fp8 values, or 1 */
     int tile_count;
     struct AF_FN(tile) tiles[AF_TILES_MAX];
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
     float *pairs;  /* [BLOCK_KEYS / 2 + 1][TILE_LANES], AF_PAIRS */
-    float *keys;   /* [BLOCK_KEYS][words]: a converted, gathered or padded block */
+    float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
     /*
      * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][pairs][8]; AF_AMX:
      * [value_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
      */
     float *values;
+    /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
+    float *kept_values;
+    struct AF_FN(kept) *kept; /* [value_blocks] */
+    int64_t value_blocks;
     float *extra; /* [BLOCK_KEYS][TILE_LANES] bias */
     struct AF_FN(prefetch) prefetches[4];
     int prefetch_count;
@@ -123,6 +137,16 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
 #endif
 }
 
+/* Copies a query in the same way. If keys are fp8, its type may not be AF_ELEMENT. */
+static void AF_FN(take_query)(const struct AF_FN(work) *work, const char *from, float *to)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    if (AF_F8 && !AF_PAIRS && a->q.dtype != ANYFLASH_F16)
+        af_row_floats((enum anyflash_dtype)a->q.dtype, from, a->head_dim, to);
+    else
+        AF_FN(take_row)(from, a->head_dim, to, work->words);
+}
+
 /* Finds rows as words in place, or copied to `copies`; 0 beyond the last row. */
 static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
                               int lane, float (*copies)[AF_DIM_MAX], const float **rows)
@@ -140,7 +164,7 @@ static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN
         if (AF_DIRECT && dim % DIM_STEP == 0)
             rows[i] = (const float *)(const void *)row;
         else
-            AF_FN(take_row)(row, dim, copies[i], work->words);
+            AF_FN(take_query)(work, row, copies[i]);
     }
 }
 
@@ -217,6 +241,34 @@ static bool AF_FN(is_strided)(const struct af_problem *problem, int64_t j, int64
     return a->block_table == NULL || j / a->page_size == (j + count - 1) / a->page_size;
 }
 
+/*
+ * Copies key or value `j` of the sequence, which has `count` elements, as words and pads it
+ * with zeros to `words`. fp8 numbers are widened and, without AF_PAIRS, multiplied by their
+ * scale.
+ */
+static void AF_FN(take_key)(const struct AF_FN(work) *work,
+                            const struct anyflash_tensor *tensor, const float *scales,
+                            int64_t j, int64_t count, float *to, int64_t words)
+{
+    const struct af_forward_task *task = work->task;
+    const char *from = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head, j);
+#if !AF_F8
+    (void)scales;
+    AF_FN(take_row)(from, count, to, words);
+#elif AF_PAIRS
+    (void)scales, (void)words;
+    af_widen_bf16(tensor->dtype, (const uint8_t *)from, count, (uint16_t *)(void *)to);
+#else
+    uint16_t halves[AF_DIM_MAX];
+    af_widen_f16(tensor->dtype, (const uint8_t *)from, count, halves);
+    AF_FN(take_row)((const char *)halves, count, to, words);
+    af_scale(to,
+             af_scale_of_key(work->problem, scales, &task->sequence, task->kv_head, j) *
+                 AF_F16_UNIT(tensor->dtype),
+             count);
+#endif
+}
+
 /* Finds keys [j, j + count) of the sequence as words, in place if possible. */
 static struct AF_FN(block)
     AF_FN(take_keys)(const struct AF_FN(work) *work, int64_t j, int64_t count)
@@ -226,57 +278,81 @@ static struct AF_FN(block)
     const struct af_forward_task *task = work->task;
     bool whole =
         a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
-    if (AF_DIRECT && whole && AF_FN(is_strided)(problem, j, count)) {
+    if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
         return (struct AF_FN(block)){(const float *)(const void *)row, a->k.row_stride / WORD};
     }
     for (int64_t i = 0; i < count; i++)
-        AF_FN(take_row)
-    (af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j + i), a->head_dim,
-     work->keys + i * work->words, work->words);
+        AF_FN(take_key)
+    (work, &a->k, a->k_scales, j + i, a->head_dim, work->keys + i * work->key_words,
+     work->words);
     for (; count % KEY_GROUP != 0; count++)
-        memset(work->keys + count * work->words, 0, (size_t)work->words * sizeof(float));
-    return (struct AF_FN(block)){work->keys, work->words};
+        memset(work->keys + count * work->key_words, 0, (size_t)work->words * sizeof(float));
+    return (struct AF_FN(block)){work->keys, work->key_words};
 }
+
+/* Value `j` of the sequence, in memory. */
+static const char *AF_FN(value_row)(const struct AF_FN(work) *work, int64_t j)
+{
+    return af_row_of_key(work->problem, &work->problem->a.v, &work->task->sequence,
+                         work->task->kv_head, j);
+}
+
+#if AF_PAIRS
+/* Value `j` of the sequence: in memory or, if it is fp8, widened to `wide`. */
+static const uint16_t *AF_FN(find_value)(const struct AF_FN(work) *work, int64_t j,
+                                         uint16_t *wide)
+{
+    const char *row = AF_FN(value_row)(work, j);
+#if AF_F8
+    const struct anyflash_attend_args *a = &work->problem->a;
+    af_widen_bf16(a->v.dtype, (const uint8_t *)row, a->value_dim, wide);
+    if (a->scale_per_page) {
+        const vec scale = vec_set(af_scale_of_key(
+            work->problem, a->v_scales, &work->task->sequence, work->task->kv_head, j));
+        for (int64_t d = 0; d < a->value_dim; d += AF_LANES)
+            vec_store_bf16(wide + d, vec_mul(vec_load_bf16(wide + d), scale), AF_LANES);
+    }
+    return wide;
+#else
+    (void)wide;
+    return (const uint16_t *)(const void *)row;
+#endif
+}
+#endif
 
 static struct AF_FN(block)
     AF_FN(take_values)(const struct AF_FN(work) *work, int64_t j, int64_t count)
 {
-    const struct af_problem *problem = work->problem;
-    const struct anyflash_attend_args *a = &problem->a;
-    const struct af_forward_task *task = work->task;
+    const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_AMX
     const uint16_t *rows[KEY_STEP];
     for (int64_t i = 0; i < count; i += KEY_STEP) {
         for (int64_t n = 0; n < KEY_STEP; n++)
-            rows[n] = i + n < count
-                          ? (const uint16_t *)(const void *)af_row_of_key(
-                                problem, &a->v, &task->sequence, task->kv_head, j + i + n)
-                          : NULL;
+            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
         for (int64_t d = 0; d < a->value_dim; d += 16)
             af_columns_put(rows, d, a->value_dim - d,
                            work->values + d * (BLOCK_KEYS / 2) + i * (16 / 2));
     }
     return (struct AF_FN(block)){work->values, 16};
 #elif AF_PAIRS
+    uint16_t wide[2][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     for (int64_t i = 0; i < count; i += 2) {
-        const char *even = af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j + i);
-        const char *odd = i + 1 < count ? af_row_of_key(problem, &a->v, &task->sequence,
-                                                        task->kv_head, j + i + 1)
-                                        : NULL;
-        pair_rows((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
-                  a->value_dim, work->values + i / 2 * 8, BLOCK_KEYS / 2 * 8);
+        const uint16_t *even = AF_FN(find_value)(work, j + i, wide[0]);
+        const uint16_t *odd =
+            i + 1 < count ? AF_FN(find_value)(work, j + i + 1, wide[1]) : NULL;
+        pair_rows(even, odd, a->value_dim, work->values + i / 2 * 8, BLOCK_KEYS / 2 * 8);
     }
     return (struct AF_FN(block)){work->values, 8};
 #else
-    if (AF_DIRECT && AF_FN(is_strided)(problem, j, count)) {
-        const char *row = af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j);
+    if (AF_DIRECT && AF_FN(is_strided)(work->problem, j, count)) {
+        const char *row = AF_FN(value_row)(work, j);
         return (struct AF_FN(block)){(const float *)(const void *)row, a->v.row_stride};
     }
     for (int64_t i = 0; i < count; i++)
-        AF_FN(take_row)
-    (af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j + i), a->value_dim,
-     work->values + i * work->value_rows, work->value_rows);
+        AF_FN(take_key)
+    (work, &a->v, a->v_scales, j + i, a->value_dim, work->values + i * work->value_rows,
+     work->value_rows);
     return (struct AF_FN(block)){work->values, work->value_rows};
 #endif
 }
@@ -317,7 +393,11 @@ static char *AF_FN(result_row)(const struct AF_FN(work) *work, const struct AF_F
 AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
 {
     if (dtype == ANYFLASH_BF16)
+#if AF_PAIRS
+        vec_store_some_rounded((uint16_t *)(void *)row + d, x, count);
+#else
         vec_store_bf16((uint16_t *)(void *)row + d, x, count);
+#endif
     else if (dtype == ANYFLASH_F16)
         vec_store_f16((uint16_t *)(void *)row + d, x, count);
     else if (count == AF_LANES)
@@ -361,7 +441,9 @@ static void AF_FN(finish_tile)(const struct AF_FN(work) *work, const struct AF_F
         AF_FN(close_rows)(work, tile, factor);
     for (int lane = 0; lane < tile->rows; lane += AF_LANES)
         AF_FN(put_rows)
-    (work, tile, lane, task->partial_o == NULL ? vec_load(factor + lane) : vec_set(1.0f));
+    (work, tile, lane,
+     vec_mul(vec_set(work->result_scale),
+             task->partial_o == NULL ? vec_load(factor + lane) : vec_set(1.0f)));
     for (int lane = 0; task->partial_o != NULL && lane < tile->rows; lane++) {
         float *ml = task->partial_ml + (tile->row + lane - task->row_begin) * 2;
         ml[0] = tile->m[lane];

@@ -11,8 +11,13 @@
  *     O^T [Dv][rows] = alpha O^T + V^T P^T
  *
  * K and V are read in place. They are copied only to convert their type, to
- * gather pages, or (AF_PAIRS) to put the values of two keys side by side. With
+ * gather pages, or (AF_PAIRS) to put the values of two keys side by side, which is done
+ * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES. With
  * AF_AMX V^T is copied, and K where tiles would reach beyond its rows.
+ *
+ * fp8 keys and values are widened as they are copied: to f32, times their scales, or
+ * (AF_PAIRS) exactly to bf16; then the scales multiply scores and results. Only the
+ * scales of pages multiply bf16 values, which are rounded.
  *
  * In three parts: forward_rows_template.h moves rows in and out,
  * forward_tile_template.h computes one tile against one block, this file runs a
@@ -23,15 +28,18 @@
  *
  * Parameters, defined before it is included:
  *   AF_FN(name)           name with the suffix of the element type
- *   AF_ELEMENT            type of q, k and v in memory
+ *   AF_ELEMENT            type of q, k and v in memory; fp8 k and v are widened to it
+ *   AF_STORED             type of k and v in memory: AF_ELEMENT, or uint8_t with AF_F8
+ *   AF_F8                 1: k and v are fp8 and are widened to AF_ELEMENT, which has 16
+ *                         bits; q is of any type or, with AF_PAIRS, bf16
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
  *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
- * with AF_AMX product_amx.h), finite_template.h. Defines AF_FN(scratch_bytes) and
- * AF_FN(run) for a row of the manifest (kernels.h).
+ * with AF_AMX product_amx.h), finite_template.h or with AF_F8 widen_f8.h. Defines
+ * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (kernels.h).
  */
 #ifndef AF_AMX
 #define AF_AMX 0
@@ -78,13 +86,20 @@ static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t fro
                                      int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+#if AF_F8
     for (int64_t i = 0; i < count; i++) {
-        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
-                                        work->task->kv_head, from + i);
-        AF_FN(sum_zeros)((const AF_ELEMENT *)(const void *)row, a->value_dim, sums);
+        if (!af_row_is_finite((enum anyflash_dtype)a->v.dtype, AF_FN(value_row)(work, from + i),
+                              a->value_dim))
+            return false;
     }
+    return true;
+#else
+    vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+    for (int64_t i = 0; i < count; i++)
+        AF_FN(sum_zeros)
+    ((const AF_ELEMENT *)(const void *)AF_FN(value_row)(work, from + i), a->value_dim, sums);
     return AF_FN(is_finite)(sums);
+#endif
 }
 
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
@@ -117,8 +132,7 @@ static __attribute__((noinline)) struct AF_FN(block)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     for (int64_t i = 0; i < count; i++) {
-        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
-                                        work->task->kv_head, from + i);
+        const char *row = AF_FN(value_row)(work, from + i);
         if (!af_row_is_finite((enum anyflash_dtype)a->v.dtype, row, a->value_dim))
             work->nonfinite[work->nonfinite_count++] = (uint8_t)i;
     }
@@ -130,6 +144,10 @@ static __attribute__((noinline)) struct AF_FN(block)
     }
     for (int w = 0; w < work->nonfinite_count; w++)
         AF_FN(blank_values)(work, work->nonfinite[w]);
+#if AF_PAIRS
+    for (int64_t i = 0; i < work->value_blocks; i++)
+        work->kept[i].count = 0; /* the next task may see values that are blanked here */
+#endif
     return values;
 }
 
@@ -158,9 +176,15 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(wo
         const int64_t i = work->nonfinite[w];
         if (i < part.first || i >= part.end)
             continue;
-        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
-                                        work->task->kv_head, from + i);
+        const char *row = AF_FN(value_row)(work, from + i);
         af_row_floats((enum anyflash_dtype)a->v.dtype, row, a->value_dim, line);
+#if AF_F8
+        if (!AF_PAIRS || a->scale_per_page)
+            af_scale(line,
+                     af_scale_of_key(work->problem, a->v_scales, &work->task->sequence,
+                                     work->task->kv_head, from + i),
+                     a->value_dim);
+#endif
         for (int lane = 0; lane < tile->rows; lane++) {
             float p = AF_FN(probability)(work, i - part.first, width, lane);
             bool sees = af_sees(work->problem, &work->task->sequence, tile->head[lane],
@@ -169,6 +193,43 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(wo
                 tile->o[d * width + lane] += p * line[d];
         }
     }
+}
+
+#if AF_PAIRS
+/* Which block of work->kept_values belongs to the block of keys from `key` on. */
+static int64_t AF_FN(place_of)(const struct AF_FN(work) *work, int64_t key)
+{
+    return key / BLOCK_KEYS % work->value_blocks;
+}
+
+/* Whether that block already holds the values of keys [from, from + count) of the sequence. */
+static bool AF_FN(keeps_values)(const struct AF_FN(work) *work, int64_t key, int64_t from,
+                                int64_t count)
+{
+    const struct AF_FN(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
+    /* A block ends with zeros up to a whole step. */
+    return kept->from == from && kept->count >= count &&
+           (kept->count == count || count % KEY_STEP == 0);
+}
+#endif
+
+/*
+ * Returns the values of keys [key, key + count) of the task, which are keys [from, from +
+ * count) of the sequence. They are not copied again if the task before has left them here.
+ */
+static struct AF_FN(block)
+    AF_FN(find_values)(struct AF_FN(work) *work, int64_t key, int64_t from, int64_t count)
+{
+#if AF_PAIRS
+    const int64_t place = AF_FN(place_of)(work, key);
+    work->values = work->kept_values + place * (BLOCK_KEYS / WORD) * work->value_rows;
+    if (AF_FN(keeps_values)(work, key, from, count))
+        return (struct AF_FN(block)){work->values, AF_AMX ? 16 : 8};
+    work->kept[place] = (struct AF_FN(kept)){from, count};
+#else
+    (void)key;
+#endif
+    return AF_FN(take_values)(work, from, count);
 }
 
 /*
@@ -202,8 +263,8 @@ static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forwa
         end = af_clamp(end, j, j - j % a->page_size + a->page_size);
     AF_FN(add_prefetch)
     (work, af_row_of_key(task->problem, tensor, &task->sequence, task->kv_head, j),
-     tensor->row_stride * (int64_t)sizeof(AF_ELEMENT), end - j,
-     dim * (int64_t)sizeof(AF_ELEMENT), 1, 0);
+     tensor->row_stride * (int64_t)sizeof(AF_STORED), end - j, dim * (int64_t)sizeof(AF_STORED),
+     1, 0);
 }
 
 /* Adds the rows of a tile of `tensor`, q or o, that starts at row `first` of a task. */
@@ -255,6 +316,10 @@ static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t coun
     } else if (AF_DIRECT && !AF_PAIRS && !task->keys_are_new) {
         return; /* in L2, which is near enough for keys and values that are not copied */
     }
+#if AF_PAIRS
+    else if (AF_FN(keeps_values)(work, after - task->key_begin, after, next))
+        return;
+#endif
     const int64_t j = after + next * t / work->tile_count;
     const int64_t end = after + next * (t + 1) / work->tile_count;
     AF_FN(prefetch_keys)(work, task, &a->k, a->head_dim, j, end);
@@ -270,7 +335,7 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t c
 {
     int64_t from = work->task->key_begin + key;
     struct AF_FN(block) keys = AF_FN(take_keys)(work, from, count);
-    struct AF_FN(block) values = AF_FN(take_values)(work, from, count);
+    struct AF_FN(block) values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
     if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
@@ -306,8 +371,13 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memor
     } while (0)
     PART(work->scores, float, (BLOCK_KEYS + 1) * TILE_LANES);
     PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / 2 + 1) * TILE_LANES : 0);
-    PART(work->keys, float, BLOCK_KEYS * work->words);
+    PART(work->keys, float, BLOCK_KEYS * work->key_words);
+#if AF_PAIRS
+    PART(work->kept_values, float, work->value_blocks *(BLOCK_KEYS / WORD) * work->value_rows);
+    PART(work->kept, struct AF_FN(kept), work->value_blocks);
+#else
     PART(work->values, float, BLOCK_KEYS * work->value_rows);
+#endif
     PART(work->extra, float, work->featured ? BLOCK_KEYS *TILE_LANES : 0);
     work->tile_count = 0;
     for (int64_t row = 0; row < rows; row += TILE_LANES) {
@@ -334,14 +404,36 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     struct AF_FN(work) work;
     work.problem = problem;
     work.task = NULL;
-    const int64_t value_step = AF_AMX ? 16 : 8;
+    const int64_t value_step = AF_AMX ? 16 : 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
     work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
+    work.key_words = (work.words + key_step - 1) / key_step * key_step;
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
-    work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    const int64_t block_bytes = BLOCK_KEYS / WORD * work.value_rows * (int64_t)sizeof(float);
+    const int64_t blocks = (problem->a.k_len + BLOCK_KEYS - 1) / BLOCK_KEYS;
+    const bool shared = blocks > 0 && problem->a.window_left < 0; /* by adjacent tasks */
+    work.value_blocks = shared && blocks <= KEPT_BYTES / block_bytes ? blocks : 1;
+    work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0 ||
+                    (AF_F8 && AF_PAIRS && problem->a.scale_per_page);
     work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
     work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;
+    work.result_scale = 1;
     return work;
 }
+
+#if AF_F8 && AF_PAIRS
+/* Scales of a head or a sequence multiply all scores and results of the task. */
+static void AF_FN(take_scales)(struct AF_FN(work) *work)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const int64_t head = work->task->kv_head;
+    if (a->scale_per_page)
+        return;
+    work->result_scale = af_scale_of_key(work->problem, a->v_scales, sequence, head, 0);
+    if (!work->featured)
+        work->unit *= af_scale_of_key(work->problem, a->k_scales, sequence, head, 0);
+}
+#endif
 
 static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
 {
@@ -354,7 +446,17 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 {
     struct AF_FN(work) work = AF_FN(work_of)(task->problem);
     work.task = task;
+#if AF_F8 && AF_PAIRS
+    AF_FN(take_scales)(&work);
+#endif
     AF_FN(lay_out)(&work, task->row_end - task->row_begin, scratch.memory);
+#if AF_PAIRS
+    const int64_t rows = task->sequence.q_count * task->problem->group;
+    if (task->partial_o != NULL || task->row_end - task->row_begin == rows)
+        work.value_blocks = 1; /* no other task reads these keys */
+    for (int64_t i = 0; !task->keys_are_kept && i < work.value_blocks; i++)
+        work.kept[i].count = 0;
+#endif
     int64_t first = task->key_end - task->key_begin;
     int64_t end = 0;
     for (int t = 0; t < work.tile_count; t++) {
@@ -384,6 +486,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 
 #undef TILE_LANES
 #undef BLOCK_KEYS
+#undef KEPT_BYTES
 #undef WORD
 #undef KEY_STEP
 #undef DIM_STEP

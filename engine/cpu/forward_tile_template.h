@@ -4,7 +4,7 @@
  * maximum and sum, dropout, values. Second of the three parts of the forward
  * kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h).
+ * Parameters: AF_FN, AF_F8, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h).
  * Uses the structs of forward_rows_template.h and the products of
  * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
  * AF_FN(attend_any)().
@@ -143,9 +143,15 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
         (work, tile->head[lane], i, task->key_begin + key, count, work->extra + lane, width);
     }
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
-    const vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f), log2e = vec_set(AF_LOG2E);
+    const vec log2e = vec_set(AF_LOG2E);
+    vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f);
     for (int64_t j = 0; j < count; j++) {
         const vec at = vec_set((float)(key + j));
+#if AF_F8 && AF_PAIRS
+        natural =
+            vec_set(a->scale * af_scale_of_key(work->problem, a->k_scales, &task->sequence,
+                                               task->kv_head, task->key_begin + key + j));
+#endif
         for (int v = 0; v < tile->vecs; v++) {
             float *stored = work->scores + (j * tile->vecs + v) * AF_LANES;
             vec s = vec_mul(vec_load(stored), natural);

@@ -3,7 +3,7 @@
  * the manifest.
  *
  * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the
- * bit of the instruction set; AF_TILE, except for decode; TILE_VECS; and
+ * bits of the instruction sets; AF_TILE, except for decode; TILE_VECS; and
  * AF_UNMEASURED before it includes this file, if nobody has timed its kernels.
  */
 #ifndef AF_ENGINE_CPU_KERNELS_H
@@ -34,15 +34,19 @@
 #include "engine/cpu/kernels.inc"
 #undef AF_KERNEL
 
-/* `provided`: its features; `positive`: it needs a scale above 0; `rows`: rows_preferred. */
-#define AF_FORWARD_ROW_OF(type, element, provided, positive, rows)                             \
+/*
+ * `f8`: keys and values are fp8; `lacks`: features that the kernel does not support;
+ * `positive`: it declines a negative scale; `rows`: rows_preferred.
+ */
+#define AF_FORWARD_ROW_OF(type, element, f8, lacks, positive, rows)                            \
     const struct af_kernel AF_NAME(fwd, type, AF_LEVEL, AF_TILE) = {                           \
         .name = AF_TEXT(AF_NAME(fwd, type, AF_LEVEL, AF_TILE)),                                \
         .operation = AF_FORWARD,                                                               \
         .dtype = element,                                                                      \
+        .reads_f8 = f8,                                                                        \
         .needs = AF_NEEDS,                                                                     \
         .unmeasured = AF_UNMEASURED,                                                           \
-        .features = provided,                                                                  \
+        .features = AF_FEATURES_ALL & ~(uint32_t)(lacks),                                      \
         .positive_scale = positive,                                                            \
         .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,                                       \
         .rows_granule = TILE_VECS * AF_LANES,                                                  \
@@ -51,8 +55,9 @@
         .run_forward = run_##type,                                                             \
     }
 
-#define AF_FORWARD_ROW(type, element)                                                          \
-    AF_FORWARD_ROW_OF(type, element, AF_FEATURES_ALL, false, 192)
+#define AF_FORWARD_ROW(type, element) AF_FORWARD_ROW_OF(type, element, false, 0, false, 192)
+#define AF_FORWARD_ROW_F8(type, element, positive, rows)                                       \
+    AF_FORWARD_ROW_OF(type, element, true, AF_FEATURE_DROPOUT, positive, rows)
 
 #define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false)
 #define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true)

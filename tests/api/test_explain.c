@@ -31,7 +31,7 @@ static const struct af_kernel *best(enum af_kernel_operation operation)
     const struct af_kernel *const *kernels = af_kernels(&count);
     while (count-- > 0) {
         if (kernels[count]->operation == operation && kernels[count]->dtype == ANYFLASH_F32 &&
-            (kernels[count]->needs & af_cpu_features()) != 0)
+            (kernels[count]->needs & ~af_cpu_features()) == 0)
             return kernels[count];
     }
     return NULL;

@@ -223,7 +223,7 @@ static struct forward_case *f8_case(uint64_t seed, int32_t dtype)
 {
     struct forward_case *c = case_new(seed, dtype);
     c->key_dtype = case_one_in(c, 2) ? ANYFLASH_F8_E4M3 : ANYFLASH_F8_E5M2;
-    pick_sizes(c, case_one_in(c, 2) ? 3 : 60, 500);
+    pick_sizes(c, case_one_in(c, 2) ? 3 : 260, 500);
     pick_visibility(c);
     if (case_one_in(c, 4))
         pick_packing(c);

@@ -109,12 +109,16 @@ static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void *
 {
     (void)state;
     static const float numbers[] = {NAN, INFINITY, -INFINITY};
-    for (size_t n = 0; n < 2 * 9 * AF_COUNT(types); n++) {
+    for (size_t n = 0; n < 2 * 2 * 9 * AF_COUNT(types); n++) {
         const int64_t q_len = n % 2 == 0 ? 100 : 5;
         const float number = numbers[n / 2 % 3];
-        struct forward_case *c = sized_case(n, types[n / 18], 1, 2, q_len, 100, 24);
+        struct forward_case *c = sized_case(n, types[n / 18 % 3], 1, 2, q_len, 100, 24);
         c->a.causal = 1;
+        if (n / 18 >= AF_COUNT(types))
+            c->key_dtype = ANYFLASH_F8_E5M2;
         case_tensors(c);
+        if (c->key_dtype == ANYFLASH_F8_E5M2)
+            case_scales(c);
         if (n / 6 % 3 == 0)
             spoil(&c->a.q, q_len - 2, 3, number);
         else if (n / 6 % 3 == 1)
@@ -141,6 +145,38 @@ static void test_forward__every_fp8_number_is_exact(void **state)
         c->a.v_scales = v_scale;
         for (int code = 0; code < 256; code++)
             ((uint8_t *)c->a.v.data)[code] = (uint8_t)code;
+        check_case(c);
+    }
+}
+
+/* Scales that differ from head to head, and from sequence to sequence or page to page. */
+static void test_forward__fp8_scales_are_those_of_their_keys(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * 2 * AF_COUNT(types); n++) {
+        const bool paged = n / 2 % 2 == 1;
+        struct forward_case *c =
+            sized_case(n, types[n / 4], 2, 2, n % 2 == 0 ? 60 : 2, 200, 40);
+        struct anyflash_attend_args *a = &c->a;
+        int32_t *used = case_indexes(c, a->batch);
+        used[0] = used[1] = 200;
+        a->seqused_k = used;
+        a->page_size = paged ? 16 : 0;
+        a->page_count = paged ? 26 : 0;
+        a->block_table_stride = paged ? 13 : 0;
+        a->block_table = paged ? case_permutation(c, a->page_count) : NULL;
+        c->key_dtype = ANYFLASH_F8_E4M3;
+        case_tensors(c);
+        const int64_t scales = (paged ? a->page_count : a->batch) * a->kv_heads;
+        float *k_scales = case_floats(c, scales), *v_scales = case_floats(c, scales);
+        for (int64_t i = 0; i < scales; i++) {
+            k_scales[i] = 0.5f + 0.125f * (float)(i % 3);
+            v_scales[i] = 1.5f - 0.25f * (float)(i % 4);
+        }
+        a->k_scales = k_scales;
+        a->v_scales = v_scales;
+        a->scale_stride = a->kv_heads;
+        a->scale_per_page = paged;
         check_case(c);
     }
 }
@@ -251,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
         cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
         cmocka_unit_test(test_forward__every_fp8_number_is_exact),
+        cmocka_unit_test(test_forward__fp8_scales_are_those_of_their_keys),
         cmocka_unit_test(test_forward__a_tile_of_one_query_ends_before_nan),
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),

@@ -69,6 +69,8 @@ static struct forward_case *serving_case(uint64_t seed, const int32_t type[2],
 /* One long sequence, short ones, one without queries and one without keys. */
 static const int64_t decode_lengths[][2] = {{1, 130}, {1, 5003}, {1, 17}, {0, 40},
                                             {1, 0},   {1, 16},   {2, 999}};
+static const int64_t group_lengths[][2] = {{1, 130}, {1, 5003}, {1, 17},  {2, 40},
+                                           {1, 1},   {1, 16},   {2, 999}, {1, 100}};
 static const int64_t mixed_lengths[][2] = {{1, 700}, {90, 300}, {1, 33}, {5, 1200}, {1, 1}};
 static const int64_t latent_lengths[][2] = {{1, 1700}, {2, 65}, {1, 16}};
 
@@ -89,6 +91,35 @@ static void test_serving__prefill_and_decode_in_one_call(void **state)
     for (size_t n = 0; n < AF_COUNT(types); n++)
         check_case(
             serving_case(n, types[n], mixed_lengths, 5, 2, n % 2 == 0 ? 4 : 8, 64, 64, 16));
+}
+
+/*
+ * With one thread tasks have 8 key heads, with three at most 4; the bits must be the same. The
+ * heads of a page are adjacent or, if `n` is odd, those of each row of a page.
+ */
+static void test_serving__several_key_heads_in_one_task(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {128, 64, 40};
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        const int64_t dim = dims[n % AF_COUNT(dims)];
+        struct forward_case *c = serving_case(n, types[n / 2], group_lengths, 8, 8,
+                                              n % 3 == 0 ? 8 : 4, dim, dim, 16);
+        if (n % 2 == 1) {
+            c->a.k.head_stride = c->a.v.head_stride = dim;
+            c->a.k.row_stride = c->a.v.row_stride = 8 * dim;
+        }
+        const struct af_problem problem = case_problem(c);
+        for (int workers = 1; workers <= POOLS; workers++) {
+            struct af_forward_plan plan;
+            assert_int_equal(
+                af_forward_plan_init(&plan, &problem, af_cpu_features(), workers, NULL),
+                ANYFLASH_OK);
+            const int64_t heads = plan.schedule.heads_per_task;
+            assert_true(heads >= (workers == 1 ? 8 : 2) && heads <= (workers == 3 ? 4 : 8));
+        }
+        check_case(c);
+    }
 }
 
 /* Values are the first 512 elements of the keys, in the same memory. */
@@ -189,7 +220,7 @@ static void test_serving__a_long_sequence_is_split_and_short_ones_are_not(void *
     struct af_forward_plan plan;
     assert_int_equal(af_forward_plan_init(&plan, &problem, af_cpu_features(), 1, NULL),
                      ANYFLASH_OK);
-    char *memory = aligned_alloc(64, plan.total_bytes);
+    char *memory = malloc(plan.total_bytes); /* its tasks are only listed */
     af_forward_plan_place(&plan, memory);
     int64_t keys = 0, longest = 0, of_short = 0;
     for (int64_t index = 0; index < plan.schedule.task_count; index++) {
@@ -228,7 +259,7 @@ static void test_serving__tasks_know_whether_their_keys_are_new(void **state)
         struct af_forward_plan plan;
         assert_int_equal(af_forward_plan_init(&plan, &problem, af_cpu_features(), 1, NULL),
                          ANYFLASH_OK);
-        char *memory = aligned_alloc(64, plan.total_bytes);
+        char *memory = malloc(plan.total_bytes); /* its tasks are only listed */
         af_forward_plan_place(&plan, memory);
         int64_t fresh = 0;
         for (int64_t index = 0; index < plan.schedule.task_count; index++) {
@@ -247,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serving__decode_in_pages_is_near_the_oracle),
         cmocka_unit_test(test_serving__prefill_and_decode_in_one_call),
+        cmocka_unit_test(test_serving__several_key_heads_in_one_task),
         cmocka_unit_test(test_serving__latent_attention_shares_keys_and_values),
         cmocka_unit_test(test_serving__pages_do_not_change_a_bit),
         cmocka_unit_test(test_serving__a_long_sequence_is_split_and_short_ones_are_not),

@@ -1,6 +1,7 @@
 /*
  * test_hidden_values.c: a key that is hidden from a row adds nothing to it,
- * even if its value is NaN or infinite. Runs every kernel of the manifest.
+ * even if its value is NaN or infinite, and a row that sees it gets it, even in a task
+ * that finds its keys on the scratch. Runs every kernel of the manifest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,12 +97,21 @@ static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_ma
     }
     struct af_forward_task task = {
         .problem = &problem,
+        .row_begin = GROUP,
         .row_end = ROWS,
         .key_end = KEYS,
+        .kv_head_count = 1,
         .sequence = {
             .q_count = QUERIES, .q_full = QUERIES, .k_count = KEYS, .offset = KEYS - QUERIES}};
-    assert_true(kernel->scratch_bytes(&problem, ROWS, 0) <= sizeof scratch);
+    assert_true(kernel->scratch_bytes(&problem, ROWS, 1) <= sizeof scratch);
     kernel->run_forward(&task, (struct af_scratch){scratch, sizeof scratch});
+    /* The same keys again: first for the rows that see all of them. */
+    for (int row = ROWS - GROUP; row >= 0; row -= ROWS - GROUP) {
+        task.row_begin = row;
+        task.row_end = row + GROUP;
+        task.keys_are_kept = true;
+        kernel->run_forward(&task, (struct af_scratch){scratch, sizeof scratch});
+    }
 }
 
 static void check_kernel(const struct af_kernel *kernel, float nonfinite, bool by_mask)

@@ -1,0 +1,240 @@
+/*
+ * decode_load_template.h: the state of a decode task, and the functions that find, prefetch,
+ * widen and load the rows of a block of keys or values. First of the four parts of the
+ * decode kernel; decode_template.h has the formula and includes all of them.
+ *
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
+ * DECODE_SUMS (decode_template.h). Defines constants, the structs row, rows, work and fetch,
+ * and the functions select_head(), fetch_of(), fetch_some(), find_rows(), find_scales(),
+ * ready(), row_words(), two_words() and load_table(). AF_FN() adds a suffix to these names.
+ */
+
+#define ROWS_MAX AF_DECODE_ROWS_MAX
+#define BLOCK_KEYS 64
+#define BLOCK_BYTES 16384
+#define SCORE_ROWS (DECODE_SUMS / 4)
+#define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
+#define QUADS (AF_LANES / 4)
+#define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
+#define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
+#define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
+#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded, 64 at once */
+#define ROW_LOW (-0x1p126f)                /* below any real score */
+
+struct AF_FN(row) {
+    int64_t i; /* query */
+    int64_t head;
+    int64_t first; /* keys that it sees: [first, end) of the sequence */
+    int64_t end;
+    float m; /* running maximum, log2 units */
+    vec l;   /* running sum, in parts */
+};
+
+/* Pointers to the rows of a block of keys or values in memory. */
+struct AF_FN(rows) {
+    const void *at[BLOCK_KEYS]; /* of AF_STORED */
+};
+
+struct AF_FN(work) {
+    const struct af_forward_task *task;
+    const struct af_problem *problem;
+    int count;             /* number of rows */
+    int padded;            /* computed rows: 1, 2 or a multiple of 4 */
+    int block;             /* keys of a block */
+    int64_t words;         /* of a packed query */
+    int64_t width;         /* Dv rounded up to AF_LANES */
+    char *heads;           /* [key heads of the task][head_bytes] */
+    size_t head_bytes;     /* rows, q and o of a key head */
+    float *s;              /* [padded][BLOCK_KEYS] scores, then probabilities */
+    const AF_ELEMENT *nil; /* a row of zeros, for missing keys */
+#if AF_F8
+    AF_ELEMENT *wide; /* [block][wide_row] keys or values, widened to AF_ELEMENT */
+    int64_t wide_row;
+    const void *wide_rows[BLOCK_KEYS];
+    float k_scales[BLOCK_KEYS] __attribute__((aligned(64)));
+    float v_scales[BLOCK_KEYS] __attribute__((aligned(64)));
+#endif
+
+    /* Of the key head that is being computed; select_head() sets them. */
+    int64_t kv_head;
+    struct AF_FN(row) *rows; /* [padded] */
+    float *q;                /* [padded][words] */
+    float *o;                /* [padded][width] */
+};
+
+/* Makes key head `kv_head` of the task the one that is being computed. */
+static void AF_FN(select_head)(struct AF_FN(work) *work, int64_t kv_head)
+{
+    char *at = work->heads + (size_t)(kv_head - work->task->kv_head) * work->head_bytes;
+    work->kv_head = kv_head;
+    work->rows = (struct AF_FN(row) *)(void *)at;
+    work->q = (float *)(void *)(work->rows + work->padded);
+    work->o = work->q + work->padded * work->words;
+}
+
+/*
+ * The next cache line of a block to prefetch; lines are taken row by row. Prefetches are
+ * spread evenly over the arithmetic, because many at once would fill the queue of cache
+ * misses, and the arithmetic would have to wait.
+ */
+struct AF_FN(fetch) {
+    const void *const *row;
+    const void *const *last;
+    int64_t at; /* element of the row */
+    int64_t dim;
+};
+
+AF_INLINE struct AF_FN(fetch)
+    AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
+{
+    return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
+}
+
+/*
+ * Called in each step of the arithmetic. Prefetches `share` elements a step of FETCHES blocks;
+ * if that is less than a cache line, it prefetches a line every few steps. `fixed_dim` is the
+ * number of elements in each row of keys and values if it is a constant, else 0.
+ */
+AF_INLINE void AF_FN(fetch_some)(const int64_t fixed_dim, const int share, int64_t step,
+                                 struct AF_FN(fetch) fetch[2])
+{
+    const int64_t count = share > LINE ? share : LINE;
+    const bool fits = fixed_dim > 0 && fixed_dim % count == 0;
+    const int64_t run = fits ? count : LINE; /* in one row */
+    if (share < LINE && step % (LINE / share) != 0)
+        return;
+    AF_UNROLL
+    for (int b = 0; b < FETCHES; b++) {
+        AF_UNROLL
+        for (int64_t i = 0; i < count; i += run) {
+            const AF_STORED *at = (const AF_STORED *)*fetch[b].row + fetch[b].at;
+            AF_UNROLL
+            for (int64_t d = 0; d < run; d += LINE)
+                __builtin_prefetch(at + d);
+            fetch[b].at += run;
+            if (fetch[b].at >= (fixed_dim > 0 ? fixed_dim : fetch[b].dim)) {
+                fetch[b].at = 0;
+                fetch[b].row += fetch[b].row < fetch[b].last;
+            }
+        }
+    }
+}
+
+/* Finds rows [j, j + count) of keys or values of a key head; the rest are rows of zeros. */
+static void AF_FN(find_rows)(const struct AF_FN(work) *work,
+                             const struct anyflash_tensor *tensor, int64_t kv_head, int64_t j,
+                             int64_t count, struct AF_FN(rows) *rows)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    int64_t key = 0;
+    while (key < count) {
+        const AF_STORED *row = (const AF_STORED *)(const void *)af_row_of_key(
+            work->problem, tensor, &work->task->sequence, kv_head, j + key);
+        int64_t end = count;
+        if (a->block_table != NULL && a->page_size - (j + key) % a->page_size < count - key)
+            end = key + a->page_size - (j + key) % a->page_size;
+        for (; key < end; key++, row += tensor->row_stride)
+            rows->at[key] = row;
+    }
+    for (; key < work->block; key++)
+        rows->at[key] = work->nil;
+}
+
+#if AF_F8
+/*
+ * Sets the scales of the block's keys, [j, j + count) and some after them. The scale of
+ * values is applied to o, exactly, unless it depends on the page.
+ */
+static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const float unit = AF_WIDE_UNIT(a->k.dtype);
+    for (int64_t key = 0, end; key < work->block; key = end) {
+        const int64_t at = key < count ? j + key : j;
+        end = a->scale_per_page && key < count
+                  ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
+                  : work->block;
+        float k = af_scale_of_key(problem, a->k_scales, sequence, work->kv_head, at);
+        float v = a->scale_per_page
+                      ? af_scale_of_key(problem, a->v_scales, sequence, work->kv_head, at)
+                      : 1;
+        for (int64_t n = key; n < end; n++) {
+            work->k_scales[n] = k * unit;
+            work->v_scales[n] = v * unit;
+        }
+    }
+}
+#endif
+
+/* Pointers to the rows of a block as AF_ELEMENT; fp8 rows are widened to the buffer. */
+static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
+                                 const struct anyflash_tensor *tensor, int64_t dim)
+{
+#if AF_F8
+    for (int key = 0; key < work->block; key++) {
+        AF_ELEMENT *wide = work->wide + key * work->wide_row;
+        AF_WIDEN(tensor->dtype, (const AF_STORED *)rows->at[key], dim, wide);
+        work->wide_rows[key] = wide;
+    }
+    return work->wide_rows;
+#else
+    (void)work, (void)tensor, (void)dim;
+    return rows->at;
+#endif
+}
+
+AF_INLINE vec AF_FN(words)(const AF_ELEMENT *p)
+{
+#if AF_PAIRS
+    return vec_load_pairs(p);
+#else
+    return AF_LOAD(p);
+#endif
+}
+
+AF_INLINE vec AF_FN(words_some)(const AF_ELEMENT *p, int count)
+{
+#if AF_PAIRS
+    return vec_load_some_pairs(p, count);
+#else
+    return AF_LOAD_SOME(p, count);
+#endif
+}
+
+/* Loads a vector of a row, from element `d` on; only `some` elements if `some` is not 0. */
+AF_INLINE vec AF_FN(row_words)(const int some, const void *row, int64_t d)
+{
+    const AF_ELEMENT *p = (const AF_ELEMENT *)row + d;
+    return some != 0 ? AF_FN(words_some)(p, some) : AF_FN(words)(p);
+}
+
+/*
+ * Loads two vectors of a row, from element `d` on. If `stored`, the row still holds fp8
+ * numbers, which are looked up in `table`; otherwise it holds AF_ELEMENT.
+ */
+AF_INLINE void AF_FN(two_words)(const bool stored, const vec *table, const void *row, int64_t d,
+                                vec words[2])
+{
+#if IN_REGISTERS
+    if (stored) {
+        af_widen_bytes(table, _mm512_loadu_si512((const uint8_t *)row + d), words);
+        return;
+    }
+#else
+    (void)stored, (void)table;
+#endif
+    words[0] = AF_FN(row_words)(0, row, d);
+    words[1] = AF_FN(row_words)(0, row, d + STEP);
+}
+
+AF_INLINE void AF_FN(load_table)(const bool stored, const struct AF_FN(work) *work, vec *table)
+{
+#if IN_REGISTERS
+    if (stored)
+        af_load_table(work->problem->a.k.dtype, table);
+#else
+    (void)stored, (void)work, (void)table;
+#endif
+}
