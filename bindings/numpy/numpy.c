@@ -360,6 +360,11 @@ static struct python_object *call_attend(struct python_object *self,
     return result;
 }
 
+int32_t anyflash_python_interface(void)
+{
+    return ANYFLASH_PYTHON_INTERFACE;
+}
+
 void *anyflash_python_attend(void *python, struct anyflash_error *err)
 {
     return af_python_builtin(python, "attend", call_attend, err);

@@ -117,6 +117,56 @@ ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
 ANYFLASH_API void anyflash_torch_choose(int32_t cpu_level, uint32_t torch_prefill,
                                         uint32_t torch_decode);
 
+/*
+ * A step of vLLM in which each request has one new token, at position
+ * lengths[i] - 1 of request i. Its key and value are written to row
+ * slots[i] % page_size of page slots[i] / page_size of the cache, or not at all if
+ * slots[i] is negative.
+ */
+struct anyflash_torch_step {
+    const int32_t *lengths; /* [requests], keys of each, including the new one */
+    const int32_t *table;   /* [requests, table_pages], rows table_stride apart */
+    const int64_t *slots;   /* [requests] */
+    int64_t requests;
+    int64_t table_stride;
+    int64_t table_pages;
+    int64_t page_size; /* positive */
+};
+
+/*
+ * Checks whether anyflash_attend() could append the new keys itself: each key at its
+ * slot, and no two in the same page. If so, returns 1 and writes the lengths before
+ * the step to past_out [requests]. Otherwise returns 0, and past_out is undefined.
+ */
+ANYFLASH_API int32_t anyflash_torch_appends(const struct anyflash_torch_step *step,
+                                            int32_t *past_out);
+
+/*
+ * New keys or new values, one row for each token t and key head g, and the pages to
+ * write them to: row slots[t] % page_size of head g in page slots[t] / page_size.
+ * The rows of one head in a page are adjacent. All strides are bytes.
+ */
+struct anyflash_torch_rows {
+    const void *rows;
+    void *pages;
+    const int64_t *slots; /* [tokens]; negative: the token is not written */
+    int64_t tokens;
+    int64_t heads;
+    int64_t row_bytes;
+    int64_t token_stride;
+    int64_t head_stride;
+    int64_t page_count;
+    int64_t page_size; /* positive */
+    int64_t page_stride;
+    int64_t page_head_stride;
+};
+
+/*
+ * Copies the rows on the calling thread and returns 1; returns 0 and copies none
+ * if a slot is beyond the last page.
+ */
+ANYFLASH_API int32_t anyflash_torch_write(const struct anyflash_torch_rows *rows);
+
 /* Counts the calls while the engine was on, and those of them passed on to torch. */
 ANYFLASH_API void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);
 

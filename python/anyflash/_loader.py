@@ -27,6 +27,8 @@ ENGINE = (
 )
 BINDINGS = (
     "anyflash_python_attend",
+    "anyflash_python_interface",
+    "anyflash_torch_appends",
     "anyflash_torch_caller",
     "anyflash_torch_choose",
     "anyflash_torch_context",
@@ -35,7 +37,10 @@ BINDINGS = (
     "anyflash_torch_enable",
     "anyflash_torch_operators",
     "anyflash_torch_withdraw",
+    "anyflash_torch_write",
 )
+#: ANYFLASH_PYTHON_INTERFACE of the bindings that this package calls.
+INTERFACE = 3
 
 
 def file_name(library):
@@ -133,6 +138,19 @@ def _open(path, functions):
     return library
 
 
+def _open_bindings(path):
+    """Loads the bindings, whose functions must have the arguments that this package passes."""
+    bindings = _open(path, BINDINGS)
+    found = bindings.anyflash_python_interface()
+    if found != INTERFACE:
+        raise ImportError(
+            f"anyflash {__version__} cannot use its library '{path}', which is from another "
+            f"build (interface {found}; the package in '{os.path.dirname(__file__)}' needs "
+            f"{INTERFACE}): {_remedy()}"
+        )
+    return bindings
+
+
 def load():
     """(the engine, the bindings, None), or two stand-ins and why the engine cannot be used.
 
@@ -147,4 +165,4 @@ def load():
     library = _open(path, ENGINE)
     library.anyflash_context_free.restype = None
     bindings = os.path.join(os.path.dirname(path), file_name("anyflash_python"))
-    return library, _open(bindings, BINDINGS), None
+    return library, _open_bindings(bindings), None

@@ -8,6 +8,9 @@ The cache of a layer is [pages, G, page size, 2 D]. Each head of a page holds al
 all its values. An fp8 cache is a tensor of bytes, which F8 describes.
 """
 
+import ctypes
+import struct
+
 import torch
 
 from . import _attend, _lib
@@ -17,8 +20,13 @@ from ._torch_ops import _threads
 _TYPES = {torch.float32: _lib.F32, torch.float16: _lib.F16, torch.bfloat16: _lib.BF16}
 _HEADS, _DIMS, _TENSORS, _SCORES = AT["heads"], AT["head_dim"], AT["q"], AT["scale"]
 _SINKS, _LENGTHS, _PAGES, _NEW = AT["sinks"], AT["seqused_k"], AT["page_count"], AT["k_new"]
-_SCALES = AT["k_scales"]
+_SCALES, _TABLE, _K_LEN = AT["k_scales"], AT["block_table"], AT["k_len"]
 _F8 = {torch.float8_e4m3fn: _lib.F8_E4M3, torch.float8_e5m2: _lib.F8_E5M2}
+
+_STEP = struct.Struct("@3P4q")  # struct anyflash_torch_step
+_ROWS = struct.Struct("@3P9q")  # struct anyflash_torch_rows
+#: Up to this size new keys are copied on one thread.
+_FEW_BYTES = 1 << 18
 
 
 class F8:
@@ -106,17 +114,42 @@ class Step:
         requests = _attend._set_lengths(call, options, *sizes)
         self.values, self.lengths = call.values, lengths.data_ptr()
         one_each = longest == 1 and tokens == requests
-        self.past = self._appends(lengths, table) if one_each else None
+        self.past = self._lengths_before(requests) if one_each else None
         self.places = None
 
-    def _appends(self, lengths, table):
-        """The lengths before this step if slots are where the engine appends: behind the keys
-        of each request, never two in one page. Else None."""
-        past, size = lengths - 1, self.page_size
-        page = table.gather(1, (past // size).clamp(min=0)[:, None].long())[:, 0]
-        expected = page.long() * size + past % size
-        apart = len(set(page.tolist())) == len(page)
-        return past if apart and torch.equal(expected, self.slots[: self.tokens]) else None
+    def _lengths_before(self, requests):
+        """The lengths before this step, as an array of ctypes, if slots are where the engine
+        appends: after the keys of each request, never two in one page. Else None."""
+        slots, values, size = self.slots, self.values, self.page_size
+        if slots.dtype != torch.int64 or len(slots) < requests or slots.stride(0) != 1:
+            return None
+        past = ctypes.create_string_buffer(4 * requests)
+        addresses = self.lengths, values[_TABLE], slots.data_ptr()
+        pages = values[_K_LEN] // size
+        step = _STEP.pack(*addresses, requests, values[_TABLE + 1], pages, size)
+        return past if _lib.bindings.anyflash_torch_appends(step, past) else None
+
+    def _write(self, q, key, value, cache, f8):
+        """Writes a layer's new keys and values, in C if they are few and of the cache's
+        type."""
+        (pages, groups, rows, _), slots = cache.shape, self.slots[: len(key)]
+        dim, size = q.shape[2], cache.element_size()
+        few = len(slots) * groups * dim * size <= _FEW_BYTES
+        plain = key.dtype == value.dtype == cache.dtype and slots.dtype == torch.int64
+        if not (few and plain and slots.stride(0) == 1):
+            if self.places is None:
+                self.places = places(slots, self.page_size)
+            write(key, value, keys_and_values(cache), self.places, f8)
+            return
+        by_page, by_head = (stride * size for stride in cache.stride()[:2])
+        in_cache = pages, rows, by_page, by_head
+        for name, new, at in (("key", key, 0), ("value", value, rows * dim * size)):
+            address, _, _, _, head, token = _packed(new, name, q, len(slots), groups)
+            addresses = address, cache.data_ptr() + at, slots.data_ptr()
+            given = len(slots), groups, dim * size, token * size, head * size
+            done = _lib.bindings.anyflash_torch_write(_ROWS.pack(*addresses, *given, *in_cache))
+            if not done:
+                raise IndexError(f"slot_mapping: a slot is beyond the last of {pages} pages")
 
     def attend(self, scores, sinks, q, key, value, cache, out, f8=None):
         """Writes the attention of q [T, H, D] into out [T, H, D]. If key and value are given,
@@ -146,11 +179,9 @@ class Step:
             v = _packed(value, "value", q, tokens, groups)
             # Packed [T, G, D] with a token of each request is [B, 1, G, D].
             appended = *k[:3], k[5], *k[4:], *v[:3], v[5], *v[4:], 1
-            values[_LENGTHS] = self.past.data_ptr()
+            values[_LENGTHS] = ctypes.addressof(self.past)
         elif key is not None:
-            if self.places is None:
-                self.places = places(self.slots, self.page_size)
-            write(key, value, keys_and_values(cache), self.places, f8)
+            self._write(q, key, value, cache, f8)
         values[_HEADS : _HEADS + 2] = heads, groups
         values[_DIMS : _DIMS + 2] = dim, dim
         values[_TENSORS : _TENSORS + 24] = (

@@ -197,7 +197,7 @@ class CPUImpl(_Impl):
 
     @functools.cached_property
     def scores(self):
-        """The packed options of this layer: for steps without and with a causal mask."""
+        """The packed options of this layer, first without a causal mask, then with one."""
         options = {"scale": self.scale, "softcap": self.softcap}
         options["alibi_slopes"] = self.alibi_slopes
         return [

@@ -344,8 +344,12 @@ def appends(step):
     return step.step(PAGE).past is not None
 
 
-@pytest.mark.parametrize("queries", (QUERIES, DECODES))
-def test_forward_on_the_cpu_writes_new_keys_and_values(backends, queries):
+@pytest.mark.parametrize(
+    ("queries", "in_c"), ((QUERIES, True), (QUERIES, False), (DECODES, True))
+)
+def test_forward_on_the_cpu_writes_new_keys_and_values(backends, queries, in_c, monkeypatch):
+    if not in_c:
+        monkeypatch.setattr(backends._paged, "_FEW_BYTES", 0)
     impl = made(backends.CPUImpl, {})
     step = Step(impl, torch.bfloat16, queries=queries)
     step.run(backends, impl)
@@ -384,6 +388,23 @@ def test_only_tokens_with_a_slot_are_written(backends):
     for found, expected in zip(step.written(impl), (step.k, step.v)):
         same = [torch.equal(x, y) for x, y in zip(found, expected)]
         assert same == [True, False, True, True] and not found[1][-1].any()
+
+
+def test_slots_without_keys_are_left_out(backends):
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.float32)
+    step.key, step.value = step.key[:-3], step.value[:-3]
+    step.run(backends, impl)
+    for found, expected in zip(step.written(impl), (step.k, step.v)):
+        assert all(torch.equal(x, y) for x, y in zip(found, expected))
+
+
+def test_a_slot_beyond_the_last_page_is_an_error(backends):
+    impl = made(backends.CPUImpl, {})
+    step = Step(impl, torch.float32)
+    step.common.slot_mapping[0] = len(step.cache) * PAGE
+    with pytest.raises(IndexError, match="slot_mapping"):
+        step.run(backends, impl)
 
 
 def test_requests_that_write_to_one_page_do_not_append(backends):

@@ -1,5 +1,6 @@
 """What importing the package does, and what it does not do."""
 
+import hashlib
 import os
 import pathlib
 import re
@@ -52,9 +53,11 @@ def library_of(folder, version, without=(), name="libanyflash.so", functions=Non
     from anyflash import _loader
 
     names = (*_loader.ENGINE, *_loader.BINDINGS) if functions is None else functions
-    lines = [f"int {n}(void) {{ return 2; }}" for n in names if n not in without]
+    lines = [
+        f"int {n}(void) {{ return {_loader.INTERFACE}; }}" for n in names if n not in without
+    ]
     if "anyflash_version_text" in names:
-        lines.remove("int anyflash_version_text(void) { return 2; }")
+        lines = [line for line in lines if "anyflash_version_text" not in line]
         lines.append(f'const char *anyflash_version_text(void) {{ return "{version}"; }}')
     source, library = folder / "old.c", folder / name
     source.write_text("\n".join(lines) + "\n")
@@ -125,6 +128,39 @@ def test_bindings_of_another_version_are_told_at_import(tmp_path):
     beside = library_of(tmp_path, "10.2.0", name=name, functions=functions)
     said = loaded(engine).stderr.splitlines()[-1]
     assert str(beside) in said and "which is the newer version 10.2.0" in said
+
+
+def test_bindings_of_another_build_are_told_at_import(tmp_path, monkeypatch):
+    from anyflash import __version__, _loader
+
+    engine = library_of(tmp_path, __version__, functions=_loader.ENGINE)
+    with monkeypatch.context() as patch:
+        patch.setattr(_loader, "INTERFACE", _loader.INTERFACE + 7)
+        name = "libanyflash_python.so"
+        beside = library_of(tmp_path, __version__, name=name, functions=_loader.BINDINGS)
+    said = loaded(engine).stderr.splitlines()[-1]
+    assert said.startswith("ImportError: ")
+    assert f"cannot use its library '{beside}', which is from another build " in said
+    assert f"(interface {_loader.INTERFACE + 7}; the package in" in said
+    assert f"'{ROOT / 'python' / 'anyflash'}' needs {_loader.INTERFACE}): set ANY" in said
+
+
+#: The interface's number, and a hash of the declarations that it stands for.
+INTERFACE = 3, "b6875f90fe4f3605"
+
+
+def test_the_interface_has_another_number_after_each_change():
+    """A change of the two headers needs a new number in anyflash_python.h and in _loader.py."""
+    from anyflash import _loader
+
+    words = []
+    for name in ("anyflash_python.h", "anyflash_torch.h"):
+        text = (ROOT / "include" / "anyflash" / name).read_text()
+        words += re.sub(r"/\*.*?\*/", " ", text, flags=re.S).split()
+    at = words.index("ANYFLASH_PYTHON_INTERFACE") + 1
+    assert int(words.pop(at)) == _loader.INTERFACE == INTERFACE[0]
+    found = hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    assert found == INTERFACE[1], "give the interface a new number"
 
 
 def test_another_library_is_told_at_import(tmp_path):
