@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 880
-#define LEFT 230    /* names are left of this */
+#define WIDTH 940
+#define LEFT 290    /* names are left of this */
 #define SCALE 500.0 /* pixels of the full roofline */
+#define VALUES 120  /* pixels at the right for the figures, which no bar or line enters */
 #define BAR 14
 #define THIN 6
 #define GAP 8
@@ -37,7 +38,7 @@ static void add_text(struct af_text *out, double x, double y, const char *attrib
 static void add_bar(struct af_text *out, double y, double part, int height, const char *color)
 {
     double width = part * SCALE;
-    const double capacity = WIDTH - LEFT - 110;
+    const double capacity = WIDTH - LEFT - VALUES;
     af_text_format(out,
                    "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
                    LEFT, y, width > capacity ? capacity : width, height, color);
@@ -61,12 +62,11 @@ static void add_line(struct af_text *out, const struct af_bench_line *line, doub
 {
     char shape[AF_BENCH_NAME_BYTES], value[64];
     double part = af_bench_line_part(line);
-    double end = LEFT + (part * SCALE > WIDTH - LEFT - 110 ? WIDTH - LEFT - 110 : part * SCALE);
     af_bench_shape(line->row, shape);
     snprintf(value, sizeof value, "%.0f %%, %.4g ms", part * 100, af_bench_line_ms(line));
     add_text(out, LEFT - 8, y + BAR - 3, "text-anchor=\"end\"", shape);
     add_bar(out, y, part, BAR, "#2166ac");
-    add_text(out, end + 6, y + BAR - 3, "fill=\"#555\"", value);
+    add_text(out, WIDTH - 8, y + BAR - 3, "text-anchor=\"end\" fill=\"#555\"", value);
     y += BAR;
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
         if (peer_part(line, i) <= 0)

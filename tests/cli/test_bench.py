@@ -91,6 +91,13 @@ def test_bench_writes_a_chart(anyflash, tmp_path):
     root = xml.etree.ElementTree.parse(tmp_path / "c.svg").getroot()
     assert root.tag.endswith("svg")
     assert any("f32 H16 S512 D64" in (node.text or "") for node in root.iter())
+    lines = [node for node in root.iter() if node.tag.endswith("line")]
+    roof = max(float(line.get("x1")) for line in lines)
+    figures = [node for node in root.iter() if (node.text or "").endswith(" ms")]
+    assert figures
+    for node in figures:  # right-aligned, and right of the roof's line
+        assert node.get("text-anchor") == "end"
+        assert float(node.get("x")) - 7.5 * len(node.text) > roof, node.text
 
 
 def test_bench_says_which_peers_are_not_there(anyflash):
