@@ -1,7 +1,7 @@
 /*
  * bench_program.c: the program anyflash-bench, which `anyflash bench` starts. It
- * times the chosen cases and prints each row of the table when its case is done. At
- * the end it writes the JSON and the chart.
+ * times the chosen cases, prints the row of each case when it is done, and finally
+ * writes the JSON and the chart.
  */
 #include "bench/bench_program.h"
 

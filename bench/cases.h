@@ -32,10 +32,10 @@ enum af_bench_lengths {
 
 /*
  * One row of cases.inc. Tensors are [B, H, S, D] with B 1, except for SERVING. There
- * the queries are packed, [S, H, D], and each sequence has only its last ones. Keys and
- * values are packed, [H, S, D], or stored in pages in random order, [pages, H,
- * page_size, D]. With one key head and Dv < D, each value is the first Dv elements of
- * its key (latent attention, MLA).
+ * the queries are packed, [S, H, D]: the last q_len positions of each sequence. Keys
+ * and values are packed, [G, S, D], or stored in pages in random order, [pages, G,
+ * page_size, D]. If there is one key head and Dv < D (latent attention, MLA), values
+ * are not stored: each one is the first Dv elements of its key.
  */
 struct af_bench_case {
     enum af_bench_operation operation;

@@ -250,13 +250,14 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
                 "half of the samples.",
                 report->facts.roof_f32, report->facts.roof_bf16);
     if (any_of(report, AF_BENCH_SERVING))
-        add_wrapped(out, 2, "",
-                    "serving: one step for a batch of B sequences, each with its own number of "
-                    "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
-                    "short), in pages (p16: of 16 keys in random order) or packed. In rows "
-                    "with e4m3 the queries are bf16, the keys and values fp8. The roof is the "
-                    "read of the keys and values "
-                    "or the arithmetic, whichever takes longer.");
+        add_wrapped(
+            out, 2, "",
+            "serving: one step for a batch of B sequences, each with its own number of "
+            "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
+            "short). Keys are packed, or in pages in random order (p16: 16 keys in each). "
+            "In e4m3 rows the queries are bf16, and the keys and values are fp8. The roof "
+            "is the time to read the keys and values or the time of the arithmetic, "
+            "whichever is longer.");
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
                     "over us: microseconds more than one thread needs to read the keys "
