@@ -2,10 +2,12 @@
 
 Both servers answer the same requests over HTTP, by turns. Run by `tests/run server`.
 SERVER_DTYPE: float32 or bfloat16; fp8: bfloat16, with an fp8 cache in the server that has the
-plugin. SERVER_REQUESTS: how many (200).
+plugin. SERVER_REQUESTS: how many (200). SERVER_RESULTS: a file to append the results to, rows
+of a table and items of a list.
 """
 
 import os
+import pathlib
 import random
 import statistics
 import time
@@ -22,6 +24,13 @@ CLIENTS = 8
 # How far two kernels' logprobs may be apart: sums in a different order, through the layers. In
 # bfloat16 each layer rounds, and logits between 8 and 16 are multiples of 1/16.
 APART = {"float32": 2e-3, "bfloat16": 0.3, "fp8": None}[DTYPE]
+
+
+def tell(line):
+    print("\n" + line, end="")
+    if "SERVER_RESULTS" in os.environ:
+        with pathlib.Path(os.environ["SERVER_RESULTS"]).open("a") as file:
+            file.write(line + "\n")
 
 
 def make_requests(seed):
@@ -101,8 +110,10 @@ def test_most_first_tokens_are_the_same_with_an_fp8_cache(answers):
     same = [(own, ours) for own, ours in pairs if own[1][0] == ours[1][0]]
     apart = statistics.mean(abs(own[2][0] - ours[2][0]) for own, ours in same)
     whole = sum(own[1] == ours[1] for own, ours in pairs)
-    print(f"\nthe first token of {len(same)} of {REQUESTS} requests is the same, all tokens of "
-          f"{whole}; logprobs of the first are {apart:.3f} apart on average")
+    tell(
+        f"- {DTYPE}: the first token of {len(same)} of {REQUESTS} requests was the same, all "
+        f"tokens of {whole}; logprobs of the first {apart:.3f} apart on average"
+    )
     assert len(same) > 0.8 * REQUESTS
 
 
@@ -122,8 +133,11 @@ def test_the_tokens_are_the_same(answers):
             assert apart <= APART, f"request {i}, step {step}: logprobs {apart} apart"
             farthest = max(farthest, apart)
     same = REQUESTS - parted
-    print(f"\n{same} of {REQUESTS} requests gave the same tokens, the others up to a tie "
-          f"of two words; logprobs at most {farthest:.1e} apart")
+    others = ", the others up to a tie of two words" if parted else ""
+    tell(
+        f"- {DTYPE}: {same} of {REQUESTS} requests gave the same tokens{others}; logprobs at "
+        f"most {farthest:.1e} apart"
+    )
 
 
 def spread(values, digits):
@@ -133,19 +147,25 @@ def spread(values, digits):
 
 
 def test_speed_of_both(answers):
-    """Prints tokens per second of turns, and latencies; no bound, because machines differ."""
+    """Tokens per second of turns, and latencies; no bound, because machines differ."""
     rates = {}
-    print(f"\n{DTYPE:12} {'tokens/s of a turn':24} {'median s':>9} {'p90 s':>9}")
     for name, (found, seconds) in answers.items():
-        latencies = sorted(answer[0] for answer in found)
         counts = [len(answer[1]) for answer in found]
         rates[name] = [
             sum(counts[turn * TURN : (turn + 1) * TURN]) / second
             for turn, second in enumerate(seconds)
         ]
-        p90 = latencies[int(0.9 * (len(latencies) - 1))]
-        median = statistics.median(latencies)
-        print(f"{name:12} {spread(rates[name], 0):24} {median:9.3f} {p90:9.3f}")
         assert sum(counts) > 0
     ratios = [ours / own for own, ours in zip(rates["own"], rates["anyflash"])]
-    print(f"tokens/s of anyflash divided by own, turn by turn: {spread(ratios, 2)}")
+    names = {"own": "vLLM's own", "anyflash": "the engine"}
+    if DTYPE == "fp8":
+        names["anyflash"] += ", fp8 cache"
+    for name, (found, _) in answers.items():
+        latencies = sorted(answer[0] for answer in found)
+        p90 = latencies[int(0.9 * (len(latencies) - 1))]
+        kind = "bfloat16" if DTYPE == "fp8" else DTYPE
+        tell(
+            f"| {kind} | {names[name]} | {spread(rates[name], 0)} "
+            f"| {statistics.median(latencies):.3f} s | {p90:.3f} s "
+            f"| {spread(ratios, 2) if name == 'anyflash' else ''} |"
+        )
