@@ -17,8 +17,8 @@
 #define THREADS_MAX 1024
 
 static const char usage[] =
-    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON]... [--chart FILE]\n"
-    "                      [--threads N] [--json] [--quiet]\n"
+    "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON]... [--compare LIBRARY]\n"
+    "                      [--chart FILE] [--threads N] [--json] [--quiet]\n"
     "The options are those of `anyflash bench`, which starts this program: see\n"
     "`anyflash help bench`.\n";
 
@@ -47,11 +47,12 @@ struct bench {
 static enum anyflash_status read_options(struct bench *bench, int argc, char **argv,
                                          struct anyflash_error *err)
 {
-    enum { QUICK = 1, FILTER, PEERS, CHART, THREADS, JSON, QUIET, HELP };
+    enum { QUICK = 1, FILTER, PEERS, COMPARE, CHART, THREADS, JSON, QUIET, HELP };
     static const struct option known[] = {
         {"quick", no_argument, NULL, QUICK},
         {"filter", required_argument, NULL, FILTER},
         {"peers", required_argument, NULL, PEERS},
+        {"compare", required_argument, NULL, COMPARE},
         {"chart", required_argument, NULL, CHART},
         {"threads", required_argument, NULL, THREADS},
         {"json", no_argument, NULL, JSON},
@@ -76,6 +77,8 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
                            AF_BENCH_PYTHONS_MAX);
         else if (id == PEERS)
             options->pythons[options->python_count++] = optarg;
+        else if (id == COMPARE)
+            bench->report.other_path = optarg;
         else if (id == CHART)
             options->chart = optarg;
         else if (id == THREADS && !af_parse_i64(optarg, 1, THREADS_MAX, &threads))
@@ -87,6 +90,8 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
     }
     if (optind < argc)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "anyflash-bench takes options only");
+    if (options->python_count > 0 && bench->report.other_path != NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--peers and --compare exclude each other");
     options->threads = (int)threads;
     bench->report.pythons = options->python_count > 0 ? options->pythons : NULL;
     bench->hint = NULL;
@@ -185,8 +190,10 @@ static enum anyflash_status measure(struct bench *bench, struct anyflash_error *
     struct af_bench_report *report = &bench->report;
     enum anyflash_status status = ANYFLASH_OK;
     af_bench_facts_read(&bench->arena, bench->options.threads, &report->facts);
+    if (report->other_path != NULL)
+        status = af_bench_build_load(report->other_path, &report->other, err);
     show_progress(bench, "looking for peers");
-    if (report->pythons != NULL)
+    if (status == ANYFLASH_OK && report->pythons != NULL)
         status = af_bench_peers_find(&bench->arena, report->pythons, report->facts.threads,
                                      report->peers, err);
     if (status == ANYFLASH_OK && !bench->options.json)

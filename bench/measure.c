@@ -68,22 +68,25 @@ double af_bench_now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static enum anyflash_status run_once(struct af_bench_engine *engine, struct anyflash_error *err)
+static enum anyflash_status run_once(const struct af_bench_engine *engine,
+                                     const struct af_bench_runner *runner,
+                                     struct anyflash_error *err)
 {
     return engine->row->operation == AF_BENCH_BACKWARD
-               ? anyflash_attend_backward(engine->context, &engine->inputs.backward, err)
-               : anyflash_attend(engine->context, &engine->inputs.args, err);
+               ? runner->build->attend_backward(runner->context, &engine->inputs.backward, err)
+               : runner->build->attend(runner->context, &engine->inputs.args, err);
 }
 
 /* Sets `seconds` to the time of one run, as the mean of `repeats`. */
-static enum anyflash_status time_runs(struct af_bench_engine *engine, int repeats,
+static enum anyflash_status time_runs(const struct af_bench_engine *engine,
+                                      struct af_bench_runner *runner, int repeats,
                                       struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     double start = af_bench_now_seconds();
     for (int i = 0; i < repeats && status == ANYFLASH_OK; i++)
-        status = run_once(engine, err);
-    engine->seconds = (af_bench_now_seconds() - start) / repeats;
+        status = run_once(engine, runner, err);
+    runner->seconds = (af_bench_now_seconds() - start) / repeats;
     return status;
 }
 
@@ -138,7 +141,7 @@ static enum anyflash_status name_kernel(const struct af_bench_engine *engine,
 {
     char text[EXPLANATION_BYTES];
     enum anyflash_status status =
-        anyflash_explain(engine->context, &engine->inputs.args, text, sizeof text, err);
+        anyflash_explain(engine->own.context, &engine->inputs.args, text, sizeof text, err);
     if (status == ANYFLASH_OK)
         af_bench_kernel_name(engine->row->operation, text, timing->kernel);
     return status;
@@ -147,68 +150,127 @@ static enum anyflash_status name_kernel(const struct af_bench_engine *engine,
 /* The first runs: pages, caches and threads; for a backward also the forward that it needs. */
 static enum anyflash_status warm_up(struct af_bench_engine *engine, struct anyflash_error *err)
 {
-    enum anyflash_status status = anyflash_attend(engine->context, &engine->inputs.args, err);
+    enum anyflash_status status =
+        anyflash_attend(engine->own.context, &engine->inputs.args, err);
     for (int i = 0; i < 2 && status == ANYFLASH_OK; i++)
-        status = time_runs(engine, 1, err);
+        status = time_runs(engine, &engine->own, 1, err);
     return status;
+}
+
+/* The tensors with the results; their number in `count_out`. */
+static const struct af_bench_buffer *results_of(const struct af_bench_engine *engine,
+                                                size_t *count_out)
+{
+    bool is_backward = engine->row->operation == AF_BENCH_BACKWARD;
+    *count_out = is_backward ? 3 : 1;
+    return &engine->inputs.tensors[is_backward ? AF_BENCH_DQ : AF_BENCH_O];
 }
 
 static void take_results(const struct af_bench_engine *engine, struct af_bench_timing *timing)
 {
-    bool is_backward = engine->row->operation == AF_BENCH_BACKWARD;
-    size_t first = is_backward ? AF_BENCH_DQ : AF_BENCH_O;
-    timing->result_count = is_backward ? 3 : 1;
+    const struct af_bench_buffer *results = results_of(engine, &timing->result_count);
     for (size_t i = 0; i < timing->result_count; i++)
-        af_bench_probe(engine->row, &engine->inputs.tensors[first + i], timing->results[i]);
+        af_bench_probe(engine->row, &results[i], timing->results[i]);
+}
+
+/* FNV-1a of all results. */
+static uint64_t hash_results(const struct af_bench_engine *engine)
+{
+    size_t count;
+    const struct af_bench_buffer *results = results_of(engine, &count);
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < count; i++)
+        for (size_t at = 0; at < results[i].bytes; at++)
+            hash = (hash ^ ((const unsigned char *)results[i].data)[at]) * 0x100000001b3;
+    return hash;
+}
+
+/* Computes the case with the other build, too, and compares the bits of its results. */
+static enum anyflash_status prepare_other(struct af_bench_engine *engine,
+                                          const struct anyflash_context_args *args,
+                                          const struct af_bench_build *other,
+                                          struct af_bench_timing *timing,
+                                          struct anyflash_error *err)
+{
+    size_t count;
+    const struct af_bench_buffer *results = results_of(engine, &count);
+    const uint64_t own = hash_results(engine);
+    for (size_t i = 0; i < count; i++)
+        memset(results[i].data, 0, results[i].bytes);
+    engine->other.build = other;
+    enum anyflash_status status = other->context_new(args, &engine->other.context, err);
+    if (status == ANYFLASH_OK)
+        status = time_runs(engine, &engine->other, 1, err);
+    timing->other_agrees = status == ANYFLASH_OK && hash_results(engine) == own;
+    return status;
 }
 
 enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
+                                             const struct af_bench_build *other,
                                              struct af_bench_engine *engine_out,
                                              struct af_bench_timing *timing_out,
                                              struct anyflash_error *err)
 {
     struct anyflash_context_args args = {
         .struct_size = sizeof args, .threads = threads, .cpu_level = (int32_t)row->level};
-    *engine_out = (struct af_bench_engine){.row = row, .threads = threads};
+    *engine_out = (struct af_bench_engine){
+        .row = row, .threads = threads, .own = {.build = &af_bench_own_build}};
     *timing_out = (struct af_bench_timing){0};
     timing_out->work = af_bench_reads(row) ? af_bench_kv_bytes(row) : af_bench_flops(row);
     enum anyflash_status status = af_bench_inputs_make(row, &engine_out->inputs, err);
     if (status == ANYFLASH_OK)
-        status = anyflash_context_new(&args, &engine_out->context, err);
+        status = anyflash_context_new(&args, &engine_out->own.context, err);
     if (status == ANYFLASH_OK)
         status = name_kernel(engine_out, timing_out, err);
     if (status == ANYFLASH_OK)
         status = warm_up(engine_out, err);
     if (status == ANYFLASH_OK)
         take_results(engine_out, timing_out);
+    if (status == ANYFLASH_OK && other != NULL)
+        status = prepare_other(engine_out, &args, other, timing_out, err);
     return status;
 }
 
 void af_bench_engine_release(struct af_bench_engine *engine)
 {
-    anyflash_context_free(engine->context);
+    if (engine->other.build != NULL)
+        engine->other.build->context_free(engine->other.context);
+    anyflash_context_free(engine->own.context);
     af_bench_inputs_release(&engine->inputs);
+}
+
+/* As many runs as a sample has, unless they are long; they are timed like a sample. */
+static enum anyflash_status warm_caches(const struct af_bench_engine *engine,
+                                        struct af_bench_runner *runner, int repeats,
+                                        struct anyflash_error *err)
+{
+    return engine->own.seconds < LONG_SECONDS ? time_runs(engine, runner, repeats, err)
+                                              : ANYFLASH_OK;
 }
 
 enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
                                             struct af_bench_timing *timing,
                                             struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
-    int repeats = 1 + (int)(SAMPLE_SECONDS / (engine->seconds + 1e-7));
-    if (engine->seconds < LONG_SECONDS)
-        status = time_runs(engine, repeats, err);
+    int repeats = 1 + (int)(SAMPLE_SECONDS / (engine->own.seconds + 1e-7));
+    enum anyflash_status status = warm_caches(engine, &engine->own, repeats, err);
     double before = measure_roof(engine);
     if (status == ANYFLASH_OK)
-        status = time_runs(engine, repeats, err);
+        status = time_runs(engine, &engine->own, repeats, err);
     double roof = (before + measure_roof(engine)) / 2;
+    if (status == ANYFLASH_OK && engine->other.build != NULL)
+        status = warm_caches(engine, &engine->other, repeats, err);
+    if (status == ANYFLASH_OK && engine->other.build != NULL)
+        status = time_runs(engine, &engine->other, repeats, err);
     if (status != ANYFLASH_OK)
         return status;
-    double seconds = engine->seconds;
+    double seconds = engine->own.seconds;
     af_bench_samples_add(&timing->ms, seconds * 1e3);
     af_bench_samples_add(&timing->roof, roof);
     af_bench_samples_add(&timing->part,
                          roof > 0 && seconds > 0 ? timing->work / seconds / roof : 0);
+    if (engine->other.build != NULL)
+        af_bench_samples_add(&timing->other_ratio, engine->other.seconds / seconds);
     return ANYFLASH_OK;
 }
 

@@ -7,6 +7,7 @@
 #define AF_BENCH_MEASURE_H
 
 #include "bench/cases.h"
+#include "bench/engine_build.h"
 #include "bench/inputs.h"
 
 #define AF_BENCH_SAMPLES_MAX 64
@@ -37,33 +38,43 @@ struct af_bench_timing {
     /* Probed results: o, or dq, dk, dv. */
     float results[AF_BENCH_RESULTS_MAX][AF_BENCH_PROBES];
     size_t result_count;
+    struct af_bench_samples other_ratio; /* the other build's time divided by this one's */
+    bool other_agrees;                   /* all its results are the same bits */
+};
+
+/* A build of the engine and a context of it. */
+struct af_bench_runner {
+    const struct af_bench_build *build;
+    struct anyflash_context *context;
+    double seconds; /* of one run, when it was last timed */
 };
 
 /* The engine, ready to be timed on one case. It must not move: `inputs` points into itself. */
 struct af_bench_engine {
     const struct af_bench_case *row;
-    struct anyflash_context *context;
+    struct af_bench_runner own;
+    struct af_bench_runner other; /* on the same inputs; build NULL: there is none */
     int threads;
     struct af_bench_inputs inputs;
-    double seconds; /* of one run, when it was last timed */
 };
 
 /*
  * Makes the inputs of `row`, computes the case once and copies a part of the results
- * to `timing_out`. Fails with the engine's status, or with NO_MEMORY. The caller
- * releases the engine, even after a failure.
+ * to `timing_out`; `other` is NULL, or a build to compare with. Fails with the engine's
+ * status, or with NO_MEMORY. The caller releases the engine, even after a failure.
  */
 enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
+                                             const struct af_bench_build *other,
                                              struct af_bench_engine *engine_out,
                                              struct af_bench_timing *timing_out,
                                              struct anyflash_error *err);
 void af_bench_engine_release(struct af_bench_engine *engine);
 
 /*
- * Adds one sample, of at least 5 ms, to `timing`. A short run is repeated without
- * being timed first, so that another library's turn has left no trace in the
- * caches. The roofline of a CALL is that of one thread, because the call is too
- * small to be split.
+ * Adds one sample, of at least 5 ms, to `timing`, and the ratio of a sample of the
+ * other build to it. A short run is repeated without being timed first, so that
+ * another library's turn has left no trace in the caches. The roofline of a CALL is
+ * that of one thread, because the call is too small to be split.
  */
 enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
                                             struct af_bench_timing *timing,

@@ -111,16 +111,22 @@ static json_t *json_line(const struct af_bench_report *report, const struct af_b
     const struct af_bench_case *row = line->row;
     const struct af_bench_timing *timing = &line->timing;
     json_t *peers = json_array();
+    json_t *compared = json_null();
     bool was_asked = report->pythons != NULL && af_bench_has_peers(row);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && was_asked; i++)
         peers = append(peers, json_peer(report, line, i));
+    if (report->other_path != NULL)
+        compared = json_pack("{s:f, s:f, s:b}", "ratio",
+                             af_bench_samples_at(&timing->other_ratio, 0.5), "ratio_spread",
+                             af_bench_samples_spread(&timing->other_ratio), "same_bits",
+                             timing->other_agrees);
     json_t *figures = json_pack(
-        "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}", "kernel", timing->kernel,
+        "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o, s:o}", "kernel", timing->kernel,
         "median_ms", af_bench_line_ms(line), "minimum_ms", af_bench_samples_at(&timing->ms, 0),
         "spread", af_bench_samples_spread(&timing->ms), "samples", (int)timing->ms.count,
         "unit", af_bench_reads(row) ? "GB/s" : "GFLOP/s", "rate", af_bench_line_rate(line),
         "roof_rate", af_bench_samples_at(&timing->roof, 0.5) * 1e-9, "roof_part",
-        af_bench_line_part(line), "peers", peers);
+        af_bench_line_part(line), "peers", peers, "compared", compared);
     if (row->operation == AF_BENCH_CALL)
         figures =
             join(figures, json_pack("{s:f}", "overhead_us", af_bench_line_overhead_us(line)));
@@ -160,7 +166,8 @@ json_t *af_bench_json(const struct af_bench_report *report)
         peers = append(peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name,
                                         "version", report->peers[i].version, "absence",
                                         report->peers[i].absence));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "schema", "anyflash-bench/1", "version",
-                     anyflash_version_text(), "machine", json_machine(&report->facts), "peers",
+    return json_pack("{s:s, s:s, s:o, s:s?, s:o, s:o, s:o}", "schema", "anyflash-bench/1",
+                     "version", anyflash_version_text(), "machine",
+                     json_machine(&report->facts), "compared", report->other_path, "peers",
                      peers, "results", lines, "memory", memory);
 }

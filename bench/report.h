@@ -20,6 +20,8 @@ struct af_bench_line {
 
 struct af_bench_report {
     struct af_bench_facts facts;
+    const char *other_path; /* of the library that has `other`; NULL: none was requested */
+    struct af_bench_build other;
     const char *const *pythons; /* NULL-terminated; NULL: no other libraries were requested */
     struct af_bench_peer peers[AF_BENCH_PEER_COUNT];
     struct af_bench_line *lines;

@@ -8,6 +8,7 @@
 
 #define CASE_SECONDS 1.2
 #define CASE_SECONDS_QUICK 0.3
+#define OTHER_CASE_SECONDS 2.4 /* with another build, to which half of it goes */
 #define PEERS_CASE_SECONDS 15.0
 #define PEERS_CASE_SECONDS_QUICK 3.0
 #define PEERS_SECONDS 600.0
@@ -23,7 +24,9 @@ double af_bench_line_seconds(const struct af_bench_report *report, size_t i, boo
 {
     int left = 0;
     if (!has_peers(report, i))
-        return quick ? CASE_SECONDS_QUICK : CASE_SECONDS;
+        return quick                        ? CASE_SECONDS_QUICK
+               : report->other_path != NULL ? OTHER_CASE_SECONDS
+                                            : CASE_SECONDS;
     for (size_t j = i; j < report->count; j++)
         left += has_peers(report, j);
     double share = fmax(0, PEERS_SECONDS - elapsed) / left;
@@ -56,7 +59,7 @@ static enum anyflash_status run_round(struct af_arena *arena, struct af_bench_re
     enum anyflash_status status = af_bench_engine_sample(engine, &line->timing, err);
     for (size_t p = 0; p < AF_BENCH_PEER_COUNT && with_peers && status == ANYFLASH_OK; p++)
         if (line->peers[p].decline == NULL)
-            status = af_bench_peer_sample(arena, &report->peers[p], engine->seconds * 1e3,
+            status = af_bench_peer_sample(arena, &report->peers[p], engine->own.seconds * 1e3,
                                           &line->peers[p], err);
     return status;
 }
@@ -87,8 +90,9 @@ enum anyflash_status af_bench_line_measure(struct af_arena *arena,
     const int threads = report->facts.threads;
     if (line->row->operation == AF_BENCH_MEMORY)
         return af_bench_measure_memory(arena, line->row, threads, &line->memory, err);
-    enum anyflash_status status =
-        af_bench_engine_prepare(line->row, threads, &engine, &line->timing, err);
+    enum anyflash_status status = af_bench_engine_prepare(
+        line->row, threads, report->other_path != NULL ? &report->other : NULL, &engine,
+        &line->timing, err);
     if (status == ANYFLASH_OK)
         status = run_rounds(arena, report, i, seconds, &engine, err);
     af_bench_engine_release(&engine);

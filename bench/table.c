@@ -63,6 +63,8 @@ static void add_facts(const struct af_bench_report *report, struct af_text *out)
     add_wrapped(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads, facts->cores,
                 facts->os);
     add_wrapped(out, FACT_INDENT, "built by", "%s", facts->compiler);
+    if (report->other_path != NULL)
+        add_wrapped(out, FACT_INDENT, "compared", "%s", report->other_path);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
         const struct af_bench_peer *peer = &report->peers[i];
         add_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
@@ -106,6 +108,12 @@ static void add_heading(const struct af_bench_case *row, struct af_text *out)
                        row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
                        af_bench_reads(row) ? "GB/s" : "GFLOP/s",
                        row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
+}
+
+static void add_other_heading(const struct af_bench_case *row, struct af_text *out)
+{
+    add_group(row, out);
+    af_text_format(out, " %9s %7s  %-16s %s\n", "median ms", "ratio", "quartiles", "results");
 }
 
 /* Adds three or four significant digits. */
@@ -152,6 +160,16 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
     else
         af_text_format(out, " %5.0f %%", af_bench_line_part(line) * 100);
     af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
+}
+
+static void add_other_line(const struct af_bench_line *line, struct af_text *out)
+{
+    const struct af_bench_samples *ratio = &line->timing.other_ratio;
+    add_shape(line, out);
+    add_ms(out, af_bench_line_ms(line));
+    af_text_format(out, " %7.3f  %.3f to %.3f   %s\n", af_bench_samples_at(ratio, 0.5),
+                   af_bench_samples_at(ratio, 0.25), af_bench_samples_at(ratio, 0.75),
+                   line->timing.other_agrees ? "same bits" : "other bits");
 }
 
 /* The width of a peer's column, which holds its name and ratios such as "*12.3". */
@@ -242,6 +260,13 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
 static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
     af_text_add(out, "\n");
+    if (report->other_path != NULL) {
+        add_wrapped(out, 2, "",
+                    "ratio: the time of the library given by --compare, divided by this "
+                    "library's, on the same inputs and by turns: the median, and the middle "
+                    "half.");
+        return;
+    }
     add_wrapped(out, 2, "",
                 "roof: speed as a percentage of this machine's limit, which is "
                 "measured around each sample: multiply-adds in registers (%s, and "
@@ -274,10 +299,15 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
 static void add_figures(const struct af_bench_report *report, size_t i, struct af_text *out)
 {
     const struct af_bench_line *line = &report->lines[i];
-    if (af_bench_starts_group(report, i))
+    const bool has_other = report->other_path != NULL && !is_memory(line);
+    if (af_bench_starts_group(report, i) && has_other)
+        add_other_heading(line->row, out);
+    else if (af_bench_starts_group(report, i))
         add_heading(line->row, out);
     if (is_memory(line))
         add_memory(line, out);
+    else if (has_other)
+        add_other_line(line, out);
     else
         add_line(line, out);
 }

@@ -1,4 +1,5 @@
-"""`anyflash bench`: table, JSON and chart of a few small cases; a peer that is missing."""
+"""`anyflash bench`: table, JSON and chart of a few small cases; peers; another library."""
+import contextlib
 import itertools
 import json
 import os
@@ -241,12 +242,19 @@ def test_bench_prints_each_row_when_it_is_ready(tmp_path):
     assert b"  f32 H8 Sk1 D64 " in rest and errors == b""
 
 
+def read_terminal(terminal):
+    """The parts of what was written to it; EIO says that there are no more."""
+    with contextlib.suppress(OSError):
+        while True:
+            yield os.read(terminal, 4096).decode()
+
+
 def test_bench_shows_progress_on_a_terminal_only(tmp_path):
     ours, theirs = pty.openpty()
     answer = subprocess.run([PROGRAM, "bench", *TINY], stdout=subprocess.PIPE, stderr=theirs,
                             check=True)
     os.close(theirs)
-    shown = os.read(ours, 65536).decode()
+    shown = "".join(read_terminal(ours))
     os.close(ours)
     assert "\r2 of 2: call f32 H8 Sk1 D64 " in shown
     assert shown.endswith("\r" + " " * 70 + "\r") and b" of 2: " not in answer.stdout
@@ -269,3 +277,56 @@ def test_bench_times_steps_of_a_server(anyflash):
     assert line["operation"] == "serving" and line["unit"] == "GB/s"
     assert (line["batch"], line["page_size"], line["value_dim"]) == (16, 16, 128)
     assert line["kernel"].startswith("af_dec_bf16__")
+
+
+#: What --compare needs of a library; it computes nothing, and so fast that its ratio is tiny.
+FUNCTIONS = """
+int anyflash_attend(void) { return 0; }
+int anyflash_attend_backward(void) { return 0; }
+int anyflash_context_new(void) { return 0; }
+void anyflash_context_free(void) {}
+"""
+
+
+def compare(anyflash, library, *options):
+    words = ["--quick", "--filter", "call Sk128", "--compare", library]
+    return anyflash("bench", *words, *options)
+
+
+def test_bench_compares_with_another_build(anyflash):
+    answer = compare(anyflash, str(PROGRAM.parent / "libanyflash.so"))
+    assert answer.code == 0 and "\ncompared   " in answer.out, answer
+    assert "ratio  quartiles" in answer.out and "  same bits\n" in answer.out
+    assert max(len(line) for line in answer.out.splitlines() if " bits" in line) <= 96
+
+
+def test_bench_says_if_another_build_computes_something_else(anyflash, tmp_path):
+    library, source = tmp_path / "other.so", tmp_path / "other.c"
+    source.write_text(FUNCTIONS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    report = json.loads(compare(anyflash, str(library), "--json").out)
+    line, = report["results"]
+    assert report["compared"] == str(library)
+    assert line["compared"]["ratio"] < 0.5 and line["compared"]["same_bits"] is False
+
+
+@pytest.mark.parametrize("text, says", [
+    (None, "cannot load the library: "),
+    ("no library", "cannot load the library: "),
+    (FUNCTIONS.replace("_backward", "_forward"), "does not export anyflash_attend_backward"),
+])
+def test_bench_refuses_what_is_no_build(anyflash, tmp_path, text, says):
+    library = tmp_path / "other.so"
+    if text is not None and "anyflash" in text:
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], check=True,
+                       input=text, text=True)
+    elif text is not None:
+        library.write_text(text)
+    answer = compare(anyflash, str(library))
+    assert answer.code == 3 and says in answer.err and str(library) in answer.err, answer
+    assert answer.out == ""
+
+
+def test_bench_compares_with_peers_or_another_build(anyflash):
+    answer = compare(anyflash, "a", "--peers", "b")
+    assert answer.code == 2 and "--peers and --compare exclude each other" in answer.err
