@@ -6,12 +6,14 @@
  * Clang 14 makes one memset() of adjacent vectors that become zero, which then
  * have to be in memory. AF_OPAQUE_ADDRESS hides how an address was computed: Clang 14
  * does not keep the addresses of a tile's rows in registers, but adds the stride
- * again for each row and word.
+ * again for each row and word. AF_IN_ORDER: the compiler moves no load or prefetch
+ * across it.
  */
 #ifndef AF_ENGINE_CPU_UNROLL_H
 #define AF_ENGINE_CPU_UNROLL_H
 
 #define AF_INLINE static inline __attribute__((always_inline))
+#define AF_IN_ORDER() __asm__ volatile("" ::: "memory")
 
 #if defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
 #define AF_OPAQUE(vector) __asm__("" : "+x"(vector))
