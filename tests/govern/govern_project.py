@@ -104,11 +104,16 @@ def processes_of(folder):
     return found
 
 
-def wait_for_none(folder, seconds=10):
+def wait_until(condition, seconds=20):
+    """Waits for a condition that a busy machine may reach late."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end and processes_of(folder):
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
-    assert processes_of(folder) == []
+
+
+def wait_for_none(folder):
+    wait_until(lambda: not processes_of(folder))
 
 
 def mixed(count, seed=1):
