@@ -134,7 +134,7 @@ static struct af_backward_task cut_task(const struct backward_cut *cut, int64_t 
 
 /*
  * Adds the shares of one batch and key head in the order of the keys, and
- * writes dq, multiplied by scale.
+ * writes dq, multiplied by scale. Only chunks that a row sees have a share of it.
  */
 static void cut_merge(const struct backward_cut *cut, const float *partials, int64_t batch,
                       int64_t kv_head)
@@ -142,11 +142,14 @@ static void cut_merge(const struct backward_cut *cut, const float *partials, int
     const struct anyflash_attend_args *a = &cut->problem->forward.a;
     const struct af_sequence sequence = af_problem_sequence(&cut->problem->forward, batch);
     const int64_t group = cut->problem->forward.group, dim = a->head_dim;
-    const int64_t chunks = divide_up(sequence.k_count, cut->keys_per_chunk);
     float line[AF_DIM_MAX];
     for (int64_t row = 0; row < sequence.q_count * group; row++) {
-        memset(line, 0, sizeof line);
-        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        const struct af_range seen =
+            af_visible_range(&cut->problem->forward, &sequence, row / group);
+        const int64_t end =
+            seen.first < seen.end ? divide_up(seen.end, cut->keys_per_chunk) : 0;
+        memset(line, 0, (size_t)dim * sizeof *line);
+        for (int64_t chunk = seen.first / cut->keys_per_chunk; chunk < end; chunk++) {
             const float *share =
                 partials + share_at(cut, chunk, batch, kv_head) + (size_t)(row * dim);
             for (int64_t d = 0; d < dim; d++)

@@ -56,7 +56,8 @@ struct af_forward_task {
  * kernel writes dk and dv of these keys, which are then final, and adds what the
  * keys contribute to dbias. If `partial_dq` is NULL, dq is final, too, and is
  * written. Otherwise this task's share of dq, not yet multiplied by scale, is
- * written to partial_dq: f32 [rows, D].
+ * written to partial_dq: f32 [rows, D]; rows that see none of the keys may be
+ * left out.
  */
 struct af_backward_task {
     const struct af_backward_problem *problem; /* backward.h */

@@ -2,7 +2,8 @@
  * backward_avx512bf16.c: bf16 backward by VDPBF16PS, in all five products.
  *
  * Pairs lie along the head size for scores and dP, along the keys for dQ, along
- * the rows for dV and dK. P and dS are rounded to bf16, sums are not.
+ * the rows for dV and dK. P and dS are rounded to bf16, sums are not. Gradients
+ * below 2^-126 become 0.
  */
 #include "engine/base/instructions.h"
 
@@ -30,7 +31,7 @@ AF_INSTRUCTIONS_AVX512BF16
 #define AF_DIRECT 1
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
-#define AF_STORE vec_store_bf16
+#define AF_STORE vec_store_some_rounded
 #include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/tile_template.h"

@@ -7,8 +7,8 @@
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD, AF_LOAD_SOME,
  * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
- * Defines: struct view, span, back, block; set_ranges(), pack_rows(),
- * take_block(), put_queries(), put_keys(), each in AF_FN().
+ * Defines: struct view, span, back, block; set_ranges(), pack_tile(),
+ * take_block(), put_tile(), put_keys(), each in AF_FN().
  */
 
 #include "engine/attn/backward.h"
@@ -27,6 +27,8 @@
 #define PANEL (GRADIENT_VECS * AF_LANES)
 #define PAIR_COLUMNS (AF_AMX ? 16 : 8)
 #define LINE_MAX (AF_DIM_MAX + AF_LANES)
+#define LINE_BYTES 64 /* of the cache */
+#define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
 
 /* Keys that the rows of a tile see, relative to the task's first key. */
 struct AF_FN(view) {
@@ -133,15 +135,20 @@ static void AF_FN(put_row)(const float *from, float factor, int64_t count, void 
     }
 }
 
-/* Numbers the rows of the pass and sets what each sees; padding rows see nothing. */
-static void AF_FN(set_ranges)(const struct AF_FN(back) *work)
+/*
+ * Numbers the rows of the pass and sets what each sees; padding rows see nothing. Returns
+ * whether any row sees a key.
+ */
+static bool AF_FN(set_ranges)(const struct AF_FN(back) *work)
 {
     const struct af_backward_task *task = work->task;
     const int64_t group = work->problem->group;
     const int64_t count = task->key_end - task->key_begin;
+    bool any = false;
     for (int64_t r = 0; r < work->tiles * TILE_LANES; r++) {
         int64_t row = work->row + r;
         work->first[r] = work->end[r] = 0;
+        work->lse2[r] = work->delta[r] = 0;
         work->query[r] = (int32_t)(row / group);
         work->head[r] = (int32_t)(task->kv_head * group + row % group);
         if (row >= task->rows)
@@ -150,24 +157,69 @@ static void AF_FN(set_ranges)(const struct AF_FN(back) *work)
         int64_t first = af_clamp(seen.first - task->key_begin, 0, count);
         work->first[r] = (int32_t)first;
         work->end[r] = (int32_t)af_clamp(seen.end - task->key_begin, first, count);
+        any = any || work->first[r] < work->end[r];
     }
+    return any;
+}
+
+/* The product of two rows of `count` elements, or of floats if `dtype` says so. */
+static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t count)
+{
+    const AF_ELEMENT *x = (const AF_ELEMENT *)(const void *)a;
+    const AF_ELEMENT *y = (const AF_ELEMENT *)(const void *)b;
+    vec sum = vec_zero();
+    int64_t d = 0;
+    if (sizeof(AF_ELEMENT) != sizeof(float) && dtype == ANYFLASH_F32) {
+        const float *f = (const float *)(const void *)a, *g = (const float *)(const void *)b;
+        for (; d + AF_LANES <= count; d += AF_LANES)
+            sum = vec_fma(vec_loadu(f + d), vec_loadu(g + d), sum);
+        if (d < count)
+            sum = vec_fma(vec_load_some(f + d, (int)(count - d)),
+                          vec_load_some(g + d, (int)(count - d)), sum);
+        return vec_sum(sum);
+    }
+    for (; d + AF_LANES <= count; d += AF_LANES)
+        sum = vec_fma(AF_LOAD(x + d), AF_LOAD(y + d), sum);
+    if (d < count)
+        sum = vec_fma(AF_LOAD_SOME(x + d, (int)(count - d)),
+                      AF_LOAD_SOME(y + d, (int)(count - d)), sum);
+    return vec_sum(sum);
+}
+
+/* The row of q, o, dq or dout that is row `r` of the pass. */
+static char *AF_FN(row_at)(const struct AF_FN(back) *work, const struct anyflash_tensor *tensor,
+                           int64_t r)
+{
+    return af_row_of_query(tensor, af_dtype_bytes(tensor->dtype), &work->task->sequence,
+                           work->head[r], work->query[r]);
+}
+
+/* Into the L2 cache. */
+static void AF_FN(prefetch)(const char *row, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(row + at, 0, 2);
+}
+
+/* Prefetches the row that is read one group of tiles after row `r`. */
+static void AF_FN(prefetch_row)(const struct AF_FN(back) *work,
+                                const struct anyflash_tensor *tensor, int64_t r, int64_t dim)
+{
+    r += GROUP_TILES * TILE_LANES;
+    if (r < work->tiles * TILE_LANES && work->row + r < work->task->rows)
+        AF_FN(prefetch)
+    (AF_FN(row_at)(work, tensor, r), dim * (int64_t)af_dtype_bytes(tensor->dtype));
 }
 
 /* Computes delta, and lse in log2 units; disables a row that saw nothing. */
-static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const float *dout)
+static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const char *dout)
 {
     const struct anyflash_tensor *o = &work->problem->a.o;
-    const struct af_sequence *sequence = &work->task->sequence;
-    float line[LINE_MAX] __attribute__((aligned(64)));
-    vec sum = vec_zero();
-    AF_FN(floats_of)
-    (o->dtype,
-     af_row_of_query(o, af_dtype_bytes(o->dtype), sequence, work->head[r], work->query[r]),
-     work->problem->a.value_dim, line);
-    for (int64_t d = 0; d < work->v_width; d += AF_LANES)
-        sum = vec_fma(vec_load(line + d), vec_load(dout + d), sum);
-    const float *lse = af_lse_at(work->problem, sequence, work->head[r], work->query[r]);
-    work->delta[r] = vec_sum(sum);
+    const int64_t dim = work->problem->a.value_dim;
+    const float *lse =
+        af_lse_at(work->problem, &work->task->sequence, work->head[r], work->query[r]);
+    AF_FN(prefetch_row)(work, o, r, dim);
+    work->delta[r] = AF_FN(dot)(o->dtype, AF_FN(row_at)(work, o, r), dout, dim);
     if (work->backward->dlse != NULL)
         work->delta[r] -= work->backward->dlse[lse - work->problem->a.lse];
     work->lse2[r] = *lse * AF_LOG2E;
@@ -240,31 +292,37 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
                               const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
 {
     float line[LINE_MAX] __attribute__((aligned(64)));
-    const size_t bytes = af_dtype_bytes(tensor->dtype);
-    vec zeros = vec_zero();
-    memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
-    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
-        const int64_t r = tile * TILE_LANES + lane;
-        if (work->row + r >= work->task->rows)
-            break;
-        AF_FN(floats_of)
-        (tensor->dtype,
-         af_row_of_query(tensor, bytes, &work->task->sequence, work->head[r], work->query[r]),
-         dim, line);
-        for (int64_t d = 0; d < width; d += AF_LANES)
-            zeros = vec_fma(vec_load(line + d), vec_zero(), zeros);
-        AF_FN(words_of)(line, dim, work->stage + lane * width);
+    const size_t bytes = (size_t)dim * af_dtype_bytes(tensor->dtype);
+    const bool direct = AF_DIRECT && af_dtype_bytes(tensor->dtype) == sizeof(AF_ELEMENT);
+    const int64_t first = tile * TILE_LANES;
+    const int64_t rows = af_clamp(work->task->rows - work->row - first, 0, TILE_LANES);
+    vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % DIM_STEP != 0)
+        memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
+    for (int64_t lane = 0; lane < rows; lane++) {
+        const char *row = AF_FN(row_at)(work, tensor, first + lane);
+        AF_FN(prefetch_row)(work, tensor, first + lane, dim);
+        if (direct) {
+            AF_FN(sum_zeros)((const AF_ELEMENT *)(const void *)row, dim, sums);
+            memcpy(work->stage + lane * width, row, bytes);
+        } else {
+            AF_FN(floats_of)(tensor->dtype, row, dim, line);
+            for (int64_t d = 0; d < width; d += AF_LANES)
+                sums[0] = vec_fma(vec_load(line + d), vec_zero(), sums[0]);
+            AF_FN(words_of)(line, dim, work->stage + lane * width);
+        }
         if (tensor == &work->backward->dout)
-            AF_FN(close_row)(work, r, line);
+            AF_FN(close_row)(work, first + lane, row);
     }
-    return vec_sum(zeros) == 0;
+    return AF_FN(is_finite)(sums);
 }
 
 static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
 {
     struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, true};
-    for (int64_t r = tile * TILE_LANES; r < (tile + 1) * TILE_LANES; r++) {
-        int32_t first = work->first[r], end = work->end[r];
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        int32_t first = work->first[tile * TILE_LANES + lane];
+        int32_t end = work->end[tile * TILE_LANES + lane];
         if (first < end) {
             view.first = first < view.first ? first : view.first;
             view.end = end > view.end ? end : view.end;
@@ -275,35 +333,33 @@ static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
     work->views[tile] = view;
 }
 
-/* Packs queries and dO of the pass in both layouts. */
-static void AF_FN(pack_rows)(const struct AF_FN(back) *work)
+/* Packs queries and dO of a tile in both layouts, and clears its dq. */
+static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    memset(work->lse2, 0, (size_t)(work->tiles * TILE_LANES) * sizeof *work->lse2);
-    memset(work->delta, 0, (size_t)(work->tiles * TILE_LANES) * sizeof *work->delta);
-    for (int64_t tile = 0; tile < work->tiles; tile++) {
-        bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
-        AF_FN(to_lanes)
-        (work->stage, work->qk_width, work->qk_words,
-         work->q_lanes + tile * work->qk_words * TILE_LANES);
-        AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
-        finite &=
-            AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
-        AF_FN(to_lanes)
-        (work->stage, work->v_width, work->v_words,
-         work->do_lanes + tile * work->v_words * TILE_LANES);
-        AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
-        AF_FN(set_view)(work, tile);
-        work->views[tile].finite = finite;
-    }
-    memset(work->dq_lanes, 0,
-           (size_t)(work->tiles * work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
+    bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
+    AF_FN(to_lanes)
+    (work->stage, work->qk_width, work->qk_words,
+     work->q_lanes + tile * work->qk_words * TILE_LANES);
+    AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
+    finite &= AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
+    AF_FN(to_lanes)
+    (work->stage, work->v_width, work->v_words,
+     work->do_lanes + tile * work->v_words * TILE_LANES);
+    AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
+    AF_FN(set_view)(work, tile);
+    work->views[tile].finite = finite;
+    memset(work->dq_lanes + tile * work->dq_rows * TILE_LANES, 0,
+           (size_t)(work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
 }
 
-/* Whether `count` rows of a tensor can be read as words in place. */
+/*
+ * Whether `count` rows of a tensor are read as words in place. Rows that are not contiguous
+ * could be, too, but if they lie a power of two apart, the L1 cache holds only a few of them.
+ */
 static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
 {
-    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride % WORD == 0 &&
+    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride == dim &&
            count % KEY_GROUP == 0;
 }
 
@@ -322,10 +378,14 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
         return (const float *)(const void *)row;
     }
     for (int64_t i = 0; i < count; i++) {
-        AF_FN(floats_of)(tensor->dtype, row, dim, line);
         if (dim % DIM_STEP != 0)
             memset(copies + i * width, 0, (size_t)width * sizeof *copies);
-        AF_FN(words_of)(line, dim, copies + i * width);
+        if (AF_DIRECT)
+            memcpy(copies + i * width, row, (size_t)dim * sizeof(AF_ELEMENT));
+        else {
+            AF_FN(floats_of)(tensor->dtype, row, dim, line);
+            AF_FN(words_of)(line, dim, copies + i * width);
+        }
         row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
     }
     for (; count % KEY_GROUP != 0; count++)
@@ -416,43 +476,45 @@ static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes
     }
 }
 
-/* Writes dq of the pass, final or partial. */
-static void AF_FN(put_queries)(const struct AF_FN(back) *work)
+/* Writes dq of a tile, final or partial. */
+static void AF_FN(put_tile)(const struct AF_FN(back) *work, int64_t tile)
 {
     const struct af_backward_task *task = work->task;
     const struct anyflash_tensor *dq = &work->backward->dq;
     const int64_t dim = work->problem->a.head_dim;
     const float factor = task->partial_dq != NULL ? 1.0f : work->problem->a.scale;
+    const int64_t first = tile * TILE_LANES;
+    const int64_t rows = af_clamp(task->rows - work->row - first, 0, TILE_LANES);
     if (dq->data == NULL)
         return;
-    for (int64_t tile = 0; tile < work->tiles; tile++) {
-        AF_FN(from_lanes)
-        (work, work->dq_lanes + tile * work->dq_rows * TILE_LANES, dim, factor);
-        for (int64_t lane = 0; lane < TILE_LANES; lane++) {
-            const int64_t r = tile * TILE_LANES + lane;
-            const float *line = work->stage + lane * work->qk_width;
-            if (work->row + r >= task->rows)
-                break;
-            if (task->partial_dq != NULL)
-                memcpy(task->partial_dq + (work->row + r) * dim, line,
-                       (size_t)dim * sizeof *line);
-            else
-                AF_FN(put_row)
-            (line, 1.0f, dim,
-             af_row_of_query(dq, sizeof(AF_ELEMENT), &task->sequence, work->head[r],
-                             work->query[r]));
-        }
+    for (int64_t r = first; task->partial_dq == NULL && r < first + rows; r++)
+        AF_FN(prefetch)
+    (AF_FN(row_at)(work, dq, r), dim * (int64_t)sizeof(AF_ELEMENT));
+    AF_FN(from_lanes)
+    (work, work->dq_lanes + tile * work->dq_rows * TILE_LANES, dim, factor);
+    for (int64_t lane = 0; lane < rows; lane++) {
+        const float *line = work->stage + lane * work->qk_width;
+        if (task->partial_dq != NULL)
+            memcpy(task->partial_dq + (work->row + first + lane) * dim, line,
+                   (size_t)dim * sizeof *line);
+        else
+            AF_FN(put_row)(line, 1.0f, dim, AF_FN(row_at)(work, dq, first + lane));
     }
 }
 
-/* Writes dk or dv of the task's keys, times `factor`. */
+/* Writes dk or dv of `count` keys of the task from `key` on, times `factor`. */
 static void AF_FN(put_keys)(const struct AF_FN(back) *work, const struct anyflash_tensor *to,
-                            const float *sums, int64_t width, int64_t dim, float factor)
+                            const float *sums, int64_t width, int64_t dim, float factor,
+                            int64_t key, int64_t count)
 {
     const struct af_backward_task *task = work->task;
-    for (int64_t j = task->key_begin; to->data != NULL && j < task->key_end; j++) {
-        AF_FN(put_row)
-        (sums + (j - task->key_begin) * width, factor, dim,
-         af_row_of_key(work->problem, to, &task->sequence, task->kv_head, j));
+    for (int64_t j = key; to->data != NULL && j < key + count; j++) {
+        char *row = af_row_of_key(work->problem, to, &task->sequence, task->kv_head,
+                                  task->key_begin + j);
+        if (j + PUT_AHEAD < key + count)
+            AF_FN(prefetch)
+        (row + PUT_AHEAD * to->row_stride * (int64_t)sizeof(AF_ELEMENT),
+         dim * (int64_t)sizeof(AF_ELEMENT));
+        AF_FN(put_row)(sums + j * width, factor, dim, row);
     }
 }

@@ -181,38 +181,88 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
     return AF_FN(lay_out)(&work, rows, keys, NULL);
 }
 
+/* Whether rows of the pass see keys [key, end) of the task. All tiles are packed. */
+static bool AF_FN(pass_sees)(const struct AF_FN(back) *work, int64_t key, int64_t end)
+{
+    for (int64_t tile = 0; tile < work->tiles; tile++) {
+        if (work->views[tile].first < end && key < work->views[tile].end)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Computes the pass against keys [key, end). Its rows are packed as the first block needs
+ * them, and dq of a tile is written after the last block that the tile sees, so that both
+ * are in caches.
+ */
+static void AF_FN(run_block)(const struct AF_FN(back) *work, int64_t key, int64_t end)
+{
+    if (key > 0 && !AF_FN(pass_sees)(work, key, end))
+        return;
+    const struct AF_FN(block) block = AF_FN(take_block)(work, key, end - key);
+    for (int64_t tile = 0; tile < work->tiles; tile += GROUP_TILES) {
+        const int64_t group_end =
+            tile + GROUP_TILES < work->tiles ? tile + GROUP_TILES : work->tiles;
+        for (int64_t t = tile; key == 0 && t < group_end; t++)
+            AF_FN(pack_tile)(work, t);
+        AF_FN(attend_group)(work, &block, tile);
+        for (int64_t t = tile; t < group_end; t++) {
+            const int64_t last = work->views[t].end > 0 ? work->views[t].end - 1 : 0;
+            if (key <= last && last < end)
+                AF_FN(put_tile)(work, t);
+        }
+    }
+}
+
+/* Computes a pass: its rows against all keys of the task, block by block. */
+static void AF_FN(run_pass)(const struct AF_FN(back) *work)
+{
+    const struct af_backward_task *task = work->task;
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t keys = task->key_end - task->key_begin;
+    const bool first = work->row == 0;
+    const bool last = work->row + PASS_TILES * TILE_LANES >= task->rows;
+    const bool any = AF_FN(set_ranges)(work) || task->partial_dq == NULL;
+    for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
+        const int64_t end = key + BLOCK_KEYS < keys ? key + BLOCK_KEYS : keys;
+        const size_t sums = (size_t)AF_FN(round_up)(end - key, KEY_STEP) * sizeof(float);
+        if (first) {
+            memset(work->dk + key * work->qk_width, 0, sums * (size_t)work->qk_width);
+            memset(work->dv + key * work->v_width, 0, sums * (size_t)work->v_width);
+        }
+        if (any)
+            AF_FN(run_block)(work, key, end);
+        if (last) {
+            AF_FN(put_keys)
+            (work, &work->backward->dk, work->dk, work->qk_width, a->head_dim, a->scale, key,
+             end - key);
+            AF_FN(put_keys)
+            (work, &work->backward->dv, work->dv, work->v_width, a->value_dim, 1.0f, key,
+             end - key);
+        }
+    }
+}
+
 static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch scratch)
 {
     struct AF_FN(back) work = AF_FN(back_of)(&task->problem->forward);
-    const struct anyflash_attend_args *a = &work.problem->a;
-    const int64_t keys = task->key_end - task->key_begin;
     work.task = task;
     work.backward = task->problem;
-    const size_t sums = (size_t)AF_FN(round_up)(keys, KEY_STEP) * sizeof(float);
-    AF_FN(lay_out)(&work, task->rows, keys, scratch.memory);
-    memset(work.dk, 0, sums * (size_t)work.qk_width);
-    memset(work.dv, 0, sums * (size_t)work.v_width);
+    AF_FN(lay_out)(&work, task->rows, task->key_end - task->key_begin, scratch.memory);
 #if AF_AMX
     AF_TILES_CONFIGURE();
 #endif
-    for (; work.row < task->rows; work.row += PASS_TILES * TILE_LANES) {
+    /* Without rows there is one empty pass, which writes dk and dv. */
+    do {
         int64_t tiles = (task->rows - work.row + TILE_LANES - 1) / TILE_LANES;
         work.tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
-        AF_FN(set_ranges)(&work);
-        AF_FN(pack_rows)(&work);
-        for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
-            struct AF_FN(block) block = AF_FN(take_block)(
-                &work, key, keys - key < BLOCK_KEYS ? keys - key : BLOCK_KEYS);
-            for (int64_t tile = 0; tile < work.tiles; tile += GROUP_TILES)
-                AF_FN(attend_group)(&work, &block, tile);
-        }
-        AF_FN(put_queries)(&work);
-    }
+        AF_FN(run_pass)(&work);
+        work.row += PASS_TILES * TILE_LANES;
+    } while (work.row < task->rows);
 #if AF_AMX
     AF_TILES_RELEASE();
 #endif
-    AF_FN(put_keys)(&work, &work.backward->dk, work.dk, work.qk_width, a->head_dim, a->scale);
-    AF_FN(put_keys)(&work, &work.backward->dv, work.dv, work.v_width, a->value_dim, 1.0f);
 }
 
 #undef WORD
@@ -229,3 +279,5 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #undef KEY_GROUP
 #undef DIM_STEP
 #undef LINE_MAX
+#undef LINE_BYTES
+#undef PUT_AHEAD

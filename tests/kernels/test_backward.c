@@ -286,6 +286,24 @@ static void test_backward__chunks_of_keys_and_passes_of_rows(void **state)
     }
 }
 
+/* Two chunks of keys; a pass of rows sees none of one chunk, or no key at all. */
+static void test_backward__rows_that_see_no_key_of_a_chunk(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(13, types[n / 2]);
+        set_sizes(c, 1, 1, 1, 2900, 800, 8, 8);
+        if (n % 2 == 0)
+            c->a.causal = 1;
+        else {
+            c->a.window_left = 100;
+            c->a.align = ANYFLASH_ALIGN_TOP_LEFT;
+        }
+        case_tensors(c);
+        check_case(c, 13);
+    }
+}
+
 /*
  * Scores so low that 2^-lse is infinite: what a tile computes beyond the last key,
  * whose score is 0 there, must not reach a sum.
@@ -449,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_backward_f16__random_features_are_near_the_oracle),
         cmocka_unit_test(test_backward_bf16__random_features_are_near_the_oracle),
         cmocka_unit_test(test_backward__chunks_of_keys_and_passes_of_rows),
+        cmocka_unit_test(test_backward__rows_that_see_no_key_of_a_chunk),
         cmocka_unit_test(test_backward__very_low_scores_of_keys_that_fill_no_tile),
         cmocka_unit_test(test_backward__large_head_sizes),
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
