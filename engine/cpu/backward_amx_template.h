@@ -18,9 +18,12 @@
  * Multiplies `count` rows of A by packed lanes: out [count][TILE_LANES], and some
  * rows more up to a multiple of KEY_GROUP.
  */
-static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, const float *lanes,
-                           int64_t words, float *out)
+static void AF_FN(product)(const struct AF_FN(span) *span, int64_t key, const float *rows,
+                           int64_t stride, int64_t count, const float *lanes, int64_t words,
+                           float *out)
 {
+    (void)span;
+    (void)key;
     const int64_t bytes = stride * (int64_t)sizeof(float);
     struct af_product all = {rows,  bytes,      16 * bytes,      64,
                              lanes, LANE_BYTES, 16 * LANE_BYTES, words / 16};
@@ -38,12 +41,12 @@ static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, con
     }
 }
 
-/* dQ^T of a tile += K^T dS^T over `count` keys of the block from `first` on. */
+/* dQ^T of a tile += K^T dS^T over the keys of a span. `ds` is that of its first key. */
 static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                               int64_t tile, const float *ds, int64_t first, int64_t count)
+                               int64_t tile, const float *ds, const struct AF_FN(span) *span)
 {
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
-    const float *columns = work->key_pairs + first / 2 * PAIR_COLUMNS;
+    const float *columns = work->key_pairs + span->first / 2 * PAIR_COLUMNS;
     struct af_product all = {columns,
                              64,
                              BLOCK_KEYS / KEY_STEP * 1024,
@@ -51,7 +54,7 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
                              ds,
                              LANE_BYTES,
                              16 * LANE_BYTES,
-                             (count + KEY_STEP - 1) / KEY_STEP};
+                             (span->end - span->first + KEY_STEP - 1) / KEY_STEP};
     int64_t d = 0;
     (void)block;
     for (; d + 32 <= work->dq_rows; d += 32) {

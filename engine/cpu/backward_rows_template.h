@@ -36,14 +36,16 @@ struct AF_FN(view) {
     int64_t end;
     int64_t all_first; /* keys that every row sees: [all_first, all_end) */
     int64_t all_end;
-    bool finite; /* q and dout hold no NaN and no infinity */
+    int64_t ends[TILE_VECS]; /* no row of this vector or of those before it sees more keys */
+    bool finite;             /* q and dout hold no NaN and no infinity */
 };
 
 /* The range of a block's keys that a tile uses, relative to the block: [first, end). */
 struct AF_FN(span) {
     int64_t first;
     int64_t end;
-    bool whole; /* every row sees every key */
+    int64_t ends[TILE_VECS]; /* as in the view */
+    bool whole;              /* every row sees every key */
 };
 
 /* State of one task. Lanes, rows and results belong to one pass. */
@@ -319,7 +321,7 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
 
 static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
 {
-    struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, true};
+    struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         int32_t first = work->first[tile * TILE_LANES + lane];
         int32_t end = work->end[tile * TILE_LANES + lane];
@@ -329,6 +331,7 @@ static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
         }
         view.all_first = first > view.all_first ? first : view.all_first;
         view.all_end = end < view.all_end ? end : view.all_end;
+        view.ends[lane / AF_LANES] = view.end;
     }
     work->views[tile] = view;
 }

@@ -52,13 +52,15 @@ static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t
                                          const struct AF_FN(block) *block)
 {
     const struct AF_FN(view) *view = &work->views[tile];
-    struct AF_FN(span) span = {0, 0, false};
+    struct AF_FN(span) span = {0, 0, {0}, false};
     int64_t first = af_clamp(view->first - block->key, 0, block->count);
     int64_t end = af_clamp(view->end - block->key, 0, block->count);
     if (first >= end)
         return span;
     span.first = first / SPAN_KEYS * SPAN_KEYS;
     span.end = af_clamp(AF_FN(round_up)(end, SPAN_KEYS), 0, block->count);
+    for (int v = 0; v < TILE_VECS; v++)
+        span.ends[v] = af_clamp(view->ends[v] - block->key, span.first, span.end);
     span.whole = view->all_first <= block->key + span.first &&
                  view->all_end >= block->key + AF_FN(round_up)(span.end, KEY_STEP);
     return span;
@@ -76,16 +78,15 @@ static struct AF_FN(span)
     const float *ds = AF_PAIRS ? work->ds_pairs : work->ds + slot * BLOCK_KEYS * TILE_WORDS;
     for (int64_t j = span.first; j < span.end; j += STEP_KEYS)
         AF_FN(weigh_step)
-    (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS,
-     span.whole);
+    (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
     bool finite = block->finite && work->views[tile].finite;
     if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
         AF_FN(add_visible)(work, block, tile, slot, span);
-        return (struct AF_FN(span)){0, 0, false};
+        return (struct AF_FN(span)){0, 0, {0}, false};
     }
     if (span.first < span.end)
         AF_FN(add_queries)
-    (work, block, tile, ds + span.first / WORD * TILE_LANES, span.first, span.end - span.first);
+    (work, block, tile, ds + span.first / WORD * TILE_LANES, &span);
     return span;
 }
 
@@ -93,7 +94,7 @@ static struct AF_FN(span)
 static void AF_FN(attend_group)(const struct AF_FN(back) *work,
                                 const struct AF_FN(block) *block, int64_t tile)
 {
-    struct AF_FN(span) spans[GROUP_TILES] = {{0, 0, false}};
+    struct AF_FN(span) spans[GROUP_TILES] = {{0, 0, {0}, false}};
     bool any = false;
     for (int slot = 0; slot < GROUP_TILES && tile + slot < work->tiles; slot++) {
         spans[slot] = AF_FN(attend_tile)(work, block, tile + slot, slot);

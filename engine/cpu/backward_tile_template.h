@@ -23,12 +23,25 @@ static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
 #if AF_AMX
 #include "engine/cpu/backward_amx_template.h"
 #else
-/* Multiplies `rows` rows of A by packed lanes: out [rows][TILE_LANES]. */
-AF_INLINE void AF_FN(product_rows)(const int rows, const float *a, int64_t stride,
-                                   const float *lanes, int64_t words, float *out)
+/* The first vector of a tile with a row that may see key `j` of the block or later ones. */
+static int AF_FN(first_vec)(const struct AF_FN(span) *span, int64_t j)
+{
+    int v = 0;
+    while (v < TILE_VECS - 1 && span->ends[v] <= j)
+        v++;
+    return v;
+}
+
+/*
+ * Multiplies `rows` rows of A by packed lanes: out [rows][TILE_LANES], 0 before
+ * vector `from`.
+ */
+AF_INLINE void AF_FN(product_rows)(const int rows, const int from, const float *a,
+                                   int64_t stride, const float *lanes, int64_t words,
+                                   float *out)
 {
     vec c[TILE_ROWS][TILE_VECS];
-    AF_FN(tile_scores)(rows, TILE_VECS, a, stride, lanes, words, c);
+    AF_FN(scores_from)(rows, from, TILE_VECS, a, stride, lanes, words, c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -37,16 +50,24 @@ AF_INLINE void AF_FN(product_rows)(const int rows, const float *a, int64_t strid
     }
 }
 
-/* The same for `count` rows. */
-static void AF_FN(product)(const float *a, int64_t stride, int64_t count, const float *lanes,
-                           int64_t words, float *out)
+/* The same for `count` rows, which belong to keys of the block from `key` on. */
+static void AF_FN(product)(const struct AF_FN(span) *span, int64_t key, const float *a,
+                           int64_t stride, int64_t count, const float *lanes, int64_t words,
+                           float *out)
 {
     int64_t j = 0;
-    for (; j + TILE_ROWS <= count; j += TILE_ROWS)
-        AF_FN(product_rows)
-    (TILE_ROWS, a + j * stride, stride, lanes, words, out + j * TILE_LANES);
-    for (; j < count; j++)
-        AF_FN(product_rows)(1, a + j * stride, stride, lanes, words, out + j * TILE_LANES);
+    for (; j + TILE_ROWS <= count; j += TILE_ROWS, out += TILE_ROWS * TILE_LANES) {
+        const float *rows = a + j * stride;
+        const int from = AF_FN(first_vec)(span, key + j);
+        if (from == 0)
+            AF_FN(product_rows)(TILE_ROWS, 0, rows, stride, lanes, words, out);
+        else if (from == 1)
+            AF_FN(product_rows)(TILE_ROWS, 1, rows, stride, lanes, words, out);
+        else
+            AF_FN(product_rows)(TILE_ROWS, 2, rows, stride, lanes, words, out);
+    }
+    for (; j < count; j++, out += TILE_LANES)
+        AF_FN(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
 }
 #endif
 
@@ -255,11 +276,14 @@ static __attribute__((noinline)) void AF_FN(weigh_masked)(const struct AF_FN(bac
 
 /* Computes P and dS of a tile and keys [j, j + count) of a block. */
 static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                              int64_t tile, int slot, int64_t j, int64_t count, bool whole)
+                              int64_t tile, int slot, int64_t j, int64_t count,
+                              const struct AF_FN(span) *span)
 {
+    const struct AF_FN(view) *view = &work->views[tile];
+    const int64_t key = block->key + j;
     const int64_t at = (slot * BLOCK_KEYS + j) * TILE_WORDS;
     struct AF_FN(step) step = {
-        .key = block->key + j,
+        .key = key,
         .count = count,
         .lane = tile * TILE_LANES,
         .scores = AF_PAIRS ? work->scores : work->p + at,
@@ -269,35 +293,51 @@ static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN
         .ds_pairs = work->ds_pairs + j / WORD * TILE_LANES,
     };
     AF_FN(product)
-    (block->k + j * block->k_stride, block->k_stride, count,
+    (span, j, block->k + j * block->k_stride, block->k_stride, count,
      work->q_lanes + tile * work->qk_words * TILE_LANES, work->qk_words, step.scores);
     AF_FN(product)
-    (block->v + j * block->v_stride, block->v_stride, count,
+    (span, j, block->v + j * block->v_stride, block->v_stride, count,
      work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
         AF_FN(weigh_featured)(work, &step);
-    else if (whole)
+    else if (view->all_first <= key && key + AF_FN(round_up)(count, KEY_STEP) <= view->all_end)
         AF_FN(weigh_whole)(work, &step);
     else
         AF_FN(weigh_masked)(work, &step);
 }
 
 #if !AF_AMX
-/* dQ^T of a tile += K^T dS^T over `count` keys of the block from `first` on. */
+/*
+ * C = `rows` columns of A times dS^T. Vector v uses the first ends[v] words of keys, because
+ * its rows see none after those; ends never decreases.
+ */
+AF_INLINE void AF_FN(query_tile)(const int rows, const float *a, int64_t stride,
+                                 const float *ds, const int64_t *ends, vec (*c)[TILE_VECS])
+{
+    AF_FN(clear)(rows, TILE_VECS, c);
+    AF_FN(values_from)(rows, 0, TILE_VECS, a, stride, ds, 0, ends[0], c);
+    /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
+    AF_FN(values_from)(rows, 1, TILE_VECS, a, stride, ds, ends[0], ends[1], c);
+    AF_FN(values_from)(rows, 2, TILE_VECS, a, stride, ds, ends[1], ends[2], c);
+}
+
+/* dQ^T of a tile += K^T dS^T over the keys of a span; `ds` is that of its first key. */
 static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                               int64_t tile, const float *ds, int64_t first, int64_t count)
+                               int64_t tile, const float *ds, const struct AF_FN(span) *span)
 {
     const int64_t dim = AF_PAIRS ? work->dq_rows : work->problem->a.head_dim;
+    const int64_t first = span->first;
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
     vec c[TILE_ROWS][TILE_VECS];
-    int64_t d = 0;
+    int64_t ends[TILE_VECS], d = 0;
+    for (int v = 0; v < TILE_VECS; v++)
+        ends[v] = (span->ends[v] - first + WORD - 1) / WORD;
     for (; d + TILE_ROWS <= dim; d += TILE_ROWS, dq += TILE_ROWS * TILE_LANES) {
         const float *a = AF_PAIRS
                              ? work->key_pairs + d * (BLOCK_KEYS / 2) + first / 2 * PAIR_COLUMNS
                              : block->k + first * block->k_stride + d;
-        AF_FN(tile_values)
-        (TILE_ROWS, TILE_VECS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds,
-         (count + WORD - 1) / WORD, c);
+        AF_FN(query_tile)
+        (TILE_ROWS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int i = 0; i < TILE_ROWS; i++) {
             AF_UNROLL
@@ -308,8 +348,8 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
         }
     }
     for (; d < dim; d++, dq += TILE_LANES) {
-        AF_FN(tile_values)
-        (1, TILE_VECS, block->k + first * block->k_stride + d, block->k_stride, ds, count, c);
+        AF_FN(query_tile)
+        (1, block->k + first * block->k_stride + d, block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++)
             vec_store(dq + v * AF_LANES, vec_add(vec_load(dq + v * AF_LANES), c[0][v]));
@@ -318,11 +358,11 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
 
 /*
  * C [rows keys][vecs * LANES] += weights [rows keys][rows of the group] times
- * their panel, over the tiles of the group whose bit is in `tiles`.
+ * their panel, over the tiles of the group that use key `j` of the block, the first.
  */
 AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float *weights,
-                                     unsigned tiles, const float *panel, float *out,
-                                     int64_t stride)
+                                     const struct AF_FN(span) *spans, int64_t j,
+                                     const float *panel, float *out, int64_t stride)
 {
     vec c[GRADIENT_ROWS][GRADIENT_VECS];
     AF_UNROLL
@@ -331,9 +371,12 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
         for (int v = 0; v < vecs; v++)
             c[i][v] = vec_loadu(out + i * stride + v * AF_LANES);
     }
-    for (; tiles != 0; tiles >>= 1) {
-        const float *a = weights, *b = panel;
-        for (int w = 0; (tiles & 1) != 0 && w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
+    for (int n = 0; n < GROUP_TILES; n++) {
+        int w = TILE_WORDS;
+        if (spans[n].first <= j && j < spans[n].end)
+            w = AF_FN(first_vec)(&spans[n], j) * AF_LANES / WORD;
+        const float *a = weights + w, *b = panel + w * PANEL;
+        for (; w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
             AF_UNROLL
             for (int u = 0; u < 4; u++) {
                 vec row[GRADIENT_VECS];
@@ -366,15 +409,14 @@ AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *s
 {
     int64_t j = 0;
     for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
-        unsigned tiles = AF_FN(tiles_at)(spans, j);
-        if (tiles != 0)
+        if (AF_FN(tiles_at)(spans, j) != 0)
             AF_FN(gradient_strip)
-        (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, tiles, panel, out + j * stride, stride);
+        (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride,
+         stride);
     }
     for (; j < count; j++)
         AF_FN(gradient_strip)
-    (1, vecs, weights + j * TILE_WORDS, AF_FN(tiles_at)(spans, j), panel, out + j * stride,
-     stride);
+    (1, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride, stride);
 }
 
 /* The possible widths of a panel, each with specialised loops. */

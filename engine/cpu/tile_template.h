@@ -99,19 +99,3 @@ AF_INLINE void AF_FN(values_from)(const int rows, const int from, const int vecs
         }
     }
 }
-
-/* Both for all vectors; the values of all keys. */
-AF_INLINE void AF_FN(tile_scores)(const int rows, const int vecs, const float *a,
-                                  int64_t a_stride, const float *b, int64_t words,
-                                  vec (*c)[TILE_VECS])
-{
-    AF_FN(scores_from)(rows, 0, vecs, a, a_stride, b, words, c);
-}
-
-AF_INLINE void AF_FN(tile_values)(const int rows, const int vecs, const float *a,
-                                  int64_t a_stride, const float *b, int64_t keys,
-                                  vec (*c)[TILE_VECS])
-{
-    AF_FN(clear)(rows, vecs, c);
-    AF_FN(values_from)(rows, 0, vecs, a, a_stride, b, 0, keys, c);
-}
