@@ -32,12 +32,12 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
 
 /*
  * Multiplies `rows` queries by 4 keys and writes a quad of sums (vec_sum_quad()) for each
- * query. Each step prefetches; fetch_some() explains `fixed_dim` and `share`.
+ * query. Each step prefetches `share` bytes (fetch_some()); `steps` came before.
  */
-AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *table,
-                                 const float *q, int64_t words, const void *const *keys,
-                                 int64_t dim, const int64_t fixed_dim, const int share,
-                                 struct AF_FN(fetch) fetch[2], float *quads)
+AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool halves,
+                                 const vec *table, const float *q, int64_t words,
+                                 const void *const *keys, int64_t dim, const int share,
+                                 unsigned steps, struct AF_FN(fetch) fetch[2], float *quads)
 {
     const void *const k_rows[4] = {keys[0], keys[1], keys[2], keys[3]};
     vec c[4][4], k[4];
@@ -59,7 +59,8 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *t
             for (int i = 0; i < 4; i++)
                 k[i] = wide[i][half];
             AF_FN(score_step)(rows, q + (d + half * STEP) / (1 + AF_PAIRS), words, k, c);
-            AF_FN(fetch_some)(0, share, half, fetch); /* fixed_dim is 7 percent slower */
+            AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP) + (unsigned)half,
+                              fetch);
         }
     }
     for (; d + STEP <= dim; d += STEP) {
@@ -67,14 +68,14 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *t
         for (int i = 0; i < 4; i++)
             k[i] = AF_FN(row_words)(0, k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(fixed_dim, share, d / STEP, fetch);
+        AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP), fetch);
     }
     if (d < dim) {
         AF_UNROLL
         for (int i = 0; i < 4; i++)
             k[i] = AF_FN(row_words)((int)(dim - d), k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(fixed_dim, share, d / STEP, fetch);
+        AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP), fetch);
     }
     AF_UNROLL
     for (int r = 0; r < rows; r++)
@@ -83,8 +84,8 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const vec *t
 }
 
 /* Computes raw scores of `rows` rows from `row` on with a block. */
-AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_t dim,
-                                 const int64_t fixed_dim, const int share,
+AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool halves,
+                                 const int64_t dim, const int share,
                                  const struct AF_FN(work) *work, int row,
                                  const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
@@ -96,8 +97,8 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, stored, table, q, work->words, keys + key + 4 * i, dim, fixed_dim, share, fetch,
-         quads[0][i]);
+        (rows, stored, halves, table, q, work->words, keys + key + 4 * i, dim, share,
+         (unsigned)i * (unsigned)((dim + STEP - 1) / STEP), fetch, quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -110,51 +111,71 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const int64_
 }
 
 /* Every step prefetches; the passes over the block share the work. */
-AF_INLINE void AF_FN(score_all)(const int64_t dim, const int64_t fixed_dim,
+AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
                                 const struct AF_FN(work) *work, const bool stored,
                                 const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const int passes = work->padded / SCORE_ROWS;
     if (work->padded == 1)
-        AF_FN(score_rows)(1, false, dim, fixed_dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(1, false, halves, dim, 4 * STEP_BYTES, work, 0, keys, fetch);
     else if (work->padded == 2)
-        AF_FN(score_rows)(2, false, dim, fixed_dim, 4 * STEP, work, 0, keys, fetch);
+        AF_FN(score_rows)(2, false, halves, dim, 4 * STEP_BYTES, work, 0, keys, fetch);
     for (int row = 0; work->padded > 2 && row < work->padded; row += SCORE_ROWS) {
         if (IN_REGISTERS && stored && passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, true, dim, fixed_dim, 4 * STEP, work, row, keys,
+            AF_FN(score_rows)(SCORE_ROWS, true, halves, dim, 4 * STEP_BYTES, work, row, keys,
                               fetch);
         else if (IN_REGISTERS && stored)
-            AF_FN(score_rows)(SCORE_ROWS, true, dim, fixed_dim, 2 * STEP, work, row, keys,
+            AF_FN(score_rows)(SCORE_ROWS, true, halves, dim, 2 * STEP_BYTES, work, row, keys,
                               fetch);
         else if (passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, 4 * STEP, work, row, keys,
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, 4 * STEP_BYTES, work, row, keys,
                               fetch);
         else if (passes < 4)
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, 2 * STEP, work, row, keys,
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, 2 * STEP_BYTES, work, row, keys,
                               fetch);
         else
-            AF_FN(score_rows)(SCORE_ROWS, false, dim, fixed_dim, STEP, work, row, keys, fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, STEP_BYTES, work, row, keys,
+                              fetch);
     }
 }
 
 /*
+ * Functions of their own, because compilers keep fewer numbers in registers in long functions:
+ * for short rows, for common head sizes and for all others.
+ */
+#define SCORE_OF(name, halves, dim)                                                            \
+    static __attribute__((noinline)) void AF_FN(name)(                                         \
+        const struct AF_FN(work) *work, bool stored, const void *const *keys,                  \
+        const struct AF_FN(rows) *values, const struct AF_FN(rows) *next_keys)                 \
+    {                                                                                          \
+        const struct anyflash_attend_args *a = &work->problem->a;                              \
+        struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, a->head_dim),         \
+                                        AF_FN(fetch_of)(work, values, a->value_dim)};          \
+        AF_FN(score_all)(halves, dim, work, stored, keys, fetch);                              \
+    }
+SCORE_OF(score_short, true, a->head_dim)
+SCORE_OF(score_64, false, 64)
+SCORE_OF(score_128, false, 128)
+SCORE_OF(score_any, false, a->head_dim)
+#undef SCORE_OF
+
+/*
  * Computes the raw scores of a block; meanwhile prefetches the keys of the next block for the
- * first time and the values of this block for the second. Common head sizes have specialised
- * loops.
+ * first time and the values of this block for the second.
  */
 static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
                                const void *const *keys, const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
     const int64_t dim = work->problem->a.head_dim;
-    struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, dim),
-                                    AF_FN(fetch_of)(work, values, work->problem->a.value_dim)};
-    if (dim == 64)
-        AF_FN(score_all)(64, 0, work, stored, keys, fetch);
-    else if (dim == 128 && work->problem->a.value_dim == 128)
-        AF_FN(score_all)(128, 128, work, stored, keys, fetch);
+    if (AF_FN(is_short)(next_keys, dim) || AF_FN(is_short)(values, work->problem->a.value_dim))
+        AF_FN(score_short)(work, stored, keys, values, next_keys);
+    else if (dim == 64)
+        AF_FN(score_64)(work, stored, keys, values, next_keys);
+    else if (dim == 128)
+        AF_FN(score_128)(work, stored, keys, values, next_keys);
     else
-        AF_FN(score_all)(dim, 0, work, stored, keys, fetch);
+        AF_FN(score_any)(work, stored, keys, values, next_keys);
 }
 
 /*
@@ -204,6 +225,15 @@ static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) 
                        af_mask_allows(work->problem, sequence, row->head, row->i, j + key);
         s[key] = visible ? s[key] : hidden;
     }
+}
+
+AF_INLINE vec AF_FN(exp2)(vec x)
+{
+#if AF_PAIRS
+    return vec_exp2_coarse(x);
+#else
+    return vec_exp2(x);
+#endif
 }
 
 /* Stores the probabilities of keys [key, key + AF_LANES) of a row. */
@@ -258,7 +288,7 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
     }
     const vec m = vec_set(row->m);
     for (int key = 0; key < work->block; key += AF_LANES) {
-        vec p = vec_exp2(vec_fms(vec_load(s + key), units, m));
+        vec p = AF_FN(exp2)(vec_fms(vec_load(s + key), units, m));
         row->l = vec_add(row->l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(work, key, p));
     }
@@ -358,16 +388,18 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
 
 /*
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
- * columns; each step prefetches `share` elements.
+ * columns; each step prefetches `share` bytes.
  */
-AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
-                                const int64_t fixed_dim, const int share, const bool stored,
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
+                                const bool stored, const bool halves,
                                 const struct AF_FN(work) *work, int row,
                                 const void *const *values, struct AF_FN(fetch) fetch[2],
                                 int64_t d)
 {
     vec table[4] = {vec_zero()};
     AF_FN(load_table)(stored, work, table);
+    const int most = AF_LANES / KEY_STEP, all = FETCH_BYTES / share;
+    const int steps = all < 1 ? 1 : all < most ? all : most; /* for a prefetch */
     const float *p = work->s + row * BLOCK_KEYS;
     float *o = work->o + row * work->width + d;
     vec c[8][8];
@@ -377,17 +409,21 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
         for (int v = 0; v < vecs; v++)
             c[r][v] = vec_load(o + r * work->width + v * AF_LANES);
     }
-    for (int key = 0; key < work->block; key += KEY_STEP) {
-        vec x[8];
-        AF_FN(take_values)
-        (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
-        AF_FN(fetch_some)(fixed_dim, share, key / KEY_STEP, fetch);
+    for (int first = 0; first < work->block; first += steps * KEY_STEP) {
+        AF_FN(fetch_some)(halves, share * steps, 0, fetch);
         AF_UNROLL
-        for (int r = 0; r < rows; r++) {
-            const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
+        for (int i = 0; i < steps; i++) {
+            const int key = first + i * KEY_STEP;
+            vec x[8];
+            AF_FN(take_values)
+            (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
             AF_UNROLL
-            for (int v = 0; v < vecs; v++)
-                c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
+            for (int r = 0; r < rows; r++) {
+                const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
+                AF_UNROLL
+                for (int v = 0; v < vecs; v++)
+                    c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
+            }
         }
     }
     AF_UNROLL
@@ -399,51 +435,64 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
 }
 
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
-AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const int64_t fixed_dim,
-                               const bool stored, const struct AF_FN(work) *work, int row,
+AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const bool stored,
+                               const bool halves, const struct AF_FN(work) *work, int row,
                                const void *const *values, struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
-    const int share = AF_LANES * KEY_STEP / passes; /* of a vector */
-    const int64_t dim = fixed_dim > 0 ? fixed_dim : work->problem->a.value_dim;
+    const int share = STEP_BYTES / passes; /* of a vector */
+    const int64_t dim = work->problem->a.value_dim;
     int64_t d = 0;
     for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
-        AF_FN(add_strip)(rows, vecs, 0, fixed_dim, vecs * share, stored, work, row, values,
-                         fetch, d);
+        AF_FN(add_strip)(rows, vecs, 0, vecs * share, stored, halves, work, row, values, fetch,
+                         d);
     for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
-        AF_FN(add_strip)(rows, 4, 0, fixed_dim, 4 * share, stored, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, 4, 0, 4 * share, stored, halves, work, row, values, fetch, d);
     for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
-        AF_FN(add_strip)(rows, KEY_STEP, 0, fixed_dim, KEY_STEP * share, stored, work, row,
-                         values, fetch, d);
+        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, stored, halves, work, row, values,
+                         fetch, d);
     if (d < dim)
         AF_FN(add_strip)
-    (rows, KEY_STEP, (int)(dim - d), fixed_dim, KEY_STEP * share, stored, work, row, values,
-     fetch, d);
+    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, stored, halves, work, row, values, fetch,
+     d);
 }
 
 /* Adds the values of all rows of the task. */
-AF_INLINE void AF_FN(add_all)(const int64_t fixed_dim, const struct AF_FN(work) *work,
-                              bool stored, const void *const *values,
-                              struct AF_FN(fetch) fetch[2])
+AF_INLINE void AF_FN(add_all)(const bool halves, const struct AF_FN(work) *work, bool stored,
+                              const void *const *values, struct AF_FN(fetch) fetch[2])
 {
     if (work->padded == 16) {
-        AF_FN(add_rows)(8, 2, fixed_dim, false, work, 0, values, fetch);
-        AF_FN(add_rows)(8, 2, fixed_dim, false, work, 8, values, fetch);
+        AF_FN(add_rows)(8, 2, false, halves, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 2, false, halves, work, 8, values, fetch);
         return;
     }
     if (IN_REGISTERS && stored && work->padded == 8)
-        AF_FN(add_rows)(8, 1, fixed_dim, true, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 1, true, halves, work, 0, values, fetch);
     else if (work->padded >= 8)
-        AF_FN(add_rows)(8, 1, fixed_dim, false, work, 0, values, fetch);
+        AF_FN(add_rows)(8, 1, false, halves, work, 0, values, fetch);
     if (IN_REGISTERS && stored && work->padded == 4)
-        AF_FN(add_rows)(4, 1, fixed_dim, true, work, 0, values, fetch);
+        AF_FN(add_rows)(4, 1, true, halves, work, 0, values, fetch);
     else if (work->padded % 8 == 4)
-        AF_FN(add_rows)(4, 1, fixed_dim, false, work, work->padded - 4, values, fetch);
+        AF_FN(add_rows)(4, 1, false, halves, work, work->padded - 4, values, fetch);
     else if (work->padded == 2)
-        AF_FN(add_rows)(2, 1, fixed_dim, false, work, 0, values, fetch);
+        AF_FN(add_rows)(2, 1, false, halves, work, 0, values, fetch);
     else if (work->padded == 1)
-        AF_FN(add_rows)(1, 1, fixed_dim, false, work, 0, values, fetch);
+        AF_FN(add_rows)(1, 1, false, halves, work, 0, values, fetch);
 }
+
+#define ADD_OF(name, halves)                                                                   \
+    static __attribute__((noinline)) void AF_FN(name)(                                         \
+        const struct AF_FN(work) *work, bool stored, const void *const *values,                \
+        const struct AF_FN(rows) *next_keys, const struct AF_FN(rows) *next_values)            \
+    {                                                                                          \
+        const struct anyflash_attend_args *a = &work->problem->a;                              \
+        struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_values, a->value_dim),      \
+                                        AF_FN(fetch_of)(work, next_keys, a->head_dim)};        \
+        AF_FN(add_all)(halves, work, stored, values, fetch);                                   \
+    }
+ADD_OF(add_short, true)
+ADD_OF(add_any, false)
+#undef ADD_OF
 
 /*
  * Adds the values of a block and meanwhile prefetches the next block: its values for the
@@ -453,12 +502,9 @@ static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
                              const void *const *values, const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {
-    const int64_t dim = work->problem->a.value_dim;
-    struct AF_FN(fetch) fetch[2] = {
-        AF_FN(fetch_of)(work, next_values, dim),
-        AF_FN(fetch_of)(work, next_keys, work->problem->a.head_dim)};
-    if (dim == 128 && work->problem->a.head_dim == 128)
-        AF_FN(add_all)(128, work, stored, values, fetch);
+    const struct anyflash_attend_args *a = &work->problem->a;
+    if (AF_FN(is_short)(next_keys, a->head_dim) || AF_FN(is_short)(next_values, a->value_dim))
+        AF_FN(add_short)(work, stored, values, next_keys, next_values);
     else
-        AF_FN(add_all)(0, work, stored, values, fetch);
+        AF_FN(add_any)(work, stored, values, next_keys, next_values);
 }

@@ -15,11 +15,13 @@
 #define SCORE_ROWS (DECODE_SUMS / 4)
 #define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
-#define STEP ((1 + AF_PAIRS) * AF_LANES)   /* elements per step of a score */
-#define LINE (64 / (int)sizeof(AF_STORED)) /* elements */
-#define FETCHES (AF_F8 ? 1 : 2)            /* fp8 is bound by widening */
-#define IN_REGISTERS (AF_F8 && AF_PAIRS)   /* fp8 can be widened as it is loaded, 64 at once */
-#define ROW_LOW (-0x1p126f)                /* below any real score */
+#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements per step of a score */
+#define STEP_BYTES (STEP * (int)sizeof(AF_STORED))
+#define FETCH_LINES 4 /* prefetched at a time */
+#define FETCH_BYTES (FETCH_LINES * 64)
+#define FETCHES (AF_F8 ? 1 : 2)          /* fp8 is bound by widening */
+#define IN_REGISTERS (AF_F8 && AF_PAIRS) /* fp8 can be widened as it is loaded, 64 at once */
+#define ROW_LOW (-0x1p126f)              /* below any real score */
 
 struct AF_FN(row) {
     int64_t i; /* query */
@@ -33,6 +35,7 @@ struct AF_FN(row) {
 /* Pointers to the rows of a block of keys or values in memory. */
 struct AF_FN(rows) {
     const void *at[BLOCK_KEYS]; /* of AF_STORED */
+    int64_t adjacent;           /* so many at a time lie one after the other */
 };
 
 struct AF_FN(work) {
@@ -73,71 +76,130 @@ static void AF_FN(select_head)(struct AF_FN(work) *work, int64_t kv_head)
 }
 
 /*
- * The next cache line of a block to prefetch; lines are taken row by row. Prefetches are
- * spread evenly over the arithmetic, because many at once would fill the queue of cache
- * misses, and the arithmetic would have to wait.
+ * The next cache lines of a block to prefetch. They are taken FETCH_LINES at a time, piece by
+ * piece: a piece is AF_LANES adjacent rows or, if rows are not adjacent, one row or, if that
+ * is short, two rows, half of the lines from each. Prefetches are spread evenly over the
+ * arithmetic, because many at once would fill the queue of cache misses, and the arithmetic
+ * would have to wait.
  */
 struct AF_FN(fetch) {
+    const char *at;   /* the next lines */
+    const char *last; /* the last lines of the piece */
+    int64_t half;     /* bytes from the first half of these lines to the second */
+    int64_t step;     /* bytes to the next lines */
     const void *const *row;
-    const void *const *last;
-    int64_t at; /* element of the row */
-    int64_t dim;
+    const void *const *last_row;
+    int64_t rows;  /* of a piece */
+    int64_t bytes; /* of a piece or, if it has two rows, of a row */
 };
+
+/* Begins the piece that starts at fetch->row. `halves`: it may have two rows. */
+AF_INLINE void AF_FN(start_piece)(const bool halves, struct AF_FN(fetch) *fetch)
+{
+    fetch->at = (const char *)fetch->row[0];
+    fetch->last = fetch->at + fetch->bytes - (halves ? fetch->step : FETCH_BYTES);
+    if (halves && fetch->rows == 2)
+        fetch->half = (const char *)fetch->row[1] - fetch->at;
+}
+
+/* Whether pieces have two rows. */
+AF_INLINE bool AF_FN(is_short)(const struct AF_FN(rows) *rows, int64_t dim)
+{
+    return rows->adjacent == 1 && dim * (int64_t)sizeof(AF_STORED) < FETCH_BYTES;
+}
 
 AF_INLINE struct AF_FN(fetch)
     AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
 {
-    return (struct AF_FN(fetch)){rows->at, rows->at + work->block - 1, 0, dim};
+    const int64_t bytes = rows->adjacent * dim * (int64_t)sizeof(AF_STORED);
+    const bool is_short = AF_FN(is_short)(rows, dim);
+    struct AF_FN(fetch) fetch = {.half = FETCH_BYTES / 2,
+                                 .step = is_short ? FETCH_BYTES / 2 : FETCH_BYTES,
+                                 .row = rows->at,
+                                 .rows = is_short ? 2 : rows->adjacent,
+                                 .bytes = bytes};
+    fetch.last_row = rows->at + work->block - fetch.rows;
+    AF_FN(start_piece)(true, &fetch);
+    return fetch;
 }
 
-/*
- * Called in each step of the arithmetic. Prefetches `share` elements a step of FETCHES blocks;
- * if that is less than a cache line, it prefetches a line every few steps. `fixed_dim` is the
- * number of elements in each row of keys and values if it is a constant, else 0.
- */
-AF_INLINE void AF_FN(fetch_some)(const int64_t fixed_dim, const int share, int64_t step,
+/* Prefetches the next FETCH_LINES lines; at the end of a piece some of them again. */
+AF_INLINE void AF_FN(fetch_lines)(const bool halves, struct AF_FN(fetch) *fetch)
+{
+    const int64_t half = halves ? fetch->half : FETCH_BYTES / 2;
+    const int64_t step = halves ? fetch->step : FETCH_BYTES;
+    AF_UNROLL
+    for (int i = 0; i < FETCH_LINES / 2; i++)
+        __builtin_prefetch(fetch->at + i * 64);
+    AF_UNROLL
+    for (int i = 0; i < FETCH_LINES / 2; i++)
+        __builtin_prefetch(fetch->at + half + i * 64);
+    fetch->at += step;
+    if (fetch->at <= fetch->last)
+        return;
+    if (fetch->at < fetch->last + step) {
+        fetch->at = fetch->last;
+        return;
+    }
+    fetch->row += fetch->row < fetch->last_row ? fetch->rows : 0;
+    AF_FN(start_piece)(halves, fetch);
+}
+
+/* Called in each step of the arithmetic. Prefetches `share` bytes a step of FETCHES blocks. */
+AF_INLINE void AF_FN(fetch_some)(const bool halves, const int share, unsigned step,
                                  struct AF_FN(fetch) fetch[2])
 {
-    const int64_t count = share > LINE ? share : LINE;
-    const bool fits = fixed_dim > 0 && fixed_dim % count == 0;
-    const int64_t run = fits ? count : LINE; /* in one row */
-    if (share < LINE && step % (LINE / share) != 0)
+    const unsigned every = share < FETCH_BYTES ? (unsigned)(FETCH_BYTES / share) : 1;
+    if ((step & (every - 1)) != 0)
         return;
     AF_UNROLL
-    for (int b = 0; b < FETCHES; b++) {
+    for (int done = 0; done < share; done += FETCH_BYTES) {
         AF_UNROLL
-        for (int64_t i = 0; i < count; i += run) {
-            const AF_STORED *at = (const AF_STORED *)*fetch[b].row + fetch[b].at;
-            AF_UNROLL
-            for (int64_t d = 0; d < run; d += LINE)
-                __builtin_prefetch(at + d);
-            fetch[b].at += run;
-            if (fetch[b].at >= (fixed_dim > 0 ? fixed_dim : fetch[b].dim)) {
-                fetch[b].at = 0;
-                fetch[b].row += fetch[b].row < fetch[b].last;
-            }
-        }
+        for (int b = 0; b < FETCHES; b++)
+            AF_FN(fetch_lines)(halves, &fetch[b]);
     }
 }
 
-/* Finds rows [j, j + count) of keys or values of a key head; the rest are rows of zeros. */
-static void AF_FN(find_rows)(const struct AF_FN(work) *work,
-                             const struct anyflash_tensor *tensor, int64_t kv_head, int64_t j,
-                             int64_t count, struct AF_FN(rows) *rows)
+/* Sets rows [key, end) of a block: they start at `row`, `stride` elements apart. */
+AF_INLINE void AF_FN(put_rows)(const char *row, int64_t stride, int64_t key, int64_t end,
+                               struct AF_FN(rows) *rows)
+{
+    for (int64_t i = 0; i < end - key; i++)
+        rows->at[key + i] = row + i * stride * (int64_t)sizeof(AF_STORED);
+}
+
+/* Whether AF_LANES rows at a time, from the first of a block on, lie one after the other. */
+AF_INLINE bool AF_FN(is_adjacent)(const struct anyflash_attend_args *a, int64_t stride,
+                                  int64_t dim)
+{
+    return stride == dim && (a->block_table == NULL || a->page_size % AF_LANES == 0);
+}
+
+/* Finds keys and values [j, j + count) of a key head; the rest are rows of zeros. */
+static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, int64_t j,
+                             int64_t count, struct AF_FN(rows) *keys,
+                             struct AF_FN(rows) *values)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    int64_t key = 0;
-    while (key < count) {
-        const AF_STORED *row = (const AF_STORED *)(const void *)af_row_of_key(
-            work->problem, tensor, &work->task->sequence, kv_head, j + key);
-        int64_t end = count;
-        if (a->block_table != NULL && a->page_size - (j + key) % a->page_size < count - key)
-            end = key + a->page_size - (j + key) % a->page_size;
-        for (; key < end; key++, row += tensor->row_stride)
-            rows->at[key] = row;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const bool paged = a->block_table != NULL;
+    int64_t page = paged ? j / a->page_size : 0;
+    int64_t row = paged ? j - page * a->page_size : sequence->k_row + j;
+    for (int64_t key = 0, end = count; key < count; key = end, page++, row = 0) {
+        int64_t batch = sequence->cache;
+        if (paged) {
+            batch = a->block_table[sequence->batch * a->block_table_stride + page];
+            end = key + a->page_size - row < count ? key + a->page_size - row : count;
+        }
+        AF_FN(put_rows)(af_row_of_tensor(&a->k, sizeof(AF_STORED), batch, kv_head, row),
+                        a->k.row_stride, key, end, keys);
+        AF_FN(put_rows)(af_row_of_tensor(&a->v, sizeof(AF_STORED), batch, kv_head, row),
+                        a->v.row_stride, key, end, values);
     }
-    for (; key < work->block; key++)
-        rows->at[key] = work->nil;
+    for (int64_t key = count; key < work->block; key++)
+        keys->at[key] = values->at[key] = work->nil;
+    keys->adjacent = AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim) ? AF_LANES : 1;
+    values->adjacent = AF_FN(is_adjacent)(a, a->v.row_stride, a->value_dim) ? AF_LANES : 1;
 }
 
 #if AF_F8
