@@ -2,13 +2,13 @@
  * backward_amx_template.h: the products of a tile by AMX, in place of those of
  * backward_tile_template.h, which includes it.
  *
- *     S^T, dP^T    A: keys or values as they lie in memory, B: packed lanes
+ *     S^T, dP^T    A: keys or values in memory or copied,   B: packed lanes
  *     dQ^T         A: columns of K,                         B: pairs of dS
  *     dV, dK       A: rows of P or dS,                      B: panels of dO or Q
  *
  * Keys are multiplied 32 at a time, as P and dS are padded.
  *
- * Parameters: AF_FN, TILE_VECS, GRADIENT_VECS, both 2: two columns of tiles.
+ * Parameters: AF_FN, AF_PARTS, TILE_VECS, GRADIENT_VECS, both 2: two columns of tiles.
  */
 
 #define LANE_BYTES (TILE_LANES * (int64_t)sizeof(float)) /* of a row of packed lanes */
@@ -25,18 +25,28 @@ static void AF_FN(product)(const struct AF_FN(span) *span, int64_t key, const fl
     (void)span;
     (void)key;
     const int64_t bytes = stride * (int64_t)sizeof(float);
-    struct af_product all = {rows,  bytes,      16 * bytes,      64,
-                             lanes, LANE_BYTES, 16 * LANE_BYTES, words / 16};
+    struct af_product all = {rows,
+                             bytes,
+                             16 * bytes,
+                             64 * AF_PARTS,
+                             lanes,
+                             LANE_BYTES,
+                             16 * AF_PARTS * LANE_BYTES,
+                             words / (16 * AF_PARTS)};
     for (int64_t j = 0; j < count; j += KEY_STEP) {
         all.a = rows + j * stride;
         if (count - j > KEY_GROUP) {
             af_sums_clear(2, TILE_VECS);
-            af_sums_add(2, TILE_VECS, all);
+            af_sums_add(AF_EXACT(AF_PARTS), 2, TILE_VECS, all);
             af_sums_store(2, TILE_VECS, out + j * TILE_LANES, LANE_BYTES);
+            if (AF_PARTS > 1)
+                af_sums_mend(2, TILE_VECS, all, out + j * TILE_LANES, LANE_BYTES);
         } else {
             af_sums_clear(1, TILE_VECS);
-            af_sums_add(1, TILE_VECS, all);
+            af_sums_add(AF_EXACT(AF_PARTS), 1, TILE_VECS, all);
             af_sums_store(1, TILE_VECS, out + j * TILE_LANES, LANE_BYTES);
+            if (AF_PARTS > 1)
+                af_sums_mend(1, TILE_VECS, all, out + j * TILE_LANES, LANE_BYTES);
         }
     }
 }
@@ -46,27 +56,27 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
                                int64_t tile, const float *ds, const struct AF_FN(span) *span)
 {
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
-    const float *columns = work->key_pairs + span->first / 2 * PAIR_COLUMNS;
+    const float *columns = work->key_pairs + span->first / WORD * PAIR_COLUMNS;
     struct af_product all = {columns,
                              64,
-                             BLOCK_KEYS / KEY_STEP * 1024,
-                             1024,
+                             BLOCK_KEYS / KEY_STEP * 1024 * AF_PARTS,
+                             1024 * AF_PARTS,
                              ds,
                              LANE_BYTES,
-                             16 * LANE_BYTES,
+                             16 * AF_PARTS * LANE_BYTES,
                              (span->end - span->first + KEY_STEP - 1) / KEY_STEP};
     int64_t d = 0;
     (void)block;
     for (; d + 32 <= work->dq_rows; d += 32) {
-        all.a = columns + d * (BLOCK_KEYS / 2);
+        all.a = columns + d * (BLOCK_KEYS / WORD);
         af_sums_load(2, TILE_VECS, dq + d * TILE_LANES, LANE_BYTES);
-        af_sums_add(2, TILE_VECS, all);
+        af_sums_add(AF_ROUNDED(AF_PARTS), 2, TILE_VECS, all);
         af_sums_store(2, TILE_VECS, dq + d * TILE_LANES, LANE_BYTES);
     }
     if (d < work->dq_rows) {
-        all.a = columns + d * (BLOCK_KEYS / 2);
+        all.a = columns + d * (BLOCK_KEYS / WORD);
         af_sums_load(1, TILE_VECS, dq + d * TILE_LANES, LANE_BYTES);
-        af_sums_add(1, TILE_VECS, all);
+        af_sums_add(AF_ROUNDED(AF_PARTS), 1, TILE_VECS, all);
         af_sums_store(1, TILE_VECS, dq + d * TILE_LANES, LANE_BYTES);
     }
 }
@@ -82,8 +92,10 @@ AF_INLINE void AF_FN(gradient_strip)(const int groups, const int columns, const 
     af_sums_load(groups, columns, out, stride * (int64_t)sizeof(float));
     for (; tiles != 0; tiles >>= 1) {
         if ((tiles & 1) != 0)
-            af_sums_add(groups, columns,
-                        (struct af_product){weights, 64, 1024, 0, panel, PANEL_BYTES, 0, 1});
+            af_sums_add(AF_ROUNDED(AF_PARTS), groups, columns,
+                        (struct af_product){weights, 64 * AF_PARTS, 1024 * AF_PARTS,
+                                            64 * AF_PARTS, panel, PANEL_BYTES,
+                                            16 * AF_PARTS * PANEL_BYTES, 1});
         weights += BLOCK_KEYS * TILE_WORDS;
         panel += TILE_WORDS * PANEL;
     }

@@ -5,7 +5,7 @@
  * the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD, AF_LOAD_SOME,
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_PARTS, AF_LOAD, AF_LOAD_SOME,
  * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
  * Defines: struct view, span, back, block; set_ranges(), pack_tile(),
  * take_block(), put_tile(), put_keys(), each in AF_FN().
@@ -13,7 +13,8 @@
 
 #include "engine/attn/backward.h"
 
-#define WORD (1 + AF_PAIRS) /* elements in a word */
+#define PAIR (1 + AF_PAIRS)    /* numbers in a word */
+#define WORD (PAIR / AF_PARTS) /* elements in a word */
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define TILE_WORDS (TILE_LANES / WORD)
 #define BLOCK_KEYS (AF_AMX ? 128 : 96)
@@ -22,11 +23,15 @@
 #define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
 #define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
+/* Rows of floats and words are padded to so many. */
+#define ROW_STEP (AF_PARTS * AF_LANES)
+/* The row of keys or rows j and j + 1 among pairs; that of their rests is 16 further. */
+#define PAIR_AT(j) ((j) / PAIR + (AF_PARTS - 1) * ((j) / 32 * 16))
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
 #define PANEL (GRADIENT_VECS * AF_LANES)
 #define PAIR_COLUMNS (AF_AMX ? 16 : 8)
-#define LINE_MAX (AF_DIM_MAX + AF_LANES)
+#define LINE_MAX (AF_DIM_MAX + ROW_STEP)
 #define LINE_BYTES 64 /* of the cache */
 #define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
 
@@ -37,7 +42,7 @@ struct AF_FN(view) {
     int64_t all_first; /* keys that every row sees: [all_first, all_end) */
     int64_t all_end;
     int64_t ends[TILE_VECS]; /* no row of this vector or of those before it sees more keys */
-    bool finite;             /* q and dout hold no NaN and no infinity */
+    bool finite; /* q and dout, with two parts also delta, hold no NaN and no infinity */
 };
 
 /* The range of a block's keys that a tile uses, relative to the block: [first, end). */
@@ -57,7 +62,7 @@ struct AF_FN(back) {
     int64_t tiles;    /* of the pass */
     int64_t qk_words; /* words of a packed query */
     int64_t v_words;
-    int64_t qk_width; /* D rounded up to lanes */
+    int64_t qk_width; /* D rounded up to ROW_STEP */
     int64_t v_width;
     int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
     bool featured;    /* scores need more than scaling and a range */
@@ -75,7 +80,7 @@ struct AF_FN(back) {
     struct AF_FN(view) *views; /* [tiles] */
     float *p;                  /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
     float *ds;                 /* alike */
-    float *ds_pairs;           /* [BLOCK_KEYS / 2][TILE_LANES], AF_PAIRS */
+    float *ds_pairs;           /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
     float *scores;             /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
     float *dp;                 /* alike */
     float *bias;               /* [STEP_KEYS][TILE_LANES], featured */
@@ -87,7 +92,7 @@ struct AF_FN(back) {
     float *values;             /* [BLOCK_KEYS][v_width], copied */
     /*
      * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
-     * [dq_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     * [dq_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
      */
     float *key_pairs;
     float *dk; /* [keys of the task, rounded up to KEY_STEP][qk_width] */
@@ -110,21 +115,25 @@ static int64_t AF_FN(round_up)(int64_t count, int64_t to)
     return (count + to - 1) / to * to;
 }
 
-/* Reads `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
+/* Reads `count` elements at `from` as floats, then zeros up to a multiple of ROW_STEP. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
 {
     const AF_ELEMENT *elements = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
     if (sizeof(AF_ELEMENT) != sizeof *to && dtype == ANYFLASH_F32) {
         memcpy(to, from, (size_t)count * sizeof *to);
-        for (i = count; i % AF_LANES != 0; i++)
+        for (i = count; i % ROW_STEP != 0; i++)
             to[i] = 0;
         return;
     }
     for (; i + AF_LANES <= count; i += AF_LANES)
         vec_store(to + i, AF_LOAD(elements + i));
-    if (i < count)
+    if (i < count) {
         vec_store(to + i, AF_LOAD_SOME(elements + i, (int)(count - i)));
+        i += AF_LANES;
+    }
+    if (i % ROW_STEP != 0)
+        vec_store(to + i, vec_zero());
 }
 
 /* Writes `count` floats times `factor`, rounded to elements. */
@@ -247,11 +256,12 @@ static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, flo
     }
 }
 
-/* Interleaves two rows of elements from `begin` to `end`. */
-static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin, int64_t end,
-                             float *to)
+/* Interleaves two rows of elements from `begin` to `end`; with two parts, one of them. */
+static void AF_FN(pair_rows)(int part, const float *even, const float *odd, int64_t begin,
+                             int64_t end, float *to)
 {
-    const char *a = (const char *)even, *b = (const char *)odd;
+    const int64_t at = (AF_PARTS - 1) * (begin * 2 + part * 64);
+    const char *a = (const char *)even + at, *b = (const char *)odd + at;
     char *pairs = (char *)to;
     for (int64_t d = begin; d < end; d++) {
         uint16_t low, high;
@@ -270,8 +280,11 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
         int64_t end = width - d < PANEL ? width : d + PANEL;
         float *to = panels + (d * work->tiles + tile * PANEL) * TILE_WORDS;
         for (int64_t r = 0; r < TILE_WORDS; r++, to += PANEL) {
+            const int64_t row = r % (TILE_LANES / PAIR) * PAIR;
             if (AF_PAIRS)
-                AF_FN(pair_rows)(rows + 2 * r * width, rows + (2 * r + 1) * width, d, end, to);
+                AF_FN(pair_rows)
+            ((int)(r / (TILE_LANES / PAIR)), rows + row * width, rows + (row + 1) * width, d,
+             end, to);
             for (int64_t at = d; !AF_PAIRS && at < end; at += AF_LANES)
                 vec_store(to + at - d, vec_load(rows + r * width + at));
         }
@@ -281,7 +294,10 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
 /* Converts a row of `count` floats to words at `to`, padded with zeros. */
 static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 {
-#if AF_PAIRS
+#if AF_PARTS > 1
+    for (int64_t i = 0; i < count; i += 2 * AF_LANES)
+        af_parts_put(to + i, vec_load(line + i), vec_load(line + i + AF_LANES));
+#elif AF_PAIRS
     AF_FN(put_row)(line, 1.0f, count, to);
 #else
     for (int64_t i = 0; i < count; i += AF_LANES)
@@ -351,6 +367,8 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
      work->do_lanes + tile * work->v_words * TILE_LANES);
     AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
     AF_FN(set_view)(work, tile);
+    for (int64_t lane = 0; AF_PARTS > 1 && lane < TILE_LANES; lane++)
+        finite &= isfinite(work->delta[tile * TILE_LANES + lane]) != 0; /* else nor is dS */
     work->views[tile].finite = finite;
     memset(work->dq_lanes + tile * work->dq_rows * TILE_LANES, 0,
            (size_t)(work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
@@ -400,17 +418,18 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
 /* Copies the columns of the keys; those of keys beyond the block are 0. */
 static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
 {
-    const int64_t dim = work->problem->a.head_dim;
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t dim = a->head_dim, key = work->task->key_begin + block->key;
     const uint16_t *rows[KEY_STEP];
     for (int64_t j = 0; j < block->count; j += KEY_STEP) {
         for (int64_t i = 0; i < KEY_STEP; i++)
-            rows[i] =
-                j + i < block->count
-                    ? (const uint16_t *)(const void *)(block->k + (j + i) * block->k_stride)
-                    : NULL;
+            rows[i] = j + i < block->count ? (const uint16_t *)(const void *)af_row_of_key(
+                                                 work->problem, &a->k, &work->task->sequence,
+                                                 work->task->kv_head, key + j + i)
+                                           : NULL;
         for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
-            af_columns_put(rows, d, dim - d,
-                           work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
+            af_columns_put(AF_PARTS, rows, d, dim - d,
+                           work->key_pairs + d * (BLOCK_KEYS / WORD) + j / WORD * PAIR_COLUMNS);
     }
 }
 
@@ -425,7 +444,7 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
         const float *odd = j + 1 < block->count ? even + block->k_stride : zeros;
         for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
             AF_FN(pair_rows)
-        (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
+        (0, even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
          work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }

@@ -31,6 +31,8 @@
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
  *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
+ *   AF_PARTS              2: AF_ELEMENT is f16, and each number the sum of two bf16
+ *                         (product_amx.h); 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
@@ -41,6 +43,9 @@
  */
 #ifndef AF_AMX
 #define AF_AMX 0
+#endif
+#ifndef AF_PARTS
+#define AF_PARTS 1
 #endif
 
 #include "engine/cpu/backward_rows_template.h"
@@ -80,7 +85,8 @@ static struct AF_FN(span)
         AF_FN(weigh_step)
     (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
     bool finite = block->finite && work->views[tile].finite;
-    if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
+    /* With two parts, infinity times a part of a number can be NaN for all. */
+    if (!finite && (AF_PARTS > 1 || !span.whole || work->problem->a.mask.data != NULL)) {
         AF_FN(add_visible)(work, block, tile, slot, span);
         return (struct AF_FN(span)){0, 0, {0}, false};
     }
@@ -120,6 +126,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     int64_t tiles = (rows + TILE_LANES - 1) / TILE_LANES;
     tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
     const int64_t lanes = tiles * TILE_LANES;
+    const int64_t pairs = AF_PAIRS ? BLOCK_KEYS / WORD : 0;
     const int64_t qk_panels = AF_FN(round_up)(work->qk_width, PANEL);
     const int64_t v_panels = AF_FN(round_up)(work->v_width, PANEL);
     const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
@@ -145,7 +152,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     PART(work->views, struct AF_FN(view), tiles);
     PART(work->p, float, GROUP_TILES *block);
     PART(work->ds, float, GROUP_TILES *block);
-    PART(work->ds_pairs, float, AF_PAIRS ? BLOCK_KEYS / 2 * TILE_LANES : 0);
+    PART(work->ds_pairs, float, pairs *TILE_LANES);
     PART(work->scores, float, AF_PAIRS ? step : 0);
     PART(work->dp, float, AF_PAIRS ? step : 0);
     PART(work->bias, float, work->featured ? step : 0);
@@ -155,7 +162,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     PART(work->stage, float, TILE_LANES *widest);
     PART(work->keys, float, BLOCK_KEYS * work->qk_width);
     PART(work->values, float, BLOCK_KEYS * work->v_width);
-    PART(work->key_pairs, float, AF_PAIRS ? BLOCK_KEYS / 2 * work->dq_rows : 0);
+    PART(work->key_pairs, float, pairs * work->dq_rows);
     PART(work->dk, float, padded_keys * work->qk_width);
     PART(work->dv, float, padded_keys * work->v_width);
 #undef PART
@@ -169,8 +176,8 @@ static struct AF_FN(back) AF_FN(back_of)(const struct af_problem *problem)
     work.problem = problem;
     work.qk_words = AF_FN(round_up)(problem->a.head_dim, DIM_STEP) / WORD;
     work.v_words = AF_FN(round_up)(problem->a.value_dim, DIM_STEP) / WORD;
-    work.qk_width = AF_FN(round_up)(problem->a.head_dim, AF_LANES);
-    work.v_width = AF_FN(round_up)(problem->a.value_dim, AF_LANES);
+    work.qk_width = AF_FN(round_up)(problem->a.head_dim, ROW_STEP);
+    work.v_width = AF_FN(round_up)(problem->a.value_dim, ROW_STEP);
     work.dq_rows = AF_FN(round_up)(problem->a.head_dim, PAIR_COLUMNS);
     work.featured = (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_DROPOUT)) != 0;
     return work;
@@ -266,7 +273,10 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #endif
 }
 
+#undef PAIR
 #undef WORD
+#undef ROW_STEP
+#undef PAIR_AT
 #undef TILE_LANES
 #undef TILE_WORDS
 #undef BLOCK_KEYS

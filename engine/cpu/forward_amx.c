@@ -1,14 +1,13 @@
 /*
- * forward_amx.c: bf16 forward by AMX: a tile instruction multiplies 16 keys by 16
- * rows over 32 elements.
+ * forward_amx.c: bf16 and f16 forward by AMX: a tile instruction multiplies 16 keys by
+ * 16 rows over 32 elements.
  *
  * As in forward_avx512bf16.c words are pairs of bf16, probabilities are rounded to
  * bf16 and sums are not, so the error has the same bound. Only the layout of the
  * values differs: columns of V are rows of a tile.
  *
- * There is no such kernel for f16, which has 11 significant bits: q, k, v and the
- * probabilities would have to be sums of two bf16 each, with a copy of every
- * block of keys and four products instead of one.
+ * An f16 is the exact sum of two bf16, and a probability is rounded to such a sum: four
+ * products of tiles for scores, three for values (product_amx.h).
  *
  * These kernels have never run on a processor with AMX: see kernel.h, unmeasured.
  */
@@ -33,20 +32,38 @@ AF_INSTRUCTIONS_AMX
 #define AF_NEEDS AF_CPU_AMX
 #define TILE_VECS 2
 #define TILE_ROWS 32
-#define AF_FN(name) name##_bf16
 #define AF_ELEMENT uint16_t
-#define AF_DIRECT 1
-#define AF_LOAD vec_load_bf16
-#define AF_LOAD_SOME vec_load_some_bf16
 #define AF_PAIRS 1
 #define AF_AMX 1
 #define AF_F8 0
 #define AF_STORED AF_ELEMENT
+
+#define AF_FN(name) name##_bf16
+#define AF_PARTS 1
+#define AF_DIRECT 1
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
 #include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/forward_template.h"
 
 AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, false, AF_FEATURE_DROPOUT, true, 384);
+#undef AF_FN
+#undef AF_PARTS
+#undef AF_DIRECT
+#undef AF_LOAD
+#undef AF_LOAD_SOME
+
+#define AF_FN(name) name##_f16
+#define AF_PARTS 2
+#define AF_DIRECT 0
+#define AF_LOAD vec_load_f16
+#define AF_LOAD_SOME vec_load_some_f16
+#include "engine/cpu/finite_template.h"
+
+#include "engine/cpu/forward_template.h"
+
+AF_FORWARD_ROW_OF(f16, ANYFLASH_F16, false, AF_FEATURE_DROPOUT, true, 384);
 
 AF_INSTRUCTIONS_END
 #endif

@@ -2,14 +2,14 @@
  * forward_amx_template.h: the two products of a tile by AMX, in place of those of
  * forward_tile_template.h, which includes it.
  *
- *     S^T[key][row] = K Q^T      A: keys as they lie in memory, B: packed queries
+ *     S^T[key][row] = K Q^T      A: keys as they lie in memory or copied, B: packed queries
  *     O^T[d][row]  += V^T P^T    A: columns of V, B: pairs of P
  *
  * Rows are multiplied 32 at a time, keys and columns of V, too. Scores of keys
  * from the end of the tile's part on are computed, but not used: the softmax
  * hides them.
  *
- * Parameters: AF_FN, TILE_VECS (1 or 2 vectors are two columns of tiles).
+ * Parameters: AF_FN, AF_PARTS, TILE_VECS (1 or 2 vectors are two columns of tiles).
  */
 
 /* Computes and stores the scores of 16 * `groups` keys. */
@@ -20,11 +20,19 @@ AF_INLINE void AF_FN(score_groups)(const int groups, const int vecs,
 {
     const int64_t width_bytes = vecs * AF_LANES * (int64_t)sizeof(float);
     const int64_t key_bytes = keys.stride * (int64_t)sizeof(float);
+    const struct af_product all = {keys.data,
+                                   key_bytes,
+                                   16 * key_bytes,
+                                   64 * AF_PARTS,
+                                   tile->q,
+                                   width_bytes,
+                                   16 * AF_PARTS * width_bytes,
+                                   work->words / (16 * AF_PARTS)};
     af_sums_clear(groups, vecs);
-    af_sums_add(groups, vecs,
-                (struct af_product){keys.data, key_bytes, 16 * key_bytes, 64, tile->q,
-                                    width_bytes, 16 * width_bytes, work->words / 16});
+    af_sums_add(AF_EXACT(AF_PARTS), groups, vecs, all);
     af_sums_store(groups, vecs, scores, width_bytes);
+    if (AF_PARTS > 1)
+        af_sums_mend(groups, vecs, all, scores, width_bytes);
 }
 
 /* Updates the running maximum with the scores of `count` keys; hides them where `masked`. */
@@ -95,9 +103,10 @@ AF_INLINE void AF_FN(add_columns)(const int groups, const int vecs,
 {
     const int64_t width_bytes = vecs * AF_LANES * (int64_t)sizeof(float);
     af_sums_load(groups, vecs, o, width_bytes);
-    af_sums_add(groups, vecs,
-                (struct af_product){columns, 64, BLOCK_KEYS / KEY_STEP * 1024, 1024,
-                                    work->pairs, width_bytes, 16 * width_bytes,
+    af_sums_add(AF_ROUNDED(AF_PARTS), groups, vecs,
+                (struct af_product){columns, 64, BLOCK_KEYS / KEY_STEP * 1024 * AF_PARTS,
+                                    1024 * AF_PARTS, work->pairs, width_bytes,
+                                    16 * AF_PARTS * width_bytes,
                                     (count + KEY_STEP - 1) / KEY_STEP});
     af_sums_store(groups, vecs, o, width_bytes);
 }
@@ -112,8 +121,10 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
     AF_FN(rescale)(vecs, work, tile, alpha);
     for (; d + 32 <= work->value_rows; d += 32)
         AF_FN(add_columns)
-    (2, vecs, work, values.data + d * (BLOCK_KEYS / 2), count, tile->o + d * vecs * AF_LANES);
+    (2, vecs, work, values.data + d * (BLOCK_KEYS / WORD), count,
+     tile->o + d * vecs * AF_LANES);
     if (d < work->value_rows)
         AF_FN(add_columns)
-    (1, vecs, work, values.data + d * (BLOCK_KEYS / 2), count, tile->o + d * vecs * AF_LANES);
+    (1, vecs, work, values.data + d * (BLOCK_KEYS / WORD), count,
+     tile->o + d * vecs * AF_LANES);
 }

@@ -6,7 +6,7 @@
  * forward_template.h has the formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
- * AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also
+ * AF_PARTS, AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also
  * pair_rows() of forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8
  * widen_f8.h. Defines: struct tile, work, block, prefetch, kept; set_ranges(),
  * start_tile(), take_keys(), take_values(), finish_tile(), each in AF_FN().
@@ -14,7 +14,9 @@
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
-#define WORD (1 + AF_PAIRS) /* elements in a word */
+#define WORD ((1 + AF_PAIRS) / AF_PARTS) /* elements in a word */
+/* The row of keys j and j + 1 among pairs; with two parts that of their rests is 16 further. */
+#define PAIR_AT(j) ((j) / 2 + (AF_PARTS - 1) * ((j) / 32 * 16))
 /* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
 #define KEY_STEP (AF_AMX ? 32 : WORD)
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
@@ -80,11 +82,11 @@ struct AF_FN(work) {
     int tile_count;
     struct AF_FN(tile) tiles[AF_TILES_MAX];
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
-    float *pairs;  /* [BLOCK_KEYS / 2 + 1][TILE_LANES], AF_PAIRS */
+    float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
     /*
      * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][pairs][8]; AF_AMX:
-     * [value_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     * [value_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
      */
     float *values;
     /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
@@ -127,6 +129,14 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
     memset(to, 0, (size_t)words * sizeof *to);
 #if AF_DIRECT
     memcpy(to, from, (size_t)count * sizeof(AF_ELEMENT));
+#elif AF_PARTS > 1
+    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
+    for (int64_t i = 0; i < count; i += 2 * AF_LANES) {
+        const int first = (int)af_clamp(count - i, 0, AF_LANES);
+        const int second = (int)af_clamp(count - i - AF_LANES, 0, AF_LANES);
+        af_parts_put(to + i, AF_LOAD_SOME(row + i, first),
+                     AF_LOAD_SOME(row + i + AF_LANES, second));
+    }
 #else
     const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
@@ -331,8 +341,8 @@ static struct AF_FN(block)
         for (int64_t n = 0; n < KEY_STEP; n++)
             rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
         for (int64_t d = 0; d < a->value_dim; d += 16)
-            af_columns_put(rows, d, a->value_dim - d,
-                           work->values + d * (BLOCK_KEYS / 2) + i * (16 / 2));
+            af_columns_put(AF_PARTS, rows, d, a->value_dim - d,
+                           work->values + d * (BLOCK_KEYS / WORD) + i * (16 / WORD));
     }
     return (struct AF_FN(block)){work->values, 16};
 #elif AF_PAIRS

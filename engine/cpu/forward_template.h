@@ -13,7 +13,7 @@
  * K and V are read in place. They are copied only to convert their type, to
  * gather pages, or (AF_PAIRS) to put the values of two keys side by side, which is done
  * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES. With
- * AF_AMX V^T is copied, and K where tiles would reach beyond its rows.
+ * AF_AMX V^T is copied, and K to split it or where tiles would reach beyond its rows.
  *
  * fp8 keys and values are widened as they are copied: to f32, times their scales, or
  * (AF_PAIRS) exactly to bf16; then the scales multiply scores and results. Only the
@@ -35,6 +35,8 @@
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
  *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
+ *   AF_PARTS              2: AF_ELEMENT is f16, and each number the sum of two bf16
+ *                         (product_amx.h); 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
@@ -43,6 +45,9 @@
  */
 #ifndef AF_AMX
 #define AF_AMX 0
+#endif
+#ifndef AF_PARTS
+#define AF_PARTS 1
 #endif
 
 #include "engine/cpu/forward_rows_template.h"
@@ -107,9 +112,10 @@ static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
 {
 #if AF_AMX
     for (int64_t d = 0; d < work->value_rows; d++) {
-        float *column =
-            work->values + d / 16 * (BLOCK_KEYS / 2 * 16) + i / 32 * 256 + d % 16 * 16;
-        memset((char *)column + i % 32 * 2, 0, 2);
+        float *column = work->values + d / 16 * (BLOCK_KEYS / WORD * 16) +
+                        i / 32 * (256 * AF_PARTS) + d % 16 * 16;
+        for (int part = 0; part < AF_PARTS; part++)
+            memset((char *)(column + part * 256) + i % 32 * 2, 0, 2);
     }
 #elif AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
@@ -156,9 +162,14 @@ static float AF_FN(probability)(const struct AF_FN(work) *work, int64_t j, int64
                                 int lane)
 {
 #if AF_PAIRS
-    uint16_t half;
-    memcpy(&half, (const char *)(work->pairs + j / 2 * width + lane) + j % 2 * 2, sizeof half);
-    return af_f32_of_bf16(half);
+    const float *pair = work->pairs + PAIR_AT(j) * width + lane;
+    float sum = 0;
+    for (int part = 0; part < AF_PARTS; part++, pair += 16 * width) {
+        uint16_t half;
+        memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
+        sum += af_f32_of_bf16(half);
+    }
+    return sum;
 #else
     return work->scores[j * width + lane];
 #endif
@@ -337,7 +348,9 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t c
     struct AF_FN(block) keys = AF_FN(take_keys)(work, from, count);
     struct AF_FN(block) values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
-    if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
+    /* With two parts, infinity times a part of the weight can be NaN for all. */
+    if ((AF_PARTS > 1 || AF_FN(hides_values)(work, key, count)) &&
+        !AF_FN(has_finite_values)(work, from, count))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
     for (int t = 0; t < work->tile_count; t++) {
         const struct AF_FN(tile) *tile = &work->tiles[t];
@@ -370,7 +383,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memor
         used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
     } while (0)
     PART(work->scores, float, (BLOCK_KEYS + 1) * TILE_LANES);
-    PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / 2 + 1) * TILE_LANES : 0);
+    PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / WORD + 1) * TILE_LANES : 0);
     PART(work->keys, float, BLOCK_KEYS * work->key_words);
 #if AF_PAIRS
     PART(work->kept_values, float, work->value_blocks *(BLOCK_KEYS / WORD) * work->value_rows);
@@ -488,6 +501,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef BLOCK_KEYS
 #undef KEPT_BYTES
 #undef WORD
+#undef PAIR_AT
 #undef KEY_STEP
 #undef DIM_STEP
 #undef KEY_GROUP

@@ -4,8 +4,8 @@
  * maximum and sum, dropout, values. Second of the three parts of the forward
  * kernel.
  *
- * Parameters: AF_FN, AF_F8, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h).
- * Uses the structs of forward_rows_template.h and the products of
+ * Parameters: AF_FN, AF_F8, AF_PAIRS, AF_AMX, AF_PARTS, TILE_VECS, TILE_ROWS
+ * (forward_template.h). Uses the structs of forward_rows_template.h and the products of
  * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
  * AF_FN(attend_any)().
  */
@@ -174,6 +174,14 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
     }
 }
 
+#if AF_PAIRS
+/* 2^x, as accurate as p is stored. */
+AF_INLINE vec AF_FN(exp2)(vec x)
+{
+    return AF_PARTS > 1 ? vec_exp2(x) : vec_exp2_coarse(x);
+}
+#endif
+
 /* Computes the new maximum, the factor for earlier sums, p and its sum. */
 AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *work,
                                     const struct AF_FN(tile) *tile, int64_t count,
@@ -202,10 +210,13 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         for (int v = 0; v < vecs; v++) {
             vec even = vec_load(s + v * AF_LANES);
             vec odd = vec_load(s + (vecs + v) * AF_LANES);
-            even = vec_exp2_coarse(vec_fms(even, unit, m[v]));
-            odd = vec_exp2_coarse(vec_fms(odd, unit, m[v]));
+            even = AF_FN(exp2)(vec_fms(even, unit, m[v]));
+            odd = AF_FN(exp2)(vec_fms(odd, unit, m[v]));
             l[v] = vec_add(l[v], vec_add(even, odd));
-            vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
+            float *pair = work->pairs + (PAIR_AT(j) * vecs + v) * AF_LANES;
+            vec_store(pair, vec_pair(even, odd));
+            if (AF_PARTS > 1)
+                vec_store(pair + 16 * vecs * AF_LANES, vec_pair(vec_rest(even), vec_rest(odd)));
         }
     }
 #else

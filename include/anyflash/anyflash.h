@@ -330,8 +330,8 @@ enum anyflash_cpu_level {
     ANYFLASH_CPU_AVX512 = 4,
     ANYFLASH_CPU_AVX512BF16 = 5,
     /*
-     * AMX's bf16 tiles, on Linux. Not part of ALL: these kernels have never run on
-     * a real processor with AMX, let alone been timed on one. The process asks
+     * AMX's bf16 tiles, for bf16 and f16, on Linux. Not part of ALL: these kernels
+     * never ran on a real processor with AMX, let alone were timed. The process asks
      * the system for the tiles; if it refuses, this level is AVX512BF16.
      */
     ANYFLASH_CPU_AMX = 6

@@ -369,6 +369,79 @@ static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state
     }
 }
 
+static void make_positive(const struct anyflash_tensor *tensor, int64_t count)
+{
+    for (int64_t e = 0; e < count; e++)
+        af_convert_store(tensor->dtype, tensor->data, e,
+                         fabsf(af_convert_load(tensor->dtype, tensor->data, e)) + 0.25f);
+}
+
+/*
+ * One number is infinite, and every row sees it. All others are positive: otherwise the
+ * oracle's delta is NaN where dO.O is infinite.
+ */
+static void test_backward__infinity_goes_where_the_oracle_sends_it(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * 4 * AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(13, types[n / 8]);
+        set_sizes(c, 1, 1, 1, 64, 64, 16, 16);
+        case_tensors(c);
+        c->args.dlse = NULL;
+        const struct anyflash_tensor of[] = {c->a.q, c->a.k, c->a.v, c->args.dout};
+        for (size_t t = 0; t < AF_COUNT(of); t++)
+            make_positive(&of[t], 64 * 16);
+        const struct anyflash_tensor *tensor = &of[n / 2 % 4];
+        af_convert_store(tensor->dtype, tensor->data, 40 * 16 + 5,
+                         n % 2 == 0 ? INFINITY : -INFINITY);
+        check_case(c, 13);
+    }
+}
+
+/* Rows [begin, end) of a tensor with two columns become (x, y). */
+static void set_rows(const struct anyflash_tensor *tensor, int64_t begin, int64_t end, float x,
+                     float y)
+{
+    for (int64_t row = begin; row < end; row++) {
+        char *at = af_row_of_tensor(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
+        af_convert_store(tensor->dtype, at, 0, x);
+        af_convert_store(tensor->dtype, at, 1, y);
+    }
+}
+
+/*
+ * Numbers whose lower three bits decide, for kernels that multiply f16 in parts: in weights,
+ * dS and what they multiply; then in q.k and dO.v, of which little is left.
+ */
+static void test_backward__every_bit_of_f16_counts(void **state)
+{
+    (void)state;
+    const float x = 1 + 3 * 0x1p-10f;
+    for (int n = 0; n < 2; n++) {
+        struct backward_case *c = case_new(14, ANYFLASH_F16);
+        set_sizes(c, 1, 1, 1, 20, 2, 2, 2);
+        c->a.scale = 1;
+        case_tensors(c);
+        c->args.dlse = NULL;
+        c->a.o = case_tensor(c, ANYFLASH_F32, 1, 1, 20, 2, true);
+        c->args.dout = case_tensor(c, ANYFLASH_F32, 1, 1, 20, 2, true);
+        set_rows(&c->a.k, 0, 1, 0, 0);
+        set_rows(&c->a.v, 0, 1, 0, 0);
+        if (n == 0) {
+            set_rows(&c->a.q, 0, 20, x, 0);
+            set_rows(&c->a.k, 1, 2, -0x1p-8f, x);
+            set_rows(&c->a.v, 1, 2, 1, 0);
+            set_rows(&c->args.dout, 0, 20, x, 0);
+        } else {
+            set_rows(&c->a.q, 0, 20, 32 * x, 1);
+            set_rows(&c->a.k, 1, 2, 32 * x, -1030);
+            set_rows(&c->a.v, 1, 2, 32 * x, -1030);
+            set_rows(&c->args.dout, 0, 20, 32 * x, 1);
+        }
+        check_case(c, 14);
+    }
+}
+
 static void test_backward__masked_keys_may_hold_nan(void **state)
 {
     (void)state;
@@ -471,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_backward__very_low_scores_of_keys_that_fill_no_tile),
         cmocka_unit_test(test_backward__large_head_sizes),
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
+        cmocka_unit_test(test_backward__infinity_goes_where_the_oracle_sends_it),
+        cmocka_unit_test(test_backward__every_bit_of_f16_counts),
         cmocka_unit_test(test_backward__masked_keys_may_hold_nan),
         cmocka_unit_test(test_backward__only_sinks_or_only_bias),
         cmocka_unit_test(test_backward__out_of_memory_leaves_outputs_alone),

@@ -194,6 +194,40 @@ static void test_forward__a_tile_of_one_query_ends_before_nan(void **state)
     }
 }
 
+/* Rows [begin, end) of a tensor with two columns become (x, y). */
+static void set_rows(const struct anyflash_tensor *tensor, int64_t begin, int64_t end, float x,
+                     float y)
+{
+    for (int64_t row = begin; row < end; row++) {
+        spoil(tensor, row, 0, x);
+        spoil(tensor, row, 1, y);
+    }
+}
+
+/*
+ * Numbers whose lower three bits decide, for kernels that multiply f16 in parts: a score and
+ * its value, exact in f16, alone and beside infinity; weights just below 1.
+ */
+static void test_forward__every_bit_of_f16_counts(void **state)
+{
+    (void)state;
+    const float x = 1 + 3 * 0x1p-10f;
+    for (int n = 0; n < 3; n++) {
+        const int64_t keys = n == 2 ? 31 : 1;
+        struct forward_case *c = case_new((uint64_t)n, ANYFLASH_F16);
+        case_sizes(c, 1, 1, 1, 20, keys, 2, 2);
+        c->plain_strides = true;
+        c->a.scale = 1;
+        case_tensors(c);
+        set_rows(&c->a.q, 0, 20, x, 1);
+        set_rows(&c->a.k, 0, 1, n < 2 ? x : 0, n < 2 ? -9 * 0x1p-20f : 0);
+        set_rows(&c->a.v, 0, 1, n == 1 ? INFINITY : n < 1 ? x : 0, n < 2 ? -x : 0);
+        set_rows(&c->a.k, 1, keys, 0, -0x1p-9f);
+        set_rows(&c->a.v, 1, keys, 1, -1);
+        check_case(c);
+    }
+}
+
 /*
  * A key with a bias of minus infinity has weight 0 but is not hidden: 0 times a
  * nonfinite value is NaN. Rows that do not see the key are not affected.
@@ -289,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_forward__every_fp8_number_is_exact),
         cmocka_unit_test(test_forward__fp8_scales_are_those_of_their_keys),
         cmocka_unit_test(test_forward__a_tile_of_one_query_ends_before_nan),
+        cmocka_unit_test(test_forward__every_bit_of_f16_counts),
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),
         cmocka_unit_test(test_forward__few_rows_split_many_keys),

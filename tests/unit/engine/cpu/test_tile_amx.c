@@ -18,7 +18,8 @@
 #ifdef AF_HAVE_AMX
 AF_INSTRUCTIONS_AMX
 
-#include "engine/cpu/tile_amx.h"
+#include "engine/attn/convert.h"
+#include "engine/cpu/product_amx.h"
 
 #define CELLS 256 /* of a tile */
 
@@ -264,6 +265,37 @@ static void test_tile__agrees_with_amx(void **state)
     compare_random_tiles(dot_by_amx, "AMX");
 }
 
+/* An f16 is the exact sum of two bf16, neither of them denormal; infinity has no rest. */
+static void test_parts__add_up_to_every_f16(void **state)
+{
+    (void)state;
+    if ((af_cpu_features() & AF_CPU_AVX512BF16) == 0) {
+        print_message("needs AVX-512 bf16\n");
+        skip();
+    }
+    for (uint32_t first = 0; first < 0x10000; first += 32) {
+        uint16_t from[32], parts[2][32];
+        for (uint32_t i = 0; i < 32; i++)
+            from[i] = (uint16_t)(first + i);
+        af_parts_put((float *)(void *)parts, vec_load_f16(from), vec_load_f16(from + 16));
+        for (uint32_t i = 0; i < 32; i++) {
+            const float x = af_f32_of_f16(from[i]);
+            const float rounded = af_f32_of_bf16(parts[0][i]);
+            const float rest = af_f32_of_bf16(parts[1][i]);
+            if (!isfinite(x)) {
+                assert_true(isnan(x) ? isnan(rounded) : rounded == x);
+                assert_true(rest == 0);
+                continue;
+            }
+            /* Exactly: both are multiples of 2^-24 below 2^17. */
+            assert_true((double)rounded + (double)rest == (double)x);
+            assert_true(fabsf(rest) <= 0x1p-8f * fabsf(x));
+            assert_true(rounded == 0 || fabsf(rounded) >= 0x1p-126f);
+            assert_true(rest == 0 || fabsf(rest) >= 0x1p-126f);
+        }
+    }
+}
+
 AF_INSTRUCTIONS_END
 
 int main(void)
@@ -283,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_tile__nan_and_infinity_propagate),
         cmocka_unit_test(test_tile__agrees_with_the_processors_arithmetic),
         cmocka_unit_test(test_tile__agrees_with_amx),
+        cmocka_unit_test(test_parts__add_up_to_every_f16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
