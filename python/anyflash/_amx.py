@@ -4,7 +4,7 @@
         ...                                 # time them
 
 Nobody has run these kernels on a processor with AMX yet (docs/design/amx.md), so calibration
-compares their results with the formula before it times them.
+compares their results with the formula before it times them, in bfloat16 and in float16.
 
 They run in this process, not in a child. An illegal instruction is possible only where the
 processor or the system lacks AMX, and there is_available() is false: the engine reads what the
@@ -14,6 +14,7 @@ kernels next to guard pages. A forked child of a process with threads may wait f
 lock that one of them held, and a new interpreter would take longer than the whole calibration.
 """
 
+import itertools
 import math
 
 import torch
@@ -25,6 +26,9 @@ CPU_LEVEL = 6  # enum anyflash_cpu_level
 #: Queries, keys, head size, and whether causal: parts of tiles, which have 32 rows and columns,
 #: and more than one block of keys.
 _CASES = ((33, 47, 40, False), (70, 131, 72, True), (101, 163, 128, True))
+
+#: The types that they compute, and how much a rounding to each may change a number.
+_UNITS = {torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 
 def _context():
@@ -66,22 +70,22 @@ def _kernels(q, k, v, dout, causal):
 
 
 def _is_near(have, want, plain):
-    """Whether the error is at most twice that of the plain formula in bfloat16, plus a rounding
-    of the largest number: the bound that the engine's tests use."""
-    bound = 2 * (plain - want).abs().max() + 2**-8 * want.abs().max()
+    """Whether the error is at most twice that of the plain formula in the type of `have`, plus
+    a rounding of the largest number: the bound that the engine's tests use."""
+    bound = 2 * (plain - want).abs().max() + _UNITS[have.dtype] * want.abs().max()
     return bool((have.double() - want).abs().max() <= bound)  # not if it is nan
 
 
 def is_right():
     """Whether the kernels compute some small problems correctly, forward and backward."""
     random = torch.Generator("cpu").manual_seed(1)
-    for queries, keys, size, causal in _CASES:
+    for dtype, (queries, keys, size, causal) in itertools.product(_UNITS, _CASES):
         shapes = ((1, 1, rows, size) for rows in (queries, keys, keys, queries))
         options = {"generator": random, "dtype": torch.float32, "device": "cpu"}
-        inputs = [torch.randn(shape, **options).bfloat16() for shape in shapes]
+        inputs = [torch.randn(shape, **options).to(dtype) for shape in shapes]
         have = _kernels(*inputs, causal)
         want = _formula(*inputs, causal, torch.float64)
-        plain = _formula(*inputs, causal, torch.bfloat16)
+        plain = _formula(*inputs, causal, dtype)
         if not all(map(_is_near, have, want, plain)):
             return False
     return True

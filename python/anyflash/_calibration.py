@@ -10,16 +10,17 @@ Kernels up to AVX2 compute them, too, because some processors run slower when th
 AVX-512: if they take less time in total, the engine uses only these.
 
 Kernels for AMX are tried where the processor has it and the system permits it. They compute
-bfloat16 only, more than 16 queries, forward and backward: so they are used if they compute
-correctly (_amx.py) and both take less time with them. The choice holds for everything that
-computes on torch's threads, not only for F.scaled_dot_product_attention.
+bfloat16 and float16, more than 16 queries, forward and backward: so they are used if they
+compute correctly (_amx.py) and all four take less time with them, because a process has one
+level of instruction sets for all types. The choice holds for everything that computes on
+torch's threads, not only for F.scaled_dot_product_attention.
 
 Calls whose heads share keys follow the same times, which are measured without sharing. The
 engine reads a shared key once for all its heads, so sharing saves it at least as large a part
 of its time as it saves torch: where the engine is faster, it stays faster. Where torch is
 faster, the outcome with sharing is not known, and torch keeps the call as in a tie.
 
-This takes 20 to 40 milliseconds, with AMX 10 more. Times that could be repeated are cached
+This takes 20 to 40 milliseconds, with AMX 20 more. Times that could be repeated are cached
 (_result_cache.py) for processes with the same processor, number of threads and versions.
 """
 
@@ -50,8 +51,8 @@ _KINDS = "prefill", "decode"
 #: What is measured: "float32 prefill", ...
 _PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
 #: What is computed differently with AMX.
-_BACKWARD = "bfloat16 backward"
-_AMX_PROBLEMS = ["bfloat16 prefill", _BACKWARD]
+_BACKWARDS = ["bfloat16 backward", "float16 backward"]
+_AMX_PROBLEMS = ["bfloat16 prefill", "float16 prefill", *_BACKWARDS]
 #: Keys, of one head for each thread. A decode has one query, the others as many as keys.
 _KEYS, _SIZE = {"prefill": 256, "decode": 1024, "backward": 256}, 128
 #: Calls in a round: several, because the first one after a change is slower, and more of the
@@ -136,7 +137,7 @@ def _problems(way, ways):
     """What is measured of one of `ways`."""
     if way == _AMX:
         return _AMX_PROBLEMS
-    return [*_PROBLEMS, _BACKWARD] if way == "anyflash" and _AMX in ways else _PROBLEMS
+    return _PROBLEMS + _BACKWARDS if way == "anyflash" and _AMX in ways else _PROBLEMS
 
 
 def _call(problem, heads):
@@ -222,7 +223,7 @@ def _fastest(times):
     plain = times["anyflash"]
     total = {}
     for way, row in times.items():
-        is_slower = way == _AMX and row and row[_BACKWARD] >= plain[_BACKWARD]
+        is_slower = way == _AMX and any(row[what] >= plain[what] for what in row)
         if way != "torch" and row and not is_slower:  # what AMX does not compute is as without
             total[way] = sum({**plain, **row}[problem] for problem in _PROBLEMS)
     return min(total, key=total.__getitem__), total
@@ -241,10 +242,11 @@ def _about_amx(times, engine):
         return "AMX: not used, because the system or this build of anyflash does not support it"
     if not times[_AMX]:
         return "AMX: never used here, because its kernels computed wrong results in a check"
-    used = "used" if engine == _AMX else "not used"
-    pair = times[_AMX][_BACKWARD], times["anyflash"][_BACKWARD]
-    took = "takes {:.3f} ms with it, {:.3f} ms without".format(*pair)
-    return f"AMX: {used}; {_BACKWARD} {took}"
+    words = ["AMX: used" if engine == _AMX else "AMX: not used"]
+    for problem in _BACKWARDS:
+        pair = times[_AMX][problem], times["anyflash"][problem]
+        words.append(problem + " takes {:.3f} ms with it, {:.3f} ms without".format(*pair))
+    return "; ".join(words)
 
 
 def _decide(times, facts, how):

@@ -15,7 +15,7 @@ from anyflash import _amx, _attend, _calibration, _lib  # noqa: E402
 from test_torch_calibration import AMX, EPYC, PROCESSOR, WAYS, XEON  # noqa: E402
 from test_torch_calibration import clock, new_process, torch_computes  # noqa: E402, F401
 
-LEVEL, BACKWARD = _amx.CPU_LEVEL, "bfloat16 backward"
+LEVEL = _amx.CPU_LEVEL
 
 
 class Check:
@@ -52,11 +52,12 @@ def test_amx_is_used_where_it_is_fastest(clock, check):  # noqa: F811
         "(torch 2.000 ms, anyflash 1.000 ms, anyflash up to AVX2 1.500 ms)" in text
     )
     assert "bfloat16 decode: anyflash 1.000 ms (torch" in text
-    assert "AMX: used; bfloat16 backward takes 0.750 ms with it, 1.000 ms without" in text
+    times = "takes 0.750 ms with it, 1.000 ms without"
+    assert f"AMX: used; bfloat16 backward {times}; float16 backward {times}" in text
     assert torch_computes(torch.bfloat16, 17, backward=True) == 0
 
 
-@pytest.mark.parametrize("problem", ("bfloat16 prefill", BACKWARD))
+@pytest.mark.parametrize("problem", _calibration._AMX_PROBLEMS)
 @pytest.mark.parametrize("milliseconds", (1.0, 1.1))
 def test_amx_is_not_used_where_it_is_slower(clock, check, problem, milliseconds):  # noqa: F811
     clock.times[AMX] = {problem: milliseconds}
@@ -151,6 +152,13 @@ def test_broken_times_are_measured_again(clock, check, monkeypatch, tmp_path):  
         assert clock.reads == before + reads and chosen()[0] == (LEVEL, 0, 0), times
 
 
+def test_it_is_measured_in_both_types(clock, check):  # noqa: F811
+    anyflash.torch.enable()
+    for dtype in ("bfloat16", "float16"):
+        assert {f"{dtype} prefill", f"{dtype} backward"} < set(_calibration._AMX_PROBLEMS)
+        assert f"{dtype} prefill: anyflash with AMX 0.750 ms" in anyflash.torch.explain()
+
+
 def test_right_results_pass_the_check():
     state = torch.get_rng_state()
     with torch.inference_mode():
@@ -160,16 +168,27 @@ def test_right_results_pass_the_check():
 
 @pytest.mark.parametrize("place", range(4))  # out, dq, dk, dv
 @pytest.mark.parametrize("wrong", (0.1, float("nan"), float("inf")))
-def test_a_wrong_result_fails_the_check(monkeypatch, place, wrong):
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+def test_a_wrong_result_fails_the_check(monkeypatch, place, wrong, dtype):
     kernels = _amx._kernels
 
     def mistaken(q, k, v, dout, causal):
         results = kernels(q, k, v, dout, causal)
-        if causal:
+        if causal and q.dtype == dtype:
             results[place][0, -1, -1, -1] += wrong
         return results
 
     monkeypatch.setattr(_amx, "_kernels", mistaken)
+    assert not _amx.is_right()
+
+
+def test_float16_in_the_precision_of_bfloat16_fails_the_check(monkeypatch):
+    kernels = _amx._kernels
+
+    def rounded(*inputs):
+        return [x.bfloat16().to(x.dtype) for x in kernels(*inputs)]
+
+    monkeypatch.setattr(_amx, "_kernels", rounded)
     assert not _amx.is_right()
 
 
@@ -195,12 +214,15 @@ assert _amx.is_available()
 anyflash.torch.enable()
 print(anyflash.torch.explain())
 _calibration._set(*_calibration._WAYS["anyflash with AMX"])
-q, k, v = (torch.randn(2, 3, rows, 72).bfloat16().requires_grad_() for rows in (70, 131, 131))
-have = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-want = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double())
-for x in (have, *torch.autograd.grad(have.sum(), (q, k, v))):
-    assert x.isfinite().all()
-assert (have - want).abs().max() < 0.02
+sdpa = torch.nn.functional.scaled_dot_product_attention
+for dtype, bound in ((torch.bfloat16, 0.02), (torch.float16, 0.002)):
+    inputs = (torch.randn(2, 3, rows, 72).to(dtype) for rows in (70, 131, 131))
+    q, k, v = (x.requires_grad_() for x in inputs)
+    have = sdpa(q, k, v)
+    want = sdpa(q.double(), k.double(), v.double())
+    for x in (have, *torch.autograd.grad(have.sum(), (q, k, v))):
+        assert x.isfinite().all()
+    assert (have - want).abs().max() < bound
 """
 
 
