@@ -11,8 +11,8 @@
  * All rows of a task share a block, so that a group of heads reads its keys and
  * values once. A task with several key heads computes SPAN_BLOCKS blocks of one head, then
  * the same keys of the next head, because a page often holds the keys of all heads one after
- * the other. Memory is the limit, so while one block is computed, the next one is prefetched
- * row by row, for any pages and strides. Each cache line is prefetched twice, half a block
+ * the other. Memory is the limit, so while one block is computed, the next one is
+ * prefetched, for any pages and strides. Each cache line is prefetched twice, half a block
  * apart. Prefetching it once is up to 20 percent slower when there are many keys.
  *
  * In four parts: decode_load_template.h reads keys and values, decode_block_template.h
