@@ -87,8 +87,10 @@ AF_INLINE void vec_store_some(float *p, vec x, int count)
 /* Stores the first `count` lanes rounded to f16, to nearest even. */
 AF_INLINE void vec_store_f16(uint16_t *p, vec x, int count)
 {
-    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),
-                             _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    /* Without optimization gcc warns about its own _mm512_cvtps_ph(). */
+    const __m256i halves =
+        _mm512_maskz_cvtps_ph(0xffff, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u), halves);
 }
 
 /* Stores the first `count` lanes rounded to bf16, to nearest even; NaN stays NaN. */
