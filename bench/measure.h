@@ -71,10 +71,10 @@ enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, in
 void af_bench_engine_release(struct af_bench_engine *engine);
 
 /*
- * Adds one sample, of at least 5 ms, to `timing`, and the ratio of a sample of the
- * other build to it. A short run is repeated without being timed first, so that
- * another library's turn has left no trace in the caches. The roofline of a CALL is
- * that of one thread, because the call is too small to be split.
+ * Adds a sample of at least 5 ms to `timing`. If there is another build, times it, too,
+ * and adds the ratio of its sample to this one. Short runs are first repeated without
+ * being timed, because another library's turn may have emptied the caches. The roofline
+ * of a CALL is that of one thread, because the call is too small to be split.
  */
 enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
                                             struct af_bench_timing *timing,

@@ -42,7 +42,7 @@ def cores():
 
 
 def preemptions():
-    """How often Linux has given this thread's core to another program while it computed."""
+    """How many times Linux has taken the core from this thread while it computed."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 

@@ -127,7 +127,7 @@ def main():
                     for call in both:
                         call()
                 if cache_type == "auto" and not agree(outs, dtype):
-                    sys.exit(f"{name}, {dtype}: the plugin's results are not vLLM's")
+                    sys.exit(f"{name}, {dtype}: the plugin's results differ from vLLM's")
                 calls += both
             least = [float("inf")] * len(calls)
             with torch.inference_mode():

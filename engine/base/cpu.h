@@ -10,8 +10,8 @@
 
 /*
  * Instruction sets, worst to best within an architecture; bits of
- * af_cpu_features(). In the order of enum anyflash_cpu_level. AVX512VBMI is not a level:
- * processors with AVX512BF16 have it, except Cooper Lake.
+ * af_cpu_features(). In the order of enum anyflash_cpu_level, which has no level for
+ * AVX512VBMI: all processors with AVX512BF16 have it, except Cooper Lake.
  */
 enum af_cpu_feature {
     AF_CPU_BASE = 1u << 0,

@@ -1,5 +1,5 @@
 /*
- * backward_amx.c: bf16 and f16 backward by AMX, in all five products.
+ * backward_amx.c: the backward of bf16 and f16; AMX computes all five products.
  *
  * Pairs lie as in backward_avx512bf16.c, and P and dS are rounded to bf16 and
  * sums are not, so the error has the same bound. Only the layout of the keys

@@ -2,7 +2,7 @@
  * backward_amx_template.h: the products of a tile by AMX, in place of those of
  * backward_tile_template.h, which includes it.
  *
- *     S^T, dP^T    A: keys or values in memory or copied,   B: packed lanes
+ *     S^T, dP^T    A: keys or values, in place or copied,   B: packed lanes
  *     dQ^T         A: columns of K,                         B: pairs of dS
  *     dV, dK       A: rows of P or dS,                      B: panels of dO or Q
  *

@@ -23,9 +23,9 @@
 #define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
 #define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
-/* Rows of floats and words are padded to so many. */
+/* Rows are padded to a multiple of so many floats or words. */
 #define ROW_STEP (AF_PARTS * AF_LANES)
-/* The row of keys or rows j and j + 1 among pairs; that of their rests is 16 further. */
+/* Where the pair of rows (or keys) j and j + 1 is; that of their rests is 16 further. */
 #define PAIR_AT(j) ((j) / PAIR + (AF_PARTS - 1) * ((j) / 32 * 16))
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
@@ -205,7 +205,7 @@ static char *AF_FN(row_at)(const struct AF_FN(back) *work, const struct anyflash
                            work->head[r], work->query[r]);
 }
 
-/* Into the L2 cache. */
+/* Prefetches a row into the L2 cache. */
 static void AF_FN(prefetch)(const char *row, int64_t bytes)
 {
     for (int64_t at = 0; at < bytes; at += LINE_BYTES)
@@ -256,7 +256,7 @@ static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, flo
     }
 }
 
-/* Interleaves two rows of elements from `begin` to `end`; with two parts, one of them. */
+/* Interleaves elements [begin, end) of two rows. Of numbers with two parts it takes `part`. */
 static void AF_FN(pair_rows)(int part, const float *even, const float *odd, int64_t begin,
                              int64_t end, float *to)
 {

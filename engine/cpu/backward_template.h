@@ -31,8 +31,8 @@
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
  *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
- *   AF_PARTS              2: AF_ELEMENT is f16, and each number the sum of two bf16
- *                         (product_amx.h); 1 if undefined
+ *   AF_PARTS              2: AF_ELEMENT is f16, and each number is the sum of two
+ *                         bf16 (product_amx.h). 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile

@@ -82,8 +82,8 @@ AF_INLINE vec AF_FN(exp2)(vec x)
 }
 
 /*
- * Stores P and dS of PAIR adjacent keys and one vector of rows: as rows at word
- * `at` of the tile, and with AF_PAIRS dS also as pairs of keys.
+ * Stores P and dS of PAIR adjacent keys for one vector of rows: P at p_rows and dS at
+ * ds_rows, key by key. With AF_PAIRS it also stores dS as pairs of keys.
  */
 AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
                                   float *ds_pairs)

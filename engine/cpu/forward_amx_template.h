@@ -2,7 +2,7 @@
  * forward_amx_template.h: the two products of a tile by AMX, in place of those of
  * forward_tile_template.h, which includes it.
  *
- *     S^T[key][row] = K Q^T      A: keys as they lie in memory or copied, B: packed queries
+ *     S^T[key][row] = K Q^T      A: keys, in place or copied,  B: packed queries
  *     O^T[d][row]  += V^T P^T    A: columns of V, B: pairs of P
  *
  * Rows are multiplied 32 at a time, keys and columns of V, too. Scores of keys

@@ -10,13 +10,13 @@
  * `rows` and `columns` count tiles and are constants, 1 or 2, at every call.
  * Strides are in bytes. Columns of tiles are 64 bytes apart.
  *
- * With two parts (AF_PARTS of the templates) a number is the sum of two bf16: rounded, and the
- * rest. A step of the sum then has a tile of rounded numbers and, halfway to the next step, one
- * of rests. A product then is one of three or four tiles:
+ * With two parts (AF_PARTS of the templates) a number is the sum of two bf16: the rounded
+ * number and the rest. Each step of the sum then has a tile of rounded numbers and, halfway to
+ * the next step, a tile of rests, and multiplies three or four pairs of tiles:
  *
- *     AF_EXACT(parts)    rounded or rest times rounded or rest: all bits of both
- *     AF_ROUNDED(parts)  without rest times rest, at most 2^-16 of the product: where A or B
- *                        was rounded to 16 bits
+ *     AF_EXACT(parts)    all four, so that every bit of A and B counts
+ *     AF_ROUNDED(parts)  not rest times rest, which is at most 2^-16 of the product; for A or B
+ *                        that were rounded to 16 bits
  */
 #ifndef AF_ENGINE_CPU_PRODUCT_AMX_H
 #define AF_ENGINE_CPU_PRODUCT_AMX_H
@@ -99,7 +99,7 @@ AF_INLINE void af_tiles_dot(const int rows, const int columns)
         AF_TILE_DOT(3, 5, 7);
 }
 
-/* Adds the product to the sums in tiles 0 to 3; `products` of tiles a step: 1, 3 or 4. */
+/* Adds the product to the sums in tiles 0 to 3. Each step has 1, 3 or 4 `products`. */
 AF_INLINE void af_sums_add(const int products, const int rows, const int columns,
                            const struct af_product product)
 {
@@ -216,7 +216,7 @@ AF_INLINE void af_columns_put_part(const int parts, const int part, const uint16
         vec_store(tile + i * AF_LANES, r[i]);
 }
 
-/* The same for all parts, tile after tile. */
+/* Writes such a tile for each part, one after the other. */
 AF_INLINE void af_columns_put(const int parts, const uint16_t *const *rows, int64_t d,
                               int64_t left, float *tile)
 {

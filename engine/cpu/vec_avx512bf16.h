@@ -54,7 +54,7 @@ AF_INLINE void vec_store_rounded(void *p, vec x)
     _mm256_store_si256(p, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-/* The same at any address, the first `count` lanes; numbers below 2^-126 become 0. */
+/* Stores the first `count` lanes of x, rounded to bf16, at p; numbers below 2^-126 become 0. */
 AF_INLINE void vec_store_some_rounded(uint16_t *p, vec x, int count)
 {
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),

@@ -17,7 +17,7 @@ extern "C" {
  * The number of the interface of libanyflash_python, that is, of this header and
  * anyflash_torch.h; it increases whenever a declaration in them changes. Unlike
  * that of libanyflash it is not kept stable: only the Python package of the same
- * build may call it, and the package refuses a library that returns another number.
+ * build may call it, and the package refuses a library with another number.
  */
 #define ANYFLASH_PYTHON_INTERFACE 3
 ANYFLASH_API int32_t anyflash_python_interface(void);
