@@ -48,6 +48,7 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool h
             c[r][i] = vec_zero();
     }
     int64_t d = 0;
+    AF_ROLLED
     for (; stored && d < dim; d += 2 * STEP) {
         vec wide[4][2];
         AF_UNROLL
@@ -63,6 +64,7 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool h
                               fetch);
         }
     }
+    AF_ROLLED
     for (; d + STEP <= dim; d += STEP) {
         AF_UNROLL
         for (int i = 0; i < 4; i++)
