@@ -315,8 +315,10 @@ const char *af_elf_interpreter(const struct af_elf *elf)
             return NULL;
         if (part.type != AF_ELF_SEGMENT_INTERP)
             continue;
+        if (!part.is_inside)
+            return NULL;
         const char *text = elf->bytes.data + part.offset;
-        return part.is_inside && memchr(text, '\0', (size_t)part.len) != NULL ? text : NULL;
+        return memchr(text, '\0', (size_t)part.len) != NULL ? text : NULL;
     }
     return NULL;
 }
