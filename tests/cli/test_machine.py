@@ -1,8 +1,11 @@
 """`anyflash machine`: the record, partial and hostile records, and --given."""
+import array
+import fcntl
 import json
 import os
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -150,11 +153,23 @@ def test_schema_lists_every_fact_of_the_record(anyflash):
             assert [fact["name"] for fact in group["facts"]] == list(found[group["name"]])
 
 
+def wait_until_read(pipe):
+    """Waits until the other end has read everything that was written to `pipe`."""
+    left = array.array("i", [1])
+    deadline = time.monotonic() + 60
+    while left[0] > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+        fcntl.ioctl(pipe, termios.FIONREAD, left)
+
+
 def test_interrupt_exits_130_quietly():
     with subprocess.Popen([PROGRAM, "machine", "--machine", "-"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        time.sleep(0.3)
+        process.stdin.write(b"{")
+        process.stdin.flush()
+        wait_until_read(process.stdin)
         process.send_signal(signal.SIGINT)
-        process.wait(10)
+        process.wait(60)
         assert process.returncode == 130
         assert process.stdout.read() == b"" and process.stderr.read() == b""

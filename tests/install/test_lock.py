@@ -5,7 +5,6 @@ import sqlite3
 import stat
 import struct
 import subprocess
-import time
 
 import pytest
 
@@ -26,12 +25,15 @@ def test_a_second_run_waits_and_says_for_whom(quick_place, tmp_path):
     place = quick_place
     lock = hold(place)
     child = place.start("install", make_wheel(tmp_path))
-    time.sleep(0.5)
-    assert child.poll() is None and not (place.site / "flash_attn").exists()
+    said = iter(child.stderr.readline, "")
+    assert any("waiting for process 1 on elsewhere (install, since yesterday)" in line
+               for line in said)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    assert not (place.site / "flash_attn").exists()
     lock.close()
     out, err = child.communicate(timeout=60)
     assert child.returncode == 0, out + err
-    assert "waiting for process 1 on elsewhere (install, since yesterday)" in err
 
 
 def test_no_wait_says_who_holds_it(quick_place, tmp_path):

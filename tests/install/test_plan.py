@@ -357,6 +357,7 @@ def test_an_address_by_hand_with_its_hash(shop):
 def test_ctrl_c_while_downloading_changes_nothing_and_the_next_run_resumes(shop):
     import signal
     content = shop.wheel.read_bytes()
+    begun, ended = threading.Event(), threading.Event()
 
     def slow(handler, count):
         if count > 1:
@@ -367,14 +368,16 @@ def test_ctrl_c_while_downloading_changes_nothing_and_the_next_run_resumes(shop)
         handler.end_headers()
         handler.wfile.write(content[:200])
         handler.wfile.flush()
-        time.sleep(3)
+        begun.set()
+        ended.wait(60)
         return True
     before = visible(shop.tree())
     shop.server.behave = slow
     child = shop.start("install", "--allow-http", *shop.words)
-    time.sleep(1)
+    assert begun.wait(60)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=20)
+    ended.set()
     assert child.returncode == 130, out + err
     assert visible(shop.tree()) == before and shop.own() == []
     assert install(shop).returncode == 0
