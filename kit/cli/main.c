@@ -1,6 +1,6 @@
 /*
- * main.c: the program's entry: sets up signals and standard streams; everything
- * else is in cli/.
+ * main.c: the program's entry: sets up signals and standard streams; the rest is
+ * in cli.c.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +28,9 @@ static void fill_standard_streams(void)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
-    signal(SIGINT, interrupted);
+    /* A shell script's background commands (`anyflash build &`) ignore Ctrl-C. */
+    if (signal(SIGINT, SIG_IGN) != SIG_IGN)
+        signal(SIGINT, interrupted);
     signal(SIGPIPE, SIG_DFL); /* a closed pipe, as by head(1), is not an error */
     return af_cli_main(argc, argv);
 }

@@ -173,3 +173,19 @@ def test_interrupt_exits_130_quietly():
         process.wait(60)
         assert process.returncode == 130
         assert process.stdout.read() == b"" and process.stderr.read() == b""
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    """As in `anyflash machine &` in a script: Ctrl-C is for the program in the foreground."""
+    old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen([PROGRAM, "machine", "--machine", "-"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, old)
+    process.stdin.write(b'{"schema": "anyflash-machine/1"')
+    process.stdin.flush()
+    wait_until_read(process.stdin)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(b"}", timeout=60)
+    assert process.returncode == 0 and json.loads(out)["schema"] == "anyflash-machine/1"
