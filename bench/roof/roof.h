@@ -11,7 +11,6 @@
 #include "engine/base/base.h"
 
 #define AF_ROOF_THREADS_MAX 256
-#define AF_ROOF_READS_MAX 2
 
 /* Which multiply-add: floats, or bf16 pairs if the machine has the instruction. */
 enum af_roof_kind { AF_ROOF_F32, AF_ROOF_BF16 };

@@ -128,17 +128,6 @@ static void add_elided(struct af_text *out, const char *text, size_t len, int li
     af_text_add_n(out, text + end, len - end);
 }
 
-const char *af_cli_text_elide(struct af_arena *arena, const char *text, int columns)
-{
-    struct af_text short_text = {0};
-    add_elided(&short_text, text, strlen(text), columns);
-    const char *copy = af_arena_text(arena, af_text_get(&short_text));
-    if (short_text.failed)
-        arena->failed = true;
-    af_text_release(&short_text);
-    return copy != NULL ? copy : "";
-}
-
 static const char *tone_start(enum af_tone tone)
 {
     switch (tone) {

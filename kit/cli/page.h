@@ -32,12 +32,6 @@ enum af_tone { AF_TONE_PLAIN, AF_TONE_STRONG, AF_TONE_GOOD, AF_TONE_BAD, AF_TONE
 int af_cli_text_columns(const char *text, size_t len);
 
 /*
- * `text` in at most `columns` columns: if it is longer, its middle is replaced
- * by "...". In the arena; never NULL.
- */
-const char *af_cli_text_elide(struct af_arena *arena, const char *text, int columns);
-
-/*
  * Appends `lead` (a label or a bullet; may be "") padded to `indent` columns,
  * then `text` wrapped between `indent` and the page's width; the following
  * lines are indented too. A single word that is too long is shortened in the

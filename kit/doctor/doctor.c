@@ -50,12 +50,6 @@ void af_examination_add(struct af_examination *examination, enum af_reason_id ca
     finding->hint = af_reason_finding_hint(cause);
 }
 
-void af_examination_hint(struct af_examination *examination, const char *hint)
-{
-    if (examination->count > 0)
-        examination->findings[examination->count - 1].hint = hint;
-}
-
 const char *af_examination_variable(const struct af_examination *examination, const char *name)
 {
     const struct af_variable_rows *variables = &examination->machine->variables;

@@ -26,9 +26,6 @@ struct af_examination {
 void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
-/* Replaces the hint of the newest finding (arena text or static). */
-void af_examination_hint(struct af_examination *examination, const char *hint);
-
 /* The effective value of the variable, or NULL. */
 const char *af_examination_variable(const struct af_examination *examination, const char *name);
 

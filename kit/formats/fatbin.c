@@ -288,12 +288,6 @@ const char *af_gpu_kind_text(enum af_gpu_kind kind)
     return texts[kind];
 }
 
-const char *af_gpu_packing_text(enum af_gpu_packing packing)
-{
-    static const char *const texts[] = {"none", "lz4", "zstd"};
-    return texts[packing];
-}
-
 /* Reads section `index` if it is one with GPU code. */
 static enum anyflash_status walk_section(struct walk *walk, const struct af_elf *elf,
                                          uint32_t index, struct af_gpu_code *code,

@@ -32,9 +32,8 @@
 enum af_gpu_kind { AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR, AF_GPU_OTHER };
 enum af_gpu_packing { AF_GPU_RAW, AF_GPU_LZ4, AF_GPU_ZSTD };
 
-/* "SASS", "PTX", "LTO-IR", "other"; "none", "lz4", "zstd". */
+/* "SASS", "PTX", "LTO-IR" or "other". */
 const char *af_gpu_kind_text(enum af_gpu_kind kind);
-const char *af_gpu_packing_text(enum af_gpu_packing packing);
 
 struct af_gpu_image {
     uint64_t offset;        /* offset of its stored bytes in the file */

@@ -1,8 +1,8 @@
 /*
- * tags.c: the order of wheel tags, computed instead of searched: ranking
- * thousands of wheels must not build thousands of lists.
+ * tags.c: the wheel tags that an interpreter accepts. A wheel's tags are taken apart
+ * instead of being searched in the list, which is long.
  *
- * A row is one (python, abi) pair; it spans all platform tags, or only "any".
+ * In the list a row is one (python, abi) pair; it spans all platform tags, or only "any".
  * Rows in order, for CPython 3.12:
  *     cp312-cp312  cp312-abi3  cp312-none  cp311-abi3 ... cp32-abi3
  *     py312-none  py3-none  py311-none ... py30-none
@@ -100,74 +100,34 @@ static bool parse_python_tag(struct af_span tag, const char *letters, int *major
     return true;
 }
 
-/* Place of "py312" among py312, py3, py311, ..., py30; -1 when not there. */
-static int pure_place(const struct af_interpreter *interpreter, struct af_span python)
+/* Whether it is "py3" or "py3N", N at most the interpreter's. */
+static bool is_pure_tag(const struct af_interpreter *interpreter, struct af_span python)
 {
     int major;
     int minor;
-    if (!parse_python_tag(python, "py", &major, &minor) || major != interpreter->major ||
-        minor > interpreter->minor)
-        return -1;
-    if (minor == interpreter->minor)
-        return 0;
-    return minor < 0 ? 1 : 1 + interpreter->minor - minor;
+    return parse_python_tag(python, "py", &major, &minor) && major == interpreter->major &&
+           minor <= interpreter->minor;
 }
 
-/* The row of a "cp" tag, -1 when there is none. */
-static int cpython_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
-                       struct af_span python, struct af_span abi)
+/* Whether a "cp" tag with this ABI is accepted. */
+static bool is_cpython_pair(const struct af_interpreter *interpreter, struct af_span python,
+                            struct af_span abi)
 {
+    struct row_plan plan = plan_rows(interpreter);
     int major;
     int minor;
     if (!parse_python_tag(python, "cp", &major, &minor) || major != interpreter->major)
-        return -1;
-    bool stable = plan->stable && is_tag(abi, stable_abi(interpreter));
+        return false;
+    bool stable = plan.stable && is_tag(abi, stable_abi(interpreter));
     if (minor != interpreter->minor)
-        return stable && minor >= 2 && minor < interpreter->minor
-                   ? plan->older_row + interpreter->minor - 1 - minor
-                   : -1;
-    for (int i = 0; i < plan->own_count; i++) {
+        return stable && minor >= 2 && minor < interpreter->minor;
+    for (int i = 0; i < plan.own_count; i++) {
         char own[TAG_BYTES];
         own_abi(interpreter, i, own);
         if (is_tag(abi, own))
-            return i;
+            return true;
     }
-    if (stable)
-        return plan->own_count;
-    return is_tag(abi, "none") ? plan->none_row : -1;
-}
-
-/* The row of one tag, -1 when it is not accepted. */
-static int find_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
-                    struct af_span python, struct af_span abi, bool any)
-{
-    int row = cpython_row(interpreter, plan, python, abi);
-    if (any)
-        row = row == plan->none_row ? plan->any_row : -1;
-    int place = is_tag(abi, "none") ? pure_place(interpreter, python) : -1;
-    if (place >= 0)
-        row = (any ? plan->pure_any_row : plan->pure_row) + place;
-    return row;
-}
-
-/* The best row of the product of two compressed sets, -1 when there is none. */
-static int best_row(const struct af_interpreter *interpreter, const char *python_tags,
-                    const char *abi_tags, bool any)
-{
-    struct row_plan plan = plan_rows(interpreter);
-    struct af_span pythons = span_of(python_tags);
-    struct af_span python;
-    int best = -1;
-    while (next_tag(&pythons, &python)) {
-        struct af_span abis = span_of(abi_tags);
-        struct af_span abi;
-        while (next_tag(&abis, &abi)) {
-            int row = find_row(interpreter, &plan, python, abi, any);
-            if (row >= 0 && (best < 0 || row < best))
-                best = row;
-        }
-    }
-    return best;
+    return stable || is_tag(abi, "none");
 }
 
 static bool in_range(const struct af_interpreter *interpreter)
@@ -176,63 +136,40 @@ static bool in_range(const struct af_interpreter *interpreter)
            interpreter->minor <= MINOR_MAX;
 }
 
-/* Index of the best platform tag, -1 when none; *any_out: "any" is in the set. */
-static long best_platform(const struct af_interpreter *interpreter, const char *platform_tags,
-                          bool *any_out)
-{
-    struct af_span rest = span_of(platform_tags);
-    struct af_span tag;
-    long best = -1;
-    *any_out = false;
-    while (next_tag(&rest, &tag)) {
-        if (is_tag(tag, "any"))
-            *any_out = true;
-        size_t end = best < 0 ? interpreter->platform_count : (size_t)best;
-        for (size_t i = 0; i < end; i++) {
-            if (is_tag(tag, interpreter->platform_tags[i])) {
-                best = (long)i;
-                break;
-            }
-        }
-    }
-    return best;
-}
-
 bool af_tags_python_accepted(const struct af_interpreter *interpreter, const char *python_tags,
                              const char *abi_tags)
 {
-    return in_range(interpreter) && best_row(interpreter, python_tags, abi_tags, false) >= 0;
+    struct af_span pythons = span_of(python_tags);
+    struct af_span python;
+    bool accepted = false;
+    if (!in_range(interpreter))
+        return false;
+    while (!accepted && next_tag(&pythons, &python)) {
+        struct af_span abis = span_of(abi_tags);
+        struct af_span abi;
+        while (!accepted && next_tag(&abis, &abi))
+            accepted = is_cpython_pair(interpreter, python, abi) ||
+                       (is_tag(abi, "none") && is_pure_tag(interpreter, python));
+    }
+    return accepted;
 }
 
 bool af_tags_platform_accepted(const struct af_interpreter *interpreter,
                                const char *platform_tags)
 {
-    bool any;
-    return best_platform(interpreter, platform_tags, &any) >= 0 || any;
+    struct af_span rest = span_of(platform_tags);
+    struct af_span tag;
+    while (next_tag(&rest, &tag)) {
+        if (is_tag(tag, "any"))
+            return true;
+        for (size_t i = 0; i < interpreter->platform_count; i++)
+            if (is_tag(tag, interpreter->platform_tags[i]))
+                return true;
+    }
+    return false;
 }
 
-long af_tags_rank(const struct af_interpreter *interpreter, const char *python_tags,
-                  const char *abi_tags, const char *platform_tags)
-{
-    if (!in_range(interpreter))
-        return -1;
-    bool any;
-    long platform = best_platform(interpreter, platform_tags, &any);
-    long platform_count = (long)interpreter->platform_count;
-    int row = -1;
-    if (platform >= 0)
-        row = best_row(interpreter, python_tags, abi_tags, false);
-    if (row >= 0)
-        return row * platform_count + platform;
-    if (any)
-        row = best_row(interpreter, python_tags, abi_tags, true);
-    if (row < 0)
-        return -1;
-    int any_row = plan_rows(interpreter).any_row;
-    return any_row * platform_count + row - any_row;
-}
-
-/* "cp312-abi3" for row number `row`; the inverse of find_row(). */
+/* "cp312-abi3" for row number `row`. */
 static void format_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
                        int row, char *buffer, size_t size_bytes)
 {

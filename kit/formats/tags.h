@@ -23,16 +23,9 @@ struct af_interpreter {
 };
 
 /*
- * The rank of a wheel's best tag in the interpreter's order: 0 is the most
- * preferred, -1 means that no tag is accepted. Each of the three may be a
- * compressed set ("py2.py3"). Platform "any" needs no platform tag.
- */
-long af_tags_rank(const struct af_interpreter *interpreter, const char *python_tags,
-                  const char *abi_tags, const char *platform_tags);
-
-/*
- * As af_tags_rank() >= 0, per field, so that messages can say which one is
- * wrong: whether any python and abi tag pair, or any platform tag, is accepted.
+ * Whether the interpreter accepts any pair of the Python and ABI tags, or any of the
+ * platform tags: two functions, so that messages can say which field is wrong. Each
+ * may be a compressed set ("py2.py3"). The platform "any" is always accepted.
  */
 bool af_tags_python_accepted(const struct af_interpreter *interpreter, const char *python_tags,
                              const char *abi_tags);

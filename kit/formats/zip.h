@@ -125,13 +125,4 @@ enum anyflash_status af_zip_stream_read(struct af_zip_stream *stream, void *to, 
 /* Closes the stream; does nothing for a closed or zero-initialised one. */
 void af_zip_stream_close(struct af_zip_stream *stream);
 
-/*
- * Opens random access to a stored member: a separate source that borrows `zip`
- * and needs no stream. Fails with UNSUPPORTED when the member is deflated.
- */
-enum anyflash_status af_zip_stored_source(const struct af_zip *zip,
-                                          const struct af_zip_member *member,
-                                          struct af_source *source_out,
-                                          struct anyflash_error *err);
-
 #endif

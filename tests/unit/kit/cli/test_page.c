@@ -34,16 +34,6 @@ static void test_columns__count_wide_and_combining_characters(void **state)
                      2); /* shortened: one column per byte */
 }
 
-static void test_elide__keeps_both_ends(void **state)
-{
-    (void)state;
-    struct af_arena arena;
-    af_arena_init(&arena);
-    assert_string_equal(af_cli_text_elide(&arena, "abcdefghijklmnop", 9), "ab...mnop");
-    assert_string_equal(af_cli_text_elide(&arena, "abc", 3), "abc");
-    af_arena_release(&arena);
-}
-
 static void test_page__wraps_with_a_hanging_indent(void **state)
 {
     (void)state;
@@ -101,7 +91,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_columns__count_wide_and_combining_characters, release),
-        cmocka_unit_test_teardown(test_elide__keeps_both_ends, release),
         cmocka_unit_test_teardown(test_page__wraps_with_a_hanging_indent, release),
         cmocka_unit_test_teardown(test_page__elides_a_word_that_is_too_long, release),
         cmocka_unit_test_teardown(test_command__breaks_before_a_word, release),

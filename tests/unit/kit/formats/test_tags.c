@@ -47,7 +47,8 @@ static void check_list(int minor, const char *flags)
         *abi++ = '\0';
         char *platform = strchr(abi, '-');
         *platform++ = '\0';
-        assert_int_equal(af_tags_rank(&interpreter, python, abi, platform), (long)i);
+        assert_true(af_tags_python_accepted(&interpreter, python, abi));
+        assert_true(af_tags_platform_accepted(&interpreter, platform));
     }
     assert_false(af_text_line(&rest, &line));
     af_arena_release(&arena);
@@ -66,8 +67,8 @@ static void test_tags__free_threaded_takes_abi3t_and_never_abi3(void **state)
     for (int minor = 13; minor <= 15; minor++)
         check_list(minor, "t");
     struct af_interpreter interpreter = interpreter_of(13, "t");
-    assert_int_equal(af_tags_rank(&interpreter, "cp39", "abi3", "linux_x86_64"), -1);
-    assert_int_equal(af_tags_rank(&interpreter, "cp313", "cp313", "linux_x86_64"), -1);
+    assert_false(af_tags_python_accepted(&interpreter, "cp39", "abi3"));
+    assert_false(af_tags_python_accepted(&interpreter, "cp313", "cp313"));
 }
 
 static void test_tags__debug_also_takes_normal_modules(void **state)
@@ -77,16 +78,23 @@ static void test_tags__debug_also_takes_normal_modules(void **state)
     check_list(13, "td");
 }
 
-static void test_tags__compressed_set_ranks_as_its_best(void **state)
+static void test_tags__one_accepted_tag_of_a_compressed_set_is_enough(void **state)
 {
     (void)state;
     struct af_interpreter interpreter = interpreter_of(12, "");
-    assert_int_equal(af_tags_rank(&interpreter, "cp311.cp312", "cp311.cp312",
-                                  "manylinux2014_x86_64.manylinux_2_17_x86_64"),
-                     2);
-    assert_int_equal(af_tags_rank(&interpreter, "py2.py3", "none", "any"),
-                     af_tags_rank(&interpreter, "py3", "none", "any"));
-    assert_int_equal(af_tags_rank(&interpreter, "CP312", "CP312", "Linux_X86_64"), 0);
+    assert_true(af_tags_python_accepted(&interpreter, "cp311.cp312", "cp311.cp312"));
+    assert_false(af_tags_python_accepted(&interpreter, "cp310.cp311", "cp310.cp311"));
+    assert_true(af_tags_python_accepted(&interpreter, "py2.py3", "none"));
+    assert_true(af_tags_platform_accepted(&interpreter, "win_amd64.manylinux_2_17_x86_64"));
+    assert_false(af_tags_platform_accepted(&interpreter, "win_amd64.manylinux_2_28_x86_64"));
+}
+
+static void test_tags__case_does_not_matter(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(12, "");
+    assert_true(af_tags_python_accepted(&interpreter, "CP312", "CP312"));
+    assert_true(af_tags_platform_accepted(&interpreter, "Linux_X86_64"));
 }
 
 static void test_tags__says_which_field_is_wrong(void **state)
@@ -106,8 +114,8 @@ static void test_tags__old_cpython_has_the_m_flag(void **state)
 {
     (void)state;
     struct af_interpreter interpreter = interpreter_of(7, "");
-    assert_int_equal(af_tags_rank(&interpreter, "cp37", "cp37m", "linux_x86_64"), 0);
-    assert_int_equal(af_tags_rank(&interpreter, "cp37", "cp37", "linux_x86_64"), -1);
+    assert_true(af_tags_python_accepted(&interpreter, "cp37", "cp37m"));
+    assert_false(af_tags_python_accepted(&interpreter, "cp37", "cp37"));
 }
 
 static void test_tags__rubbish_is_no_tag(void **state)
@@ -117,9 +125,9 @@ static void test_tags__rubbish_is_no_tag(void **state)
     const char *const rubbish[] = {"",     ".",      "cp",         "cp3",
                                    "cp3x", "cp3012", "py99999999", "cp312 "};
     for (size_t i = 0; i < AF_COUNT(rubbish); i++)
-        assert_int_equal(af_tags_rank(&interpreter, rubbish[i], "cp312", "linux_x86_64"), -1);
+        assert_false(af_tags_python_accepted(&interpreter, rubbish[i], "cp312"));
     interpreter.minor = 1000000;
-    assert_int_equal(af_tags_rank(&interpreter, "py3", "none", "any"), -1);
+    assert_false(af_tags_python_accepted(&interpreter, "py3", "none"));
 }
 
 static void test_tags__list_survives_every_lack_of_memory(void **state)
@@ -147,7 +155,8 @@ int main(void)
         cmocka_unit_test(test_tags__order_is_that_of_packaging),
         cmocka_unit_test(test_tags__free_threaded_takes_abi3t_and_never_abi3),
         cmocka_unit_test(test_tags__debug_also_takes_normal_modules),
-        cmocka_unit_test(test_tags__compressed_set_ranks_as_its_best),
+        cmocka_unit_test(test_tags__one_accepted_tag_of_a_compressed_set_is_enough),
+        cmocka_unit_test(test_tags__case_does_not_matter),
         cmocka_unit_test(test_tags__says_which_field_is_wrong),
         cmocka_unit_test(test_tags__old_cpython_has_the_m_flag),
         cmocka_unit_test(test_tags__rubbish_is_no_tag),

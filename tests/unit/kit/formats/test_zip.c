@@ -86,28 +86,6 @@ static void test_zip__reads_members_whole(void **state)
     af_arena_release(&arena);
 }
 
-static void test_zip__a_stored_member_is_read_anywhere(void **state)
-{
-    (void)state;
-    struct af_source source;
-    struct af_source member = {0};
-    struct af_zip zip;
-    char text[3] = "";
-    build_good();
-    af_source_of_bytes(built(), "good.zip", &source);
-    assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
-    assert_int_equal(af_zip_stored_source(&zip, af_zip_find(&zip, "a/deflated"), &member, NULL),
-                     ANYFLASH_E_UNSUPPORTED);
-    assert_int_equal(af_zip_stored_source(&zip, af_zip_find(&zip, "a/stored"), &member, NULL),
-                     ANYFLASH_OK);
-    assert_int_equal(af_source_read(&member, 3, text, 2, NULL), ANYFLASH_OK);
-    assert_string_equal(text, "it");
-    assert_int_equal(member.bytes_read, 2);
-    assert_int_equal(af_source_read(&member, 7, text, 2, NULL), ANYFLASH_E_DATA);
-    af_source_close(&member);
-    af_zip_close(&zip);
-}
-
 static void test_zip__reads_zip64_sizes_and_end(void **state)
 {
     (void)state;
@@ -301,7 +279,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zip__lists_members_with_sizes_and_modes),
         cmocka_unit_test(test_zip__reads_members_whole),
-        cmocka_unit_test(test_zip__a_stored_member_is_read_anywhere),
         cmocka_unit_test(test_zip__reads_zip64_sizes_and_end),
         cmocka_unit_test(test_zip__reads_a_wheel_from_a_file),
         cmocka_unit_test(test_zip__the_start_of_a_member_reads_little_of_the_source),
