@@ -9,8 +9,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "kit/base/json.h"
 #include "kit/cli/facts_view.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
 
 #define GIB 1073741824.0
@@ -257,18 +257,18 @@ enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af
     json_t *list = json_array();
     for (size_t i = 0; i < check->row_count; i++) {
         const struct af_prerequisite *row = &check->rows[i];
-        list = af_cli_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
-                                                  "verdict", af_cli_json_answer(row->answer),
-                                                  "evidence", af_cli_json_text(row->evidence),
-                                                  "fix", af_cli_json_text(row->fix)));
+        list = af_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
+                                              "verdict", af_json_answer(row->answer),
+                                              "evidence", af_json_text(row->evidence), "fix",
+                                              af_json_text(row->fix)));
     }
-    return af_cli_json_take(
-        cli,
-        json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema", "anyflash-build-check/1", "version",
-                  build->version, "holds",
-                  af_cli_json_text(af_slim_local(&build->slim, &cli->arena)), "can_start",
-                  check->can_start, "prerequisites", list),
-        err);
+    return af_cli_json_take(cli,
+                            json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema",
+                                      "anyflash-build-check/1", "version", build->version,
+                                      "holds",
+                                      af_json_text(af_slim_local(&build->slim, &cli->arena)),
+                                      "can_start", check->can_start, "prerequisites", list),
+                            err);
 }
 
 void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *rows,
@@ -299,10 +299,10 @@ enum anyflash_status af_cli_build_kept_json(struct af_cli *cli,
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct af_build_kept *kept = rows[i].kept;
-        list = af_cli_json_append(
-            list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path", af_cli_json_text(kept->path),
-                            "title", kept->title, "bytes", (json_int_t)kept->bytes, "done",
-                            rows[i].done, "why", af_cli_json_text(rows[i].why)));
+        list = af_json_append(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path",
+                                              af_json_text(kept->path), "title", kept->title,
+                                              "bytes", (json_int_t)kept->bytes, "done",
+                                              rows[i].done, "why", af_json_text(rows[i].why)));
     }
     return af_cli_json_take(
         cli, json_pack("{s:s, s:o}", "schema", "anyflash-build-clean/1", "builds", list), err);

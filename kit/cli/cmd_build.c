@@ -14,7 +14,6 @@
 #include "kit/build/offer/offer.h"
 #include "kit/cli/build_view.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/load.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"

@@ -2,9 +2,9 @@
  * cmd_wheelhouse.c: `anyflash wheelhouse DIR`: a package index of the wheels in a
  * folder, and the command that installs from it.
  */
+#include "kit/base/json.h"
 #include "kit/base/url.h"
 #include "kit/cli/commands.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
 #include "kit/install/wheelhouse.h"
 #include "kit/system/file.h"
@@ -23,11 +23,11 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
     json_t *wheels = json_array();
     json_t *left_out = json_array();
     for (size_t i = 0; i < house->wheel_count; i++)
-        wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
+        wheels = af_json_append(wheels, wheel_json(&house->wheels[i]));
     for (size_t i = 0; i < house->left_out_count; i++)
-        left_out = af_cli_json_append(left_out,
-                                      json_pack("{s:s, s:s}", "file", house->left_out[i].file,
-                                                "reason", house->left_out[i].reason));
+        left_out =
+            af_json_append(left_out, json_pack("{s:s, s:s}", "file", house->left_out[i].file,
+                                               "reason", house->left_out[i].reason));
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s?, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",

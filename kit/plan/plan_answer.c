@@ -216,7 +216,8 @@ static json_t *proof_json(const struct af_plan_answer *answer)
                      answer->proof.inspect, "install", answer->proof.install);
 }
 
-json_t *af_plan_build_needs_json(const struct af_offer_build_needs *needs)
+/* The resources of a build; a new object. */
+static json_t *build_needs_json(const struct af_offer_build_needs *needs)
 {
     return json_pack(
         "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)needs->file_count,
@@ -230,7 +231,7 @@ json_t *af_plan_build_needs_json(const struct af_offer_build_needs *needs)
 static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_arena *arena)
 {
     const char *line = af_offer_build_line(offer, arena);
-    json_t *json = af_plan_build_needs_json(&offer->needs);
+    json_t *json = build_needs_json(&offer->needs);
     json_t *rest =
         json_pack("{s:s, s:s, s:o, s:s, s:s, s:s}", "name", offer->name, "holds", offer->holds,
                   "argv", af_json_texts(offer->argv, offer->argc), "command", line, "time",

@@ -65,7 +65,4 @@ const char *af_plan_way_label(enum af_plan_way way); /* one word; NULL: the whee
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 
-/* The resources of a build; a new object. */
-json_t *af_plan_build_needs_json(const struct af_offer_build_needs *needs);
-
 #endif
