@@ -118,8 +118,9 @@ static double measure_roof(const struct af_bench_engine *engine)
     return bytes;
 }
 
-void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,
-                          char kernel[AF_BENCH_KERNEL_BYTES])
+/* Writes the name of the kernel in the text of anyflash_explain(), or "". */
+static void find_kernel(enum af_bench_operation operation, const char *explanation,
+                        char kernel[AF_BENCH_KERNEL_BYTES])
 {
     const char *label = operation == AF_BENCH_BACKWARD ? "backward" : "rows";
     kernel[0] = '\0';
@@ -143,7 +144,7 @@ static enum anyflash_status name_kernel(const struct af_bench_engine *engine,
     enum anyflash_status status =
         anyflash_explain(engine->own.context, &engine->inputs.args, text, sizeof text, err);
     if (status == ANYFLASH_OK)
-        af_bench_kernel_name(engine->row->operation, text, timing->kernel);
+        find_kernel(engine->row->operation, text, timing->kernel);
     return status;
 }
 

@@ -83,10 +83,6 @@ enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
 /* Seconds of a clock that only moves forward. */
 double af_bench_now_seconds(void);
 
-/* The name of the kernel in the text of anyflash_explain(), or "". */
-void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,
-                          char kernel[AF_BENCH_KERNEL_BYTES]);
-
 struct af_bench_memory {
     double scratch_bytes; /* per thread, as anyflash_workspace_bytes() returns it */
     double peak_bytes;    /* growth of the process per thread; negative: unknown */

@@ -87,7 +87,8 @@ bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
     return true;
 }
 
-int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype)
+/* torch's number for one of our element types. */
+static int32_t torch_dtype_of(const struct af_torch_shim *shim, int32_t dtype)
 {
     return dtype == ANYFLASH_F32 ? shim->f32 : dtype == ANYFLASH_BF16 ? shim->bf16 : shim->f16;
 }
@@ -96,7 +97,7 @@ af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
                              const int64_t *sizes, const int64_t *strides, int32_t dtype)
 {
     af_torch_tensor tensor = NULL;
-    if (shim->aoti_torch_empty_strided(dim, sizes, strides, af_torch_dtype(shim, dtype),
+    if (shim->aoti_torch_empty_strided(dim, sizes, strides, torch_dtype_of(shim, dtype),
                                        shim->cpu, 0, &tensor) != 0)
         return NULL;
     return tensor;

@@ -74,7 +74,4 @@ bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
 af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
                              const int64_t *sizes, const int64_t *strides, int32_t dtype);
 
-/* torch's number for one of our element types. */
-int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype);
-
 #endif

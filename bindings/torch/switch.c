@@ -26,11 +26,6 @@ static atomic_int cpu_level;      /* enum anyflash_cpu_level */
 static atomic_uint torch_prefill; /* bits 1 << enum anyflash_dtype */
 static atomic_uint torch_decode;
 
-void af_torch_switch(bool to_on)
-{
-    atomic_store(&on, to_on);
-}
-
 bool af_torch_is_on(void)
 {
     return atomic_load_explicit(&on, memory_order_acquire);
@@ -55,12 +50,6 @@ void af_torch_count_call(void)
 void af_torch_count_passed_on(void)
 {
     atomic_fetch_add_explicit(&passed_on, 1, memory_order_relaxed);
-}
-
-void af_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
-{
-    *calls_out = atomic_load_explicit(&calls, memory_order_relaxed);
-    *passed_on_out = atomic_load_explicit(&passed_on, memory_order_relaxed);
 }
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -147,14 +136,14 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operator
     if (status == ANYFLASH_OK)
         status = enroll_missing(operators, err);
     if (status == ANYFLASH_OK)
-        af_torch_switch(true);
+        atomic_store(&on, true);
     pthread_mutex_unlock(&turn);
     return status;
 }
 
 void anyflash_torch_disable(void)
 {
-    af_torch_switch(false);
+    atomic_store(&on, false);
 }
 
 void anyflash_torch_withdraw(void)
@@ -195,5 +184,6 @@ void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode)
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
 {
-    af_torch_counts(calls_out, passed_on_out);
+    *calls_out = atomic_load_explicit(&calls, memory_order_relaxed);
+    *passed_on_out = atomic_load_explicit(&passed_on, memory_order_relaxed);
 }

@@ -20,7 +20,6 @@ extern struct af_torch_shim af_torch;
  */
 enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err);
 
-void af_torch_switch(bool on);
 bool af_torch_is_on(void);
 
 /* What anyflash_torch_choose() set: the level, and whether such a call is torch's. */
@@ -30,6 +29,5 @@ bool af_torch_keeps(int32_t dtype, int64_t queries);
 /* Calls that came while it was on, and those of them that went on to torch's own kernel. */
 void af_torch_count_call(void);
 void af_torch_count_passed_on(void);
-void af_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);
 
 #endif

@@ -38,7 +38,8 @@ static void turn_row(const struct anyflash_attend_args *a, const char *from, int
     copy_row(a, from, to_dtype, to, a->rotary_dim, a->head_dim, scale);
 }
 
-void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head)
+/* Appends the new keys and values of one batch and key head. */
+static void append_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head)
 {
     const struct anyflash_attend_args *a = &problem->a;
     struct af_sequence sequence = af_problem_sequence(problem, batch);
@@ -59,8 +60,9 @@ void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv
     }
 }
 
-void af_prepare_queries(const struct af_problem *problem, const struct anyflash_tensor *turned,
-                        int64_t batch, int64_t head)
+/* Writes the rotated queries of one batch and head to `turned`. */
+static void turn_queries(const struct af_problem *problem, const struct anyflash_tensor *turned,
+                         int64_t batch, int64_t head)
 {
     const struct anyflash_attend_args *a = &problem->a;
     struct af_sequence sequence = af_problem_sequence(problem, batch);
@@ -89,7 +91,8 @@ size_t af_prepare_bytes(const struct af_problem *problem)
     return fits ? bytes : SIZE_MAX; /* no allocator returns this size */
 }
 
-struct anyflash_tensor af_prepare_tensor(const struct af_problem *problem, void *scratch)
+/* The tensor of rotated queries in `scratch`, shaped as q. */
+static struct anyflash_tensor turned_tensor(const struct af_problem *problem, void *scratch)
 {
     const struct anyflash_attend_args *a = &problem->a;
     struct anyflash_tensor turned =
@@ -103,12 +106,12 @@ void af_prepare(struct af_problem *problem, void *scratch)
 {
     const struct anyflash_attend_args *a = &problem->a;
     bool turns = a->rotary_cos != NULL;
-    struct anyflash_tensor turned = af_prepare_tensor(problem, scratch);
+    struct anyflash_tensor turned = turned_tensor(problem, scratch);
     for (int64_t b = 0; b < a->batch; b++) {
         for (int64_t kv_head = 0; kv_head < a->kv_heads && a->new_len > 0; kv_head++)
-            af_prepare_keys(problem, b, kv_head);
+            append_keys(problem, b, kv_head);
         for (int64_t head = 0; head < a->heads && turns; head++)
-            af_prepare_queries(problem, &turned, b, head);
+            turn_queries(problem, &turned, b, head);
     }
     if (turns) {
         problem->a.q = turned;

@@ -17,26 +17,10 @@
 size_t af_prepare_bytes(const struct af_problem *problem);
 
 /*
- * Runs both steps below. `scratch` has af_prepare_bytes(), aligned for floats,
+ * Runs both steps. `scratch` has af_prepare_bytes(), aligned for floats,
  * and must outlive *problem, whose q then points there and which no longer asks
  * for rotary embedding. Call it once per problem.
  */
 void af_prepare(struct af_problem *problem, void *scratch);
-
-/*
- * Appends the new keys and values of one batch and key head. Calls may run in
- * any order on any threads.
- */
-void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head);
-
-/* The tensor of rotated queries in `scratch`, shaped as q. */
-struct anyflash_tensor af_prepare_tensor(const struct af_problem *problem, void *scratch);
-
-/*
- * Writes the rotated queries of one batch and head to `turned`. Calls may run in
- * any order on any threads.
- */
-void af_prepare_queries(const struct af_problem *problem, const struct anyflash_tensor *turned,
-                        int64_t batch, int64_t head);
 
 #endif

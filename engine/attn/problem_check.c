@@ -31,8 +31,10 @@ enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int
     return af_fail(err, ANYFLASH_E_ARGUMENT, "%s is %lld; %s", name, (long long)value, text);
 }
 
-enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, int64_t index,
-                                  int64_t value, const char *rule, ...)
+/* Fails with ARGUMENT: "NAME[INDEX] is VALUE; RULE". */
+static enum anyflash_status AF_PRINTF(5, 6)
+    refuse_at(struct anyflash_error *err, const char *name, int64_t index, int64_t value,
+              const char *rule, ...)
 {
     char text[RULE_BYTES];
     va_list args;
@@ -43,8 +45,9 @@ enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, 
                    (long long)value, text);
 }
 
-enum anyflash_status af_problem_check_within(struct anyflash_error *err, const char *name,
-                                             int64_t value, int64_t min, int64_t max)
+/* Fails with ARGUMENT if `value` is outside [min, max]. */
+static enum anyflash_status check_within(struct anyflash_error *err, const char *name,
+                                         int64_t value, int64_t min, int64_t max)
 {
     if (value >= min && value <= max)
         return ANYFLASH_OK;
@@ -80,7 +83,7 @@ static enum anyflash_status check_extents(const struct anyflash_attend_args *a,
     };
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         enum anyflash_status status =
-            af_problem_check_within(err, rows[i].name, rows[i].value, rows[i].min, rows[i].max);
+            check_within(err, rows[i].name, rows[i].value, rows[i].min, rows[i].max);
         if (status != ANYFLASH_OK)
             return status;
     }
@@ -156,15 +159,14 @@ static enum anyflash_status check_cache(const struct anyflash_attend_args *a,
 {
     enum anyflash_status status = ANYFLASH_OK;
     if (a->cache_batch_idx != NULL)
-        status = af_problem_check_within(err, "cache_batch", a->cache_batch, 0, INT32_MAX);
+        status = check_within(err, "cache_batch", a->cache_batch, 0, INT32_MAX);
     if (status != ANYFLASH_OK || a->block_table == NULL)
         return status;
-    status = af_problem_check_within(err, "page_size", a->page_size, 1, INT32_MAX);
+    status = check_within(err, "page_size", a->page_size, 1, INT32_MAX);
     if (status == ANYFLASH_OK)
-        status = af_problem_check_within(err, "page_count", a->page_count, 0, INT32_MAX);
+        status = check_within(err, "page_count", a->page_count, 0, INT32_MAX);
     if (status == ANYFLASH_OK)
-        status = af_problem_check_within(err, "block_table_stride", a->block_table_stride, 0,
-                                         INT32_MAX);
+        status = check_within(err, "block_table_stride", a->block_table_stride, 0, INT32_MAX);
     if (status == ANYFLASH_OK && a->k_len > a->block_table_stride * a->page_size)
         status = af_refuse(err, "k_len", a->k_len,
                            "block_table_stride %lld with page_size %lld holds %lld keys",
@@ -179,11 +181,11 @@ static enum anyflash_status check_rotary(const struct anyflash_attend_args *a,
     if (a->rotary_cos == NULL)
         return ANYFLASH_OK;
     enum anyflash_status status =
-        af_problem_check_within(err, "rotary_dim", a->rotary_dim, 2, a->head_dim);
+        check_within(err, "rotary_dim", a->rotary_dim, 2, a->head_dim);
     if (status == ANYFLASH_OK && a->rotary_dim % 2 != 0)
         status = af_refuse(err, "rotary_dim", a->rotary_dim, "it must be even");
     if (status == ANYFLASH_OK)
-        status = af_problem_check_within(err, "rotary_rows", a->rotary_rows, 0, INT32_MAX);
+        status = check_within(err, "rotary_rows", a->rotary_rows, 0, INT32_MAX);
     return status;
 }
 
@@ -311,20 +313,20 @@ static enum anyflash_status check_packed(const char *name, const int32_t *cu_seq
     if (cu_seqlens == NULL)
         return ANYFLASH_OK;
     if (cu_seqlens[0] < 0)
-        return af_refuse_at(err, name, 0, cu_seqlens[0], "it must be 0 or more");
+        return refuse_at(err, name, 0, cu_seqlens[0], "it must be 0 or more");
     for (int64_t b = 1; b <= batch; b++) {
         if (cu_seqlens[b] < cu_seqlens[b - 1])
-            return af_refuse_at(err, name, b, cu_seqlens[b],
-                                "it must not be below the entry before it, %d",
-                                (int)cu_seqlens[b - 1]);
+            return refuse_at(err, name, b, cu_seqlens[b],
+                             "it must not be below the entry before it, %d",
+                             (int)cu_seqlens[b - 1]);
         if (cu_seqlens[b] - cu_seqlens[b - 1] > longest)
-            return af_refuse_at(
+            return refuse_at(
                 err, name, b, cu_seqlens[b], "that makes a sequence of %d rows, and %s is %lld",
                 (int)(cu_seqlens[b] - cu_seqlens[b - 1]), longest_name, (long long)longest);
     }
     if (cu_seqlens[batch] > total)
-        return af_refuse_at(err, name, batch, cu_seqlens[batch], "%s is %lld", total_name,
-                            (long long)total);
+        return refuse_at(err, name, batch, cu_seqlens[batch], "%s is %lld", total_name,
+                         (long long)total);
     return ANYFLASH_OK;
 }
 
@@ -340,22 +342,22 @@ static enum anyflash_status check_lengths(const struct anyflash_attend_args *a, 
 {
     int64_t capacity = key_capacity(a, b);
     if (a->seqused_q != NULL && (s->q_count < 0 || s->q_count > s->q_full))
-        return af_refuse_at(err, "seqused_q", b, s->q_count, "it must be 0 to %lld",
-                            (long long)s->q_full);
+        return refuse_at(err, "seqused_q", b, s->q_count, "it must be 0 to %lld",
+                         (long long)s->q_full);
     if (a->seqused_k != NULL && (a->seqused_k[b] < 0 || s->k_count > capacity)) {
         if (a->new_len > 0)
-            return af_refuse_at(err, "seqused_k", b, a->seqused_k[b],
-                                "with new_len %lld it must be 0 to %lld", (long long)a->new_len,
-                                (long long)(capacity - a->new_len));
-        return af_refuse_at(err, "seqused_k", b, a->seqused_k[b], "it must be 0 to %lld",
-                            (long long)capacity);
+            return refuse_at(err, "seqused_k", b, a->seqused_k[b],
+                             "with new_len %lld it must be 0 to %lld", (long long)a->new_len,
+                             (long long)(capacity - a->new_len));
+        return refuse_at(err, "seqused_k", b, a->seqused_k[b], "it must be 0 to %lld",
+                         (long long)capacity);
     }
     if (a->leftpad_k != NULL && (s->k_first < 0 || s->k_first > s->k_count))
-        return af_refuse_at(err, "leftpad_k", b, s->k_first, "it must be 0 to %lld",
-                            (long long)s->k_count);
+        return refuse_at(err, "leftpad_k", b, s->k_first, "it must be 0 to %lld",
+                         (long long)s->k_count);
     if (a->cache_batch_idx != NULL && (s->cache < 0 || s->cache >= a->cache_batch))
-        return af_refuse_at(err, "cache_batch_idx", b, s->cache, "cache_batch is %lld",
-                            (long long)a->cache_batch);
+        return refuse_at(err, "cache_batch_idx", b, s->cache, "cache_batch is %lld",
+                         (long long)a->cache_batch);
     return ANYFLASH_OK;
 }
 
@@ -383,8 +385,8 @@ static enum anyflash_status check_pages(const struct anyflash_attend_args *a, in
     for (int64_t t = 0; t < used; t++) {
         int32_t page = a->block_table[b * a->block_table_stride + t];
         if (page < 0 || page >= a->page_count)
-            return af_refuse_at(err, "block_table", b * a->block_table_stride + t, page,
-                                "page_count is %lld", (long long)a->page_count);
+            return refuse_at(err, "block_table", b * a->block_table_stride + t, page,
+                             "page_count is %lld", (long long)a->page_count);
     }
     return ANYFLASH_OK;
 }
@@ -454,8 +456,8 @@ static enum anyflash_status check_written_pages(const struct anyflash_attend_arg
         for (int64_t t = range.first; t < range.end; t++) {
             int64_t at = b * a->block_table_stride + t;
             if (seen_before(&seen, a->block_table[at]) && page_written_before(a, b, t))
-                return af_refuse_at(err, "block_table", at, a->block_table[at],
-                                    "keys are appended to that page twice");
+                return refuse_at(err, "block_table", at, a->block_table[at],
+                                 "keys are appended to that page twice");
         }
     }
     return ANYFLASH_OK;
@@ -470,8 +472,8 @@ static enum anyflash_status check_written_batches(const struct anyflash_attend_a
             continue;
         for (int64_t other = 0; other < b; other++) {
             if (a->cache_batch_idx[other] == a->cache_batch_idx[b])
-                return af_refuse_at(err, "cache_batch_idx", b, a->cache_batch_idx[b],
-                                    "keys are appended to that batch twice");
+                return refuse_at(err, "cache_batch_idx", b, a->cache_batch_idx[b],
+                                 "keys are appended to that batch twice");
         }
     }
     return ANYFLASH_OK;

@@ -20,14 +20,6 @@ enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *arg
 enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int64_t value,
                                const char *rule, ...) AF_PRINTF(4, 5);
 
-/* Fails with ARGUMENT: "NAME[INDEX] is VALUE; RULE". */
-enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, int64_t index,
-                                  int64_t value, const char *rule, ...) AF_PRINTF(5, 6);
-
-/* Fails with ARGUMENT if `value` is outside [min, max]. */
-enum anyflash_status af_problem_check_within(struct anyflash_error *err, const char *name,
-                                             int64_t value, int64_t min, int64_t max);
-
 /*
  * Checks numbers and options one by one, and options that exclude or need each
  * other. Reads no arrays.

@@ -22,9 +22,6 @@ bool af_config_lock_knows_requirements(const struct af_config_lock *lock);
  */
 size_t af_config_lock_requirements(struct af_config_lock *lock, const char ***list_out);
 
-/* "flash-attn @ URL#sha256=... ; MARKER": the form that does not turn on hash mode. */
-const char *af_pin_requirement(struct af_config_lock *lock, const struct af_pin *pin);
-
 /* Fails with UNSUPPORTED, naming the tool, if the decision is a source build. */
 enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
                                                  const char *tool, struct anyflash_error *err);

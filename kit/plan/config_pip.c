@@ -30,12 +30,20 @@ static void end_line(struct writer *writer)
     af_text_add(&writer->out, writer->crlf ? "\r\n" : "\n");
 }
 
+/* "flash-attn @ URL#sha256=... ; MARKER": the form that does not turn on hash mode. */
+static const char *pin_line(struct af_config_lock *lock, const struct af_pin *pin)
+{
+    const char *url = af_url_with_sha256(lock->arena, pin->url, pin->facts.sha256);
+    return af_arena_format(lock->arena, "%s @ %s ; %s", lock->package, url == NULL ? "" : url,
+                           pin->marker);
+}
+
 /* The lines that replace those of the package. */
 static void add_pins(struct writer *writer)
 {
     writer->has_package = true;
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
-        const char *line = af_pin_requirement(writer->lock, &writer->lock->pins[i]);
+        const char *line = pin_line(writer->lock, &writer->lock->pins[i]);
         af_text_add(&writer->out, line == NULL ? "" : line);
         end_line(writer);
     }
@@ -144,13 +152,6 @@ static bool contains(struct af_span text, const char *word)
         if (memcmp(text.data + i, word, len) == 0)
             return true;
     return false;
-}
-
-const char *af_pin_requirement(struct af_config_lock *lock, const struct af_pin *pin)
-{
-    const char *url = af_url_with_sha256(lock->arena, pin->url, pin->facts.sha256);
-    return af_arena_format(lock->arena, "%s @ %s ; %s", lock->package, url == NULL ? "" : url,
-                           pin->marker);
 }
 
 enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
