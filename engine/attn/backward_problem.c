@@ -96,7 +96,7 @@ static enum anyflash_status add_gradients(struct af_layout *layout,
         return status;
     /* clang-format off */
     /* name, tensor, types, needed, output, extents, elements of a row */
-    const struct af_row_of_tensor tensors[] = {
+    const struct af_layout_tensor tensors[] = {
         {"dout", &args->dout, of_o, true, false, {q_batch, heads, q_rows}, a->value_dim},
         {"dq", &args->dq, of_q, false, true, {q_batch, heads, q_rows}, a->head_dim},
         {"dk", &args->dk, of_q, false, true, {k_batch, kv_heads, k_rows}, a->head_dim},
@@ -104,7 +104,7 @@ static enum anyflash_status add_gradients(struct af_layout *layout,
         {"dbias", &args->dbias, f32, false, true, {bias[0], bias[1], bias[2]}, a->k_len},
     };
     /* name, data, output, extents, strides, elements of a row */
-    const struct af_row_of_array arrays[] = {
+    const struct af_layout_array arrays[] = {
         {"dlse", args->dlse, false, {q_batch, heads, 1},
          {a->lse_batch_stride, a->lse_head_stride, 0}, q_rows},
         {"dsinks", args->dsinks, true, {1, 1, 1}, {0}, heads},

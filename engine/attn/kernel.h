@@ -24,10 +24,10 @@ struct af_scratch {
  * One piece of forward work: rows [row_begin, row_end) of key head `kv_head` of
  * a sequence against keys [key_begin, key_end). Row r is query i = r / group of
  * head kv_head * group + r % group, so rows of all heads that share a key head
- * are adjacent. If `partial` is NULL, the results are final and are written to o
- * and lse. Otherwise the kernel writes unnormalised o (f32 [rows, Dv]) with row
- * maximum and row sum (f32 [rows, 2], maximum in log2 units) there, to be
- * merged.
+ * are adjacent. If partial_o is NULL, the results are final and are written to o
+ * and lse. Otherwise the kernel writes unnormalised o to partial_o (f32 [rows, Dv])
+ * and row maximum and row sum to partial_ml (f32 [rows, 2], maximum in log2 units),
+ * to be merged.
  *
  * A decode task of two or more rows may cover kv_head_count key heads, starting with
  * kv_head. Each head gets the same bits as in a task of its own. The partial results of

@@ -133,7 +133,7 @@ unsigned af_dtype_bit(int32_t dtype)
     return dtype >= ANYFLASH_F32 && dtype <= ANYFLASH_BF16 ? AF_DTYPE_BIT(dtype) : 0;
 }
 
-static enum anyflash_status check_dtype(const struct af_row_of_tensor *row,
+static enum anyflash_status check_dtype(const struct af_layout_tensor *row,
                                         struct anyflash_error *err)
 {
     static const char *const names[] = {"",         "f32 (1)",     "f16 (2)",    "bf16 (3)",
@@ -186,7 +186,7 @@ static enum anyflash_status add_box(struct af_layout *layout, const char *name,
 }
 
 static enum anyflash_status add_tensor(struct af_layout *layout,
-                                       const struct af_row_of_tensor *row,
+                                       const struct af_layout_tensor *row,
                                        struct anyflash_error *err)
 {
     const struct anyflash_tensor *t = row->tensor;
@@ -207,7 +207,7 @@ static enum anyflash_status add_tensor(struct af_layout *layout,
 }
 
 enum anyflash_status af_layout_tensors(struct af_layout *layout,
-                                       const struct af_row_of_tensor *rows, size_t count,
+                                       const struct af_layout_tensor *rows, size_t count,
                                        struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -217,7 +217,7 @@ enum anyflash_status af_layout_tensors(struct af_layout *layout,
 }
 
 enum anyflash_status af_layout_arrays(struct af_layout *layout,
-                                      const struct af_row_of_array *rows, size_t count,
+                                      const struct af_layout_array *rows, size_t count,
                                       struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;

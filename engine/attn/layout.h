@@ -56,7 +56,8 @@ struct af_layout {
     size_t count;
 };
 
-struct af_row_of_tensor {
+/* One tensor to check. */
+struct af_layout_tensor {
     const char *name;
     const struct anyflash_tensor *tensor;
     unsigned dtypes; /* AF_DTYPE_BITs of allowed types */
@@ -66,8 +67,8 @@ struct af_row_of_tensor {
     int64_t run; /* elements per row */
 };
 
-/* An array of 4-byte elements; NULL: absent. */
-struct af_row_of_array {
+/* One array of 4-byte elements to check; data NULL: absent. */
+struct af_layout_array {
     const char *name;
     const void *data;
     bool output;
@@ -84,10 +85,10 @@ unsigned af_dtype_bit(int32_t dtype);
  * that are present.
  */
 enum anyflash_status af_layout_tensors(struct af_layout *layout,
-                                       const struct af_row_of_tensor *rows, size_t count,
+                                       const struct af_layout_tensor *rows, size_t count,
                                        struct anyflash_error *err);
 enum anyflash_status af_layout_arrays(struct af_layout *layout,
-                                      const struct af_row_of_array *rows, size_t count,
+                                      const struct af_layout_array *rows, size_t count,
                                       struct anyflash_error *err);
 
 /* Starts a layout with everything that the forward pass of `args` reads and writes. */

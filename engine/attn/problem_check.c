@@ -225,7 +225,7 @@ static enum anyflash_status add_tensors(struct af_layout *layout,
     const int64_t heads = a->heads, kv_heads = a->kv_heads, added = a->new_len;
     /* clang-format off */
     /* name, tensor, types, needed, output, extents, elements of a row */
-    const struct af_row_of_tensor rows[] = {
+    const struct af_layout_tensor rows[] = {
         {"q", &a->q, floats, true, false, {q_batch, heads, q_rows}, a->head_dim},
         {"k", &a->k, of_k, true, append, {k_batch, kv_heads, k_rows}, a->head_dim},
         {"v", &a->v, of_v, true, append, {k_batch, kv_heads, k_rows}, a->value_dim},
@@ -249,7 +249,7 @@ static enum anyflash_status add_arrays(struct af_layout *layout,
     const int64_t scaled = a->scale_per_page ? a->page_count : a->batch;
     /* clang-format off */
     /* name, data, output, extents, strides, elements of a row */
-    const struct af_row_of_array rows[] = {
+    const struct af_layout_array rows[] = {
         {"lse", a->lse, true, {lse_batch, a->heads, 1},
          {a->lse_batch_stride, a->lse_head_stride, 0}, lse_run},
         {"alibi_slopes", a->alibi_slopes, false, {a->batch, 1, 1},
