@@ -44,7 +44,7 @@ static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *a
     const struct af_catalog *catalog = answer->request->plan.catalog;
     char shown[64] = "";
     if (answer->shown < answer->count)
-        snprintf(shown, sizeof shown, ", the first %zu are shown", answer->shown);
+        snprintf(shown, sizeof shown, "; the first %zu are shown", answer->shown);
     const char *remark = af_arena_format(
         &cli->arena, "%zu of %zu wheels match%s (catalog: %s, as of %s)", answer->count,
         catalog->count, shown, af_text_scrub(&cli->arena, catalog->name, 200),

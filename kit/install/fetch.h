@@ -1,6 +1,6 @@
 /*
- * fetch.h: gets the exact file of a step, checked by its hash, onto this machine. Used by
- * install.c, fetch.c, stage.c, and `config --write`.
+ * fetch.h: gets the exact file of a step, checked by its hash, onto this machine. For
+ * install.c and `config --write`.
  */
 #ifndef AF_KIT_INSTALL_FETCH_H
 #define AF_KIT_INSTALL_FETCH_H

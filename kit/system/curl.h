@@ -45,7 +45,6 @@ enum af_curl_info {
 
 enum af_curl_code {
     AF_CURL_OK = 0,
-    AF_CURL_BAD_URL = 3,
     AF_CURL_NO_PROXY_HOST = 5,
     AF_CURL_NO_HOST = 6,
     AF_CURL_NO_CONNECTION = 7,
@@ -53,8 +52,8 @@ enum af_curl_code {
     AF_CURL_STOPPED = 23, /* one of our callbacks stopped the transfer */
     AF_CURL_NO_MEMORY = 27,
     AF_CURL_TIMEOUT = 28,
-    AF_CURL_INTERRUPTED = 42,
     AF_CURL_NO_TLS = 35,
+    AF_CURL_INTERRUPTED = 42,
     AF_CURL_NOTHING = 52,
     AF_CURL_SEND = 55,
     AF_CURL_RECEIVE = 56,

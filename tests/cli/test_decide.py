@@ -321,7 +321,7 @@ def test_find_answers_in_a_table(anyflash):
 def test_find_says_how_many_wheels_match(anyflash):
     assert " wheels match (catalog: " in anyflash("find", "torch=2.9").err
     limited = anyflash("find", "torch=2.9", "--limit", "3").err
-    assert " wheels match, the first 3 are shown (catalog: " in limited
+    assert " wheels match; the first 3 are shown (catalog: " in limited
 
 
 def test_find_without_words_lists_the_catalog(anyflash):
