@@ -221,6 +221,15 @@ const struct af_package *af_machine_package(const struct af_machine *machine, co
     return NULL;
 }
 
+bool af_machine_has_tool(const struct af_machine *machine, const char *name)
+{
+    for (size_t i = 0; i < machine->tools.count; i++) {
+        if (af_fact_is(&machine->tools.rows[i].name, name))
+            return true;
+    }
+    return false;
+}
+
 const struct af_package *af_machine_shim(const struct af_machine *machine)
 {
     const struct af_package *package = af_machine_package(machine, "flash-attn");

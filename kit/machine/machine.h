@@ -208,6 +208,9 @@ const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
 /* The package flash-attn that `anyflash shim` made, or NULL. */
 const struct af_package *af_machine_shim(const struct af_machine *machine);
 
+/* Whether the tool `name` ("uv") was found. */
+bool af_machine_has_tool(const struct af_machine *machine, const char *name);
+
 /* The CUDA toolkit that torch's extension builder uses, or NULL if none is known to be. */
 const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine);
 

@@ -12,6 +12,7 @@
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/config_parts.h"
+#include "kit/plan/plan.h"
 
 #define NOTE_BYTES 1024
 
@@ -40,15 +41,6 @@ bool af_plan_requirement_is(const char *text, const char *package)
     return text != NULL &&
            af_requirement_parse((struct af_span){text, strlen(text)}, &requirement) &&
            af_name_is(requirement.name, package);
-}
-
-/* "flash_attn" as installers list it. */
-static const char *listed_name(struct af_arena *arena, const char *package)
-{
-    char *name = af_arena_text(arena, package);
-    for (char *at = name; at != NULL && *at != '\0'; at++)
-        *at = *at == '_' ? '-' : *at;
-    return name;
 }
 
 /* A wheel's file name without "+local", which is what installers then use as its version. */
@@ -140,7 +132,7 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
         pin->torch =
             af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
-    lock->package = listed_name(lock->arena, wheel->package);
+    lock->package = af_plan_listed_name(lock->arena, wheel->package);
 }
 
 static void fill_build(struct af_config_lock *lock, struct af_pin *pin)

@@ -17,8 +17,7 @@
  * is installed separately.
  */
 
-/* "flash_attn" as installers list it: "flash-attn". */
-static const char *listed_name(struct af_arena *arena, const char *package)
+const char *af_plan_listed_name(struct af_arena *arena, const char *package)
 {
     char *name = af_arena_text(arena, package);
     for (char *at = name; at != NULL && *at != '\0'; at++)
@@ -144,7 +143,7 @@ static void tell_notes(struct af_builder *builder)
  */
 static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
 {
-    const char *name = listed_name(builder->arena, wheel->package);
+    const char *name = af_plan_listed_name(builder->arena, wheel->package);
     if (name == NULL)
         return;
     af_builder_install(builder);
@@ -206,7 +205,7 @@ static void add_wheel(struct af_builder *builder)
     if (wheel == NULL || wheel->url == NULL)
         return;
     const char *url = af_url_encode_plus(builder->arena, wheel->url);
-    const char *name = listed_name(builder->arena, wheel->package);
+    const char *name = af_plan_listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;
     if (is_installed(builder, name, url))
@@ -357,15 +356,6 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
     return proof_out->inspect != NULL && proof_out->install != NULL;
 }
 
-static bool has_tool(const struct af_machine *machine, const char *name)
-{
-    for (size_t i = 0; i < machine->tools.count; i++) {
-        if (af_fact_is(&machine->tools.rows[i].name, name))
-            return true;
-    }
-    return false;
-}
-
 /* uv before pip. uv also if nothing is known, because it needs no pip in the environment. */
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
 {
@@ -378,7 +368,8 @@ static struct af_target find_target(const struct af_machine *machine, struct af_
     return (struct af_target){.machine = machine,
                               .python = executable == NULL ? "python" : executable,
                               .prefix = prefix,
-                              .uv = has_tool(machine, "uv") || !has_tool(machine, "pip"),
+                              .uv = af_machine_has_tool(machine, "uv") ||
+                                    !af_machine_has_tool(machine, "pip"),
                               .conda = af_equal(kind, "conda") || af_equal(kind, "pixi")};
 }
 

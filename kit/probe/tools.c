@@ -303,22 +303,14 @@ static void add_package(struct af_probe *probe, const char *name)
         add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
 }
 
-static bool has_tool(const struct af_machine *machine, const char *name)
-{
-    for (size_t i = 0; i < machine->tools.count; i++) {
-        if (af_fact_is(&machine->tools.rows[i].name, name))
-            return true;
-    }
-    return false;
-}
-
 void af_probe_tools(struct af_probe *probe)
 {
     probe->machine->tools.state = AF_FACT_KNOWN;
     probe->machine->tools.source = "PATH and the environment's packages";
     add_program(probe, "uv", "UV");
     add_package(probe, "pip");
-    if (!has_tool(probe->machine, "pip") && !af_fact_is(&probe->machine->python.kind, "venv"))
+    if (!af_machine_has_tool(probe->machine, "pip") &&
+        !af_fact_is(&probe->machine->python.kind, "venv"))
         add_program(probe, "pip", NULL);
     add_program(probe, "conda", "CONDA_EXE");
     add_program(probe, "mamba", "MAMBA_EXE");
@@ -326,6 +318,6 @@ void af_probe_tools(struct af_probe *probe)
     add_program(probe, "poetry", NULL);
     add_program(probe, "pdm", NULL);
     add_package(probe, "ninja");
-    if (!has_tool(probe->machine, "ninja"))
+    if (!af_machine_has_tool(probe->machine, "ninja"))
         add_program(probe, "ninja", NULL);
 }

@@ -113,6 +113,16 @@ const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *a
     return af_arena_text(arena, (const char *)text);
 }
 
+int64_t af_database_number(struct af_state *state, const char *sql)
+{
+    sqlite3_stmt *statement;
+    int64_t number = -1;
+    if (af_database_prepare(state, sql, &statement) && sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return number;
+}
+
 bool af_database_finish(sqlite3_stmt *statement)
 {
     bool good = statement != NULL && sqlite3_step(statement) == SQLITE_DONE;

@@ -37,6 +37,9 @@ bool af_database_bind(sqlite3_stmt *statement, int at, const char *text);
 /* A copy of column `at` in the arena; NULL for SQL's NULL, or if memory runs out. */
 const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *arena);
 
+/* The first column of the first row that `sql` returns; -1 without one, or on failure. */
+int64_t af_database_number(struct af_state *state, const char *sql);
+
 /* Steps a statement without result rows and finalizes it; false on failure or for NULL. */
 bool af_database_finish(sqlite3_stmt *statement);
 

@@ -98,7 +98,7 @@ static bool send_all(int fd, const char *bytes, size_t len)
 static enum anyflash_status read_line(int fd, int limit_ms, char *buffer, size_t *len_out,
                                       struct anyflash_error *err)
 {
-    const int64_t deadline_ms = af_child_now_ms() + limit_ms;
+    const int64_t deadline_ms = af_clock_ms() + limit_ms;
     for (size_t len = 0; len < AF_CHILD_OUTPUT_BYTES;) {
         int64_t got = af_child_read(fd, deadline_ms, buffer + len, AF_CHILD_OUTPUT_BYTES - len);
         if (got < 0)

@@ -20,6 +20,7 @@
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 #include "kit/system/http_answer.h"
+#include "kit/system/process.h"
 
 #define TRIES_MAX 5 /* in a row without a new byte */
 #define ATTEMPTS_MAX 1000
@@ -266,18 +267,11 @@ const char *af_download_not_a_wheel(struct af_span start)
     return NULL;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static enum anyflash_status tell(struct transfer *transfer, bool always,
                                  struct anyflash_error *err)
 {
     const struct af_download *download = transfer->download;
-    int64_t now = now_ms();
+    int64_t now = af_clock_ms();
     if (download->progress == NULL || (!always && now - transfer->progress_ms < PROGRESS_MS))
         return ANYFLASH_OK;
     transfer->progress_ms = now;

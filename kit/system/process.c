@@ -21,7 +21,7 @@ struct program_call {
     const char *const *argv;
 };
 
-int64_t af_child_now_ms(void)
+int64_t af_clock_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -89,7 +89,7 @@ enum anyflash_status af_child_start_program(const char *const *argv, struct af_c
 int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size_bytes)
 {
     for (;;) {
-        int64_t left_ms = deadline_ms - af_child_now_ms();
+        int64_t left_ms = deadline_ms - af_clock_ms();
         struct pollfd waiting = {.fd = out_fd, .events = POLLIN};
         int ready = poll(&waiting, 1, left_ms < 0 ? 0 : (int)left_ms);
         if (ready < 0 && errno == EINTR)
@@ -123,7 +123,7 @@ static bool reap(pid_t pid, int64_t deadline_ms, int *wait_status)
         pid_t got = waitpid(pid, wait_status, WNOHANG);
         if (got == pid || (got < 0 && errno != EINTR))
             return true;
-        if (af_child_now_ms() >= deadline_ms)
+        if (af_clock_ms() >= deadline_ms)
             return false;
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     }
@@ -136,7 +136,7 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     char buffer[AF_CHILD_OUTPUT_BYTES];
     size_t len = 0;
     int wait_status = 0;
-    int64_t deadline_ms = af_child_now_ms() + limit_ms;
+    int64_t deadline_ms = af_clock_ms() + limit_ms;
     bool in_time = read_answer(child->out_fd, deadline_ms, buffer, &len) &&
                    reap(child->pid, deadline_ms, &wait_status);
     kill(-child->pid, SIGKILL); /* the child, if it still runs, and all that it started */
@@ -277,12 +277,11 @@ static void take(struct stream *stream)
 /* Reads both streams. True when both ended, false when the program must be killed. */
 static bool attend(const struct af_program *program, struct stream streams[2])
 {
-    int64_t deadline_ms =
-        program->limit_ms > 0 ? af_child_now_ms() + program->limit_ms : INT64_MAX;
+    int64_t deadline_ms = program->limit_ms > 0 ? af_clock_ms() + program->limit_ms : INT64_MAX;
     while (streams[0].fd >= 0 || streams[1].fd >= 0) {
         struct pollfd waiting[] = {{.fd = streams[0].fd, .events = POLLIN},
                                    {.fd = streams[1].fd, .events = POLLIN}};
-        if (af_child_now_ms() >= deadline_ms ||
+        if (af_clock_ms() >= deadline_ms ||
             (program->go_on != NULL && !program->go_on(program->context)))
             return false;
         if (poll(waiting, 2, POLL_MS) <= 0)

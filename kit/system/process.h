@@ -31,11 +31,11 @@ enum anyflash_status af_child_start_program(const char *const *argv, struct af_c
                                             struct anyflash_error *err);
 
 /* Milliseconds of a clock that only moves forward. */
-int64_t af_child_now_ms(void);
+int64_t af_clock_ms(void);
 
 /*
  * Reads what a child prints next into `buffer`; waits for it until `deadline_ms`, a time of
- * af_child_now_ms(). Returns the number of bytes, 0 at the end of the output, or -1 after the
+ * af_clock_ms(). Returns the number of bytes, 0 at the end of the output, or -1 after the
  * deadline.
  */
 int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size_bytes);

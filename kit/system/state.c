@@ -108,16 +108,6 @@ static enum anyflash_status make_file(const char *path, struct anyflash_error *e
     return ANYFLASH_OK;
 }
 
-static int64_t number_of(struct af_state *state, const char *sql)
-{
-    sqlite3_stmt *statement;
-    int64_t number = -1;
-    if (af_database_prepare(state, sql, &statement) && sqlite3_step(statement) == SQLITE_ROW)
-        number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return number;
-}
-
 /*
  * Accepts an empty file, which is new, and a file of this or an older version of the
  * program. Reading the journal of an older file needs no upgrade.
@@ -125,12 +115,12 @@ static int64_t number_of(struct af_state *state, const char *sql)
 static enum anyflash_status check_schema(struct af_state *state, enum af_state_use use,
                                          struct anyflash_error *err)
 {
-    int64_t version = number_of(state, "PRAGMA user_version");
+    int64_t version = af_database_number(state, "PRAGMA user_version");
     if (version < 0)
         return af_database_fail(state, err);
     bool is_older = version > 0 && version < AF_STATE_SCHEMA;
     if (version == AF_STATE_SCHEMA || (is_older && use == AF_STATE_READ))
-        return number_of(state, "SELECT count(*) FROM operation WHERE id < 0") == 0
+        return af_database_number(state, "SELECT count(*) FROM operation WHERE id < 0") == 0
                    ? ANYFLASH_OK
                    : af_database_fail(state, err);
     if (version > AF_STATE_SCHEMA)
@@ -141,8 +131,8 @@ static enum anyflash_status check_schema(struct af_state *state, enum af_state_u
         return af_fail(err, ANYFLASH_E_IO, "the state file '%s' is read-only", state->path);
     if (!state->writable)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the state file '%s' is empty", state->path);
-    int64_t foreign = number_of(state, "SELECT count(*) FROM sqlite_master");
-    if (foreign > 0 && number_of(state, "PRAGMA application_id") != APPLICATION_ID)
+    int64_t foreign = af_database_number(state, "SELECT count(*) FROM sqlite_master");
+    if (foreign > 0 && af_database_number(state, "PRAGMA application_id") != APPLICATION_ID)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' belongs to another program", state->path);
     return af_database_do(state, schema_sql, err);
 }

@@ -30,30 +30,19 @@ static bool is_begun(struct af_state *state)
     return state != NULL && sqlite3_get_autocommit(state->database) == 0;
 }
 
-/* The first column of the only row; -1 when there is no row. */
-static int64_t number_of(struct af_state *state, const char *sql)
-{
-    sqlite3_stmt *statement;
-    int64_t number = -1;
-    if (af_database_prepare(state, sql, &statement) && sqlite3_step(statement) == SQLITE_ROW)
-        number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return number;
-}
-
 /* Makes room: deletes the least recently used facts. */
 static void trim(struct af_state *state)
 {
     for (int i = 0; i < ROUNDS_MAX; i++) {
-        if (number_of(state, "SELECT count(*) FROM facts") <= FACTS_MAX &&
-            number_of(state, "SELECT total(bytes) FROM facts") <= FACTS_BYTES_MAX)
+        if (af_database_number(state, "SELECT count(*) FROM facts") <= FACTS_MAX &&
+            af_database_number(state, "SELECT total(bytes) FROM facts") <= FACTS_BYTES_MAX)
             break;
         sqlite3_exec(state->database,
                      "DELETE FROM facts WHERE id IN (SELECT id FROM facts "
                      "ORDER BY used, id LIMIT (SELECT count(*) / 8 + 1 FROM facts))",
                      NULL, NULL, NULL);
     }
-    if (number_of(state, "SELECT count(*) FROM place") > PLACES_MAX)
+    if (af_database_number(state, "SELECT count(*) FROM place") > PLACES_MAX)
         sqlite3_exec(state->database,
                      "DELETE FROM place WHERE id IN (SELECT id FROM place "
                      "ORDER BY used, id LIMIT 2048)",
@@ -169,7 +158,7 @@ void af_state_addresses(struct af_state *state, struct af_arena *arena,
     if (state == NULL)
         return;
     snprintf(sql, sizeof sql, "SELECT count(*)%s", from);
-    int64_t there = number_of(state, sql);
+    int64_t there = af_database_number(state, sql);
     size_t capacity = there > (int64_t)SEEN_MAX ? SEEN_MAX : there < 0 ? 0 : (size_t)there;
     const char **addresses = af_arena_array(arena, capacity + 1, sizeof *addresses);
     snprintf(sql, sizeof sql, "SELECT name%s ORDER BY last DESC", from);
