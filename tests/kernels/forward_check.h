@@ -11,33 +11,13 @@
 #include "engine/attn/forward_plan.h"
 #include "engine/base/cpu.h"
 
+#include "contexts.h"
 #include "forward_plain.h"
 #include "machine.h"
 
-#define POOLS 3
 #define KERNELS_MAX 64
 
-static struct anyflash_context *contexts[POOLS]; /* of 1, 2 and 3 threads */
-static int64_t tasks_run[KERNELS_MAX];           /* of each kernel of the manifest */
-
-static inline int make_contexts(void **state)
-{
-    (void)state;
-    for (int n = 0; n < POOLS; n++) {
-        struct anyflash_context_args args = {.struct_size = sizeof args, .threads = n + 1};
-        if (anyflash_context_new(&args, &contexts[n], NULL) != ANYFLASH_OK)
-            return 1;
-    }
-    return 0;
-}
-
-static inline int free_contexts(void **state)
-{
-    (void)state;
-    for (int n = 0; n < POOLS; n++)
-        anyflash_context_free(contexts[n]);
-    return 0;
-}
+static int64_t tasks_run[KERNELS_MAX]; /* of each kernel of the manifest */
 
 /* Computes the expected results, after appending and rotating; then seals the inputs. */
 static inline void case_seal(struct forward_case *c)

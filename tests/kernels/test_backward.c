@@ -15,31 +15,10 @@
 #include "engine/base/mem.h"
 
 #include "backward_check.h"
+#include "contexts.h"
 #include "machine.h"
 
 #define CASES 60
-#define POOLS 3
-
-static struct anyflash_context *contexts[POOLS]; /* of 1, 2 and 3 threads */
-
-static int make_contexts(void **state)
-{
-    (void)state;
-    for (int n = 0; n < POOLS; n++) {
-        struct anyflash_context_args args = {.struct_size = sizeof args, .threads = n + 1};
-        if (anyflash_context_new(&args, &contexts[n], NULL) != ANYFLASH_OK)
-            return 1;
-    }
-    return 0;
-}
-
-static int free_contexts(void **state)
-{
-    (void)state;
-    for (int n = 0; n < POOLS; n++)
-        anyflash_context_free(contexts[n]);
-    return 0;
-}
 
 static struct backward_case *case_new(uint64_t seed, int32_t dtype)
 {

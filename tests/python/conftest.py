@@ -4,6 +4,7 @@ Tests that need more than the standard library (NumPy, torch) use pytest.importo
 that the suite runs in every environment.
 """
 
+import os
 import pathlib
 import sys
 
@@ -28,3 +29,24 @@ def check_schema():
     import schemas
 
     return schemas.check
+
+
+@pytest.fixture
+def resident():
+    """resident() is the memory of this process in bytes."""
+
+    def read():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    return read
+
+
+@pytest.fixture
+def enabled():
+    """torch's attention is computed by the engine during the test."""
+    import anyflash.torch
+
+    anyflash.torch.enable()
+    yield
+    anyflash.torch.disable()

@@ -67,3 +67,13 @@ def packed(q, k, v, cu_q, cu_k, slopes=None, **options):
         rows = slice(int(cu_q[b]), int(cu_q[b + 1]))
         parts.append(attend(q[rows], k[keys], v[keys], slopes=row, **options))
     return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts], 1)
+
+
+def close(have, want, bound=0.02):
+    """Asserts that the largest difference is within `bound` of the largest element or of 1."""
+    assert have.shape == want.shape
+    have, want = have.detach().double(), want.detach().double()
+    infinite = torch.isinf(want)
+    assert torch.equal(torch.isinf(have), infinite)
+    off = torch.where(infinite, 0.0, have - want).abs().max()
+    assert off < bound * max(1.0, float(torch.where(infinite, 0.0, want).abs().max()))

@@ -187,12 +187,8 @@ def test_no_reference_is_lost_or_kept():
     assert all(abs(a - b) < 150 for a, b in zip(references(), before))
 
 
-def test_memory_does_not_grow():
+def test_memory_does_not_grow(resident):
     q, k, v = arrays(200)
-
-    def resident():
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     for _ in range(200):
         anyflash.attend(q, k, v, return_lse=True)

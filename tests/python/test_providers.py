@@ -22,15 +22,6 @@ from anyflash.providers import aten, packages, table, trial  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def close(have, want, bound=0.02):
-    assert have.shape == want.shape
-    have, want = have.detach().double(), want.detach().double()
-    infinite = torch.isinf(want)
-    assert torch.equal(torch.isinf(have), infinite)
-    off = torch.where(infinite, 0.0, have - want).abs().max()
-    assert off < bound * max(1.0, float(torch.where(infinite, 0.0, want).abs().max()))
-
-
 # The order of providers.
 
 
@@ -300,7 +291,7 @@ def test_a_flash_attn_that_works_computes(package):
     before = providers.force("flash_attn")
     out = anyflash.flash_attn_func(q, q, q, causal=True)
     providers.force(before)
-    close(out, formula.dense(q, q, q, causal=True)[0])
+    formula.close(out, formula.dense(q, q, q, causal=True)[0])
     reason = dict(anyflash.explain(q, q, q, softcap=2.0).declined)["flash_attn"]
     assert reason == "has no softcap in this release"
     reason = dict(anyflash.explain(q, q, q, cache_seqlens=3).declined)["flash_attn"]
@@ -338,7 +329,7 @@ def test_a_flash_attn_that_does_not_work_is_passed_over_with_its_cause(
         standins.as_on_a_gpu(monkeypatch)
         q = torch.randn(1, 8, 2, 64).half()
         for _ in range(2):
-            close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
+            formula.close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
             assert dict(anyflash.explain(q, q, q).declined)["flash_attn"] == found
     assert found.startswith(reason)
     said = [r.getMessage() for r in caplog.records if "flash_attn'" in r.getMessage()]

@@ -48,13 +48,6 @@ def plain(q, k, v, mask, causal):
     return scores.softmax(-1).nan_to_num(0.0) @ v
 
 
-@pytest.fixture
-def enabled():
-    anyflash.torch.enable()
-    yield
-    anyflash.torch.disable()
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", ("bhsd", "bshd", "packed"))
 def test_sdpa_and_its_gradients(enabled, dtype, order):

@@ -16,11 +16,7 @@ LENGTHS = (((5, 5), (1, 1), (40, 40)), ((3, 70), (0, 4), (33, 33)), ((9, 4), (64
 WINDOWS = ((-1, -1), (-1, 0), (7, 0), (3, 5))
 
 
-@pytest.fixture(autouse=True)
-def enabled():
-    anyflash.torch.enable()
-    yield
-    anyflash.torch.disable()
+pytestmark = pytest.mark.usefixtures("enabled")
 
 
 def one_sequence(q, k, v, window=(-1, -1), slopes=None, scale=None):

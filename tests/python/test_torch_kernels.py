@@ -8,7 +8,7 @@ import formula  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, trial  # noqa: E402
+from anyflash.providers import aten  # noqa: E402
 
 CU_Q = torch.tensor([0, 5, 23], dtype=torch.int32)
 CU_K = torch.tensor([0, 9, 31], dtype=torch.int32)
@@ -19,23 +19,14 @@ def halves(*shapes, dtype=torch.bfloat16):
     return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
 
 
-def close(have, want, bound=0.02):
-    assert have.shape == want.shape
-    have, want = have.detach().double(), want.detach().double()
-    infinite = torch.isinf(want)
-    assert torch.equal(torch.isinf(have), infinite)
-    off = torch.where(infinite, 0.0, have - want).abs().max()
-    assert off < bound * max(1.0, float(torch.where(infinite, 0.0, want).abs().max()))
-
-
 def close_with_gradients(found, wanted, leaves):
-    close(found, wanted)
+    formula.close(found, wanted)
     weight = torch.randn_like(found)
     for have, want in zip(
         torch.autograd.grad(found, leaves, weight),
         torch.autograd.grad(wanted, leaves, weight.double(), retain_graph=True),
     ):
-        close(have, want)
+        formula.close(have, want)
 
 
 @pytest.fixture
@@ -86,14 +77,14 @@ def test_flash_computes_dense_and_packed_attention(kernels, options):
     leaves = halves((2, 11, 4, 60), (2, 17, 2, 60), (2, 17, 2, 60))
     out, lse, _ = anyflash.flash_attn_func(*leaves, return_attn_probs=True, **options)
     want, want_lse = formula.dense(*leaves, **by_formula(options))
-    close(lse, want_lse)
+    formula.close(lse, want_lse)
     close_with_gradients(out, want, leaves)
     leaves = halves((23, 4, 64), (31, 2, 64), (31, 2, 64))
     out, lse, _ = anyflash.flash_attn_varlen_func(
         *leaves, CU_Q, CU_K, 18, 22, return_attn_probs=True, **options
     )
     want, want_lse = formula.packed(*leaves, CU_Q, CU_K, **by_formula(options))
-    close(lse, want_lse)
+    formula.close(lse, want_lse)
     close_with_gradients(out, want, leaves)
     assert {name for name, _ in kernels.calls} == {"flash", "flash backward"}
 
@@ -134,7 +125,7 @@ def test_sinks_and_their_gradient(kernels, shapes):
     for provider in ("torch_flash", "plain"):
         providers.force(provider)
         out, lse, _ = providers.attend(call)
-        close(lse, want_lse)
+        formula.close(lse, want_lse)
         close_with_gradients(out, want, [*leaves, sinks])
 
 
@@ -143,7 +134,7 @@ def test_alibi_is_computed_forward_and_declined_with_gradients(kernels):
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.1])
     with torch.no_grad():
         out = anyflash.flash_attn_func(*leaves, causal=True, alibi_slopes=slopes)
-    close(out, formula.dense(*leaves, causal=True, slopes=slopes)[0])
+    formula.close(out, formula.dense(*leaves, causal=True, slopes=slopes)[0])
     with pytest.raises(NotImplementedError, match="no gradient with ALiBi"):
         anyflash.flash_attn_func(*leaves, alibi_slopes=slopes)
 
@@ -182,7 +173,7 @@ def test_a_cache_is_appended_to_before_the_kernel(kernels, interleaved):
         q, *caches, *news, **tables, return_softmax_lse=True
     )
     for have, wanted in zip((*found, *ours), (*want, *caches)):
-        close(have, wanted)
+        formula.close(have, wanted)
     assert torch.equal(ours[1], caches[1])
     given = [x for name, x in kernels.calls if name == "flash"][-1]
     assert given["seqused_k"].tolist() == [8, 34] and given["seqused_k"].dtype == torch.int32
@@ -198,7 +189,7 @@ def test_a_cache_by_batch_index_with_left_padding(kernels):
     }
     found = anyflash.flash_attn_with_kvcache(q, *caches, **options)
     providers.force("engine")
-    close(found, anyflash.flash_attn_with_kvcache(q, *caches, **options))
+    formula.close(found, anyflash.flash_attn_with_kvcache(q, *caches, **options))
 
 
 @pytest.mark.parametrize("size", (16, 256))
@@ -212,7 +203,7 @@ def test_pages_are_given_to_the_kernel_or_gathered(kernels, size):
     given = kernels.calls[-1][1]
     assert (given.get("block_table") is not None) == (aten.TAKES_PAGES and size == 256)
     providers.force("engine")
-    close(found, anyflash.flash_attn_with_kvcache(q, *pages, *news, **options))
+    formula.close(found, anyflash.flash_attn_with_kvcache(q, *pages, *news, **options))
     assert torch.equal(ours[0], pages[0]) and torch.equal(ours[1], pages[1])
 
 
@@ -225,8 +216,8 @@ def test_packed_queries_over_pages(kernels):
     found = anyflash.flash_attn_varlen_func(*given, **options)
     providers.force("engine")
     want = anyflash.flash_attn_varlen_func(*given, **options)
-    close(found[0], want[0])
-    close(found[1], want[1])
+    formula.close(found[0], want[0])
+    formula.close(found[1], want[1])
 
 
 @pytest.mark.parametrize("kind", ("dense", "packed"))

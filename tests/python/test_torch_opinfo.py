@@ -17,11 +17,7 @@ with warnings.catch_warnings():
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-@pytest.fixture(autouse=True)
-def enabled():
-    anyflash.torch.enable()
-    yield
-    anyflash.torch.disable()
+pytestmark = pytest.mark.usefixtures("enabled")
 
 
 FOR_CPU = "_scaled_dot_product_flash_attention_for_cpu"

@@ -204,13 +204,7 @@ def test_a_window_may_be_a_tensor_as_flash_attns_tests_have_it():
     assert out.shape == (18, 4, 32)
 
 
-def test_memory_does_not_grow_with_errors_and_options():
-    import os
-
-    def resident():
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
+def test_memory_does_not_grow_with_errors_and_options(resident):
     def work(count):
         for _ in range(count):
             ops.attend_forward(*args, **options)

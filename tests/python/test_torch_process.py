@@ -69,11 +69,7 @@ def test_the_same_bits_for_every_number_of_threads():
         assert torch.equal(sdpa(q, q, q), one)
 
 
-def test_memory_does_not_grow():
-    def resident():
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
+def test_memory_does_not_grow(resident):
     def work(count):
         for _ in range(count):
             sdpa(q, q, q, attn_mask=mask, scale=0.2).sum().backward()

@@ -137,14 +137,7 @@ def equals_stock(call):
         anyflash.torch.enable()
 
 
-@pytest.fixture
-def switched_on():
-    anyflash.torch.enable()
-    yield
-    anyflash.torch.disable()
-
-
-def test_what_the_engine_declines_is_torchs(switched_on):
+def test_what_the_engine_declines_is_torchs(enabled):
     x = torch.randn(2, 4, 8, 64)
     equals_stock(lambda: sdpa(x.double(), x.double(), x.double()))
     equals_stock(lambda: sdpa(x, x, x, dropout_p=0.3))

@@ -25,6 +25,7 @@
 #include "tests/unit/own_folder.h"
 
 #define FAKE_ELF AF_TEST_DATA "/unit/kit/probe/elf/"
+#define FAKE_SITE "/venv/lib/python3.12/site-packages"
 #define FAKE_VARIABLES 8
 
 struct fake {
@@ -127,6 +128,17 @@ FAKE_HELPER void fake_variable(struct fake *fake, const char *text)
     char *place = fake->texts[fake->variable_count];
     snprintf(place, sizeof fake->texts[0], "%s", text);
     fake->environment[fake->variable_count++] = place;
+}
+
+/* Sets the environment and its package folder, as the Python probe would. */
+FAKE_HELPER void fake_site(struct fake *fake)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s%s", fake->root, FAKE_SITE);
+    const char *items[] = {path};
+    af_fact_list(&fake->machine.arena, &fake->machine.python.site_packages, items, 1, "test");
+    snprintf(path, sizeof path, "%s/venv", fake->root);
+    af_fact_text(&fake->machine.arena, &fake->machine.python.prefix, path, "test");
 }
 
 /* Known, and the text ends in `end` (so that the fake root does not matter). */

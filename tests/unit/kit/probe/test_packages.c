@@ -5,22 +5,12 @@
 #include "fake.h"
 #include "tests/unit/every_allocation.h"
 
-#define SITE "/venv/lib/python3.12/site-packages"
+#define SITE FAKE_SITE
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
-
-static void set_site(struct fake *fake)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s%s", fake->root, SITE);
-    const char *items[] = {path};
-    af_fact_list(&fake->machine.arena, &fake->machine.python.site_packages, items, 1, "test");
-    snprintf(path, sizeof path, "%s/venv", fake->root);
-    af_fact_text(&fake->machine.arena, &fake->machine.python.prefix, path, "test");
-}
 
 static const struct af_package *probe_package(struct fake *fake, const char *name)
 {
-    set_site(fake);
+    fake_site(fake);
     af_probe_packages(&fake->probe);
     assert_int_equal(fake->machine.packages.state, AF_FACT_KNOWN);
     return af_machine_package(&fake->machine, name);
@@ -170,7 +160,7 @@ static void test_packages__peers_code_says_which_flash_attn_it_takes(void **stat
         fake_file(&fake, path, name);
         snprintf(path, sizeof path, SITE "/%s", cases[i].file);
         fake_file(&fake, path, cases[i].text);
-        set_site(&fake);
+        fake_site(&fake);
         af_probe_packages(&fake.probe);
         assert_int_equal(fake.machine.packages.count, 1);
         const struct af_package *found = &fake.machine.packages.rows[0];
@@ -288,7 +278,7 @@ static void test_packages__lack_of_memory_shows_in_the_arena(void **state)
     while (every_allocation_next(&each)) {
         af_machine_release(&fake.machine);
         fake_probe_reset(&fake);
-        set_site(&fake);
+        fake_site(&fake);
         every_allocation_begin(&each);
         af_probe_packages(&fake.probe);
         every_allocation_end(&each);

@@ -4,26 +4,15 @@
 #include "fake.h"
 #include "tests/unit/every_allocation.h"
 
-#define SITE "/venv/lib/python3.12/site-packages"
+#define SITE FAKE_SITE
 #define VERSION_PY                                                                             \
     "from typing import Optional\n\n__all__ = ['__version__', 'debug', 'cuda']\n"              \
     "__version__ = '2.8.0+cu128'\ndebug = False\ncuda: Optional[str] = '12.8'\n"               \
     "git_version = 'a1cb3cc05d46d198467bebbb6e8fba50a325d4e7'\nhip: Optional[str] = None\n"
 
-/* Sets the package folders, as the Python probe would. */
-static void set_site(struct fake *fake)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s%s", fake->root, SITE);
-    const char *items[] = {path};
-    af_fact_list(&fake->machine.arena, &fake->machine.python.site_packages, items, 1, "test");
-    snprintf(path, sizeof path, "%s/venv", fake->root);
-    af_fact_text(&fake->machine.arena, &fake->machine.python.prefix, path, "test");
-}
-
 static struct af_torch *probe_torch(struct fake *fake)
 {
-    set_site(fake);
+    fake_site(fake);
     af_probe_torch(&fake->probe);
     return &fake->machine.torch;
 }
@@ -241,7 +230,7 @@ static void test_torch__lack_of_memory_shows_in_the_arena(void **state)
     while (every_allocation_next(&each)) {
         af_machine_release(&fake.machine);
         fake_probe_reset(&fake);
-        set_site(&fake);
+        fake_site(&fake);
         every_allocation_begin(&each);
         af_probe_torch(&fake.probe);
         every_allocation_end(&each);
