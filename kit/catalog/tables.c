@@ -145,10 +145,8 @@ static void read_torch(struct row *row, void *to)
     release->minor = needed_text(row, "torch");
     split(row, "torch", release->minor, &release->major_number, &release->minor_number);
     release->latest = needed_text(row, "latest");
-    release->date = text(row, "date");
     release->layout = number(row, "layout");
     release->cxx_std_min = number(row, "cxx_std_min");
-    release->flash_kernels = answer(row, "flash_kernels");
     release->flash_kernels_windows = answer(row, "flash_kernels_windows");
     release->pythons = words(row, "python");
     release->pythons_free_threaded = words(row, "python_free_threaded");
@@ -169,7 +167,6 @@ static void read_cuda(struct row *row, void *to)
     struct af_cuda_toolkit *toolkit = to;
     toolkit->version = needed_text(row, "cuda");
     split(row, "cuda", toolkit->version, &toolkit->major, &toolkit->minor);
-    toolkit->gcc_min = number(row, "gcc_min");
     toolkit->gcc_max = number(row, "gcc_max");
     toolkit->clang_max = number(row, "clang_max");
     toolkit->driver_linux_min = text(row, "driver_linux_min");
@@ -196,17 +193,8 @@ static void read_flash(struct row *row, void *to)
 {
     struct af_catalog_flash_release *release = to;
     release->version = needed_text(row, "version");
-    release->date = text(row, "date");
     release->python_requires = text(row, "python_requires");
-    release->nvcc_min = text(row, "nvcc_min");
-    release->gpu_check = text(row, "gpu_check");
     release->archs = text(row, "archs");
-    release->sm_cuda128 = words(row, "sm_cuda128");
-    release->sm_cuda124 = words(row, "sm_cuda124");
-    release->torch_builds = words(row, "torch_builds");
-    release->cu_files = number(row, "cu_files");
-    release->wheels_planned = number(row, "wheels_planned");
-    release->wheels_published = number(row, "wheels_published");
 }
 
 static void read_fa4(struct row *row, void *to)

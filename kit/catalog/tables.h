@@ -34,12 +34,10 @@ struct af_catalog_torch_variant {
 struct af_catalog_torch_release {
     const char *minor;  /* "2.9" */
     const char *latest; /* newest patch release: "2.9.1" */
-    const char *date;   /* of x.y.0 */
     int major_number;
     int minor_number;
-    int layout;                   /* releases of equal number share their C++ object layout */
-    int cxx_std_min;              /* 17 or 20: required by its headers */
-    enum af_answer flash_kernels; /* exports FlashAttention as aten operators */
+    int layout;      /* releases of equal number share their C++ object layout */
+    int cxx_std_min; /* 17 or 20: required by its headers */
     enum af_answer flash_kernels_windows;  /* PyTorch's CUDA builds for Windows have them */
     struct af_words pythons;               /* "3.12" */
     struct af_words pythons_free_threaded; /* "3.13" */
@@ -51,8 +49,7 @@ struct af_cuda_toolkit {
     const char *version; /* "12.8" */
     int major;
     int minor;
-    int gcc_min; /* supported host compiler majors; -1 unknown */
-    int gcc_max;
+    int gcc_max; /* newest supported major of the host compiler; -1 unknown */
     int clang_max;
     const char *driver_linux_min; /* the driver that ships with the toolkit's first update */
     const char *driver_windows_min;
@@ -74,20 +71,11 @@ struct af_unpacking {
     const char *driver_linux_min;
 };
 
-/* One tag of flash-attn 2. */
+/* One release of flash-attn 2. */
 struct af_catalog_flash_release {
-    const char *version; /* "2.8.3.post1" */
-    const char *date;
-    const char *python_requires;  /* ">=3.9" */
-    const char *nvcc_min;         /* "11.7" */
-    const char *gpu_check;        /* GPU requirement of its own code, as text */
-    const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: none */
-    struct af_words sm_cuda128;   /* default targets of a build with nvcc 12.8 or newer */
-    struct af_words sm_cuda124;   /* the same for an older nvcc */
-    struct af_words torch_builds; /* torch of its wheels: "2.8.0", "2.3.0.dev20240207" */
-    int cu_files;                 /* .cu files to compile */
-    int wheels_planned;           /* by the tag's workflow */
-    int wheels_published;
+    const char *version;         /* "2.8.3.post1" */
+    const char *python_requires; /* ">=3.9" */
+    const char *archs;           /* default of FLASH_ATTN_CUDA_ARCHS; NULL: none */
 };
 
 /* FlashAttention-4, from this release to the one before the next row. */

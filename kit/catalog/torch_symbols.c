@@ -176,7 +176,6 @@ static bool read_build(struct af_arena *arena, const json_t *row,
                        struct af_catalog_symbol_build *build)
 {
     const json_t *abi = json_object_get(row, "cxx11abi");
-    const json_t *vtable = json_object_get(row, "tensor_vtable_bytes");
     build->version = text(arena, row, "version");
     build->variant = text(arena, row, "variant");
     build->platform = text(arena, row, "platform");
@@ -185,7 +184,6 @@ static bool read_build(struct af_arena *arena, const json_t *row,
     build->cudart = text(arena, row, "cudart");
     build->pybind_internals = text(arena, row, "pybind_internals");
     build->cxx11abi = !json_is_boolean(abi) ? AF_UNKNOWN : json_is_true(abi) ? AF_YES : AF_NO;
-    build->tensor_vtable_bytes = json_is_integer(vtable) ? (int)json_integer_value(vtable) : -1;
     return read_libraries(arena, json_object_get(row, "libraries"), build) &&
            build->version != NULL && build->variant != NULL && build->platform != NULL;
 }

@@ -39,7 +39,6 @@ struct af_catalog_symbol_build {
     enum af_answer cxx11abi;
     const char *cudart;           /* "libcudart.so.12", from libc10_cuda; NULL: no CUDA */
     const char *pybind_internals; /* "__pybind11_internals_v11_..."; NULL: unknown */
-    int tensor_vtable_bytes;      /* of c10::TensorImpl; -1: unknown */
     const struct af_catalog_torch_library *libraries;
     size_t library_count; /* at most AF_CATALOG_TORCH_LIBRARIES_MAX */
     size_t column;        /* index in the table */

@@ -315,7 +315,6 @@ static void add_gpu(struct af_view *view, const struct af_gpu *gpu)
 static void state_gpu(struct af_view *view, const char *arch)
 {
     view->gpu = AF_FACT_KNOWN;
-    view->stated = true;
     view->gpu_source = "--arch";
     view->gpus[view->gpu_count++] =
         (struct af_view_gpu){.sm = af_sm_parse(arch), .name = "the stated GPU"};

@@ -82,7 +82,6 @@ struct af_view {
     size_t gpu_count;
     bool amd;                   /* there is an AMD GPU and no NVIDIA one */
     const struct af_gpu *other; /* a GPU of Intel or Apple, and neither of those; or NULL */
-    bool stated;                /* the GPU is what the caller stated, not what is here */
     struct af_dotted driver;    /* count 0: unknown */
     const char *driver_text;
     struct af_dotted driver_cuda; /* highest CUDA that it supports; count 0: unknown */

@@ -479,7 +479,6 @@ static enum anyflash_status take_member(struct listing *listing)
         .crc32 = (uint32_t)af_le32(entry + 16),
         .packed_bytes = af_le32(entry + 20),
         .size_bytes = af_le32(entry + 24),
-        .mode = (uint16_t)(af_le16(entry + 40) & 07777u),
         .header_at = af_le32(entry + 42),
     };
     const unsigned char *name = entry + ENTRY_BYTES;

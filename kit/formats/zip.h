@@ -41,7 +41,6 @@ struct af_zip_member {
     uint64_t header_at; /* offset of its own header in the source */
     uint64_t limit_at;  /* its bytes must end before this offset */
     uint32_t crc32;
-    uint16_t mode; /* Unix permission bits; 0 when not given */
     enum af_zip_method method;
     bool is_folder;
 };
