@@ -17,9 +17,10 @@
 size_t af_prepare_bytes(const struct af_problem *problem);
 
 /*
- * Runs both steps. `scratch` has af_prepare_bytes(), aligned for floats,
- * and must outlive *problem, whose q then points there and which no longer asks
- * for rotary embedding. Call it once per problem.
+ * Appends the new keys and values and rotates the queries. `scratch` has
+ * af_prepare_bytes(), aligned for floats, and must outlive *problem, whose q then
+ * points there and which no longer asks for rotary embedding. Call it once per
+ * problem.
  */
 void af_prepare(struct af_problem *problem, void *scratch);
 

@@ -94,7 +94,8 @@ static void read_cuda(const struct af_torch *torch, struct af_view_torch *view)
         view->cuda_minor = cuda.count > 1 ? cuda.part[1] : -1;
     } else if (torch->cuda.state == AF_FACT_ABSENT || view->rocm || strcmp(local, "cpu") == 0) {
         view->cuda = AF_FACT_ABSENT;
-    } else if (view->build == AF_FIT_TORCH_RELEASE && af_starts_with(local, "cu")) {
+    } else if (view->build == AF_FIT_TORCH_RELEASE && af_starts_with(local, "cu") &&
+               is_public_local(local)) {
         read_cuda_of_local(local, view);
     }
     const char *soname = af_fact_text_or(&torch->cudart_soname, "");

@@ -235,7 +235,7 @@ static void fill_scales(struct input *in, struct anyflash_attend_args *a)
 {
     static float scales[8 * 8];
     static const float bad[] = {0, -1, 1e30f};
-    if (!chance(in, 64) || a->kv_heads > 8 || a->page_count > 6)
+    if (!chance(in, 64) || a->kv_heads > 8 || a->page_count > 8 || a->batch > 8)
         return;
     for (size_t n = 0; n < AF_COUNT(scales); n++)
         scales[n] = 2;

@@ -3,6 +3,7 @@
  * facts of the machine, so that its steps are read as well. An accepted plan may
  * only install files from URLs and packages by name, and never pass an option.
  */
+#include "kit/base/url.h"
 #include "kit/plan/saved.h"
 
 #include <ctype.h>
@@ -24,7 +25,7 @@ static void check(const struct af_plan *plan)
         demand(step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
                step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
                step->kind == AF_STEP_OWN || step->kind == AF_STEP_TRY);
-        demand(step->kind != AF_STEP_WHEEL || strncmp(step->wheel->url, "http", 4) == 0);
+        demand(step->kind != AF_STEP_WHEEL || af_url_is_http(step->wheel->url));
         demand(step->wheel == NULL || strchr(step->wheel->filename, '/') == NULL);
         for (size_t j = 0; j < step->requirement_count; j++)
             demand(isalnum((unsigned char)step->requirements[j][0]));
