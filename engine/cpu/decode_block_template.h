@@ -1,6 +1,6 @@
 /*
  * decode_block_template.h: the arithmetic of a decode task for one block of keys: raw scores,
- * softmax with running maximum and sum, products with the values. Second of the four parts of
+ * softmax with running maximum and sum, products with the values. Second of the five parts of
  * the decode kernel.
  *
  * Parameters: AF_FN, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
@@ -289,11 +289,13 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
             vec_store(o + d, vec_mul(vec_load(o + d), alpha));
     }
     const vec m = vec_set(row->m);
+    vec l = row->l;
     for (int key = 0; key < work->block; key += AF_LANES) {
         vec p = AF_FN(exp2)(vec_fms(vec_load(s + key), units, m));
-        row->l = vec_add(row->l, p);
+        l = vec_add(l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(work, key, p));
     }
+    row->l = l;
 }
 
 /*

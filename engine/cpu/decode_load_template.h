@@ -1,6 +1,6 @@
 /*
  * decode_load_template.h: the state of a decode task, and the functions that find, prefetch,
- * widen and load the rows of a block of keys or values. First of the four parts of the
+ * widen and load the rows of a block of keys or values. First of the five parts of the
  * decode kernel; decode_template.h has the formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
@@ -35,7 +35,8 @@ struct AF_FN(row) {
 /* Pointers to the rows of a block of keys or values in memory. */
 struct AF_FN(rows) {
     const void *at[BLOCK_KEYS]; /* of AF_STORED */
-    int64_t adjacent;           /* so many at a time lie one after the other */
+    int64_t adjacent;           /* so many at a time mostly lie one after the other */
+    bool straight;              /* AF_LANES at a time always do, keys only */
 };
 
 struct AF_FN(work) {
@@ -44,6 +45,7 @@ struct AF_FN(work) {
     int count;             /* number of rows */
     int padded;            /* computed rows: 1, 2 or a multiple of 4 */
     int block;             /* keys of a block */
+    bool by_eights;        /* q is packed for score_eights() */
     int64_t words;         /* of a packed query */
     int64_t width;         /* Dv rounded up to AF_LANES */
     char *heads;           /* [key heads of the task][head_bytes] */
@@ -61,7 +63,7 @@ struct AF_FN(work) {
     /* Of the key head that is being computed; select_head() sets them. */
     int64_t kv_head;
     struct AF_FN(row) *rows; /* [padded] */
-    float *q;                /* [padded][words] */
+    float *q;                /* [padded][words] or, if by_eights, as eights_at() says */
     float *o;                /* [padded][width] */
 };
 
@@ -200,6 +202,8 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
         keys->at[key] = values->at[key] = work->nil;
     keys->adjacent = AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim) ? AF_LANES : 1;
     values->adjacent = AF_FN(is_adjacent)(a, a->v.row_stride, a->value_dim) ? AF_LANES : 1;
+    keys->straight =
+        keys->adjacent == AF_LANES && count == work->block && (!paged || j % AF_LANES == 0);
 }
 
 #if AF_F8

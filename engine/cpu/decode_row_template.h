@@ -1,7 +1,7 @@
 /*
  * decode_row_template.h: the most frequent decode step, one query that sees all keys.
  * It processes AF_LANES keys at a time, which lie in one page or have a constant
- * stride, with the query and o in registers. Third of the four parts of the decode
+ * stride, with the query and o in registers. Fourth of the five parts of the decode
  * kernel. attend_keys() of decode_template.h handles the remaining keys, and all
  * problems that this file does not.
  *

@@ -4,7 +4,7 @@
  * Keys are processed in blocks that stay in the first-level cache. For each block:
  *
  *     s [rows][keys]   4 keys by up to 4 rows at a time, summed across lanes
- *                      for AF_LANES keys at once
+ *                      for AF_LANES keys at once; or 16 keys by 8 rows
  *     m, p = 2^(s - m), l   row by row
  *     o [rows][Dv] += p [rows][keys] v [keys][Dv]   in registers per block
  *
@@ -15,9 +15,9 @@
  * prefetched, for any pages and strides. Each cache line is prefetched twice, half a block
  * apart. Prefetching it once is up to 20 percent slower when there are many keys.
  *
- * In four parts: decode_load_template.h reads keys and values, decode_block_template.h
- * computes one block, decode_row_template.h is a faster path for one query, this file runs
- * a task.
+ * In five parts: decode_load_template.h reads keys and values, decode_block_template.h
+ * computes one block, decode_eight_template.h is a faster path for the scores of eight rows,
+ * decode_row_template.h one for a single query, this file runs a task.
  *
  * Error: as in forward_template.h. Probabilities are f32; with AF_PAIRS they are exact to
  * 1e-4, and are rounded to bf16 after they were summed.
@@ -50,6 +50,8 @@
 #include "engine/cpu/decode_load_template.h"
 
 #include "engine/cpu/decode_block_template.h"
+
+#include "engine/cpu/decode_eight_template.h"
 
 #if !AF_F8 || AF_PAIRS
 #include "engine/cpu/decode_row_template.h"
@@ -165,7 +167,8 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
     row->end = af_clamp(seen.end, row->first, task->key_end);
     row->m = ROW_LOW;
     row->l = vec_zero();
-    float *q = work->q + r * work->words;
+    float line[AF_DIM_MAX] __attribute__((aligned(64)));
+    float *q = work->by_eights ? line : work->q + r * work->words;
     memset(work->o + r * work->width, 0, (size_t)work->width * sizeof(float));
 #if AF_F8 && !AF_PAIRS
     memset(q, 0, (size_t)work->words * sizeof *q);
@@ -190,6 +193,8 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
         vec_store(q + d / (1 + AF_PAIRS),
                   AF_FN(words_some)(from + d, (int)(problem->a.head_dim - d)));
 #endif
+    for (int64_t w = 0; work->by_eights && w < work->words; w += 2)
+        memcpy(work->q + AF_FN(eights_at)(work, r, w), line + w, 2 * sizeof *line);
 }
 
 /*
@@ -205,6 +210,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
     work->problem = problem;
     work->count = (int)rows;
     work->padded = rows <= 2 ? (int)rows : (int)((rows + 3) / 4 * 4);
+    work->by_eights = AF_FN(suits_eights)(work->padded, head_dim);
     work->block = BLOCK_KEYS;
     while (work->block > AF_LANES && work->block * row_bytes > BLOCK_BYTES)
         work->block /= 2;
@@ -256,6 +262,23 @@ static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
             af_row_of_key(work->problem, tensor, &work->task->sequence, kv_head, j));
 }
 
+/* Computes the raw scores of a block. */
+static void AF_FN(score_keys)(struct AF_FN(work) *work, bool few, struct AF_FN(rows) *keys,
+                              const struct AF_FN(rows) *values,
+                              const struct AF_FN(rows) *next_keys)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+#if AF_LANES == 16
+    if (work->by_eights) {
+        AF_FN(score_eights)(work, keys, values, next_keys);
+        return;
+    }
+#endif
+    const bool stored = IN_REGISTERS && few && a->head_dim % 64 == 0;
+    const void **rows = stored ? keys->at : AF_FN(ready)(work, keys, &a->k, a->head_dim);
+    AF_FN(score_block)(work, stored, rows, values, next_keys);
+}
+
 /* Processes keys [j, j + count) of the selected head, and prefetches the block after them. */
 static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t count,
                                 bool is_first, struct AF_FN(rows) *keys,
@@ -265,9 +288,7 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
     const struct anyflash_attend_args *a = &work->problem->a;
     /* With more rows, each element would be widened more than twice. */
     const bool few = work->padded == 4 || work->padded == 8;
-    bool stored = IN_REGISTERS && few && a->head_dim % 64 == 0;
-    const void **rows = stored ? keys->at : AF_FN(ready)(work, keys, &a->k, a->head_dim);
-    AF_FN(score_block)(work, stored, rows, values, next_keys);
+    AF_FN(score_keys)(work, few, keys, values, next_keys);
 #if AF_F8
     if (is_first || work->problem->a.scale_per_page || work->task->kv_head_count > 1)
         AF_FN(find_scales)(work, j, count);
@@ -275,8 +296,8 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
     (void)is_first;
 #endif
     bool partly = AF_FN(softmax_block)(work, j, count);
-    stored = IN_REGISTERS && few && !partly && a->value_dim % 64 == 0;
-    rows = stored ? values->at : AF_FN(ready)(work, values, &a->v, a->value_dim);
+    const bool stored = IN_REGISTERS && few && !partly && a->value_dim % 64 == 0;
+    const void **rows = stored ? values->at : AF_FN(ready)(work, values, &a->v, a->value_dim);
     if (partly)
         AF_FN(add_nonfinite_values)(work, rows, j);
     AF_FN(add_block)(work, stored, rows, next_keys, next_values);

@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/cpu/unroll.h"
 
@@ -178,6 +179,44 @@ AF_INLINE vec vec_join_quads(const vec *q)
                              _mm512_shuffle_f32x4(q[2], q[3], 0xdd));
     return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88),
                          _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+/* Broadcasts two words to all pairs of lanes. */
+AF_INLINE vec vec_set_two(const void *words)
+{
+    double bits;
+    memcpy(&bits, words, sizeof bits);
+    return (vec)_mm512_set1_pd(bits);
+}
+
+/*
+ * c[j] holds sums of key j for eight rows, each in two lanes side by side: rows 0, 4, 1, 5, 2,
+ * 6, 3, 7. Stores the AF_LANES sums of row r at s + r * stride.
+ */
+AF_INLINE void vec_store_eight(const vec c[AF_LANES], float *s, int64_t stride)
+{
+    vec pairs[8];
+    AF_UNROLL
+    for (int j = 0; j < 8; j++)
+        pairs[j] = _mm512_add_ps(_mm512_shuffle_ps(c[2 * j], c[2 * j + 1], 0x88),
+                                 _mm512_shuffle_ps(c[2 * j], c[2 * j + 1], 0xdd));
+    AF_UNROLL
+    for (int half = 0; half < 2; half++) {
+        vec q[4]; /* four rows, four keys each */
+        AF_UNROLL
+        for (int j = 0; j < 4; j++)
+            q[j] = half == 0 ? _mm512_shuffle_ps(pairs[2 * j], pairs[2 * j + 1], 0x88)
+                             : _mm512_shuffle_ps(pairs[2 * j], pairs[2 * j + 1], 0xdd);
+        const vec a = _mm512_shuffle_f32x4(q[0], q[1], 0x44);
+        const vec b = _mm512_shuffle_f32x4(q[2], q[3], 0x44);
+        const vec x = _mm512_shuffle_f32x4(q[0], q[1], 0xee);
+        const vec y = _mm512_shuffle_f32x4(q[2], q[3], 0xee);
+        float *to = s + half * 4 * stride;
+        vec_store(to, _mm512_shuffle_f32x4(a, b, 0x88));
+        vec_store(to + stride, _mm512_shuffle_f32x4(a, b, 0xdd));
+        vec_store(to + 2 * stride, _mm512_shuffle_f32x4(x, y, 0x88));
+        vec_store(to + 3 * stride, _mm512_shuffle_f32x4(x, y, 0xdd));
+    }
 }
 
 /* -infinity where `mark` is set, else x, whatever x is. */

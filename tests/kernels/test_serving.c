@@ -85,6 +85,20 @@ static void test_serving__decode_in_pages_is_near_the_oracle(void **state)
                                 n % 2 == 0 ? 16 : 64));
 }
 
+/* With one key head, keys lie one after the other in each page, but not from page to page. */
+static void test_serving__a_window_may_start_within_a_page(void **state)
+{
+    (void)state;
+    static const int64_t groups[] = {4, 8, 16};
+    for (size_t n = 0; n < 6 * AF_COUNT(types); n++) {
+        const int64_t dim = n % 2 == 0 ? 64 : 128;
+        struct forward_case *c = serving_case(n, types[n / 6], decode_lengths, 7, 1,
+                                              groups[n / 2 % 3], dim, dim, 16);
+        c->a.window_left = 600;
+        check_case(c);
+    }
+}
+
 static void test_serving__prefill_and_decode_in_one_call(void **state)
 {
     (void)state;
@@ -277,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serving__decode_in_pages_is_near_the_oracle),
+        cmocka_unit_test(test_serving__a_window_may_start_within_a_page),
         cmocka_unit_test(test_serving__prefill_and_decode_in_one_call),
         cmocka_unit_test(test_serving__several_key_heads_in_one_task),
         cmocka_unit_test(test_serving__latent_attention_shares_keys_and_values),
