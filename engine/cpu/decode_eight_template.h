@@ -1,13 +1,14 @@
 /*
- * decode_eight_template.h: raw scores of eight rows at a time, for groups of 5 to 8 and 13 to 16
- * heads and keys of 32 words, fp8 also 64. Third of the five parts of the decode kernel.
+ * decode_eight_template.h: raw scores of eight rows at a time, for groups of 5 to 8 and of 13
+ * to 16 heads and for keys of 32 words, fp8 also of 64. Third of the five parts of the decode
+ * kernel.
  *
  *     c [16 keys][8 rows][2 words] += q [8 rows][2 words] * k [16 keys][2 words], broadcast
  *
- * The rows lie in the lanes, so a sum is divided among two lanes, in score_rows() among 16:
- * adding them up takes as long there as multiplying 32 words. Loads are the limit here, because
- * each word is broadcast from memory. So keys are addressed as one piece: if they do not lie one
- * after the other, or have to be widened, they are copied first.
+ * The rows lie in the lanes, so that only two lanes of a sum remain to be added; score_rows()
+ * adds sixteen, which takes as long as the products of 32 words. Each word is broadcast from
+ * memory, so loads are the limit, and the keys need one base address: those that do not lie
+ * one after the other, or have to be widened, are copied first.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_F8, AF_PAIRS (decode_template.h). Uses
  * decode_block_template.h. Defines suits_eights(), eights_at() and, with 16 lanes,
@@ -15,8 +16,8 @@
  */
 
 /*
- * Whether score_eights() computes `rows` rows. A word of a key must fill a lane. Keys of 64 words
- * of bf16 are a tenth faster in packed caches, but slower in pages of 16.
+ * Whether score_eights() computes `rows` rows. A word of a key must fill a lane. Keys of 64
+ * words of bf16 would be a tenth faster in packed caches, but slower in pages of 16.
  */
 static bool AF_FN(suits_eights)(int rows, int64_t dim)
 {

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
 import standins  # noqa: E402
-from test_torch_kernels import CU_K, CU_Q, close, close_with_gradients, halves  # noqa: E402
+from test_torch_kernels import CU_K, CU_Q, close_with_gradients, halves  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
 from anyflash.providers import aten, cudnn, efficient, flash, table, trial  # noqa: E402
@@ -37,7 +37,7 @@ def test_bfloat16_is_computed_in_float32_on_a_gpu_without_it(t4):
     out, lse, _ = anyflash.flash_attn_func(*leaves, causal=True, return_attn_probs=True)
     want, want_lse = formula.dense(*leaves, causal=True)
     assert out.dtype == torch.bfloat16
-    close(lse, want_lse)
+    formula.close(lse, want_lse)
     close_with_gradients(out, want, leaves)
     assert {x["query"].dtype for _, x in t4.calls} == {torch.float32}
     anyflash.flash_attn_func(*[x.half() for x in leaves])
@@ -80,7 +80,7 @@ def test_rows_without_keys_are_zero_and_have_no_gradient(t4):
         *leaves, CU_Q, cu_k, 18, 7, causal=True, return_attn_probs=True
     )
     want, want_lse = formula.packed(*leaves, CU_Q, cu_k, causal=True)
-    close(lse, want_lse)
+    formula.close(lse, want_lse)
     close_with_gradients(out, want, leaves)
     assert torch.isinf(lse).sum() == 4 * (3 + 11)
 
@@ -103,7 +103,7 @@ def test_sinks_and_their_gradient(t4, packed):
     else:
         want, want_lse = formula.dense(*leaves, **options)
     out, lse, _ = providers.attend(call)
-    close(lse, want_lse)
+    formula.close(lse, want_lse)
     close_with_gradients(out, want, [*leaves, sinks])
 
 
@@ -119,7 +119,7 @@ def test_a_decode_step_folds_groups_of_heads_into_rows(t4, monkeypatch):
     assert given["query"].shape == (1, 2 * 4, 2, 32) and given["key"].shape == (1, 80, 2, 32)
     assert given["seqlen_k"].tolist() == [8, 1] and given["custom_mask_type"] == 0
     providers.force("engine")
-    close(found, anyflash.flash_attn_with_kvcache(q, k, v, *news, **options))
+    formula.close(found, anyflash.flash_attn_with_kvcache(q, k, v, *news, **options))
 
 
 def test_key_heads_are_passed_as_they_are_from_torch_2_14_on(t4):
@@ -193,7 +193,7 @@ def test_cudnn_computes_what_it_takes(monkeypatch, packed):
             leaves = halves((2, 17, 4, 60), (2, 17, 2, 60), (2, 17, 2, 36))
             out, lse, _ = anyflash.flash_attn_func(*leaves, **options)
             want, want_lse = formula.dense(*leaves, causal=True)
-        close(lse, want_lse)
+        formula.close(lse, want_lse)
         close_with_gradients(out, want, leaves)
         name = "packed cudnn" if packed else "cudnn"
         assert seen.names() == {name, f"{name} backward"}
@@ -246,7 +246,7 @@ def test_rocm_gets_a_cache_as_sequences_with_holes(monkeypatch):
         assert given["cum_seq_q"].tolist() == [0, 3, 3, 6, 6]
         assert given["cum_seq_k"].tolist() == [0, 5, 40, 71, 80]
         providers.force("engine")
-        close(found, anyflash.flash_attn_with_kvcache(q, k, v, **options))
+        formula.close(found, anyflash.flash_attn_with_kvcache(q, k, v, **options))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_rocm_that_aligns_causal_masks_differently_serves_equal_lengths(monkeypa
     with standins.torchs_kernels(monkeypatch, provider="torch_flash", rocm="6.3"):
         right = aten.attend
         monkeypatch.setattr(aten, "attend", top_left)
-        close(anyflash.flash_attn_func(q, q, q, causal=True),
+        formula.close(anyflash.flash_attn_func(q, q, q, causal=True),
               formula.dense(q, q, q, causal=True)[0])
         with pytest.raises(NotImplementedError, match="misses a known answer"):
             anyflash.flash_attn_func(q, k, k, causal=True)
@@ -376,7 +376,7 @@ def test_an_operator_of_a_future_torch_is_declined(monkeypatch, caplog, change, 
         with caplog.at_level(logging.INFO, logger="anyflash"):
             for _ in range(3):
                 found = dict(anyflash.explain(q, q, q).declined)
-                close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
+                formula.close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
     assert found["torch_flash"].endswith(reason)
     assert found["torch_efficient"].endswith("has no _efficient_attention_forward")
     assert found["torch_efficient"].startswith(f"torch {torch.__version__} has no ")
@@ -434,7 +434,7 @@ def test_a_provider_that_fails_its_trial_is_passed_over_and_named_once(
         found = anyflash.explain(q, q, q)
         assert re.match(reason, dict(found.declined)["torch_flash"])
         assert found.provider in ("engine", "sdpa")  # torch_efficient calls the same function
-        close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
+        formula.close(anyflash.flash_attn_func(q, q, q), formula.dense(q, q, q)[0])
 
 
 def test_a_trial_is_of_the_calls_kind(t4):
