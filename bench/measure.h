@@ -71,9 +71,9 @@ enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, in
 void af_bench_engine_release(struct af_bench_engine *engine);
 
 /*
- * Adds a sample of at least 5 ms to `timing`. If there is another build, times it, too,
- * and adds the ratio of its sample to this one. Short runs are first repeated without
- * being timed, because another library's turn may have emptied the caches. The roofline
+ * Adds a sample of at least 5 ms to `timing`. If another build is compared, times that
+ * build as well and adds its time divided by this sample's. Short runs are repeated before
+ * they are timed, because another library's turn may have emptied the caches. The roofline
  * of a CALL is that of one thread, because the call is too small to be split.
  */
 enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,

@@ -91,7 +91,7 @@ size_t af_prepare_bytes(const struct af_problem *problem)
     return fits ? bytes : SIZE_MAX; /* no allocator returns this size */
 }
 
-/* The tensor of rotated queries in `scratch`, shaped as q. */
+/* Describes the rotated queries in `scratch`, which have the shape of q. */
 static struct anyflash_tensor turned_tensor(const struct af_problem *problem, void *scratch)
 {
     const struct anyflash_attend_args *a = &problem->a;

@@ -17,8 +17,8 @@
 size_t af_prepare_bytes(const struct af_problem *problem);
 
 /*
- * Appends the new keys and values and rotates the queries. `scratch` has
- * af_prepare_bytes(), aligned for floats, and must outlive *problem, whose q then
+ * Appends the new keys and values to the cache and rotates the queries. `scratch` has
+ * af_prepare_bytes() bytes, is aligned for floats, and must outlive *problem, whose q then
  * points there and which no longer asks for rotary embedding. Call it once per
  * problem.
  */

@@ -10,8 +10,8 @@
 
 /*
  * Instruction sets, worst to best within an architecture; bits of
- * af_cpu_features(). In the order of enum anyflash_cpu_level, which has no level for
- * AVX512VBMI: all processors with AVX512BF16 have it, except Cooper Lake.
+ * af_cpu_features(). They have the order of enum anyflash_cpu_level. That enum has no level
+ * for AVX512VBMI, because every processor with AVX512BF16 except Cooper Lake has it.
  */
 enum af_cpu_feature {
     AF_CPU_BASE = 1u << 0,

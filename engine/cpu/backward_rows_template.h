@@ -23,9 +23,9 @@
 #define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
 #define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
-/* Rows are padded to a multiple of so many floats or words. */
+/* A row is padded to a multiple of this many floats or words. */
 #define ROW_STEP (AF_PARTS * AF_LANES)
-/* Where the pair of rows (or keys) j and j + 1 is; that of their rests is 16 further. */
+/* The index of the pair of rows (or keys) j and j + 1; the pair of their rests is at + 16. */
 #define PAIR_AT(j) ((j) / PAIR + (AF_PARTS - 1) * ((j) / 32 * 16))
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)

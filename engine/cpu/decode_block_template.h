@@ -4,8 +4,8 @@
  * the decode kernel.
  *
  * Parameters: AF_FN, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
- * decode_load_template.h. Defines mac(), store_p(), take_values() and spread(); for whole
- * blocks score_block(), softmax_block() and add_block(). AF_FN() adds a suffix to these names.
+ * decode_load_template.h. Defines mac(), store_p(), take_values() and spread() and, for whole
+ * blocks, score_block(), softmax_block() and add_block(). AF_FN() adds a suffix to these names.
  */
 
 AF_INLINE vec AF_FN(mac)(vec a, vec b, vec c)

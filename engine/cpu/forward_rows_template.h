@@ -15,7 +15,7 @@
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
 #define WORD ((1 + AF_PAIRS) / AF_PARTS) /* elements in a word */
-/* Where the pair of keys j and j + 1 is; the pair of their rests is 16 rows further. */
+/* The index of the pair of keys j and j + 1; the pair of their rests is at + 16. */
 #define PAIR_AT(j) ((j) / 2 + (AF_PARTS - 1) * ((j) / 32 * 16))
 /* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
 #define KEY_STEP (AF_AMX ? 32 : WORD)

@@ -15,8 +15,8 @@
  * the next step, a tile of rests, and multiplies three or four pairs of tiles:
  *
  *     AF_EXACT(parts)    all four, so that every bit of A and B counts
- *     AF_ROUNDED(parts)  not rest times rest, which is at most 2^-16 of the product; for A or B
- *                        that were rounded to 16 bits
+ *     AF_ROUNDED(parts)  all but rest times rest, which is at most 2^-16 of the product:
+ *                        enough if A or B was rounded to 16 bits
  */
 #ifndef AF_ENGINE_CPU_PRODUCT_AMX_H
 #define AF_ENGINE_CPU_PRODUCT_AMX_H
@@ -99,7 +99,7 @@ AF_INLINE void af_tiles_dot(const int rows, const int columns)
         AF_TILE_DOT(3, 5, 7);
 }
 
-/* Adds the product to the sums in tiles 0 to 3. Each step has 1, 3 or 4 `products`. */
+/* Adds the product to tiles 0 to 3. Each step multiplies `products` pairs: 1, 3 or 4. */
 AF_INLINE void af_sums_add(const int products, const int rows, const int columns,
                            const struct af_product product)
 {

@@ -109,7 +109,7 @@ struct af_proved_wheel {
     const char *built_for; /* "torch 2.7 or 2.8", from the bytes; NULL: unknown */
 };
 
-/* Where a source build gets the CUDA compiler. */
+/* Where the CUDA compiler of a source build comes from. */
 enum af_fit_toolkit_from {
     AF_FIT_TOOLKIT_AUTO,   /* the system's if torch accepts it, else the package index's */
     AF_FIT_TOOLKIT_SYSTEM, /* only the system's */

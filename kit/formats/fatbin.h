@@ -32,7 +32,7 @@
 enum af_gpu_kind { AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR, AF_GPU_OTHER };
 enum af_gpu_packing { AF_GPU_RAW, AF_GPU_LZ4, AF_GPU_ZSTD };
 
-/* "SASS", "PTX", "LTO-IR" or "other". */
+/* The name of a kind: "SASS", "PTX", "LTO-IR" or "other"; static storage. */
 const char *af_gpu_kind_text(enum af_gpu_kind kind);
 
 struct af_gpu_image {

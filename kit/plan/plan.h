@@ -114,7 +114,10 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
 const char *af_step_command(const struct af_step *step, enum af_shell shell,
                             struct af_arena *arena);
 
-/* "flash_attn" as installers list it: "flash-attn". In `arena`; NULL if memory runs out. */
+/*
+ * The name that installers list for a package: "flash-attn" for "flash_attn". Allocated in
+ * `arena`; NULL if memory runs out.
+ */
 const char *af_plan_listed_name(struct af_arena *arena, const char *package);
 
 #endif

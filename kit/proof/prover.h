@@ -83,7 +83,7 @@ enum anyflash_status af_prover_prove_facts(struct af_prover *prover,
                                            const char *stated_torch, struct af_proof *out,
                                            struct anyflash_error *err);
 
-/* Closes what the session opened. Does nothing to a zero-initialised session. */
+/* Closes everything that the session opened. Does nothing to a zero-initialised session. */
 void af_prover_release(struct af_prover *prover);
 
 #endif
