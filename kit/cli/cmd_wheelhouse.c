@@ -52,6 +52,23 @@ static void view_command(struct af_cli *cli, struct af_page *page,
         af_page_command(page, 0, command);
 }
 
+/* A folder without wheels, or with none that an index may name. */
+static void view_nothing(struct af_cli *cli, struct af_page *page,
+                         const struct af_wheelhouse *house)
+{
+    const char *index = house->is_written ? "the index is now empty" : "no index was written";
+    if (house->left_out_count > 0) {
+        af_page_format(page, 0, "", AF_TONE_BAD, "no wheel can be listed; %s", index);
+        return;
+    }
+    af_page_format(page, 0, "", AF_TONE_BAD, "the folder '%s' has no wheels; %s",
+                   af_text_scrub(&cli->arena, cli->options.words.items[0], 4096), index);
+    af_page_add(page, 6, "Next: ", AF_TONE_PLAIN,
+                "put .whl files into the folder itself, not into folders in it, and run the "
+                "command again; `anyflash install --download-only FOLDER` downloads those that "
+                "`anyflash plan` names");
+}
+
 static void view(struct af_cli *cli, const struct af_wheelhouse *house)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
@@ -61,9 +78,7 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
         af_page_format(&page, 2, "", AF_TONE_BAD, "left out: %s: %s", house->left_out[i].file,
                        house->left_out[i].reason);
     if (house->wheel_count == 0) {
-        af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->is_written ? "no wheel can be listed; the index is now empty"
-                                      : "no wheel can be listed; no index was written");
+        view_nothing(cli, &page, house);
         return;
     }
     af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",
