@@ -140,33 +140,37 @@ static const char *conclusion(enum af_answer answer)
                              : "no problem was found, but some checks could not run here";
 }
 
-/* "flash-attn 2.8.3 in FOLDER" */
-static void view_title(struct af_page *page, const struct verify *verify)
+/* Nothing was found that could be checked. */
+static void view_absent(struct af_page *page, const char *wanted, const char *prefix)
 {
-    const struct af_package *package = verify->package;
-    const char *prefix = af_fact_text_or(&verify->machine->python.prefix, "this environment");
-    if (package == NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "FlashAttention in %s", prefix);
-    else
-        af_page_format(page, 0, "", AF_TONE_STRONG, "%s %s in %s",
-                       af_fact_text_or(&package->name, "?"),
-                       af_fact_text_or(&package->version, "of unknown version"),
-                       af_fact_text_or(&package->folder, prefix));
+    af_page_format(page, 0, "", AF_TONE_BAD, "%s is not installed in %s",
+                   wanted != NULL ? wanted : "flash-attn", prefix);
+    af_page_add(page, 6, "Next: ", AF_TONE_PLAIN, "`anyflash plan` says which one fits");
 }
 
+/* The answer first; then the package, as "flash-attn 2.8.3 in FOLDER", and each check. */
 static void view(struct af_cli *cli, const struct verify *verify)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    const struct af_package *package = verify->package;
+    const char *prefix = af_fact_text_or(&verify->machine->python.prefix, "this environment");
     enum af_answer answer = af_verify_answer(&verify->report);
-    view_title(&page, verify);
+    if (package == NULL) {
+        view_absent(&page, cli->options.values[AF_OPTION_PACKAGE], prefix);
+        return;
+    }
+    af_page_add(&page, 0, "", tone_of(answer), conclusion(answer));
+    af_page_gap(&page);
+    af_page_format(&page, 0, "", AF_TONE_STRONG, "%s %s in %s",
+                   af_fact_text_or(&package->name, "?"),
+                   af_fact_text_or(&package->version, "of unknown version"),
+                   af_fact_text_or(&package->folder, prefix));
     for (size_t i = 0; i < verify->report.row_count; i++) {
         const struct af_verify_row *row = &verify->report.rows[i];
         const char *label = af_arena_format(&cli->arena, "  %s", row->name);
         af_page_format(&page, LABEL_COLUMNS, label != NULL ? label : "", tone_of(row->answer),
                        "%s: %s", af_answer_text(row->answer), row->evidence);
     }
-    af_page_gap(&page);
-    af_page_add(&page, 0, "", tone_of(answer), conclusion(answer));
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct verify *verify,

@@ -144,12 +144,20 @@ def test_nothing_installed_is_a_no_with_the_next_step(environment, verify):
     assert answer.code == 1 and "anyflash plan" in rows["installed"]["evidence"]
 
 
-def test_the_text_fits_its_columns_and_says_the_conclusion(anyflash, environment):
+def test_the_text_fits_its_columns_and_says_the_answer_first(anyflash, environment):
     environment.install(REFUSES)
     answer = anyflash("verify", "--python", str(environment.folder))
     assert answer.code == 0
     assert max(len(line) for line in answer.out.splitlines()) <= 96
-    assert answer.out.rstrip().endswith("some checks could not run here")
+    assert answer.out.splitlines()[0].endswith("some checks could not run here")
+
+
+@pytest.mark.parametrize("package", ["flash-attn", "flash-attn-3"])
+def test_the_text_says_first_that_nothing_is_installed(anyflash, environment, package):
+    answer = anyflash("verify", "--python", str(environment.folder), "--package", package)
+    first, next_step = answer.out.split("\nNext: ")  # the first may have two lines
+    assert answer.code == 1 and next_step.startswith("`anyflash plan`"), answer
+    assert first.split()[:4] == [package, "is", "not", "installed"]
 
 
 def test_an_unknown_package_is_a_usage_error(anyflash, environment):
