@@ -57,27 +57,50 @@ static void add_titles(struct af_text *sentence, const char *text)
     }
 }
 
-static void say_contents(struct af_cli *cli, const char *path, const char *raw,
+/* What the user is told about the file. */
+static void add_contents(struct af_text *sentence, const char *path, const char *raw,
                          const char *scrubbed)
 {
     static const char *const words[] = {"[credentials]", "[token]",   "[secret]",
                                         "[user]",        "[home]",    "[host]",
                                         "[e-mail]",      "[address]", "[uuid]"};
-    struct af_text sentence = {0};
     const char *before = "; replaced: ";
-    af_text_format(&sentence, "wrote '%s' (%zu KiB): ", path, (strlen(scrubbed) + 1023) / 1024);
-    add_titles(&sentence, scrubbed);
+    af_text_format(sentence, "wrote '%s' (%zu KiB): ", path, (strlen(scrubbed) + 1023) / 1024);
+    add_titles(sentence, scrubbed);
     for (size_t i = 0; i < AF_COUNT(words); i++) {
         size_t count = count_of(scrubbed, words[i]) - count_of(raw, words[i]);
         if (count == 0 || count > strlen(scrubbed))
             continue;
-        af_text_format(&sentence, "%s%zu x %s", before, count, words[i]);
+        af_text_format(sentence, "%s%zu x %s", before, count, words[i]);
         before = ", ";
     }
-    af_text_add(&sentence, "; read it before you post it");
-    if (!sentence.failed)
+    af_text_add(sentence, "; read it before you post it");
+}
+
+/* Writes the file and says what it contains, or, if memory runs out, does neither. */
+static enum anyflash_status write_and_tell(struct af_cli *cli, const char *path,
+                                           const char *raw, const char *scrubbed,
+                                           struct anyflash_error *err)
+{
+    struct af_text sentence = {0};
+    const char *shown = af_text_scrub(&cli->arena, path, 200);
+    bool may_replace = af_file_may_replace(&cli->arena, path, TITLE);
+    if (shown != NULL)
+        add_contents(&sentence, shown, raw, scrubbed);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (cli->arena.failed || sentence.failed) {
+        status = af_fail_memory(err);
+    } else if (!may_replace) {
+        cli->hint = "name another file with --output";
+        status =
+            af_fail(err, ANYFLASH_E_IO, "'%s' exists and is not a report of anyflash", shown);
+    }
+    if (status == ANYFLASH_OK)
+        status = af_file_write_text(&cli->arena, path, scrubbed, err);
+    if (status == ANYFLASH_OK)
         af_cli_remark(cli, af_text_get(&sentence));
     af_text_release(&sentence);
+    return status;
 }
 
 enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_text *report,
@@ -87,7 +110,6 @@ enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_tex
     const char *given = cli->options.values[AF_OPTION_OUTPUT];
     const char *path = given != NULL ? given : FILE_DEFAULT;
     const char *user = getenv("USER");
-    const char *shown = af_text_scrub(&cli->arena, path, 200);
     gethostname(host, sizeof host - 1);
     const struct af_scrub_names names = {
         .user = user != NULL ? user : getenv("LOGNAME"), .host = host, .home = getenv("HOME")};
@@ -95,15 +117,5 @@ enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_tex
     const char *text =
         report->failed ? NULL
                        : af_scrub_text(&cli->arena, (struct af_span){raw, strlen(raw)}, &names);
-    if (text == NULL || shown == NULL)
-        return af_fail_memory(err);
-    if (!af_file_may_replace(&cli->arena, path, TITLE)) {
-        cli->hint = "name another file with --output";
-        return af_fail(err, ANYFLASH_E_IO, "'%s' exists and is not a report of anyflash",
-                       shown);
-    }
-    enum anyflash_status status = af_file_write_text(&cli->arena, path, text, err);
-    if (status == ANYFLASH_OK)
-        say_contents(cli, shown, raw, text);
-    return status;
+    return text == NULL ? af_fail_memory(err) : write_and_tell(cli, path, raw, text, err);
 }
