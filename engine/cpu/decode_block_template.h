@@ -181,11 +181,11 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
 }
 
 /*
- * Applies softcap, bias and ALiBi to the scores of keys [j, j + count), in
- * natural units.
+ * Multiplies the scores of keys [j, j + count) by `factor` and applies softcap, bias and
+ * ALiBi to them, in natural units.
  */
 static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row) *row,
-                          int64_t j, int64_t count, float *s)
+                          float factor, int64_t j, int64_t count, float *s)
 {
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
@@ -194,7 +194,7 @@ static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row
     memset(line, 0, sizeof line);
     if (a->bias.data != NULL)
         af_convert_load_floats(&a->bias, batch, row->head, row->i, j, count, line);
-    const vec scale = vec_set(a->scale),
+    const vec scale = vec_set(factor),
               slope = vec_set(af_alibi_slope(problem, batch, row->head));
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
     for (int key = 0; key < work->block; key += AF_LANES) {
@@ -257,13 +257,16 @@ static void AF_FN(scale_scores)(const struct AF_FN(work) *work, float *s)
 }
 #endif
 
-/* The factors of the values of keys from `key` on, whose probabilities are `p`. */
-AF_INLINE vec AF_FN(weights)(const struct AF_FN(work) *work, int key, vec p)
+/*
+ * The factors of the values of keys from `key` on, whose probabilities are `p`. `by_key`: the
+ * values have scales of their own.
+ */
+AF_INLINE vec AF_FN(weights)(const bool by_key, const struct AF_FN(work) *work, int key, vec p)
 {
 #if AF_F8
-    return vec_mul(p, vec_load(work->v_scales + key));
+    return by_key ? vec_mul(p, vec_load(work->v_scales + key)) : p;
 #else
-    (void)work, (void)key;
+    (void)by_key, (void)work, (void)key;
     return p;
 #endif
 }
@@ -272,8 +275,8 @@ AF_INLINE vec AF_FN(weights)(const struct AF_FN(work) *work, int key, vec p)
  * Converts a row's scores to probabilities; rescales its sum and its o to the
  * new maximum.
  */
-static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit,
-                               struct AF_FN(row) *row)
+AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *work, int r,
+                                  float unit, struct AF_FN(row) *row)
 {
     float *s = work->s + r * BLOCK_KEYS, *o = work->o + r * work->width;
     const vec units = vec_set(unit);
@@ -293,7 +296,7 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
     for (int key = 0; key < work->block; key += AF_LANES) {
         vec p = AF_FN(exp2)(vec_fms(vec_load(s + key), units, m));
         l = vec_add(l, p);
-        AF_FN(store_p)(s, key, AF_FN(weights)(work, key, p));
+        AF_FN(store_p)(s, key, AF_FN(weights)(by_key, work, key, p));
     }
     row->l = l;
 }
@@ -306,20 +309,26 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
 {
     const struct af_problem *problem = work->problem;
     const bool featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
-    const float unit = featured ? AF_LOG2E : problem->a.scale * AF_LOG2E;
+    const bool by_key = AF_F8 && problem->a.scale_per_page;
+    const float factor = problem->a.scale * AF_FN(key_scale)(work);
+    const float unit = featured ? AF_LOG2E : factor * AF_LOG2E;
     bool partly = problem->a.mask.data != NULL;
     for (int r = 0; r < work->padded; r++) {
         struct AF_FN(row) *row = &work->rows[r];
         float *s = work->s + r * BLOCK_KEYS;
         bool whole = j >= row->first && j + work->block <= row->end;
 #if AF_F8
-        AF_FN(scale_scores)(work, s);
+        if (by_key)
+            AF_FN(scale_scores)(work, s);
 #endif
         if (featured)
-            AF_FN(modify)(work, row, j, count, s);
+            AF_FN(modify)(work, row, factor, j, count, s);
         if (!whole || problem->a.mask.data != NULL)
             AF_FN(hide)(work, row, j, unit, s);
-        AF_FN(softmax_row)(work, r, unit, row);
+        if (by_key)
+            AF_FN(softmax_row)(true, work, r, unit, row);
+        else
+            AF_FN(softmax_row)(false, work, r, unit, row);
         partly = partly || !whole;
     }
     return partly;

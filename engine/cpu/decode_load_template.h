@@ -5,8 +5,9 @@
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
  * DECODE_SUMS (decode_template.h). Defines constants, the structs row, rows, work and fetch,
- * and the functions select_head(), fetch_of(), fetch_some(), find_rows(), find_scales(),
- * ready(), row_words(), two_words() and load_table(). AF_FN() adds a suffix to these names.
+ * and the functions select_head(), fetch_of(), fetch_some(), find_rows(), key_scale(),
+ * find_scales(), ready(), row_words(), two_words() and load_table(). AF_FN() adds a suffix to
+ * these names.
  */
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
@@ -56,7 +57,7 @@ struct AF_FN(work) {
     AF_ELEMENT *wide; /* [block][wide_row] keys or values, widened to AF_ELEMENT */
     int64_t wide_row;
     const void *wide_rows[BLOCK_KEYS];
-    float k_scales[BLOCK_KEYS] __attribute__((aligned(64)));
+    float k_scales[BLOCK_KEYS] __attribute__((aligned(64))); /* find_scales() */
     float v_scales[BLOCK_KEYS] __attribute__((aligned(64)));
 #endif
 
@@ -206,10 +207,25 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
         keys->adjacent == AF_LANES && count == work->block && (!paged || j % AF_LANES == 0);
 }
 
+/* The scale of all keys of the selected head; 1 if it depends on the page. */
+AF_INLINE float AF_FN(key_scale)(const struct AF_FN(work) *work)
+{
+#if AF_F8
+    const struct anyflash_attend_args *a = &work->problem->a;
+    if (!a->scale_per_page)
+        return AF_WIDE_UNIT(a->k.dtype) * af_scale_of_key(work->problem, a->k_scales,
+                                                          &work->task->sequence, work->kv_head,
+                                                          0);
+#endif
+    (void)work;
+    return 1;
+}
+
 #if AF_F8
 /*
- * Sets the scales of the block's keys, [j, j + count) and some after them. The scale of
- * values is applied to o, exactly, unless it depends on the page.
+ * Sets the scales of the block's keys, [j, j + count) and some after them, if they depend on
+ * the page. Otherwise that of the keys is a factor of the scores, and that of the values is
+ * applied to o.
  */
 static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
@@ -219,13 +235,10 @@ static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t coun
     const float unit = AF_WIDE_UNIT(a->k.dtype);
     for (int64_t key = 0, end; key < work->block; key = end) {
         const int64_t at = key < count ? j + key : j;
-        end = a->scale_per_page && key < count
-                  ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
-                  : work->block;
-        float k = af_scale_of_key(problem, a->k_scales, sequence, work->kv_head, at);
-        float v = a->scale_per_page
-                      ? af_scale_of_key(problem, a->v_scales, sequence, work->kv_head, at)
-                      : 1;
+        end = key < count ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
+                          : work->block;
+        const float k = af_scale_of_key(problem, a->k_scales, sequence, work->kv_head, at);
+        const float v = af_scale_of_key(problem, a->v_scales, sequence, work->kv_head, at);
         for (int64_t n = key; n < end; n++) {
             work->k_scales[n] = k * unit;
             work->v_scales[n] = v * unit;

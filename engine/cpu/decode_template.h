@@ -135,8 +135,9 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
 #if AF_F8
     if (!work->problem->a.scale_per_page)
         af_scale(o,
-                 af_scale_of_key(work->problem, work->problem->a.v_scales, &task->sequence,
-                                 work->kv_head, 0),
+                 AF_WIDE_UNIT(work->problem->a.v.dtype) *
+                     af_scale_of_key(work->problem, work->problem->a.v_scales, &task->sequence,
+                                     work->kv_head, 0),
                  dim);
 #endif
     if (task->partial_o != NULL) {
@@ -281,8 +282,8 @@ static void AF_FN(score_keys)(struct AF_FN(work) *work, bool few, struct AF_FN(r
 
 /* Processes keys [j, j + count) of the selected head, and prefetches the block after them. */
 static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t count,
-                                bool is_first, struct AF_FN(rows) *keys,
-                                struct AF_FN(rows) *values, const struct AF_FN(rows) *next_keys,
+                                struct AF_FN(rows) *keys, struct AF_FN(rows) *values,
+                                const struct AF_FN(rows) *next_keys,
                                 const struct AF_FN(rows) *next_values)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -290,10 +291,8 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
     const bool few = work->padded == 4 || work->padded == 8;
     AF_FN(score_keys)(work, few, keys, values, next_keys);
 #if AF_F8
-    if (is_first || work->problem->a.scale_per_page || work->task->kv_head_count > 1)
+    if (a->scale_per_page)
         AF_FN(find_scales)(work, j, count);
-#else
-    (void)is_first;
 #endif
     bool partly = AF_FN(softmax_block)(work, j, count);
     const bool stored = IN_REGISTERS && few && !partly && a->value_dim % 64 == 0;
@@ -359,8 +358,8 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
         soon = AF_FN(place_after)(work, soon, end);
         AF_FN(select_head)(work, at.kv_head);
         AF_FN(attend_block)
-        (work, at.j, end - at.j < work->block ? end - at.j : work->block, at.j == first,
-         &keys[now], &values[now], &keys[!now], &values[!now]);
+        (work, at.j, end - at.j < work->block ? end - at.j : work->block, &keys[now],
+         &values[now], &keys[!now], &values[!now]);
         at = next;
     }
 }
