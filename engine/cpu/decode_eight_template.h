@@ -17,7 +17,8 @@
 
 /*
  * Whether score_eights() computes `rows` rows. A word of a key must fill a lane. With bf16 keys
- * of 64 words it is up to a tenth faster in packed caches, but slower in pages of 16 keys.
+ * of 64 words it is up to a tenth faster in caches, but slower in pages of 16 keys while memory
+ * is slow.
  */
 static bool AF_FN(suits_eights)(int rows, int64_t dim)
 {
