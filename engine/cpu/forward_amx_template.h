@@ -121,10 +121,8 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
     AF_FN(rescale)(vecs, work, tile, alpha);
     for (; d + 32 <= work->value_rows; d += 32)
         AF_FN(add_columns)
-    (2, vecs, work, values.data + d * (BLOCK_KEYS / WORD), count,
-     tile->o + d * vecs * AF_LANES);
+    (2, vecs, work, values.data + d * COLUMN_WORDS, count, tile->o + d * vecs * AF_LANES);
     if (d < work->value_rows)
         AF_FN(add_columns)
-    (1, vecs, work, values.data + d * (BLOCK_KEYS / WORD), count,
-     tile->o + d * vecs * AF_LANES);
+    (1, vecs, work, values.data + d * COLUMN_WORDS, count, tile->o + d * vecs * AF_LANES);
 }

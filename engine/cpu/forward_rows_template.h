@@ -21,8 +21,13 @@
 #define KEY_STEP (AF_AMX ? 32 : WORD)
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
 #define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
+/*
+ * Words of a column of a block's values. Panels of 8 columns are padded by a cache line: at
+ * multiples of 2 KiB those of a wide head would share two sets of L1.
+ */
+#define COLUMN_WORDS (BLOCK_KEYS / WORD + (AF_AMX ? 0 : 2))
 /* Values in pairs are kept for the next task of a head if all of them fit into this. */
-#define KEPT_BYTES ((int64_t)1 << 20)
+#define KEPT_BYTES ((int64_t)17 << 16)
 
 /*
  * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
@@ -85,7 +90,7 @@ struct AF_FN(work) {
     float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
     /*
-     * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][pairs][8]; AF_AMX:
+     * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8]; AF_AMX:
      * [value_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
      */
     float *values;
@@ -342,7 +347,7 @@ static struct AF_FN(block)
             rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
         for (int64_t d = 0; d < a->value_dim; d += 16)
             af_columns_put(AF_PARTS, rows, d, a->value_dim - d,
-                           work->values + d * (BLOCK_KEYS / WORD) + i * (16 / WORD));
+                           work->values + d * COLUMN_WORDS + i * (16 / WORD));
     }
     return (struct AF_FN(block)){work->values, 16};
 #elif AF_PAIRS
@@ -351,7 +356,7 @@ static struct AF_FN(block)
         const uint16_t *even = AF_FN(find_value)(work, j + i, wide[0]);
         const uint16_t *odd =
             i + 1 < count ? AF_FN(find_value)(work, j + i + 1, wide[1]) : NULL;
-        pair_rows(even, odd, a->value_dim, work->values + i / 2 * 8, BLOCK_KEYS / 2 * 8);
+        pair_rows(even, odd, a->value_dim, work->values + i / 2 * 8, COLUMN_WORDS * 8);
     }
     return (struct AF_FN(block)){work->values, 8};
 #else

@@ -112,14 +112,14 @@ static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
 {
 #if AF_AMX
     for (int64_t d = 0; d < work->value_rows; d++) {
-        float *column = work->values + d / 16 * (BLOCK_KEYS / WORD * 16) +
+        float *column = work->values + d / 16 * (COLUMN_WORDS * 16) +
                         i / 32 * (256 * AF_PARTS) + d % 16 * 16;
         for (int part = 0; part < AF_PARTS; part++)
             memset((char *)(column + part * 256) + i % 32 * 2, 0, 2);
     }
 #elif AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
-        char *pair = (char *)(work->values + d / 8 * (BLOCK_KEYS / 2 * 8) + i / 2 * 8 + d % 8);
+        char *pair = (char *)(work->values + d / 8 * (COLUMN_WORDS * 8) + i / 2 * 8 + d % 8);
         memset(pair + i % 2 * 2, 0, 2);
     }
 #else
@@ -233,7 +233,7 @@ static struct AF_FN(block)
 {
 #if AF_PAIRS
     const int64_t place = AF_FN(place_of)(work, key);
-    work->values = work->kept_values + place * (BLOCK_KEYS / WORD) * work->value_rows;
+    work->values = work->kept_values + place * COLUMN_WORDS * work->value_rows;
     if (AF_FN(keeps_values)(work, key, from, count))
         return (struct AF_FN(block)){work->values, AF_AMX ? 16 : 8};
     work->kept[place] = (struct AF_FN(kept)){from, count};
@@ -386,7 +386,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memor
     PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / WORD + 1) * TILE_LANES : 0);
     PART(work->keys, float, BLOCK_KEYS * work->key_words);
 #if AF_PAIRS
-    PART(work->kept_values, float, work->value_blocks *(BLOCK_KEYS / WORD) * work->value_rows);
+    PART(work->kept_values, float, work->value_blocks *COLUMN_WORDS * work->value_rows);
     PART(work->kept, struct AF_FN(kept), work->value_blocks);
 #else
     PART(work->values, float, BLOCK_KEYS * work->value_rows);
@@ -421,7 +421,7 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
     work.key_words = (work.words + key_step - 1) / key_step * key_step;
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
-    const int64_t block_bytes = BLOCK_KEYS / WORD * work.value_rows * (int64_t)sizeof(float);
+    const int64_t block_bytes = COLUMN_WORDS * work.value_rows * (int64_t)sizeof(float);
     const int64_t blocks = (problem->a.k_len + BLOCK_KEYS - 1) / BLOCK_KEYS;
     const bool shared = blocks > 0 && problem->a.window_left < 0; /* by adjacent tasks */
     work.value_blocks = shared && blocks <= KEPT_BYTES / block_bytes ? blocks : 1;
@@ -499,6 +499,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 
 #undef TILE_LANES
 #undef BLOCK_KEYS
+#undef COLUMN_WORDS
 #undef KEPT_BYTES
 #undef WORD
 #undef PAIR_AT

@@ -295,7 +295,7 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
 #if AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d += 8)
         AF_FN(add_values)
-    (8, vecs, values.data + d / 8 * (BLOCK_KEYS / 2 * 8), values.stride, work->pairs, ends,
+    (8, vecs, values.data + d / 8 * (COLUMN_WORDS * 8), values.stride, work->pairs, ends,
      tile->o + d * width, alpha);
 #else
     int64_t d = 0;
