@@ -16,7 +16,7 @@
 #include "kit/cli/environment_change.h"
 #include "kit/system/interrupt.h"
 
-#define AF_COMMAND(id, name, listed, arguments, line, doc) af_cmd_##name,
+#define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
                                                          struct anyflash_error *) = {
 #include "kit/cli/commands.inc"
@@ -104,8 +104,7 @@ static void handle_unfinished(struct af_cli *cli)
     unsigned command = 1u << cli->options.command;
     bool only_looks = af_option_given(&cli->options, AF_OPTION_DRY_RUN) ||
                       af_option_given(&cli->options, AF_OPTION_CHECK) ||
-                      af_option_given(&cli->options, AF_OPTION_LIST) ||
-                      af_option_given(&cli->options, AF_OPTION_MATRIX);
+                      af_option_given(&cli->options, AF_OPTION_LIST);
     if (af_option_given(&cli->options, AF_OPTION_HELP) ||
         af_option_given(&cli->options, AF_OPTION_RECOVER))
         return;

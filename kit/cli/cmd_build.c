@@ -1,6 +1,6 @@
 /*
  * cmd_build.c: `anyflash build`: builds a wheel of flash-attn, or checks whether it
- * can be built (--check), removes kept builds (--clean), prints jobs (--matrix).
+ * can be built (--check), or removes kept builds (--clean).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +10,12 @@
 
 #include "kit/base/text.h"
 #include "kit/build/build.h"
-#include "kit/build/matrix.h"
 #include "kit/build/offer/offer.h"
 #include "kit/cli/build_view.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/load.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
-
-/* Beyond this number, skipped combinations are counted but not named. */
-#define REMARKS_MAX 20u
 
 struct build {
     struct af_change change;
@@ -328,127 +324,17 @@ static enum anyflash_status clean(struct af_cli *cli, enum af_exit *exit_out,
     return af_cli_finish(cli, err);
 }
 
-static void remark_left_out(struct af_cli *cli, const struct af_matrix *matrix)
-{
-    for (size_t i = 0; i < matrix->left_out_count && i < REMARKS_MAX; i++) {
-        const struct af_matrix_job *job = &matrix->left_out[i];
-        const char *text =
-            af_arena_format(&cli->arena, "left out: %s: %s", job->name, job->reason);
-        if (text != NULL)
-            af_cli_remark(cli, text);
-    }
-    const char *rest = af_arena_format(&cli->arena, "left out: %zu more",
-                                       matrix->left_out_count - REMARKS_MAX);
-    if (matrix->left_out_count > REMARKS_MAX && rest != NULL)
-        af_cli_remark(cli, rest);
-}
-
-/* Rejects options that an axis replaces, and unknown formats. */
-static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
-                                         struct anyflash_error *err)
-{
-    static const struct {
-        enum af_option_id id;
-        const char *instead;
-    } axes[] = {{AF_OPTION_ARCH, "arch=80,90"}, {AF_OPTION_PYTHON, "python=3.11,3.12"}};
-    for (size_t i = 0; i < AF_COUNT(axes); i++) {
-        if (af_option_given(&cli->options, axes[i].id))
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "with --matrix use %s instead of --%s",
-                           axes[i].instead, af_option_rows[axes[i].id].name);
-    }
-    const char *output = cli->options.values[AF_OPTION_OUTPUT];
-    if (output != NULL && !af_text_is_utf8(output, strlen(output)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "with --matrix, the --output path must be valid UTF-8");
-    if (!af_equal(format, "json") && !af_equal(format, "github") && !af_equal(format, "slurm"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes json, github or slurm");
-    if (af_option_given(&cli->options, AF_OPTION_JSON) && !af_equal(format, "json"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json cannot be used with --format");
-    return ANYFLASH_OK;
-}
-
-static enum anyflash_status write_matrix(struct af_cli *cli, const struct af_matrix *matrix,
-                                         const struct af_matrix_question *question,
-                                         const char *format, struct anyflash_error *err)
-{
-    if (af_equal(format, "json"))
-        return af_cli_json_take(cli, af_matrix_json(matrix, question, &cli->arena), err);
-    if (matrix->job_count == 0)
-        return ANYFLASH_OK;
-    enum anyflash_status status = ANYFLASH_OK;
-    if (af_equal(format, "github"))
-        status = af_matrix_github(matrix, question, &cli->out, err);
-    else
-        af_matrix_slurm(matrix, question, &cli->out);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
-}
-
-/* --matrix: prints jobs. It builds nothing and does not depend on a machine. */
-static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
-                                         struct anyflash_error *err)
-{
-    struct af_build build = {0};
-    enum anyflash_status status = read_toolkit_and_jobs(cli, &build, err);
-    if (status == ANYFLASH_OK)
-        status = read_memory(cli, &build.memory_bytes, err);
-    if (status == ANYFLASH_OK)
-        status = af_cli_read_selection(cli, true, &build.slim, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    const struct af_options *options = &cli->options;
-    const char *format = options->values[AF_OPTION_FORMAT];
-    const char *output = options->values[AF_OPTION_OUTPUT];
-    struct af_tables tables = {0};
-    struct af_matrix matrix = {0};
-    const struct af_matrix_question question = {.axes = options->words.items,
-                                                .axis_count = options->words.count,
-                                                .version = AF_OFFER_BUILD_FLASH_ATTN,
-                                                .slim = &build.slim,
-                                                .memory = options->values[AF_OPTION_MEMORY],
-                                                .memory_bytes = build.memory_bytes,
-                                                .slots = options->values[AF_OPTION_JOBS],
-                                                .toolkit = options->values[AF_OPTION_TOOLKIT],
-                                                .output = output != NULL ? output : "wheels"};
-    format = format != NULL ? format : "json";
-    status = check_matrix(cli, format, err);
-    if (status == ANYFLASH_OK)
-        status = af_tables_load(&tables, err);
-    if (status == ANYFLASH_OK)
-        status = af_matrix_make(&question, &tables, &cli->arena, &matrix, err);
-    if (status == ANYFLASH_OK) {
-        remark_left_out(cli, &matrix);
-        if (matrix.job_count == 0)
-            *exit_out = AF_EXIT_NO;
-        status = write_matrix(cli, &matrix, &question, format, err);
-    }
-    af_tables_release(&tables);
-    return status;
-}
-
-/* --matrix, --check and --clean replace the build; at most one may be given. */
+/* --check and --clean replace the build. */
 static enum anyflash_status check_words(const struct af_options *options,
                                         struct anyflash_error *err)
 {
-    static const enum af_option_id ways[] = {AF_OPTION_MATRIX, AF_OPTION_CHECK,
-                                             AF_OPTION_CLEAN};
-    const char *found = NULL;
-    for (size_t i = 0; i < AF_COUNT(ways); i++) {
-        const char *name = af_option_rows[ways[i]].name;
-        if (!af_option_given(options, ways[i]))
-            continue;
-        if (found != NULL)
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s cannot be used with --%s", found,
-                           name);
-        found = name;
-    }
-    if (options->values[AF_OPTION_FORMAT] != NULL &&
-        (found == NULL || af_option_given(options, AF_OPTION_CLEAN)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--format only works with --matrix or --check");
-    if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'build' takes no arguments; torch=, python=, arch= and cuda= need "
-                       "--matrix");
+    bool checks = af_option_given(options, AF_OPTION_CHECK);
+    if (checks && af_option_given(options, AF_OPTION_CLEAN))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --clean");
+    if (options->values[AF_OPTION_FORMAT] != NULL && !checks)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format only works with --check");
+    if (options->words.count > 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'build' takes no arguments");
     return ANYFLASH_OK;
 }
 
@@ -477,8 +363,6 @@ enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
     enum anyflash_status status = check_words(&cli->options, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (af_option_given(&cli->options, AF_OPTION_MATRIX))
-        return print_matrix(cli, exit_out, err);
     if (af_option_given(&cli->options, AF_OPTION_CLEAN))
         return clean(cli, exit_out, err);
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);

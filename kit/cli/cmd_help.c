@@ -85,8 +85,6 @@ static void add_commands(struct af_text *out)
 {
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
         const struct af_command_row *row = &af_command_rows[i];
-        if (!row->listed)
-            continue;
         af_text_format(out, ".SS \"%s %s\"\n", row->name, row->arguments);
         add_troff(out, row->doc);
     }
@@ -98,7 +96,7 @@ static void add_option_commands(struct af_text *out, const struct af_option_row 
         return;
     const char *separator = "Commands: ";
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
-        if ((option->commands & (1u << i)) == 0 || !af_command_rows[i].listed)
+        if ((option->commands & (1u << i)) == 0)
             continue;
         af_text_format(out, "%s%s", separator, af_command_rows[i].name);
         separator = ", ";
@@ -160,9 +158,7 @@ static void add_overview(struct af_text *out)
                      "Finds the flash-attn that fits this machine, and says why.\n\n"
                      "Commands:\n");
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++)
-        if (af_command_rows[i].listed)
-            af_text_format(out, "  %-10s %s\n", af_command_rows[i].name,
-                           af_command_rows[i].line);
+        af_text_format(out, "  %-10s %s\n", af_command_rows[i].name, af_command_rows[i].line);
     af_text_add(out,
                 "\nExamples:\n"
                 "  anyflash                                check this machine\n"

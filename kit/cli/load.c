@@ -225,13 +225,9 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
 {
     struct af_plan_read_notes notes = {NULL, NULL};
     struct af_plan_build_words words;
-    enum af_plan_unsaid unsaid = !must ? AF_PLAN_UNSAID_USUAL
-                                 : af_option_given(&cli->options, AF_OPTION_MATRIX)
-                                     ? AF_PLAN_UNSAID_FULL
-                                     : AF_PLAN_UNSAID_REFUSED;
     enum anyflash_status status = read_build_words(cli, &words, err);
     if (status == ANYFLASH_OK)
-        status = af_plan_read_selection(&words, unsaid, slim, &notes, err);
+        status = af_plan_read_selection(&words, must, slim, &notes, err);
     tell(cli, &notes);
     return status;
 }

@@ -12,8 +12,7 @@
 
 #include "kit/cli/nearest.h"
 
-#define AF_COMMAND(id, name, listed, arguments, line, doc)                                     \
-    {#name, listed, arguments, line, doc},
+#define AF_COMMAND(id, name, arguments, line, doc) {#name, arguments, line, doc},
 const struct af_command_row af_command_rows[] = {
 #include "kit/cli/commands.inc"
 };

@@ -57,8 +57,7 @@ static bool version_text(struct af_arena *arena, const char **text)
 }
 
 /* Fails if options contradict each other, so that none is silently ignored. */
-static enum anyflash_status check_selection(const struct af_plan_build_words *words,
-                                            enum af_plan_unsaid unsaid,
+static enum anyflash_status check_selection(const struct af_plan_build_words *words, bool must,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err)
 {
@@ -75,8 +74,7 @@ static enum anyflash_status check_selection(const struct af_plan_build_words *wo
             return af_fail(err, ANYFLASH_E_ARGUMENT, "--full cannot be used with --%s",
                            parts[i].name);
     }
-    if (unsaid != AF_PLAN_UNSAID_REFUSED || words->full || words->model_path != NULL ||
-        words->head_dims != NULL)
+    if (!must || words->full || words->model_path != NULL || words->head_dims != NULL)
         return ANYFLASH_OK;
     notes->hint = "--for MODEL/config.json reads what a model needs; without one, use "
                   "--head-dim 128 --dtype bf16; --full builds everything";
@@ -98,14 +96,14 @@ static enum anyflash_status read_model(const struct af_plan_build_words *words,
     return status;
 }
 
-enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words,
-                                            enum af_plan_unsaid unsaid, struct af_slim *slim,
+enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
+                                            struct af_slim *slim,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err)
 {
-    enum anyflash_status status = check_selection(words, unsaid, notes, err);
+    enum anyflash_status status = check_selection(words, must, notes, err);
     *slim = (struct af_slim){0};
-    if (unsaid != AF_PLAN_UNSAID_USUAL || words->full || words->head_dims != NULL)
+    if (must || words->full || words->head_dims != NULL)
         af_slim_full(slim);
     else
         af_slim_usual(slim);
@@ -178,7 +176,7 @@ static enum anyflash_status read_build(const struct af_plan_build_words *words,
     struct af_slim_total total;
     struct af_fit_options *fit = &request->fit;
     enum anyflash_status status =
-        af_plan_read_selection(words, AF_PLAN_UNSAID_USUAL, &request->slim, notes, err);
+        af_plan_read_selection(words, false, &request->slim, notes, err);
     if (status != ANYFLASH_OK || !is_build_said(words))
         return status;
     af_slim_total(&request->slim, &total);

@@ -26,13 +26,6 @@ struct af_plan_build_words {
     bool full;             /* --full */
 };
 
-/* What a build contains if none of these options is given. */
-enum af_plan_unsaid {
-    AF_PLAN_UNSAID_USUAL,  /* af_slim_usual() */
-    AF_PLAN_UNSAID_FULL,   /* everything */
-    AF_PLAN_UNSAID_REFUSED /* fails with ARGUMENT: an option is required */
-};
-
 /* Remarks and hints from reading: static or arena text, or NULL. */
 struct af_plan_read_notes {
     const char *remark; /* on what was assumed */
@@ -40,11 +33,12 @@ struct af_plan_read_notes {
 };
 
 /*
- * The selection, without GPU targets. Fails with ARGUMENT (a text is not valid,
- * or two exclude each other), and like af_slim_read_model().
+ * The selection, without GPU targets. If no option says what to build, it is
+ * af_slim_usual(), or with `must` the call fails with ARGUMENT. Fails with ARGUMENT, too,
+ * if a text is not valid or two exclude each other, and like af_slim_read_model().
  */
-enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words,
-                                            enum af_plan_unsaid unsaid, struct af_slim *slim,
+enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
+                                            struct af_slim *slim,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err);
 

@@ -35,18 +35,6 @@ def test_accessibility_rules_hold(page, content, dark, width):
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_table_as_a_file_holds_the_accessibility_rules(page, tmp_path, dark):
-    path = tmp_path / "table.html"
-    words = [part for word in WORDS if not word.startswith("torch")
-             for part in ("--given", word)]
-    test_module.native("find", "--html", "-o", str(path), *words, tmp_path=tmp_path)
-    page.resize(360, dark=dark)
-    page.driver.get(path.as_uri())
-    assert violations(page) == []
-    assert page.run("return document.documentElement.scrollWidth") <= 360
-
-
 @pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920, 2560])
 def test_nothing_is_wider_than_the_window(page, width):
     page.paste(WINDOWS)

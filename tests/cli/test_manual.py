@@ -1,11 +1,23 @@
 """The man page and the completions contain every command and option."""
+import contextlib
+import os
+import pty
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import PROGRAM
 from test_words import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = {"bash": "anyflash.bash", "zsh": "_anyflash", "fish": "anyflash.fish"}
+
+
+def script_of(shell):
+    return (ROOT / "packaging/completions" / SCRIPTS[shell]).read_text()
 
 
 def options():
@@ -40,9 +52,15 @@ def test_man_page_renders_without_warnings(anyflash):
     assert b"ANYFLASH(1)" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", done.stdout)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_every_command_and_option(anyflash, shell):
-    script = anyflash("completion", shell).out
+def test_completions_are_up_to_date():
+    done = subprocess.run([sys.executable, ROOT / "tools/completions.py", "--check"],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_completion_names_every_command_and_option(shell):
+    script = script_of(shell)
     option_form = "-l {}" if shell == "fish" else "--{}"
     for command in COMMANDS:
         assert re.search(rf"\b{command}\b", script)
@@ -50,12 +68,11 @@ def test_completion_names_every_command_and_option(anyflash, shell):
         assert re.search(re.escape(option_form.format(option)) + r"\b", script), option
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_valid_for_its_shell(anyflash, shell):
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_completion_is_valid_for_its_shell(shell):
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}: package {shell}")
-    script = anyflash("completion", shell).out
-    done = subprocess.run([shell, "-n"], input=script.encode(), capture_output=True)
+    done = subprocess.run([shell, "-n"], input=script_of(shell).encode(), capture_output=True)
     assert done.returncode == 0 and done.stderr == b""
 
 
@@ -66,18 +83,41 @@ def test_completion_is_valid_for_its_shell(anyflash, shell):
     (["anyflash", "plan", "--prefer", "bu"], "build"),
     (["anyflash", "plan", "--prefer", "=", "bu"], "build"),
     (["anyflash", "help", "fi"], "find"),
-    (["anyflash", "find", "--ht"], "--html"),
+    (["anyflash", "find", "--mat"], "--matrix"),
     (["anyflash", "find", "--form"], None),
-    (["anyflash", "build", "--matrix", "--format", "g"], "github"),
     (["anyflash", "build", "--check", "--format", "=", "t"], "text"),
     (["anyflash", "build", "--toolkit", "sy"], "system"),
+    (["anyflash", "config", "py"], "pylock"),
+    (["anyflash", "shim", "in"], "install"),
+    (["anyflash", "plan", "--given", "cxx"], "cxx11abi="),
+    (["anyflash", "doctor", "--explain", "torch-rep"], "torch-replaced"),
 ])
-def test_bash_completes(anyflash, typed, expected):
+def test_bash_completes(typed, expected):
     if shutil.which("bash") is None:
         pytest.skip("needs bash: package bash")
     words = " ".join(f"'{word}'" for word in typed)
-    script = anyflash("completion", "bash").out + (
+    script = script_of("bash") + (
         f"\ncompopt() {{ :; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}\n"
         '_anyflash; echo "${COMPREPLY[@]}"\n')
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == (expected or "") and done.stderr == ""
+
+
+@pytest.mark.parametrize("typed", ["anyflash doctor pip3", "anyflash plan -m pip3",
+                                   "anyflash inspect --against pip3", "anyflash install pip3"])
+def test_bash_completes_files_where_they_are_meant(tmp_path, typed):
+    """Typed into an interactive bash: only readline itself completes files."""
+    (tmp_path / "pip3.log").write_text("")
+    (tmp_path / "rc").write_text(script_of("bash") + '\nanyflash() { echo "ran: $*"; exit; }\n')
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(["bash", "--noprofile", "--rcfile", "rc", "-i"], cwd=tmp_path,
+                          stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                          env={"PATH": "/usr/bin:/bin", "PS1": "", "TERM": "dumb"}):
+        os.close(theirs)
+        os.write(ours, f"{typed}\t\n".encode())
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: the shell has ended
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+    os.close(ours)
+    assert f"ran: {typed.removeprefix('anyflash ')}.log".encode() in shown

@@ -4,8 +4,8 @@ import subprocess
 import pytest
 from conftest import PROGRAM
 
-COMMANDS = ["doctor", "plan", "config", "find", "machine", "attend", "bench", "shim",
-            "providers", "version", "help"]
+COMMANDS = ["doctor", "plan", "config", "find", "machine", "bench", "shim", "providers",
+            "version", "help"]
 
 
 def test_version_prints_the_version(anyflash):
@@ -27,13 +27,13 @@ def test_help_shows_what_a_shared_option_means_for_the_command(anyflash):
     for command in ("build", "update"):
         text = anyflash(command, "--help").out
         assert "change nothing; only list" in text or "build nothing; list" in text
-        assert "uv.lock" not in text and "`attend`" not in text
+        assert "uv.lock" not in text
 
 
 def test_help_lists_offline_only_where_a_network_is_used(anyflash):
     for command in ("plan", "install", "update"):
         assert "\nNetwork:\n" in anyflash(command, "--help").out
-    for command in ("bench", "attend", "version"):
+    for command in ("bench", "version"):
         assert "--offline" not in anyflash(command, "--help").out
         assert anyflash(command, "--offline", "--help").code == 0
 
@@ -87,7 +87,6 @@ def test_overview_fits_80_columns(anyflash):
     (["help", "plan", "find"], "'help' takes one command, but got 'find'", None),
     (["machine", "--tags", "--schema"], "--schema cannot be used with --tags", None),
     (["help", "nothing"], "unknown command 'nothing'", "`anyflash help`"),
-    (["completion", "tcsh"], "bash, zsh or fish", None),
     (["version", "--color=blue"], "auto, always or never", None),
 ])
 def test_wrong_words_exit_2_and_say_which(anyflash, words, error, hint):
@@ -133,7 +132,7 @@ def test_closed_standard_streams_make_no_noise():
     (["plan", "--given", "os=linux", "--package", b"\xff\x1b[2J"], 2),
     (["plan", "--given", "os=linux", "--version", b"\xff\x1b[2J"], 2),
     (["help", b"\xff\x1b[2J"], 2),
-    (["completion", b"\xff\x1b[2J"], 2),
+    (["help", b"\xff\x1b[2J"], 2),
     ([b"--\xff\x1b[2J"], 2),
     ([b"-\xff"], 2),
 ])

@@ -77,7 +77,6 @@ static const char *const lines[][WORDS_MAX] = {
     {"anyflash", "machine", "--schema"},
     {"anyflash", "help", "plan"},
     {"anyflash", "help", "--man"},
-    {"anyflash", "completion", "zsh"},
     {"anyflash", "nosuchcommand"},
 };
 

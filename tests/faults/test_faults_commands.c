@@ -49,11 +49,6 @@ TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
 TEST(inspect, "inspect", LIBRARY, "--machine", RTX4090)
 TEST(inspect_json, "inspect", "--json", LIBRARY, "--machine", RTX4090)
 TEST(help, "help", "plan")
-TEST(matrix, "build", "--matrix", "torch=2.9,2.15", "python=3.10", "arch=90", "--full")
-TEST(matrix_github, "build", "--matrix", "torch=2.9", "python=3.12", "arch=80,90", "--full",
-     "--format", "github")
-TEST(matrix_slurm, "build", "--matrix", "torch=2.9", "python=3.12", "arch=80,90", "--full",
-     "--format", "slurm")
 
 /* Caches are skipped if they lack memory; they have their own tests. */
 static int forget_state(void **state)
@@ -84,9 +79,6 @@ int main(void)
         cmocka_unit_test(test_inspect__survives_every_lack_of_memory),
         cmocka_unit_test(test_inspect_json__survives_every_lack_of_memory),
         cmocka_unit_test(test_help__survives_every_lack_of_memory),
-        cmocka_unit_test(test_matrix__survives_every_lack_of_memory),
-        cmocka_unit_test(test_matrix_github__survives_every_lack_of_memory),
-        cmocka_unit_test(test_matrix_slurm__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, forget_state, NULL);
 }
