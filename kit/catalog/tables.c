@@ -398,6 +398,14 @@ const struct af_catalog_torch_variant *af_tables_variant(
     return NULL;
 }
 
+const char *af_tables_platform(const char *os, const char *arch)
+{
+    bool x86_64 = af_equal(arch, "x86_64");
+    if (af_equal(os, "linux"))
+        return x86_64 ? "linux_x86_64" : af_equal(arch, "aarch64") ? "linux_aarch64" : NULL;
+    return af_equal(os, "windows") && x86_64 ? "win_amd64" : NULL;
+}
+
 const struct af_catalog_torch_variant *af_tables_default(
     const struct af_catalog_torch_release *release, const char *platform)
 {

@@ -155,6 +155,9 @@ const struct af_catalog_torch_release *af_tables_torch(const struct af_tables *t
                                                        int major, int minor);
 const struct af_catalog_torch_variant *af_tables_variant(
     const struct af_catalog_torch_release *release, const char *platform, const char *cuda);
+/* The platform as these tables write it, "linux_x86_64"; NULL: none of theirs, or unknown. */
+const char *af_tables_platform(const char *os, const char *arch);
+/* What `pip install torch` gets. */
 const struct af_catalog_torch_variant *af_tables_default(
     const struct af_catalog_torch_release *release, const char *platform);
 const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int major,

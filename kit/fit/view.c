@@ -248,18 +248,6 @@ static const char *arch_name(const char *text)
     return text;
 }
 
-/* The platform as the torch tables write it. */
-static const char *platform_name(const struct af_view *view)
-{
-    if (af_equal(view->os, "linux") && af_equal(view->arch, "x86_64"))
-        return "linux_x86_64";
-    if (af_equal(view->os, "linux") && af_equal(view->arch, "aarch64"))
-        return "linux_aarch64";
-    if (af_equal(view->os, "windows") && af_equal(view->arch, "x86_64"))
-        return "win_amd64";
-    return NULL;
-}
-
 enum af_reason_id af_view_unknown_platform(const struct af_view *view)
 {
     if ((view->os == NULL) == (view->arch == NULL))
@@ -271,7 +259,7 @@ static void read_platform(const struct af_machine *machine, struct af_view *view
 {
     view->os = af_fact_text_or(&machine->platform.os, NULL);
     view->arch = arch_name(af_fact_text_or(&machine->platform.arch, NULL));
-    view->platform = platform_name(view);
+    view->platform = af_tables_platform(view->os, view->arch);
     view->musl = af_fact_is(&machine->platform.libc, "musl");
     if (!view->musl)
         af_dotted_parse(af_fact_text_or(&machine->platform.libc_version, NULL), &view->glibc);

@@ -21,10 +21,9 @@ static bool is_old(const struct af_machine *machine)
            af_version_compare(&have, &need) < 0;
 }
 
-/* Gives `fact` by the words of --given, if it is unknown, and adds it to *what. */
-static enum anyflash_status assume(struct af_machine *machine, struct af_fact *fact,
-                                   const char *word, const char **what,
-                                   struct anyflash_error *err)
+enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct af_fact *fact,
+                                            const char *word, const char **what,
+                                            struct anyflash_error *err)
 {
     const char *unused;
     if (fact->state != AF_FACT_UNKNOWN)
@@ -45,14 +44,15 @@ enum anyflash_status af_machine_assume(struct af_machine *machine, const char **
     *what_out = NULL;
     if (machine->gpus.count == 0)
         return ANYFLASH_OK;
-    status = assume(machine, &machine->platform.os, "os=linux", &what, err);
+    status = af_machine_assume_fact(machine, &machine->platform.os, "os=linux", &what, err);
     bool macos = af_fact_is(&machine->platform.os, "macos");
     if (status == ANYFLASH_OK)
-        status = assume(machine, &machine->platform.arch,
-                        macos ? "arch=aarch64" : "arch=x86_64", &what, err);
+        status = af_machine_assume_fact(machine, &machine->platform.arch,
+                                        macos ? "arch=aarch64" : "arch=x86_64", &what, err);
     if (status == ANYFLASH_OK)
-        status = assume(machine, &machine->python.version,
-                        is_old(machine) ? "python=3.11" : "python=3.12", &what, err);
+        status =
+            af_machine_assume_fact(machine, &machine->python.version,
+                                   is_old(machine) ? "python=3.11" : "python=3.12", &what, err);
     if (status == ANYFLASH_OK)
         *what_out = what;
     return status;

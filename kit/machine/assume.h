@@ -18,4 +18,12 @@
 enum anyflash_status af_machine_assume(struct af_machine *machine, const char **what_out,
                                        struct anyflash_error *err);
 
+/*
+ * Gives `fact` by a word of --given if it is unknown, with the source "assumed", and adds
+ * the word to *what, arena text or NULL. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct af_fact *fact,
+                                            const char *word, const char **what,
+                                            struct anyflash_error *err);
+
 #endif

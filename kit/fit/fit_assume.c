@@ -1,0 +1,48 @@
+/*
+ * fit_assume.c: what the table of torch's builds adds to kit/machine/assume.c.
+ */
+#include "kit/fit/fit_assume.h"
+
+#include <string.h>
+
+#include "kit/catalog/tables.h"
+#include "kit/formats/version.h"
+
+/* The build of a release of torch from PyPI; NULL: unknown, or without CUDA. */
+static const char *usual_cuda(const struct af_tables *tables, const struct af_machine *machine)
+{
+    struct af_version version;
+    const char *text = af_fact_text_or(&machine->torch.version, NULL);
+    const char *platform = af_tables_platform(af_fact_text_or(&machine->platform.os, NULL),
+                                              af_fact_text_or(&machine->platform.arch, NULL));
+    if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
+        version.local[0] != '\0' || !af_fact_is(&machine->torch.build, "release"))
+        return NULL;
+    const struct af_catalog_torch_release *release =
+        af_tables_torch(tables, (int)version.release[0],
+                        version.release_count > 1 ? (int)version.release[1] : 0);
+    const struct af_catalog_torch_variant *variant =
+        release == NULL ? NULL : af_tables_default(release, platform);
+    return variant != NULL && variant->cuda_major > 0 ? variant->cuda : NULL;
+}
+
+enum anyflash_status af_fit_assume(struct af_machine *machine, const char **what_out,
+                                   struct anyflash_error *err)
+{
+    struct af_tables tables;
+    enum anyflash_status status = af_machine_assume(machine, what_out, err);
+    if (status != ANYFLASH_OK || machine->gpus.count == 0 ||
+        machine->torch.version.state != AF_FACT_KNOWN ||
+        machine->torch.cuda.state != AF_FACT_UNKNOWN)
+        return status;
+    status = af_tables_load(&tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *cuda = usual_cuda(&tables, machine);
+    const char *word =
+        cuda == NULL ? NULL : af_arena_format(&machine->arena, "torch_cuda=%s", cuda);
+    if (word != NULL)
+        status = af_machine_assume_fact(machine, &machine->torch.cuda, word, what_out, err);
+    af_tables_release(&tables);
+    return machine->arena.failed ? af_fail_memory(err) : status;
+}

@@ -1,0 +1,18 @@
+/*
+ * fit_assume.h: everything that a short description of a machine leaves open. The one
+ * place that assumes, for all that decide about described machines.
+ */
+#ifndef AF_KIT_FIT_FIT_ASSUME_H
+#define AF_KIT_FIT_FIT_ASSUME_H
+
+#include "kit/machine/assume.h"
+
+/*
+ * Like af_machine_assume(), and for a torch whose version names no CUDA, such as "2.9.1",
+ * the CUDA build that `pip install torch` gets: "torch_cuda=cu128". Where pip gets a build
+ * without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that one.
+ */
+enum anyflash_status af_fit_assume(struct af_machine *machine, const char **what_out,
+                                   struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * test_fit_assume.c: the CUDA build that is assumed of a torch whose version names none.
+ */
+#include "kit/fit/fit_assume.h"
+#include "tests/unit/every_allocation.h"
+
+#include <string.h>
+
+#define DESCRIBE(machine, ...) describe(machine, (const char *const[]){__VA_ARGS__, NULL})
+
+static void describe(struct af_machine *machine, const char *const *words)
+{
+    const char *unused;
+    af_machine_init(machine, "test", "not said");
+    for (; *words != NULL; words++)
+        assert_int_equal(af_machine_given(machine, *words, &unused, NULL), ANYFLASH_OK);
+}
+
+/* What is assumed of a machine with these words. */
+static void check(const char *const *words, const char *expected)
+{
+    struct af_machine machine;
+    const char *what;
+    describe(&machine, words);
+    assert_int_equal(af_fit_assume(&machine, &what, NULL), ANYFLASH_OK);
+    if (expected == NULL)
+        assert_null(what);
+    else
+        assert_string_equal(what, expected);
+    af_machine_release(&machine);
+}
+
+#define CHECK(expected, ...) check((const char *const[]){__VA_ARGS__, NULL}, expected)
+#define LINUX "gpu=H100", "os=linux", "python=3.12"
+
+static void test_assume__takes_the_build_that_pip_gets(void **state)
+{
+    (void)state;
+    CHECK("torch_cuda=cu128", LINUX, "arch=x86_64", "torch=2.9.1");
+    CHECK("torch_cuda=cu124", LINUX, "arch=x86_64", "torch=2.6");
+    CHECK("torch_cuda=cu130", LINUX, "arch=aarch64", "torch=2.11.0");
+    CHECK("os=linux, arch=x86_64, python=3.12, torch_cuda=cu128", "gpu=T4", "torch=2.9.1");
+}
+
+static void test_assume__leaves_the_build_open_where_pip_gets_none_with_cuda(void **state)
+{
+    (void)state;
+    CHECK(NULL, LINUX, "arch=aarch64", "torch=2.9.1");
+    CHECK(NULL, "gpu=RTX 3060", "os=windows", "arch=x86_64", "python=3.12", "torch=2.9.1");
+    CHECK(NULL, LINUX, "arch=x86_64", "torch=99.1");
+    CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.0.dev20250801");
+}
+
+static void test_assume__keeps_the_build_that_is_stated(void **state)
+{
+    (void)state;
+    CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1+cu130");
+    CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1", "torch_cuda=13.0");
+    CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1+cpu");
+    CHECK(NULL, "os=linux", "arch=x86_64", "torch=2.9.1");
+}
+
+static void test_assume__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
+        struct af_machine machine;
+        struct anyflash_error err = {0};
+        const char *what;
+        DESCRIBE(&machine, "gpu=T4", "torch=2.9.1");
+        every_allocation_begin(&each);
+        enum anyflash_status status = af_fit_assume(&machine, &what, &err);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &err);
+        af_machine_release(&machine);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_assume__takes_the_build_that_pip_gets),
+        cmocka_unit_test(test_assume__leaves_the_build_open_where_pip_gets_none_with_cuda),
+        cmocka_unit_test(test_assume__keeps_the_build_that_is_stated),
+        cmocka_unit_test(test_assume__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
