@@ -11,6 +11,7 @@
 
 #include "kit/base/json.h"
 #include "kit/cli/facts_view.h"
+#include "kit/cli/next_command.h"
 #include "kit/cli/page.h"
 
 #define GIB 1073741824.0
@@ -74,10 +75,10 @@ void af_cli_build_view_result(struct af_cli *cli, const struct af_build_place *p
         af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", place->log);
         return;
     }
-    const char *command = af_arena_format(&cli->arena, "anyflash install %s", result->wheel);
+    const char *words[] = {result->wheel, NULL};
     af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes", result->seconds / 60);
-    if (command != NULL)
-        af_page_command(&page, 2, command);
+    af_page_command(&page, 2, AF_SHELL_POSIX,
+                    af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
 }
 
 enum anyflash_status af_cli_build_result_json(struct af_cli *cli, const struct af_build *build,

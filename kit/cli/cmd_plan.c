@@ -4,8 +4,9 @@
  * answer and its JSON.
  */
 #include "kit/cli/decision_view.h"
+#include "kit/cli/next_command.h"
 #include "kit/cli/wheel_table.h"
-#include "kit/machine/assume.h"
+#include "kit/fit/fit_assume.h"
 #include "kit/plan/find_answer.h"
 
 struct plan {
@@ -91,27 +92,44 @@ static bool installs_torch(const struct af_plan *plan)
     return false;
 }
 
+/* The steps are for a machine that was described, not for the one that this runs on. */
+static bool is_elsewhere(const struct af_options *options)
+{
+    return af_machines_named(options) && !af_option_given(options, AF_OPTION_HERE);
+}
+
+/* `anyflash install` with what allows the steps. */
+static const char *install_text(struct af_cli *cli, const struct plan *plan,
+                                const struct af_rung *rung)
+{
+    const char *change = "any";
+    if (rung->kind == AF_RUNG_TORCH_CHANGE)
+        change = af_arena_format(&cli->arena, "%s+%s", rung->torch_version, rung->torch_cuda);
+    const char *words[] = {"--allow-torch-change", change, NULL};
+    bool moves_torch = rung->kind == AF_RUNG_TORCH_CHANGE || installs_torch(&plan->answer.plan);
+    return af_arena_format(
+        &cli->arena, "`%s` runs the steps below; `anyflash undo` undoes them",
+        af_cli_next_command(cli, AF_COMMAND_INSTALL, moves_torch ? words : NULL));
+}
+
 /* What to do now, in one line; NULL: the steps say it. */
 static const char *next_text(struct af_cli *cli, const struct plan *plan)
 {
+    static const char *const verbose[] = {"-v", NULL};
     const struct af_decision *decision = &plan->answer.decision;
     const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
     if (rung == NULL && decision->missing_fact != NULL)
         return af_cli_missing_fact_hint(decision);
     if (rung == NULL)
-        return "`anyflash plan -v` shows what each option lacks";
+        return af_arena_format(&cli->arena, "`%s` shows what each option lacks",
+                               af_cli_next_command(cli, AF_COMMAND_PLAN, verbose));
     if (plan->answer.plan.step_count == 0)
         return NULL;
     if (!can_install(&plan->answer.plan))
         return rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
-    if (af_machines_named(&cli->options))
+    if (is_elsewhere(&cli->options))
         return "run these steps on the machine described below";
-    if (rung->kind == AF_RUNG_TORCH_CHANGE)
-        return af_arena_format(&cli->arena, "`anyflash install --allow-torch-change %s+%s`",
-                               rung->torch_version, rung->torch_cuda);
-    if (installs_torch(&plan->answer.plan))
-        return "`anyflash install --allow-torch-change any` runs the steps below";
-    return "`anyflash install` runs the steps below; `anyflash undo` undoes them";
+    return install_text(cli, plan, rung);
 }
 
 /* The best wheel that may load but is not proved to. */
@@ -125,10 +143,10 @@ static void view_proof(struct af_page *page, const struct plan *plan)
     af_page_add(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first");
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, "this reads its binaries and changes nothing:");
-    af_page_command(page, 4, proof->inspect);
+    af_page_command(page, 4, AF_SHELL_POSIX, proof->inspect);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN,
                 "this proves it, installs it, and removes it if it does not load:");
-    af_page_command(page, 4, proof->install);
+    af_page_command(page, 4, AF_SHELL_POSIX, proof->install);
 }
 
 static void view_near_misses(struct af_page *page, const struct plan *plan, bool all)
@@ -146,6 +164,14 @@ static void view_near_misses(struct af_page *page, const struct plan *plan, bool
         af_cli_near_misses_short(page, decision);
 }
 
+static void view_faster(struct af_page *page, struct af_cli *cli, const char *package)
+{
+    const char *words[] = {"--package", package, NULL};
+    af_page_format(page, 6, "Note: ", AF_TONE_PLAIN, "%s is faster on this GPU: `%s`",
+                   af_equal(package, "flash_attn_3") ? "FlashAttention-3" : "FlashAttention-4",
+                   af_cli_next_command(cli, AF_COMMAND_PLAN, words));
+}
+
 /* The answer first, then the next step; with -v every option with reasons and cost. */
 static void view(struct af_cli *cli, const struct plan *plan)
 {
@@ -158,11 +184,7 @@ static void view(struct af_cli *cli, const struct plan *plan)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
     if (answer->faster != NULL)
-        af_page_format(&page, 6, "Note: ", AF_TONE_PLAIN,
-                       "%s is faster on this GPU: `anyflash plan --package %s`",
-                       af_equal(answer->faster, "flash_attn_3") ? "FlashAttention-3"
-                                                                : "FlashAttention-4",
-                       answer->faster);
+        view_faster(&page, cli, answer->faster);
     if (answer->decision.possible)
         view_open(&page, &answer->decision.rungs[answer->decision.recommended]);
     if (answer->has_plan && answer->plan.step_count > 0) {
@@ -202,10 +224,10 @@ static void view_commands(struct af_cli *cli, const struct plan *plan)
 static void view_wheel(struct af_cli *cli, const struct plan *plan,
                        const struct af_plan_wheel_answer *wheel)
 {
-    static const char *const sentences[] = {"does not fit", "fits", "may fit"};
+    static const char *const sentences[] = {"It does not fit", "It fits", "It may fit"};
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s %s", wheel->candidate->wheel->filename,
-                   sentences[wheel->candidate->answer]);
+    af_page_format(&page, 0, "", AF_TONE_STRONG, "%s: %s", sentences[wheel->candidate->answer],
+                   wheel->candidate->wheel->filename);
     for (size_t i = 0; i < plan->inputs.machines.count; i++) {
         size_t count = wheel->machines[i].count;
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s",
@@ -291,7 +313,7 @@ static enum anyflash_status assume(struct af_cli *cli, struct plan *plan,
     if (cli->options.machines.count > 0 || cli->options.givens.count == 0 ||
         af_option_given(&cli->options, AF_OPTION_HERE))
         return ANYFLASH_OK;
-    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    enum anyflash_status status = af_fit_assume(machine, &what, err);
     if (status == ANYFLASH_OK && what != NULL) {
         const char *name = af_arena_format(&cli->arena, "%s, assuming %s", machine->name, what);
         machine->name = name != NULL ? name : machine->name;

@@ -108,7 +108,7 @@ static void view_offer(struct af_page *page, int indent,
                    offer->holds == NULL ? "" : offer->holds);
     af_page_add(page, indent + 2, "", AF_TONE_PLAIN, af_offer_build_needs_text(arena, needs));
     if (line != NULL)
-        af_page_command(page, indent + 2, line);
+        af_page_command(page, indent + 2, AF_SHELL_POSIX, line);
 }
 
 static void view_offers(struct af_page *page, int indent,
@@ -295,9 +295,8 @@ void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t 
         else
             snprintf(lead, sizeof lead, "  %zu. ", i + 1);
         af_page_add(page, max == 1 ? 2 : 5, lead, AF_TONE_PLAIN, step->title);
-        const char *command =
-            step->argc > 0 ? af_step_command(step, AF_SHELL_POSIX, arena) : NULL;
+        const char *command = step->argc > 0 ? af_step_command(step, plan->shell, arena) : NULL;
         if (command != NULL)
-            af_page_command(page, max == 1 ? 4 : 5, command);
+            af_page_command(page, max == 1 ? 4 : 5, plan->shell, command);
     }
 }

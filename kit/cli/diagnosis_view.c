@@ -104,7 +104,7 @@ void af_cli_diagnosis_view(struct af_page *page, const struct af_diagnosis *diag
         af_page_add(page, 0, "", AF_TONE_PLAIN, best->detail);
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-    af_page_command(page, 2, best->next);
+    af_page_command(page, 2, AF_SHELL_POSIX, best->next);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, best->fix);
     view_evidence(page, best, evidence->file_count > 1);
     view_text(page, "Why", best->why);
@@ -123,7 +123,7 @@ void af_cli_cause_view(struct af_page *page, const struct af_cause *cause)
     view_text(page, "Why", cause->why);
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-    af_page_command(page, 2, cause->next);
+    af_page_command(page, 2, AF_SHELL_POSIX, cause->next);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, cause->fix);
     if (cause->avoid != NULL)
         view_text(page, "What not to do", cause->avoid);

@@ -354,7 +354,7 @@ static void view_next(struct af_page *page, struct af_cli *cli,
     const char *command = af_arena_text_n(&cli->arena, next + 1, len - 2);
     af_page_add(page, 0, "", AF_TONE_PLAIN, "next");
     if (command != NULL)
-        af_page_command(page, 9, command);
+        af_page_command(page, 9, AF_SHELL_POSIX, command);
 }
 
 /* Libraries that a package brings for its own use are shown only if they fail. */

@@ -1,9 +1,8 @@
 /*
- * page.c: wraps, shortens and colours text.
+ * page.c: wraps and colours text.
  */
 #include "kit/cli/page.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +10,6 @@
 #include <unistd.h>
 
 #define FORMAT_BYTES 2048
-#define PIECE_BYTES 80
-#define ELISION "..."
-#define ELISION_COLUMNS 3
 
 int af_page_columns(void)
 {
@@ -83,51 +79,6 @@ int af_cli_text_columns(const char *text, size_t len)
     return total;
 }
 
-/* Bytes of the longest prefix of `text` that fits `limit` columns. */
-static size_t fitting_start(const char *text, size_t len, int limit)
-{
-    size_t at = 0;
-    for (int used = 0; at < len;) {
-        int columns = 0;
-        size_t size = take_character(text + at, len - at, &columns);
-        if (used + columns > limit)
-            break;
-        used += columns;
-        at += size;
-    }
-    return at;
-}
-
-/* Offset of the longest suffix of `text` that fits `limit` columns. */
-static size_t fitting_end(const char *text, size_t len, int limit)
-{
-    size_t at = 0;
-    int left = af_cli_text_columns(text, len);
-    while (at < len && left > limit) {
-        int columns = 0;
-        at += take_character(text + at, len - at, &columns);
-        left -= columns;
-    }
-    return at;
-}
-
-/*
- * Appends `len` bytes in at most `limit` columns; if they are too long, without
- * their middle.
- */
-static void add_elided(struct af_text *out, const char *text, size_t len, int limit)
-{
-    if (af_cli_text_columns(text, len) <= limit || limit <= ELISION_COLUMNS) {
-        af_text_add_n(out, text, fitting_start(text, len, limit));
-        return;
-    }
-    int kept = limit - ELISION_COLUMNS;
-    size_t end = fitting_end(text, len, kept - kept / 3);
-    af_text_add_n(out, text, fitting_start(text, len, kept / 3));
-    af_text_add(out, ELISION);
-    af_text_add_n(out, text + end, len - end);
-}
-
 static const char *tone_start(enum af_tone tone)
 {
     switch (tone) {
@@ -150,19 +101,29 @@ static void add_blanks(struct af_text *out, int count)
         af_text_add(out, " ");
 }
 
+/* Bytes up to the next blank outside backquotes: a command is one word. */
+static size_t word_len(struct af_span line, size_t at)
+{
+    bool in_command = false;
+    size_t len = 0;
+    while (at + len < line.len && (line.data[at + len] != ' ' || in_command)) {
+        if (line.data[at + len] == '`')
+            in_command = !in_command &&
+                         memchr(line.data + at + len + 1, '`', line.len - at - len - 1) != NULL;
+        len++;
+    }
+    return len;
+}
+
 /* Adds one paragraph from column `*column` on, and sets `*column` to where it ends. */
 static void add_words(struct af_page *page, int indent, int *column, struct af_span line)
 {
-    int capacity = page->columns - indent;
     bool at_start = true;
     for (size_t at = 0; at < line.len;) {
-        size_t len = 0;
-        while (at + len < line.len && line.data[at + len] != ' ')
-            len++;
+        size_t len = word_len(line, at);
         int width = af_cli_text_columns(line.data + at, len);
         if (len > 0) {
-            bool fits =
-                *column + !at_start + (width < capacity ? width : capacity) <= page->columns;
+            bool fits = *column + !at_start + width <= page->columns;
             if (!fits && *column > indent) {
                 af_text_add(page->out, "\n");
                 add_blanks(page->out, indent);
@@ -171,8 +132,8 @@ static void add_words(struct af_page *page, int indent, int *column, struct af_s
             }
             if (!at_start)
                 af_text_add(page->out, " ");
-            add_elided(page->out, line.data + at, len, capacity);
-            *column += !at_start + (width < capacity ? width : capacity);
+            af_text_add_n(page->out, line.data + at, len);
+            *column += !at_start + width;
             at_start = false;
         }
         at += len + 1;
@@ -221,43 +182,8 @@ void af_page_gap(struct af_page *page)
     af_text_add(page->out, "\n");
 }
 
-/*
- * Bytes of `text` up to the next place where a shell word or path may be
- * broken: after a blank, after a '/', or within a very long name.
- */
-static size_t command_piece(const char *text, bool *in_quotes)
-{
-    size_t len = 0;
-    while (text[len] != '\0') {
-        char letter = text[len++];
-        if (letter == '\'')
-            *in_quotes = !*in_quotes;
-        if (letter == '\\' && !*in_quotes && text[len] != '\0')
-            len++;
-        if (letter == ' ' || letter == '/')
-            break;
-        if (len >= PIECE_BYTES && isalnum((unsigned char)letter) &&
-            isalnum((unsigned char)text[len]))
-            break;
-    }
-    return len;
-}
-
-/*
- * Breaks the line so that the shell continues reading: between words, or within
- * a quoted or unquoted one.
- */
-static void add_break(struct af_page *page, int indent, bool after_blank, bool in_quotes)
-{
-    af_text_add(page->out, in_quotes ? "'\\\n" : "\\\n");
-    if (after_blank)
-        add_blanks(page->out, indent);
-    if (in_quotes)
-        af_text_add(page->out, "'");
-}
-
-/* Columns up to the next blank outside quotes. */
-static int command_word_columns(const char *command)
+/* Bytes up to the next blank outside quotes. */
+static size_t command_word(const char *command)
 {
     bool in_quotes = false;
     size_t len = 0;
@@ -266,31 +192,30 @@ static int command_word_columns(const char *command)
             in_quotes = !in_quotes;
         len += command[len] == '\\' && !in_quotes && command[len + 1] != '\0' ? 2 : 1;
     }
-    return af_cli_text_columns(command, len);
+    return len;
 }
 
-void af_page_command(struct af_page *page, int indent, const char *command)
+void af_page_command(struct af_page *page, int indent, enum af_shell shell, const char *command)
 {
-    int column = indent;
-    bool in_quotes = false;
-    bool after_blank = true;
-    bool is_first = true;
-    add_blanks(page->out, indent);
-    while (command[0] != '\0') {
-        bool was_quoted = in_quotes;
-        size_t len = command_piece(command, &in_quotes);
+    int column = 0;
+    while (shell == AF_SHELL_POSIX && command[0] != '\0') {
+        size_t len = command_word(command);
         int width = af_cli_text_columns(command, len);
-        /* Prefer to move a whole word to a new line. Leave space for "'\" after the piece. */
-        int needed = after_blank ? command_word_columns(command) : width;
-        if (!is_first && column + needed > page->columns - 2) {
-            add_break(page, indent + 2, after_blank, was_quoted);
-            column = (after_blank ? indent + 2 : 0) + was_quoted;
+        bool is_first = column == 0;
+        bool fits = column + 1 + width <= page->columns - 2; /* leaves space for " \" */
+        if (!is_first)
+            af_text_add(page->out, fits ? " " : " \\\n");
+        if (is_first || !fits) {
+            column = is_first ? indent : indent + 2;
+            add_blanks(page->out, column);
         }
         af_text_add_n(page->out, command, len);
-        column += width;
-        after_blank = command[len - 1] == ' ' && !in_quotes;
-        is_first = false;
-        command += len;
+        column += width + (!is_first && fits);
+        command += command[len] == ' ' ? len + 1 : len;
+    }
+    if (shell != AF_SHELL_POSIX) {
+        add_blanks(page->out, indent);
+        af_text_add(page->out, command);
     }
     af_text_add(page->out, "\n");
 }

@@ -1,11 +1,12 @@
 /*
- * page.h: text in lines of limited width: wrapping, hanging indents,
- * shortening, colour. Columns are a terminal's: combining marks take none, wide
- * East Asian characters and emoji two.
+ * page.h: text in lines of limited width: wrapping, hanging indents, colour.
+ * Columns are a terminal's: combining marks take none, wide East Asian characters
+ * and emoji two.
  */
 #ifndef AF_KIT_CLI_PAGE_H
 #define AF_KIT_CLI_PAGE_H
 
+#include "kit/base/shell.h"
 #include "kit/base/text.h"
 
 #define AF_PAGE_COLUMNS 96
@@ -34,8 +35,8 @@ int af_cli_text_columns(const char *text, size_t len);
 /*
  * Appends `lead` (a label or a bullet; may be "") padded to `indent` columns,
  * then `text` wrapped between `indent` and the page's width; the following
- * lines are indented too. A single word that is too long is shortened in the
- * middle. Newlines in `text` start a new line.
+ * lines are indented too. A word that is too long for a line, such as a URL, and a
+ * command in backquotes stay whole. Newlines in `text` start a new line.
  */
 void af_page_add(struct af_page *page, int indent, const char *lead, enum af_tone tone,
                  const char *text);
@@ -48,9 +49,10 @@ void af_page_format(struct af_page *page, int indent, const char *lead, enum af_
 void af_page_gap(struct af_page *page);
 
 /*
- * Appends a shell command that can still be copied: it is broken only where a
- * POSIX shell joins the lines again.
+ * Appends a command that can still be copied: for a POSIX shell it is broken between
+ * words, where the shell joins the lines again; for others it stays in one line.
  */
-void af_page_command(struct af_page *page, int indent, const char *command);
+void af_page_command(struct af_page *page, int indent, enum af_shell shell,
+                     const char *command);
 
 #endif

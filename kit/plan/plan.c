@@ -199,6 +199,13 @@ static void advise(struct af_builder *builder)
             builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
 }
 
+/* Unknown is not no: whoever describes a machine by its GPU most likely has Linux. */
+static bool runs_anyflash(const struct af_machine *machine)
+{
+    const struct af_fact *os = &machine->platform.os;
+    return os->state != AF_FACT_KNOWN || af_fact_is(os, "linux");
+}
+
 static void add_wheel(struct af_builder *builder)
 {
     const struct af_catalog_wheel *wheel = builder->rung->wheel;
@@ -218,10 +225,10 @@ static void add_wheel(struct af_builder *builder)
                           "plan again: the file is likely there, but was not seen; its "
                           "URL was derived from its publisher's build workflow");
     if (builder->rung->prove_first)
-        af_builder_advice(builder,
-                          "it may not load: `anyflash install %s` checks that first and "
-                          "installs nothing that does not load",
-                          url);
+        af_builder_advice(builder, runs_anyflash(builder->target.machine)
+                                       ? "it may not load: the last step tells, and `anyflash "
+                                         "inspect` before anything is installed"
+                                       : "it may not load: the last step tells");
     if (is_fa4(wheel->package))
         install_fa4_needs(builder);
     else
@@ -342,7 +349,8 @@ static const char *command(const char *const *words, size_t count, struct af_are
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
                         struct af_arena *arena, struct af_plan_proof *proof_out)
 {
-    if (!rung->prove_first || rung->wheel == NULL || rung->wheel->url == NULL)
+    if (!rung->prove_first || rung->wheel == NULL || rung->wheel->url == NULL ||
+        !runs_anyflash(machine))
         return false;
     const char *url = af_url_encode_plus(arena, rung->wheel->url);
     const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
@@ -414,6 +422,9 @@ enum anyflash_status af_builder_finish(const struct af_builder *builder, struct 
     made->step_count = builder->step_count;
     made->python = builder->target.python;
     made->uv = builder->target.uv;
+    made->shell = af_fact_is(&builder->target.machine->platform.os, "windows")
+                      ? AF_SHELL_POWERSHELL
+                      : AF_SHELL_POSIX;
     *plan = *made;
     return ANYFLASH_OK;
 }

@@ -50,8 +50,9 @@ struct af_step {
 struct af_plan {
     struct af_arena arena;
     enum af_rung_kind rung;
-    const char *python; /* the interpreter of the environment that is changed */
-    bool uv;            /* uv installs; else pip of that environment */
+    const char *python;  /* the interpreter of the environment that is changed */
+    bool uv;             /* uv installs; else pip of that environment */
+    enum af_shell shell; /* the usual one of the machine's system */
     const struct af_step *steps;
     size_t step_count;
 };
@@ -102,7 +103,8 @@ struct af_plan_proof {
 
 /*
  * The commands for the wheel of a rung with `prove_first`, in `arena`; false
- * for every other rung, or if memory runs out (arena->failed).
+ * for every other rung, for a machine that anyflash does not run on, or if memory runs out
+ * (arena->failed).
  */
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
                         struct af_arena *arena, struct af_plan_proof *proof_out);

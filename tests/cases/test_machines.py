@@ -93,8 +93,9 @@ def test_plan__verbose_gives_every_reason_and_cost():
 
 
 def has_long_word(line):
-    """URLs and commands are never wrapped, because people copy them."""
-    return any(len(word) > 60 for word in line.split()) or line.lstrip().startswith("$ ")
+    """URLs, and commands for Windows, are never wrapped, because people copy them."""
+    return (any(len(word) > 60 for word in line.split())
+            or line.lstrip().startswith(("$ ", "C:\\")))
 
 
 def explained():

@@ -55,3 +55,10 @@ def in_a_mount(tmp_path):
         return subprocess.run(["unshare", "-rm", "sh", "-euc", script, "sh", PROGRAM],
                               cwd=tmp_path, capture_output=True, text=True)
     return run
+
+
+def is_wide(line, columns=96):
+    """Whether a line is longer than it need be. URLs, paths, commands in backquotes and
+    commands for Windows are never wrapped, because people copy them."""
+    copied = line.lstrip().startswith("C:\\") or "`" in line
+    return len(line) > columns and not copied and max(map(len, line.split())) <= 50

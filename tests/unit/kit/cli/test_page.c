@@ -42,36 +42,37 @@ static void test_page__wraps_with_a_hanging_indent(void **state)
     assert_string_equal(af_text_get(&out), "  a   one two three\n      four five\n");
 }
 
-static void test_page__elides_a_word_that_is_too_long(void **state)
+static void test_page__keeps_a_long_word_whole(void **state)
 {
     (void)state;
     struct af_page page = {&out, 12, false};
-    af_page_add(&page, 2, "", AF_TONE_PLAIN, "in /very/long/path");
-    assert_string_equal(af_text_get(&out), "  in\n  /v.../path\n");
+    af_page_add(&page, 2, "", AF_TONE_PLAIN, "in /very/long/path it is");
+    assert_string_equal(af_text_get(&out), "  in\n  /very/long/path\n  it is\n");
 }
 
-static void test_command__breaks_before_a_word(void **state)
+static void test_page__keeps_a_command_in_one_line(void **state)
+{
+    (void)state;
+    struct af_page page = {&out, 16, false};
+    af_page_add(&page, 2, "", AF_TONE_PLAIN, "type `a b c d e`, or one ` two three");
+    assert_string_equal(af_text_get(&out), "  type\n  `a b c d e`,\n  or one ` two\n  three\n");
+}
+
+static void test_command__breaks_between_words(void **state)
 {
     (void)state;
     struct af_page page = {&out, 20, false};
-    af_page_command(&page, 2, "uv pip install flash-attn");
-    assert_string_equal(af_text_get(&out), "  uv pip install \\\n    flash-attn\n");
+    af_page_command(&page, 2, AF_SHELL_POSIX, "get https://host/folder/file 'a b/c d' e\\ f");
+    assert_string_equal(af_text_get(&out), "  get \\\n    https://host/folder/file \\\n"
+                                           "    'a b/c d' e\\ f\n");
 }
 
-static void test_command__breaks_a_long_word_at_a_slash(void **state)
+static void test_command__stays_in_one_line_for_powershell(void **state)
 {
     (void)state;
     struct af_page page = {&out, 20, false};
-    af_page_command(&page, 2, "get https://host/folder/file");
-    assert_string_equal(af_text_get(&out), "  get \\\n    https://host/\\\nfolder/file\n");
-}
-
-static void test_command__closes_quotes_at_a_break(void **state)
-{
-    (void)state;
-    struct af_page page = {&out, 20, false};
-    af_page_command(&page, 0, "run '/a b/c d/e f/g h/i j'");
-    assert_string_equal(af_text_get(&out), "run \\\n  '/a b/c d/e f/g '\\\n'h/i j'\n");
+    af_page_command(&page, 2, AF_SHELL_POWERSHELL, "uv pip install flash-attn");
+    assert_string_equal(af_text_get(&out), "  uv pip install flash-attn\n");
 }
 
 static void test_nearest__finds_slips_of_the_hand(void **state)
@@ -92,10 +93,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_columns__count_wide_and_combining_characters, release),
         cmocka_unit_test_teardown(test_page__wraps_with_a_hanging_indent, release),
-        cmocka_unit_test_teardown(test_page__elides_a_word_that_is_too_long, release),
-        cmocka_unit_test_teardown(test_command__breaks_before_a_word, release),
-        cmocka_unit_test_teardown(test_command__breaks_a_long_word_at_a_slash, release),
-        cmocka_unit_test_teardown(test_command__closes_quotes_at_a_break, release),
+        cmocka_unit_test_teardown(test_page__keeps_a_long_word_whole, release),
+        cmocka_unit_test_teardown(test_page__keeps_a_command_in_one_line, release),
+        cmocka_unit_test_teardown(test_command__breaks_between_words, release),
+        cmocka_unit_test_teardown(test_command__stays_in_one_line_for_powershell, release),
         cmocka_unit_test_teardown(test_nearest__finds_slips_of_the_hand, release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,49 @@
+"""The command that `plan` prints as the next one does what this plan says."""
+import json
+import re
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+from test_plan import GIVEN, fake_torch
+
+WITH_GPU = (*GIVEN, "--given", "driver=590")
+
+
+def printed_command(shown):
+    """The text between the backquotes, as a reader copies it."""
+    found = re.search(r"^Next: `(anyflash install[^`]*)`\s+runs the steps below", shown, re.M)
+    assert found, shown
+    assert "\n" not in found[1]
+    return found[1]
+
+
+@pytest.mark.parametrize("options", [
+    ("--prefer", "engine"),
+    ("--arch", "8.6"),
+    ("--arch", "8.6", "--official"),
+    ("--arch", "8.6", "--publishers", "Dao-AILab", "--version", "2.8.3"),
+    ("--arch", "9.0", "--package", "flash_attn_4"),
+    ("--arch", "7.5"),
+    WITH_GPU,
+    (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
+    (*WITH_GPU, "--given", "torch=2.15.0+cu132", "--prefer", "torch-change"),
+], ids=" ".join)
+def test_the_printed_command_installs_this_plan(quick_place, options):
+    place = quick_place
+    fake_torch(place)
+    (place.bin / "anyflash").symlink_to(PROGRAM)
+    odd = place.root / "it's $HOME; odd"
+    odd.symlink_to(place.venv)
+
+    def run(command, **more):
+        return subprocess.run(command, cwd=place.root, env=place.environment(),
+                              capture_output=True, text=True, timeout=60, **more)
+
+    words = [PROGRAM, "plan", *options, "--python", str(odd)]
+    plan = json.loads(run([*words, "--json"]).stdout)
+    command = printed_command(run(words).stdout)
+    done = run(f"{command} --dry-run --json", shell=True)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert json.loads(done.stdout)["steps"] == plan["steps"] != []
