@@ -1,7 +1,7 @@
 /*
  * cmd_config.c: `anyflash config KIND`: prints the decision as configuration
  * for another tool (config_job.c loads and decides, plan/config_*.c makes the
- * text). Prints the new file, shows what changes, writes it, or checks uv.lock.
+ * text). Prints the new file, shows what changes, or writes it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,6 @@
 #include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
-
-#define LOCK_BYTES_MAX AF_TOML_BYTES_MAX
 
 struct kind {
     const char *name;
@@ -46,8 +44,6 @@ struct config {
     struct af_span made;
     bool is_changed;
     bool is_written;
-    const struct af_config_lock_check *checks;
-    size_t check_count;
 };
 
 static enum anyflash_status check_words(struct af_cli *cli, const struct config *config,
@@ -55,13 +51,6 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
 {
     const struct af_options *options = &cli->options;
     bool writes = af_option_given(options, AF_OPTION_WRITE);
-    bool checks = af_option_given(options, AF_OPTION_CHECK);
-    if (checks && (writes || af_option_given(options, AF_OPTION_DIFF)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check cannot be used with --write or --diff");
-    if (checks && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check works only with `config uv`, because it reads uv.lock");
     if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
     if (writes && config->kind->is_fragment)
@@ -227,27 +216,6 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     return status;
 }
 
-static enum anyflash_status check(struct af_cli *cli, struct config *config,
-                                  enum af_exit *exit_out, struct anyflash_error *err)
-{
-    struct af_span text;
-    struct af_cli_config_job *job = &config->job;
-    const char *path =
-        af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "uv.lock");
-    if (path == NULL)
-        return af_fail_memory(err);
-    cli->hint = "`uv lock` creates it";
-    enum anyflash_status status = af_file_read(&cli->arena, path, LOCK_BYTES_MAX, &text, err);
-    cli->hint = status == ANYFLASH_E_NOT_FOUND ? cli->hint : NULL;
-    if (status == ANYFLASH_OK)
-        status = af_config_check_uv(job->lock, text, "uv.lock", &config->checks,
-                                    &config->check_count, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < config->check_count; i++)
-        if (config->checks[i].answer == AF_NO)
-            *exit_out = AF_EXIT_NO;
-    return status;
-}
-
 static json_t *publisher_json(const struct af_pin *pin)
 {
     const char *source = pin->wheel == NULL ? NULL : pin->wheel->source;
@@ -286,17 +254,6 @@ static json_t *pins_json(const struct af_config_lock *lock)
     return list;
 }
 
-static json_t *checks_json(const struct config *config)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < config->check_count; i++)
-        list = af_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
-                                              af_json_answer(config->checks[i].answer), "what",
-                                              config->checks[i].what, "evidence",
-                                              config->checks[i].evidence));
-    return list;
-}
-
 static json_t *notes_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
@@ -309,28 +266,13 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
                                        struct anyflash_error *err)
 {
     const struct af_cli_config_job *job = &config->job;
-    json_t *text = config->made.data == NULL
-                       ? json_null()
-                       : json_stringn(config->made.data, config->made.len);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema", "anyflash-config/1",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1",
         "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
-        af_json_text(job->lock->marker), "text", text, "changed", config->is_changed, "written",
-        config->is_written, "checks", checks_json(config), "notes", notes_json(job->lock));
+        af_json_text(job->lock->marker), "text",
+        json_stringn(config->made.data, config->made.len), "changed", config->is_changed,
+        "written", config->is_written, "notes", notes_json(job->lock));
     return af_cli_json_take(cli, json, err);
-}
-
-static void view_checks(struct af_cli *cli, const struct config *config)
-{
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    for (size_t i = 0; i < config->check_count; i++) {
-        const struct af_config_lock_check *row = &config->checks[i];
-        enum af_tone tone = row->answer == AF_YES  ? AF_TONE_GOOD
-                            : row->answer == AF_NO ? AF_TONE_BAD
-                                                   : AF_TONE_PLAIN;
-        af_page_format(&page, 9, af_answer_text(row->answer), tone, "%s: %s", row->what,
-                       row->evidence);
-    }
 }
 
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,
@@ -340,9 +282,7 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
     bool as_diff = af_option_given(&cli->options, AF_OPTION_WRITE) ||
                    af_option_given(&cli->options, AF_OPTION_DIFF);
     enum anyflash_status status = ANYFLASH_OK;
-    if (config->checks != NULL)
-        view_checks(cli, config);
-    else if (as_diff)
+    if (as_diff)
         status = af_diff(&cli->out, job->shown, job->old, config->made, err);
     else
         af_text_add_n(&cli->out, config->made.data, config->made.len);
@@ -379,7 +319,6 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
 {
     struct config config = {0};
     struct anyflash_error problem = {0};
-    bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
     enum anyflash_status status = find_kind(cli, &config, &problem);
     if (status == ANYFLASH_OK)
         status = af_cli_config_load(cli, &config.job, &problem);
@@ -389,8 +328,7 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
         status =
             af_cli_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
     if (status == ANYFLASH_OK)
-        status =
-            checks ? check(cli, &config, exit_out, &problem) : make(cli, &config, &problem);
+        status = make(cli, &config, &problem);
     if (status == ANYFLASH_E_UNSUPPORTED) {
         *exit_out = AF_EXIT_NO;
         status = refuse(cli, &config, problem.message, err);

@@ -114,22 +114,4 @@ af_config_maker af_config_pixi;       /* pixi.toml, or pyproject.toml with tool.
 af_config_maker af_config_conda;      /* environment.yml: new files only */
 af_config_maker af_config_dockerfile; /* a fragment */
 
-/* One check of uv.lock. */
-struct af_config_lock_check {
-    enum af_answer answer;
-    const char *what;
-    const char *evidence;
-};
-
-/*
- * Compares uv.lock with the lock. It must contain every pin, with the source
- * that was written, the version and (if known) the hash; no other flash-attn;
- * and the torch that the wheel was built for. The checks are in the lock's
- * arena. Fails with DATA if the file cannot be parsed.
- */
-enum anyflash_status af_config_check_uv(struct af_config_lock *lock, struct af_span text,
-                                        const char *name,
-                                        const struct af_config_lock_check **checks_out,
-                                        size_t *count_out, struct anyflash_error *err);
-
 #endif

@@ -42,7 +42,6 @@ TEST(config_uv, "config", "uv", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_diff, "config", "uv", "--diff", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
      PROJECT)
-TEST(config_check, "config", "uv", "--check", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_poetry, "config", "poetry", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
@@ -77,7 +76,6 @@ int main(void)
         cmocka_unit_test(test_config_uv__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_diff__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_check__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_poetry__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pixi__survives_every_lack_of_memory),
