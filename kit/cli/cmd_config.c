@@ -21,20 +21,17 @@
 struct kind {
     const char *name;
     const char *file;
-    const char *other;
-    af_config_maker *make;
-    bool upwards;
-    bool is_fragment; /* only printed: existing files of this kind are not edited */
+    af_config_maker *make; /* NULL: lines to paste; files of this kind are not edited */
 };
 
 static const struct kind kinds[] = {
-    {"uv", "pyproject.toml", NULL, af_config_uv, true, false},
-    {"pip", "requirements.txt", NULL, af_config_pip, false, false},
-    {"pylock", "pylock.toml", NULL, af_config_pylock, false, false},
-    {"poetry", "pyproject.toml", NULL, af_config_poetry, true, false},
-    {"pixi", "pixi.toml", "pyproject.toml", af_config_pixi, true, false},
-    {"conda", "environment.yml", NULL, af_config_conda, false, true},
-    {"dockerfile", "Dockerfile", NULL, af_config_dockerfile, false, true},
+    {"uv", "pyproject.toml", af_config_uv},
+    {"pip", "requirements.txt", af_config_pip},
+    {"pylock", "pylock.toml", af_config_pylock},
+    {"poetry", "pyproject.toml", NULL},
+    {"pixi", "pixi.toml", NULL},
+    {"conda", "environment.yml", NULL},
+    {"dockerfile", "Dockerfile", NULL},
 };
 
 struct config {
@@ -53,7 +50,7 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
     bool writes = af_option_given(options, AF_OPTION_WRITE);
     if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
-    if (writes && config->kind->is_fragment)
+    if (writes && config->kind->make == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
@@ -80,8 +77,7 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     if (status != ANYFLASH_OK)
         return status;
     config->job.file = config->kind->file;
-    config->job.other = config->kind->other;
-    config->job.upwards = config->kind->upwards;
+    config->job.upwards = config->kind->make == af_config_uv;
     return check_words(cli, config, err);
 }
 
@@ -166,18 +162,27 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
     return status;
 }
 
+/* Makes the new text of the file, or the lines to paste. */
+static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
+                                      struct af_config_lock *lock, struct anyflash_error *err)
+{
+    const struct af_cli_config_job *job = &config->job;
+    const struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
+    return config->kind->make == NULL
+               ? af_config_fragment(lock, config->kind->name, &config->made, err)
+               : config->kind->make(lock, &options, job->old, job->shown, &config->made, err);
+}
+
 /*
  * Gets the wheels that uv needs beside the project. The text is made once before,
  * so that nothing is downloaded for a project that cannot be written.
  */
 static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *config,
-                                         const struct af_config_options *options,
                                          struct anyflash_error *err)
 {
     struct af_cli_config_job *job = &config->job;
     struct af_config_lock before = *job->lock;
-    enum anyflash_status status =
-        config->kind->make(&before, options, job->old, job->shown, &config->made, err);
+    enum anyflash_status status = make_text(cli, config, &before, err);
     if (status == ANYFLASH_OK)
         status = af_cli_config_fetch(cli, job, err);
     return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, true, err) : status;
@@ -192,13 +197,11 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
 {
     struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
-    struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
     enum anyflash_status status = ANYFLASH_OK;
     if (writes && config->kind->make == af_config_uv)
-        status = fetch_wheels(cli, config, &options, err);
+        status = fetch_wheels(cli, config, err);
     if (status == ANYFLASH_OK)
-        status =
-            config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+        status = make_text(cli, config, job->lock, err);
     if (status == ANYFLASH_OK && writes)
         status = check_content(cli, config, err);
     if (status == ANYFLASH_OK)
@@ -267,8 +270,8 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
 {
     const struct af_cli_config_job *job = &config->job;
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1",
-        "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1", "kind",
+        config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
         af_json_text(job->lock->marker), "text",
         json_stringn(config->made.data, config->made.len), "changed", config->is_changed,
         "written", config->is_written, "notes", notes_json(job->lock));

@@ -29,9 +29,6 @@ enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lo
 /* Adds a note on which hashes are missing and how to get them. */
 void af_config_lock_note_hashes(struct af_config_lock *lock);
 
-/* Whether torch comes from conda on all machines. */
-bool af_config_lock_is_conda(const struct af_config_lock *lock);
-
 /* Whether the requirement `text` is for `package` (normalised). */
 bool af_plan_requirement_is(const char *text, const char *package);
 

@@ -14,6 +14,8 @@ import pytest
 
 MACHINES = pathlib.Path(__file__).resolve().parent.parent / "cases" / "machines"
 RTX4090 = str(MACHINES / "rtx4090-torch2.8.json")
+HOPPER = ("-g", "python=3.12", "-g", "torch=2.9.1+cu130", "-g", "gpu=h100", "-g", "glibc=2.39",
+          "-g", "driver=580.95.05", "-g", "platform=linux_x86_64")
 GH200 = str(MACHINES / "gh200-torch2.9.json")
 LINUX = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 MARKER = f"python_version == '3.12' and {LINUX}"
@@ -146,9 +148,7 @@ def test_uv_writes_nothing_for_a_wheel_with_more_than_its_package(anyflash, proj
 
 
 def test_uv_says_that_the_needs_of_another_package_are_not_known(anyflash, project):
-    answer = anyflash("config", "uv", "-g", "python=3.12", "-g", "torch=2.9.1+cu130",
-                      "-g", "gpu=h100", "-g", "glibc=2.39", "-g", "driver=580.95.05",
-                      "-g", "platform=linux_x86_64", "--package", "flash_attn_3")
+    answer = anyflash("config", "uv", *HOPPER, "--package", "flash_attn_3")
     made = tomllib.loads(answer.out)["tool"]["uv"]
     assert "flash-attn-3" in made["sources"] and "dependency-metadata" not in made
     assert "name the folder of the file with --from" in answer.err
@@ -329,19 +329,22 @@ def test_another_file_than_the_catalogs_is_refused(anyflash, hashed, tmp_path):
     assert hashed in answer.err
 
 
-def test_poetry_names_the_address(anyflash, project):
-    made = tomllib.loads(anyflash("config", "poetry", "-m", RTX4090).out)
-    assert made["tool"]["poetry"]["dependencies"] == {
-        "torch": "2.8.*", "flash-attn": {"url": URL, "markers": MARKER}}
+def test_poetry_lines_name_the_address(anyflash, project):
+    answer = anyflash("config", "poetry", "-m", RTX4090)
+    assert tomllib.loads(answer.out) == {"tool": {"poetry": {"dependencies": {
+        "torch": "2.8.*", "flash-attn": {"url": URL, "markers": MARKER}}}}}
+    assert (project / "pyproject.toml").read_text() == PROJECT
 
 
-def test_pixi_names_the_address_for_its_platform(anyflash):
-    made = tomllib.loads(anyflash("config", "pixi", "-m", RTX4090, "-m", GH200).out)
-    assert made["target"]["linux-64"]["pypi-dependencies"]["flash-attn"] == {"url": URL}
+def test_pixi_lines_name_the_address_for_the_platform(anyflash):
+    made = tomllib.loads(anyflash("config", "pixi", "-m", GH200).out)
     assert made["target"]["linux-aarch64"]["pypi-dependencies"]["torch"] == "==2.9.*"
+    made = tomllib.loads(anyflash("config", "pixi", "-m", RTX4090).out)
+    assert made == {"target": {"linux-64": {"pypi-dependencies": {
+        "torch": "==2.8.*", "flash-attn": {"url": URL}}}}}
 
 
-def test_pixi_and_conda_take_conda_forge_for_its_torch(anyflash):
+def test_pixi_and_conda_lines_take_conda_forge_for_its_torch(anyflash):
     record = str(MACHINES / "pixi-torch2.8.json")
     made = tomllib.loads(anyflash("config", "pixi", "-m", record).out)
     assert made == {"dependencies": {"pytorch-gpu": "2.8.*", "flash-attn": "*"}}
@@ -349,10 +352,29 @@ def test_pixi_and_conda_take_conda_forge_for_its_torch(anyflash):
     assert "pytorch-gpu=2.8.*\n  - flash-attn\n" in answer.out
 
 
+def test_conda_lines_have_pip_install_the_address(anyflash, hashed):
+    answer = anyflash("config", "conda", "-m", RTX4090, "--catalog", "hashed.jsonl")
+    assert answer.out == (
+        "channels:\n  - conda-forge\ndependencies:\n  - python=3.12\n  - pip\n  - pip:\n"
+        f'      - torch==2.8.*\n      - "flash-attn @ {URL}#sha256={hashed}"\n')
+
+
+@pytest.mark.parametrize("kind", ["poetry", "pixi", "conda", "dockerfile"])
+def test_lines_to_paste_are_for_one_machine(anyflash, kind):
+    answer = anyflash("config", kind, "-m", RTX4090, "-m", GH200)
+    assert answer.code == 1 and "ask for one at a time" in answer.err
+
+
+def test_a_line_with_an_unknown_value_is_left_out(anyflash):
+    """A wheel for every Python: the lines say nothing about Python."""
+    answer = anyflash("config", "conda", *HOPPER, "--package", "flash_attn_3")
+    assert answer.code == 0 and "  - pip\n" in answer.out and "python=" not in answer.out
+
+
 def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
     digest = official_wheel(tmp_path / "down")
     answer = anyflash("config", "dockerfile", "-m", RTX4090, "--from", "down")
-    assert f"ADD --checksum=sha256:{digest} \\\n    {URL} \\\n" in answer.out
+    assert f"ADD --checksum=sha256:{digest} {URL} /tmp/wheels/{FILE}\n" in answer.out
     assert "startswith('2.8.')" in answer.out
 
 
@@ -363,6 +385,7 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
     (["pip", "--source", "url"], "--source works only with `config uv`"),
     (["uv", "--check"], "--check"),
     (["conda", "--write"], "--write is not supported"),
+    (["poetry", "--write"], "--write is not supported"),
 ])
 def test_config_refuses_with_exit_2(anyflash, words, error):
     answer = anyflash("config", *words, "-m", RTX4090)

@@ -43,8 +43,7 @@ TEST(config_diff, "config", "uv", "--diff", "--machine", RTX4090, "--project", P
 TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
      PROJECT)
 TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_poetry, "config", "poetry", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_fragment, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
 TEST(inspect, "inspect", LIBRARY, "--machine", RTX4090)
 TEST(inspect_json, "inspect", "--json", LIBRARY, "--machine", RTX4090)
 TEST(help, "help", "plan")
@@ -77,8 +76,7 @@ int main(void)
         cmocka_unit_test(test_config_diff__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_poetry__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_pixi__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_fragment__survives_every_lack_of_memory),
         cmocka_unit_test(test_inspect__survives_every_lack_of_memory),
         cmocka_unit_test(test_inspect_json__survives_every_lack_of_memory),
         cmocka_unit_test(test_help__survives_every_lack_of_memory),
