@@ -1,7 +1,7 @@
 /*
  * cmd_config.c: `anyflash config KIND`: prints the decision as configuration
  * for another tool (config_job.c loads and decides, plan/config_*.c makes the
- * text). Prints the new file, shows what changes, or writes it.
+ * text). Prints the new file or writes it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 
 #include "kit/catalog/publisher.h"
 #include "kit/cli/config_fetch.h"
-#include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/rung.h"
@@ -22,16 +21,17 @@ struct kind {
     const char *name;
     const char *file;
     af_config_maker *make; /* NULL: lines to paste; files of this kind are not edited */
+    const char *next;      /* the command that uses the written file; or NULL */
 };
 
 static const struct kind kinds[] = {
-    {"uv", "pyproject.toml", af_config_uv},
-    {"pip", "requirements.txt", af_config_pip},
-    {"pylock", "pylock.toml", af_config_pylock},
-    {"poetry", "pyproject.toml", NULL},
-    {"pixi", "pixi.toml", NULL},
-    {"conda", "environment.yml", NULL},
-    {"dockerfile", "Dockerfile", NULL},
+    {"uv", "pyproject.toml", af_config_uv, "uv lock"},
+    {"pip", "requirements.txt", af_config_pip, "pip install -r requirements.txt"},
+    {"pylock", "pylock.toml", af_config_pylock, NULL},
+    {"poetry", "pyproject.toml", NULL, NULL},
+    {"pixi", "pixi.toml", NULL, NULL},
+    {"conda", "environment.yml", NULL, NULL},
+    {"dockerfile", "Dockerfile", NULL, NULL},
 };
 
 struct config {
@@ -278,22 +278,32 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
     return af_cli_json_take(cli, json, err);
 }
 
+/* What --write did, and the command that uses it. */
+static void view_written(struct af_cli *cli, const struct config *config)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    const struct af_cli_config_job *job = &config->job;
+    af_page_format(&page, 0, "", AF_TONE_GOOD,
+                   config->is_written ? "wrote %s" : "nothing had to change in %s", job->shown);
+    af_page_format(&page, 6, "File: ", AF_TONE_PLAIN, "%s",
+                   af_text_scrub(&cli->arena, job->path, 4096));
+    if (config->is_written && config->kind->next != NULL)
+        af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
+}
+
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,
                                  struct anyflash_error *err)
 {
-    const struct af_cli_config_job *job = &config->job;
-    bool as_diff = af_option_given(&cli->options, AF_OPTION_WRITE) ||
-                   af_option_given(&cli->options, AF_OPTION_DIFF);
-    enum anyflash_status status = ANYFLASH_OK;
-    if (as_diff)
-        status = af_diff(&cli->out, job->shown, job->old, config->made, err);
+    const struct af_config_lock *lock = config->job.lock;
+    if (af_option_given(&cli->options, AF_OPTION_WRITE))
+        view_written(cli, config);
     else
         af_text_add_n(&cli->out, config->made.data, config->made.len);
-    for (size_t i = 0; i < job->lock->note_count; i++)
-        if (job->lock->notes[i] != NULL)
-            af_cli_remark(cli, job->lock->notes[i]);
-    tell_publishers(cli, job->lock);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    for (size_t i = 0; i < lock->note_count; i++)
+        if (lock->notes[i] != NULL)
+            af_cli_remark(cli, lock->notes[i]);
+    tell_publishers(cli, lock);
+    return af_cli_finish(cli, err);
 }
 
 /* The decision cannot be locked: the answer is no, with the reason. */

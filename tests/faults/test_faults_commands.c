@@ -39,7 +39,6 @@ TEST(find_json, "find", "--json", "torch=2.9", "python=3.12", "cuda=13")
 TEST(publishers, "plan", "--publishers", "mjun0812,kingbri1", "--machine", RTX4090)
 TEST(given, "plan", "--given", "torch=2.8.0+cu128", "--given", "python=3.12")
 TEST(config_uv, "config", "uv", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_diff, "config", "uv", "--diff", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
      PROJECT)
 TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
@@ -73,7 +72,6 @@ int main(void)
         cmocka_unit_test(test_publishers__survives_every_lack_of_memory),
         cmocka_unit_test(test_given__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_uv__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_diff__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_fragment__survives_every_lack_of_memory),
