@@ -167,7 +167,9 @@ static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
                                       struct af_config_lock *lock, struct anyflash_error *err)
 {
     const struct af_cli_config_job *job = &config->job;
-    const struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
+    const struct af_config_options options = {
+        .extra = cli->options.values[AF_OPTION_EXTRA],
+        .is_written = af_option_given(&cli->options, AF_OPTION_WRITE)};
     return config->kind->make == NULL
                ? af_config_fragment(lock, config->kind->name, &config->made, err)
                : config->kind->make(lock, &options, job->old, job->shown, &config->made, err);

@@ -93,6 +93,7 @@ void af_config_lock_note(struct af_config_lock *lock, const char *format, ...) A
 
 struct af_config_options {
     const char *extra; /* optional extra that flash-attn is added to; NULL: the dependencies */
+    bool is_written;   /* the text becomes the file; false: it is only shown */
 };
 
 /*

@@ -38,6 +38,23 @@ static const char *list_text(struct af_arena *arena, const char *const *items, s
     return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
 }
 
+/* uv refuses a file that has dependencies and no project.name, so none may come from here. */
+static enum anyflash_status check_project(struct writer *writer, bool is_new)
+{
+    if (af_toml_text(&writer->toml, AF_TOML_PATH("project", "name")) != NULL)
+        return ANYFLASH_OK;
+    if (!is_new)
+        return af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                       "%s has no project.name, without which uv accepts no dependencies",
+                       writer->toml.name);
+    if (writer->options->is_written)
+        return af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                       "no pyproject.toml here: run `uv init --bare` first");
+    af_config_lock_note(writer->lock, "no pyproject.toml here: these lines are no complete "
+                                      "file; `uv init --bare` creates one");
+    return ANYFLASH_OK;
+}
+
 /* Whether some Python 3.`minor` satisfies `specifier`. */
 static bool python_allowed(const char *specifier, int minor)
 {
@@ -429,6 +446,8 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
 {
     struct writer writer = {.lock = lock, .options = options, .err = err};
     enum anyflash_status status = af_toml_parse(&writer.toml, lock->arena, old, name, err);
+    if (status == ANYFLASH_OK)
+        status = check_project(&writer, old.len == 0);
     if (status == ANYFLASH_OK)
         status = check_python(&writer);
     if (status == ANYFLASH_OK)

@@ -234,6 +234,18 @@ def test_uv_without_a_project_prints_what_to_add(anyflash):
     answer = anyflash("config", "uv", "-m", RTX4090)
     assert answer.code == 0
     assert answer.out.startswith("[project]\ndependencies = [\"flash-attn ;")
+    assert "these lines are no complete file; `uv init --bare` creates one" in answer.err
+
+
+def test_uv_writes_no_file_that_uv_refuses(anyflash, tmp_path):
+    answer = anyflash("config", "uv", "-m", RTX4090, "--write")
+    assert answer.code == 1 and "no pyproject.toml here: run `uv init --bare` first" in answer.err
+    assert not (tmp_path / "pyproject.toml").exists() and not (tmp_path / "wheels").exists()
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    for words in ([], ["--write"]):
+        answer = anyflash("config", "uv", "-m", RTX4090, *words)
+        assert answer.code == 1 and "pyproject.toml has no project.name" in answer.err
+    assert (tmp_path / "pyproject.toml").read_text() == "[tool.ruff]\nline-length = 100\n"
 
 
 def test_json_has_the_pins_and_the_text(anyflash, project):
