@@ -86,6 +86,11 @@ static void add_torch(struct writer *writer, struct af_span line,
         af_text_add_n(&writer->out, line.data, line.len);
         return;
     }
+    if (!af_pin_torch_allowed(writer->lock->arena, &writer->lock->pins[0], old->specifier))
+        af_config_lock_note(writer->lock,
+                            "requirements.txt had another torch than the wheel needs: it has "
+                            "%s now",
+                            requirement);
     const char *pin = requirement + strlen("torch");
     size_t pinned = strlen(pin) - 2; /* without ".*" */
     bool fits = old->specifier.len >= pinned && memcmp(old->specifier.data, pin, pinned) == 0 &&
@@ -133,6 +138,7 @@ static void add_line(struct writer *writer, struct af_span line)
     bool is_option = text.len == 0 || text.data[0] == '-' || text.data[0] == '#';
     bool is_named = !is_option && af_requirement_parse(text, &requirement);
     if (is_named && af_name_is(requirement.name, writer->lock->package)) {
+        af_config_lock_specifier(writer->lock, requirement.specifier);
         if (!writer->has_package)
             add_pins(writer);
         return;

@@ -187,6 +187,35 @@ def test_uv_refuses_a_python_that_the_project_excludes(anyflash, project):
     assert ">=3.13" in (project / "pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize("line", ["torch==2.7.1", "torch >=2.4,<2.8", "torch==2.9.*"])
+@pytest.mark.parametrize("table", ["[dependency-groups]", "[project.optional-dependencies]"])
+def test_uv_says_that_torch_of_the_project_excludes_the_wheel(anyflash, project, line, table):
+    said = (f"the project has '{line}', but flash-attn was chosen for torch 2.8: change that "
+            "line, or `uv lock` fails")
+    (project / "pyproject.toml").write_text(PROJECT.replace('"torch"', f'"{line}"'))
+    assert said in anyflash("config", "uv", "-m", RTX4090).err
+    (project / "pyproject.toml").write_text(f'{PROJECT}\n{table}\ngpu = ["{line}"]\n')
+    assert said in anyflash("config", "uv", "-m", RTX4090).err
+
+
+@pytest.mark.parametrize("line", ["torch", "torch==2.8.0", "torch==2.8.0+cu128", "torch>=2.6",
+                                  "torch>=2.8,<2.9", "torch==2.7 ; sys_platform == 'darwin'"])
+def test_uv_is_silent_about_torch_that_the_wheel_fits(anyflash, project, line):
+    (project / "pyproject.toml").write_text(PROJECT.replace('"torch"', f'"{line}"'))
+    assert "change that line" not in anyflash("config", "uv", "-m", RTX4090).err
+
+
+@pytest.mark.parametrize("kind, file, text", [
+    ("uv", "pyproject.toml", PROJECT.replace("Flash_Attn >= 2.7", "flash-attn>=2.9")),
+    ("pip", "requirements.txt", "flash-attn>=2.9\n")])
+def test_a_specifier_is_not_dropped_silently(anyflash, tmp_path, kind, file, text):
+    (tmp_path / file).write_text(text)
+    answer = anyflash("config", kind, "-m", RTX4090)
+    assert ">=2.9" not in answer.out
+    assert ("'flash-attn>=2.9' excludes version 2.8.3.post1, which was chosen: the specifier is "
+            "left out") in answer.err
+
+
 def test_uv_build_locks_torch_and_variables(anyflash, project):
     answer = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build")
     made = tomllib.loads(answer.out)
@@ -272,6 +301,14 @@ def test_pip_edits_requirements_in_place(anyflash, tmp_path):
     assert answer.out.endswith("Next: `pip install -r requirements.txt`\n")
     again = anyflash("config", "pip", "-m", RTX4090, "--from", "down", "--write")
     assert again.out.startswith("nothing had to change in requirements.txt\n")
+
+
+@pytest.mark.parametrize("line, says", [("torch==2.7.1", True), ("torch>=2.4", False)])
+def test_pip_says_that_it_changed_torch(anyflash, tmp_path, line, says):
+    (tmp_path / "requirements.txt").write_text(line + "\n")
+    answer = anyflash("config", "pip", "-m", RTX4090)
+    assert answer.out.startswith("torch==2.8.*\n")
+    assert ("another torch than the wheel needs: it has torch==2.8.* now" in answer.err) == says
 
 
 def test_pip_leaves_torch_alone_in_hash_mode(anyflash, tmp_path):
