@@ -5,8 +5,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "kit/catalog/publisher.h"
 #include "kit/cli/config_fetch.h"
@@ -151,15 +149,9 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
 static enum anyflash_status write_file(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    struct stat had;
     const struct af_cli_config_job *job = &config->job;
     const char *real = job->is_new ? NULL : af_file_real_path(&cli->arena, job->path);
-    const char *path = real != NULL ? real : job->path;
-    bool has_mode = !job->is_new && stat(path, &had) == 0;
-    enum anyflash_status status = af_file_write(&cli->arena, path, &config->made, 1, err);
-    if (status == ANYFLASH_OK && has_mode && chmod(path, had.st_mode & 07777) != 0)
-        af_config_lock_note(job->lock, "the permissions of '%s' could not be kept", job->shown);
-    return status;
+    return af_file_rewrite(&cli->arena, real != NULL ? real : job->path, &config->made, err);
 }
 
 /* Makes the new text of the file, or the lines to paste. */
