@@ -160,6 +160,26 @@ static bool contains(struct af_span text, const char *word)
     return false;
 }
 
+/*
+ * The control characters that TOML refuses, too, are refused: they would reach the terminal,
+ * and text in UTF-16 has NUL bytes.
+ */
+static enum anyflash_status check_text(struct af_span text, const char *name,
+                                       struct anyflash_error *err)
+{
+    size_t line = 1;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        line += c == '\n' ? 1 : 0;
+        if (c == 0x7F || (c < 0x20 && (c == '\0' || strchr("\t\n\f\r", c) == NULL)))
+            return af_fail(
+                err, ANYFLASH_E_DATA,
+                "%s, line %zu: control character 0x%02X; the file must be UTF-8 text", name,
+                line, c);
+    }
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
                                                  const char *tool, struct anyflash_error *err)
 {
@@ -187,9 +207,10 @@ enum anyflash_status af_config_pip(struct af_config_lock *lock,
                                    struct anyflash_error *err)
 {
     (void)options;
-    (void)name;
     struct writer writer = {.lock = lock};
     enum anyflash_status status = af_config_lock_wants_wheels(lock, "pip", err);
+    if (status == ANYFLASH_OK)
+        status = check_text(old, name, err);
     if (status != ANYFLASH_OK)
         return status;
     writer.crlf = contains(old, "\r\n");

@@ -311,6 +311,18 @@ def test_pip_says_that_it_changed_torch(anyflash, tmp_path, line, says):
     assert ("another torch than the wheel needs: it has torch==2.8.* now" in answer.err) == says
 
 
+@pytest.mark.parametrize("text, line", [
+    (b"numpy\n# \x1b]0;title\x07\n", 2), (b"numpy # \x7f\n", 1), (b"a\x00b\n", 1),
+    ("torch\n".encode("utf-16"), 1)])
+def test_pip_refuses_control_characters(anyflash, tmp_path, text, line):
+    (tmp_path / "requirements.txt").write_bytes(text)
+    for words in ([], ["--write"]):
+        answer = anyflash("config", "pip", "-m", RTX4090, *words)
+        assert answer.code == 3 and answer.out == ""
+        assert f"requirements.txt, line {line}: control character 0x" in answer.err
+    assert (tmp_path / "requirements.txt").read_bytes() == text
+
+
 def test_pip_leaves_torch_alone_in_hash_mode(anyflash, tmp_path):
     (tmp_path / "requirements.txt").write_text("torch==2.8.0 --hash=sha256:00\n")
     official_wheel(tmp_path / "down")
