@@ -8,6 +8,7 @@ import os
 import pathlib
 import stat
 import tomllib
+import venv
 import zipfile
 
 import pytest
@@ -454,6 +455,12 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
 def test_config_refuses_with_exit_2(anyflash, words, error):
     answer = anyflash("config", *words, "-m", RTX4090)
     assert answer.code == 2 and error in answer.err
+
+
+def test_undo_says_how_to_take_a_written_file_back(anyflash, tmp_path):
+    venv.create(tmp_path / "empty", symlinks=True)
+    answer = anyflash("undo", "--python", str(tmp_path / "empty"))
+    assert answer.code == 1 and "git restore -p pyproject.toml" in " ".join(answer.out.split())
 
 
 def test_config_says_no_where_there_is_nothing_to_lock(anyflash):
