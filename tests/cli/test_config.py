@@ -213,8 +213,8 @@ def test_a_specifier_is_not_dropped_silently(anyflash, tmp_path, kind, file, tex
     (tmp_path / file).write_text(text)
     answer = anyflash("config", kind, "-m", RTX4090)
     assert ">=2.9" not in answer.out
-    assert ("'flash-attn>=2.9' excludes version 2.8.3.post1, which was chosen: the specifier is "
-            "left out") in answer.err
+    assert ("'flash-attn>=2.9' excludes version 2.8.3.post1, which was chosen: the "
+            "specifier is left out") in answer.err
 
 
 def test_uv_build_locks_torch_and_variables(anyflash, project):
@@ -269,7 +269,8 @@ def test_uv_without_a_project_prints_what_to_add(anyflash):
 
 def test_uv_writes_no_file_that_uv_refuses(anyflash, tmp_path):
     answer = anyflash("config", "uv", "-m", RTX4090, "--write")
-    assert answer.code == 1 and "no pyproject.toml here: run `uv init --bare` first" in answer.err
+    assert answer.code == 1
+    assert "no pyproject.toml here: run `uv init --bare` first" in answer.err
     assert not (tmp_path / "pyproject.toml").exists() and not (tmp_path / "wheels").exists()
     (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
     for words in ([], ["--write"]):
