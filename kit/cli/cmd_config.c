@@ -1,16 +1,13 @@
 /*
  * cmd_config.c: `anyflash config KIND`: prints the decision as configuration
  * for another tool (config_job.c loads and decides, plan/config_*.c makes the
- * text). Prints the new file, shows what changes, writes it, or checks uv.lock.
+ * text). Prints the new file or writes it.
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "kit/catalog/publisher.h"
 #include "kit/cli/config_fetch.h"
-#include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/rung.h"
@@ -18,25 +15,21 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define LOCK_BYTES_MAX AF_TOML_BYTES_MAX
-
 struct kind {
     const char *name;
     const char *file;
-    const char *other;
-    af_config_maker *make;
-    bool upwards;
-    bool is_fragment; /* only printed: existing files of this kind are not edited */
+    af_config_maker *make; /* NULL: lines to paste; files of this kind are not edited */
+    const char *next;      /* the command that uses the written file; or NULL */
 };
 
 static const struct kind kinds[] = {
-    {"uv", "pyproject.toml", NULL, af_config_uv, true, false},
-    {"pip", "requirements.txt", NULL, af_config_pip, false, false},
-    {"pylock", "pylock.toml", NULL, af_config_pylock, false, false},
-    {"poetry", "pyproject.toml", NULL, af_config_poetry, true, false},
-    {"pixi", "pixi.toml", "pyproject.toml", af_config_pixi, true, false},
-    {"conda", "environment.yml", NULL, af_config_conda, false, true},
-    {"dockerfile", "Dockerfile", NULL, af_config_dockerfile, false, true},
+    {"uv", "pyproject.toml", af_config_uv, "uv lock"},
+    {"pip", "requirements.txt", af_config_pip, "pip install -r requirements.txt"},
+    {"pylock", "pylock.toml", af_config_pylock, NULL},
+    {"poetry", "pyproject.toml", NULL, NULL},
+    {"pixi", "pixi.toml", NULL, NULL},
+    {"conda", "environment.yml", NULL, NULL},
+    {"dockerfile", "Dockerfile", NULL, NULL},
 };
 
 struct config {
@@ -46,8 +39,6 @@ struct config {
     struct af_span made;
     bool is_changed;
     bool is_written;
-    const struct af_config_lock_check *checks;
-    size_t check_count;
 };
 
 static enum anyflash_status check_words(struct af_cli *cli, const struct config *config,
@@ -55,16 +46,9 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
 {
     const struct af_options *options = &cli->options;
     bool writes = af_option_given(options, AF_OPTION_WRITE);
-    bool checks = af_option_given(options, AF_OPTION_CHECK);
-    if (checks && (writes || af_option_given(options, AF_OPTION_DIFF)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check cannot be used with --write or --diff");
-    if (checks && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check works only with `config uv`, because it reads uv.lock");
     if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
-    if (writes && config->kind->is_fragment)
+    if (writes && config->kind->make == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
@@ -91,8 +75,7 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     if (status != ANYFLASH_OK)
         return status;
     config->job.file = config->kind->file;
-    config->job.other = config->kind->other;
-    config->job.upwards = config->kind->upwards;
+    config->job.upwards = config->kind->make == af_config_uv;
     return check_words(cli, config, err);
 }
 
@@ -166,15 +149,22 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
 static enum anyflash_status write_file(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    struct stat had;
     const struct af_cli_config_job *job = &config->job;
     const char *real = job->is_new ? NULL : af_file_real_path(&cli->arena, job->path);
-    const char *path = real != NULL ? real : job->path;
-    bool has_mode = !job->is_new && stat(path, &had) == 0;
-    enum anyflash_status status = af_file_write(&cli->arena, path, &config->made, 1, err);
-    if (status == ANYFLASH_OK && has_mode && chmod(path, had.st_mode & 07777) != 0)
-        af_config_lock_note(job->lock, "the permissions of '%s' could not be kept", job->shown);
-    return status;
+    return af_file_rewrite(&cli->arena, real != NULL ? real : job->path, &config->made, err);
+}
+
+/* Makes the new text of the file, or the lines to paste. */
+static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
+                                      struct af_config_lock *lock, struct anyflash_error *err)
+{
+    const struct af_cli_config_job *job = &config->job;
+    const struct af_config_options options = {
+        .extra = cli->options.values[AF_OPTION_EXTRA],
+        .is_written = af_option_given(&cli->options, AF_OPTION_WRITE)};
+    return config->kind->make == NULL
+               ? af_config_fragment(lock, config->kind->name, &config->made, err)
+               : config->kind->make(lock, &options, job->old, job->shown, &config->made, err);
 }
 
 /*
@@ -182,13 +172,11 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
  * so that nothing is downloaded for a project that cannot be written.
  */
 static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *config,
-                                         const struct af_config_options *options,
                                          struct anyflash_error *err)
 {
     struct af_cli_config_job *job = &config->job;
     struct af_config_lock before = *job->lock;
-    enum anyflash_status status =
-        config->kind->make(&before, options, job->old, job->shown, &config->made, err);
+    enum anyflash_status status = make_text(cli, config, &before, err);
     if (status == ANYFLASH_OK)
         status = af_cli_config_fetch(cli, job, err);
     return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, true, err) : status;
@@ -203,13 +191,11 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
 {
     struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
-    struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
     enum anyflash_status status = ANYFLASH_OK;
     if (writes && config->kind->make == af_config_uv)
-        status = fetch_wheels(cli, config, &options, err);
+        status = fetch_wheels(cli, config, err);
     if (status == ANYFLASH_OK)
-        status =
-            config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+        status = make_text(cli, config, job->lock, err);
     if (status == ANYFLASH_OK && writes)
         status = check_content(cli, config, err);
     if (status == ANYFLASH_OK)
@@ -224,27 +210,6 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
         return ANYFLASH_OK;
     status = write_file(cli, config, err);
     config->is_written = status == ANYFLASH_OK;
-    return status;
-}
-
-static enum anyflash_status check(struct af_cli *cli, struct config *config,
-                                  enum af_exit *exit_out, struct anyflash_error *err)
-{
-    struct af_span text;
-    struct af_cli_config_job *job = &config->job;
-    const char *path =
-        af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "uv.lock");
-    if (path == NULL)
-        return af_fail_memory(err);
-    cli->hint = "`uv lock` creates it";
-    enum anyflash_status status = af_file_read(&cli->arena, path, LOCK_BYTES_MAX, &text, err);
-    cli->hint = status == ANYFLASH_E_NOT_FOUND ? cli->hint : NULL;
-    if (status == ANYFLASH_OK)
-        status = af_config_check_uv(job->lock, text, "uv.lock", &config->checks,
-                                    &config->check_count, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < config->check_count; i++)
-        if (config->checks[i].answer == AF_NO)
-            *exit_out = AF_EXIT_NO;
     return status;
 }
 
@@ -286,17 +251,6 @@ static json_t *pins_json(const struct af_config_lock *lock)
     return list;
 }
 
-static json_t *checks_json(const struct config *config)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < config->check_count; i++)
-        list = af_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
-                                              af_json_answer(config->checks[i].answer), "what",
-                                              config->checks[i].what, "evidence",
-                                              config->checks[i].evidence));
-    return list;
-}
-
 static json_t *notes_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
@@ -309,48 +263,41 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
                                        struct anyflash_error *err)
 {
     const struct af_cli_config_job *job = &config->job;
-    json_t *text = config->made.data == NULL
-                       ? json_null()
-                       : json_stringn(config->made.data, config->made.len);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema", "anyflash-config/1",
-        "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
-        af_json_text(job->lock->marker), "text", text, "changed", config->is_changed, "written",
-        config->is_written, "checks", checks_json(config), "notes", notes_json(job->lock));
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1", "kind",
+        config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
+        af_json_text(job->lock->marker), "text",
+        json_stringn(config->made.data, config->made.len), "changed", config->is_changed,
+        "written", config->is_written, "notes", notes_json(job->lock));
     return af_cli_json_take(cli, json, err);
 }
 
-static void view_checks(struct af_cli *cli, const struct config *config)
+/* What --write did, and the command that uses it. */
+static void view_written(struct af_cli *cli, const struct config *config)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    for (size_t i = 0; i < config->check_count; i++) {
-        const struct af_config_lock_check *row = &config->checks[i];
-        enum af_tone tone = row->answer == AF_YES  ? AF_TONE_GOOD
-                            : row->answer == AF_NO ? AF_TONE_BAD
-                                                   : AF_TONE_PLAIN;
-        af_page_format(&page, 9, af_answer_text(row->answer), tone, "%s: %s", row->what,
-                       row->evidence);
-    }
+    const struct af_cli_config_job *job = &config->job;
+    af_page_format(&page, 0, "", AF_TONE_GOOD,
+                   config->is_written ? "wrote %s" : "nothing had to change in %s", job->shown);
+    af_page_format(&page, 6, "File: ", AF_TONE_PLAIN, "%s",
+                   af_text_scrub(&cli->arena, job->path, 4096));
+    if (config->is_written && config->kind->next != NULL)
+        af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
 }
 
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,
                                  struct anyflash_error *err)
 {
-    const struct af_cli_config_job *job = &config->job;
-    bool as_diff = af_option_given(&cli->options, AF_OPTION_WRITE) ||
-                   af_option_given(&cli->options, AF_OPTION_DIFF);
-    enum anyflash_status status = ANYFLASH_OK;
-    if (config->checks != NULL)
-        view_checks(cli, config);
-    else if (as_diff)
-        status = af_diff(&cli->out, job->shown, job->old, config->made, err);
+    const struct af_config_lock *lock = config->job.lock;
+    if (af_option_given(&cli->options, AF_OPTION_WRITE))
+        view_written(cli, config);
     else
         af_text_add_n(&cli->out, config->made.data, config->made.len);
-    for (size_t i = 0; i < job->lock->note_count; i++)
-        if (job->lock->notes[i] != NULL)
-            af_cli_remark(cli, job->lock->notes[i]);
-    tell_publishers(cli, job->lock);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    for (size_t i = 0; i < lock->note_count; i++)
+        if (lock->notes[i] != NULL)
+            af_cli_remark(cli, lock->notes[i]);
+    tell_publishers(cli, lock);
+    return af_cli_finish(cli, err);
 }
 
 /* The decision cannot be locked: the answer is no, with the reason. */
@@ -379,7 +326,6 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
 {
     struct config config = {0};
     struct anyflash_error problem = {0};
-    bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
     enum anyflash_status status = find_kind(cli, &config, &problem);
     if (status == ANYFLASH_OK)
         status = af_cli_config_load(cli, &config.job, &problem);
@@ -389,8 +335,7 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
         status =
             af_cli_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
     if (status == ANYFLASH_OK)
-        status =
-            checks ? check(cli, &config, exit_out, &problem) : make(cli, &config, &problem);
+        status = make(cli, &config, &problem);
     if (status == ANYFLASH_E_UNSUPPORTED) {
         *exit_out = AF_EXIT_NO;
         status = refuse(cli, &config, problem.message, err);

@@ -142,8 +142,6 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
                        af_text_scrub(&cli->arena, stated, 160));
     job->path = af_cli_config_find(cli, job->file, job->upwards);
-    if (job->path == NULL && job->other != NULL)
-        job->path = af_cli_config_find(cli, job->other, job->upwards);
     job->is_new = job->path == NULL;
     if (job->is_new)
         job->path = af_path_join(&cli->arena, stated != NULL ? stated : ".", job->file);

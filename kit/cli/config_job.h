@@ -7,10 +7,9 @@
 #include "kit/cli/load.h"
 #include "kit/plan/config.h"
 
-/* Zero-initialised, with `file` and `other` set. Texts are in the cli's arena. */
+/* Zero-initialised, with `file` and `upwards` set. Texts are in the cli's arena. */
 struct af_cli_config_job {
     const char *file;  /* the tool's file, such as "pyproject.toml" */
-    const char *other; /* used if that file is missing; or NULL */
     bool upwards;      /* also search the folders above, as the tool does */
     const char *path;  /* the file that is read and written */
     const char *shown; /* its name, scrubbed */

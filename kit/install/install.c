@@ -23,6 +23,7 @@
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
+#define UV_SETTINGS_BYTES_MAX (1u << 20)
 
 struct job {
     struct af_run *run;
@@ -207,12 +208,49 @@ static enum anyflash_status bring_resolved(struct job *job, const struct af_step
                                  err);
 }
 
+/* The file of this folder, or of one above it, whose settings uv reads first; or NULL. */
+static const char *uv_project_settings(const struct af_run *run)
+{
+    const char *here = af_file_real_path(run->arena, ".");
+    for (size_t i = 0; here != NULL && i < run->machine->tools.count; i++) {
+        const struct af_tool *tool = &run->machine->tools.rows[i];
+        const struct af_fact *files = &tool->config_files;
+        if (!af_fact_is(&tool->name, "uv") || files->state != AF_FACT_KNOWN ||
+            files->value.list.count == 0)
+            continue;
+        const char *file = af_file_real_path(run->arena, files->value.list.items[0]);
+        const char *folder = file == NULL ? NULL : af_path_folder(run->arena, file);
+        size_t len = folder == NULL ? 0 : strlen(folder);
+        if (len > 0 && strncmp(here, folder, len) == 0 &&
+            (here[len] == '/' || here[len] == '\0'))
+            return file;
+    }
+    return NULL;
+}
+
+/* Says that a project's file, perhaps a stranger's, chooses where requirements come from. */
+static void tell_uv_index(const struct job *job)
+{
+    struct af_run *run = job->run;
+    struct af_span text;
+    const char *file = job->stage.uv && run->from == NULL ? uv_project_settings(run) : NULL;
+    if (file != NULL &&
+        af_file_read(run->arena, file, UV_SETTINGS_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+        (strstr(text.data, "index") != NULL || strstr(text.data, "find-links") != NULL))
+        af_progress_message(&run->progress,
+                            "uv takes the package index from '%s'; what comes from there is "
+                            "not compared with anything",
+                            af_text_scrub(run->arena, file, 300));
+}
+
 static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                   struct anyflash_error *err)
 {
     af_progress_message(&job->run->progress, "%s", step->title);
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
+    if (step->kind != AF_STEP_OWN)
+        tell_uv_index(job);
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
         return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)

@@ -156,6 +156,9 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
         done->answer = AF_NO;
         done->reason = id == 0 ? "no installation in this environment can be undone"
                                : "no installation of this environment has that number";
+        done->hint = id == 0 ? "what `anyflash config --write` changed is not an installation: "
+                               "`git restore -p pyproject.toml` takes it back"
+                             : NULL;
         return ANYFLASH_OK;
     }
     status = af_journal_entries(run->state, chosen, run->arena, err);

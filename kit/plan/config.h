@@ -93,43 +93,30 @@ void af_config_lock_note(struct af_config_lock *lock, const char *format, ...) A
 
 struct af_config_options {
     const char *extra; /* optional extra that flash-attn is added to; NULL: the dependencies */
+    bool is_written;   /* the text becomes the file; false: it is only shown */
 };
 
 /*
- * One writer per tool. Each takes the text of a file ("" if there is none) and
- * sets the new text, in the lock's arena. Fails with DATA if the file cannot be
- * parsed, UNSUPPORTED if the tool would not install the right thing, with the
- * reason.
+ * One writer per file that is edited. Each takes the text of a file ("" if there is
+ * none) and sets the new text, in the lock's arena. Fails with DATA if the file
+ * cannot be parsed, UNSUPPORTED if the tool would not install the right thing, with
+ * the reason.
  */
 typedef enum anyflash_status af_config_maker(struct af_config_lock *lock,
                                              const struct af_config_options *options,
                                              struct af_span old, const char *name,
                                              struct af_span *new_out,
                                              struct anyflash_error *err);
-af_config_maker af_config_uv;         /* pyproject.toml */
-af_config_maker af_config_pip;        /* requirements.txt */
-af_config_maker af_config_pylock;     /* pylock.toml */
-af_config_maker af_config_poetry;     /* pyproject.toml */
-af_config_maker af_config_pixi;       /* pixi.toml, or pyproject.toml with tool.pixi */
-af_config_maker af_config_conda;      /* environment.yml: new files only */
-af_config_maker af_config_dockerfile; /* a fragment */
-
-/* One check of uv.lock. */
-struct af_config_lock_check {
-    enum af_answer answer;
-    const char *what;
-    const char *evidence;
-};
+af_config_maker af_config_uv;     /* pyproject.toml */
+af_config_maker af_config_pip;    /* requirements.txt */
+af_config_maker af_config_pylock; /* pylock.toml */
 
 /*
- * Compares uv.lock with the lock. It must contain every pin, with the source
- * that was written, the version and (if known) the hash; no other flash-attn;
- * and the torch that the wheel was built for. The checks are in the lock's
- * arena. Fails with DATA if the file cannot be parsed.
+ * Sets lines for the user to paste, in the lock's arena. `tool`: poetry, pixi, conda or
+ * dockerfile. Fails with UNSUPPORTED for more than one pin, or if the tool cannot
+ * install what was decided.
  */
-enum anyflash_status af_config_check_uv(struct af_config_lock *lock, struct af_span text,
-                                        const char *name,
-                                        const struct af_config_lock_check **checks_out,
-                                        size_t *count_out, struct anyflash_error *err);
+enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char *tool,
+                                        struct af_span *new_out, struct anyflash_error *err);
 
 #endif

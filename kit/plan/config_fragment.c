@@ -1,6 +1,6 @@
 /*
- * config_fragment.c: text that the user pastes: a conda environment file, lines
- * of a Dockerfile. Existing files of these kinds are not edited.
+ * config_fragment.c: lines to paste, for tools whose files are not edited: one
+ * template for each tool.
  */
 #include <string.h>
 
@@ -8,93 +8,159 @@
 #include "kit/base/url.h"
 #include "kit/plan/config_parts.h"
 
-static enum anyflash_status finish(struct af_config_lock *lock, struct af_text *out,
-                                   struct af_span *new_out, struct anyflash_error *err)
+/* value_of() has the <names>; a line is left out if one of its values is unknown. */
+struct fragment {
+    const char *tool;
+    const char *text;
+    const char *conda_text; /* if torch comes from conda-forge; NULL: as `text` */
+};
+
+static const struct fragment fragments[] = {
+    {"poetry",
+     "[tool.poetry.dependencies]\n"
+     "torch = \"<torch>.*\"\n"
+     "<package> = { url = \"<url>\", markers = \"<marker>\" }\n",
+     NULL},
+    {"pixi",
+     "# in pyproject.toml: [tool.pixi.<target>pypi-dependencies]\n"
+     "[<target>pypi-dependencies]\n"
+     "torch = \"==<torch>.*\"\n"
+     "<package> = { url = \"<url>\" }\n",
+     "# in pyproject.toml: [tool.pixi.dependencies]\n"
+     "[dependencies]\n"
+     "pytorch-gpu = \"<torch>.*\"\n"
+     "<package> = \"*\"\n"},
+    {"conda",
+     "channels:\n"
+     "  - conda-forge\n"
+     "dependencies:\n"
+     "  - python=3.<python>\n"
+     "  - pip\n"
+     "  - pip:\n"
+     "      - torch==<torch>.*\n"
+     "      - \"<package> @ <url_with_hash>\"\n",
+     "channels:\n"
+     "  - conda-forge\n"
+     "dependencies:\n"
+     "  - python=3.<python>\n"
+     "  - pytorch-gpu=<torch>.*\n"
+     "  - <package>\n"},
+    {"dockerfile",
+     "# <package> <version> for torch <torch>, Python 3.<python>\n"
+     "ADD <checksum><url> /tmp/wheels/<file>\n"
+     "RUN python -c \"import importlib.metadata as m; v = m.version('torch'); "
+     "assert v.startswith('<torch>.'), v\"\n"
+     "RUN python -m pip install --no-cache-dir --no-deps '/tmp/wheels/<file>'\n"
+     "RUN python -m pip install --no-cache-dir einops\n",
+     NULL},
+};
+
+/* pixi's table for the platform of the pin: "target.linux-64."; "" for all platforms. */
+static const char *pixi_target(const struct af_pin *pin)
 {
-    new_out->len = out->len;
-    new_out->data =
-        out->failed ? NULL : af_arena_text_n(lock->arena, af_text_get(out), out->len);
-    af_text_release(out);
-    return new_out->data == NULL || lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    static const char *const words[][2] = {
+        {"'linux' and platform_machine == 'x86_64'", "target.linux-64."},
+        {"'linux' and platform_machine == 'aarch64'", "target.linux-aarch64."},
+        {"'win32' and platform_machine == 'AMD64'", "target.win-64."},
+    };
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        if (strstr(pin->platform_marker, words[i][0]) != NULL)
+            return words[i][1];
+    return "";
 }
 
-static enum anyflash_status want_one(const struct af_config_lock *lock, const char *tool,
-                                     struct anyflash_error *err)
+/* The value of a name in a template; NULL: unknown. */
+static const char *value_of(struct af_arena *arena, const struct af_config_lock *lock,
+                            struct af_span name)
 {
-    enum anyflash_status status = af_config_lock_wants_wheels(lock, tool, err);
+    const struct af_pin *pin = &lock->pins[0];
+    const char *sha256 = pin->facts.sha256;
+    const struct {
+        const char *name;
+        const char *value;
+    } values[] = {
+        {"package", lock->package},
+        {"version", pin->version},
+        {"file", pin->file},
+        {"url", pin->url},
+        {"url_with_hash", af_url_with_sha256(arena, pin->url, sha256)},
+        {"checksum",
+         sha256 == NULL ? "" : af_arena_format(arena, "--checksum=sha256:%s ", sha256)},
+        {"marker", pin->marker},
+        {"target", pixi_target(pin)},
+        {"torch", pin->torch},
+        {"python",
+         pin->python_minor < 0 ? NULL : af_arena_format(arena, "%d", pin->python_minor)},
+    };
+    for (size_t i = 0; i < AF_COUNT(values); i++)
+        if (af_text_span_equal(name, values[i].name))
+            return values[i].value;
+    return NULL;
+}
+
+/* Adds one line of a template with its values; nothing if one of them is unknown. */
+static void add_line(struct af_text *out, const struct af_config_lock *lock,
+                     struct af_span line)
+{
+    size_t start = out->len;
+    const char *open;
+    while ((open = memchr(line.data, '<', line.len)) != NULL) {
+        size_t before = (size_t)(open - line.data);
+        size_t len = strcspn(open + 1, ">");
+        const char *value = value_of(lock->arena, lock, (struct af_span){open + 1, len});
+        if (value == NULL) {
+            out->len = start;
+            return;
+        }
+        af_text_add_n(out, line.data, before);
+        af_text_add(out, value);
+        line = (struct af_span){open + len + 2, line.len - before - len - 2};
+    }
+    af_text_add_n(out, line.data, line.len);
+    af_text_add(out, "\n");
+}
+
+/* Whether torch comes from conda on all machines. */
+static bool is_conda(const struct af_config_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_package *torch = af_machine_package(lock->pins[i].machine, "torch");
+        const char *kind = af_fact_text_or(&lock->pins[i].machine->python.kind, "");
+        bool in_conda = strcmp(kind, "conda") == 0 || strcmp(kind, "pixi") == 0;
+        if (!in_conda || (torch != NULL && torch->installer.state == AF_FACT_KNOWN &&
+                          !af_fact_is(&torch->installer, "conda")))
+            return false;
+    }
+    return true;
+}
+
+enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char *tool,
+                                        struct af_span *new_out, struct anyflash_error *err)
+{
+    struct af_text out = {0};
+    struct af_span line;
+    const struct fragment *fragment = fragments;
+    while (strcmp(fragment->tool, tool) != 0)
+        fragment++;
+    bool from_conda = fragment->conda_text != NULL && is_conda(lock);
+    enum anyflash_status status =
+        from_conda ? ANYFLASH_OK : af_config_lock_wants_wheels(lock, tool, err);
     if (status == ANYFLASH_OK && lock->pin_count > 1)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                         "%s has one platform and one Python: ask for one machine", tool);
-    return status;
-}
-
-enum anyflash_status af_config_conda(struct af_config_lock *lock,
-                                     const struct af_config_options *options,
-                                     struct af_span old, const char *name,
-                                     struct af_span *new_out, struct anyflash_error *err)
-{
-    struct af_text out = {0};
-    const struct af_pin *pin = &lock->pins[0];
-    (void)options;
-    (void)old;
-    (void)name;
-    bool is_conda = af_config_lock_is_conda(lock);
-    enum anyflash_status status =
-        is_conda ? ANYFLASH_OK : want_one(lock, "an environment file of conda", err);
+                         "the lines for %s are for one machine: ask for one at a time", tool);
     if (status != ANYFLASH_OK)
         return status;
-    const char *equals = pin->torch == NULL ? "" : "=";
-    const char *torch =
-        pin->torch == NULL ? "" : af_arena_format(lock->arena, "%s.*", pin->torch);
-    const char *url = af_url_with_sha256(lock->arena, pin->url, pin->facts.sha256);
-    if (lock->arena->failed)
-        return af_fail_memory(err);
-    af_text_add(&out, "channels:\n  - conda-forge\ndependencies:\n");
-    if (pin->python_minor >= 0)
-        af_text_format(&out, "  - python=3.%d\n", pin->python_minor);
-    if (is_conda) {
-        af_text_format(&out, "  - pytorch-gpu%s%s\n  - %s\n", equals, torch, lock->package);
-        return finish(lock, &out, new_out, err);
-    }
-    af_text_format(&out, "  - pip\n  - pip:\n      - torch%s%s%s\n", equals, equals, torch);
-    af_text_format(&out, "      - \"%s @ %s\"\n", lock->package, url);
-    af_config_lock_note_hashes(lock);
-    return finish(lock, &out, new_out, err);
-}
-
-enum anyflash_status af_config_dockerfile(struct af_config_lock *lock,
-                                          const struct af_config_options *options,
-                                          struct af_span old, const char *name,
-                                          struct af_span *new_out, struct anyflash_error *err)
-{
-    struct af_text out = {0};
-    const struct af_pin *pin = &lock->pins[0];
-    (void)options;
-    (void)old;
-    (void)name;
-    enum anyflash_status status = want_one(lock, "a Dockerfile", err);
-    if (status != ANYFLASH_OK)
-        return status;
-    af_text_format(&out, "# %s %s", lock->package, pin->version);
-    if (pin->torch != NULL)
-        af_text_format(&out, " for torch %s", pin->torch);
-    if (pin->python_minor >= 0)
-        af_text_format(&out, ", Python 3.%d", pin->python_minor);
-    af_text_add(&out, "\n");
-    if (pin->facts.sha256 != NULL)
-        af_text_format(&out, "ADD --checksum=sha256:%s \\\n    %s \\\n    /tmp/wheels/%s\n",
-                       pin->facts.sha256, pin->url, pin->file);
-    else
-        af_text_format(&out, "ADD %s \\\n    /tmp/wheels/%s\n", pin->url, pin->file);
-    if (pin->torch != NULL)
-        af_text_format(&out,
-                       "RUN python -c \"import importlib.metadata as m; v = "
-                       "m.version('torch'); assert v.startswith('%s.'), v\"\n",
-                       pin->torch);
-    af_text_format(
-        &out, "RUN python -m pip install --no-cache-dir --no-deps \\\n    '/tmp/wheels/%s'\n",
-        pin->file);
-    af_text_add(&out, "RUN python -m pip install --no-cache-dir einops\n");
-    af_config_lock_note_hashes(lock);
-    return finish(lock, &out, new_out, err);
+    const char *text = from_conda ? fragment->conda_text : fragment->text;
+    struct af_span rest = {text, strlen(text)};
+    while (af_text_line(&rest, &line))
+        add_line(&out, lock, line);
+    if (from_conda)
+        af_config_lock_note(lock, "torch comes from conda-forge, so flash-attn does too: "
+                                  "conda-forge's builds state which torch they are for");
+    else if (strstr(text, "hash>") != NULL || strstr(text, "<checksum>") != NULL)
+        af_config_lock_note_hashes(lock);
+    new_out->len = out.len;
+    new_out->data = out.failed ? NULL : af_arena_text_n(lock->arena, out.data, out.len);
+    af_text_release(&out);
+    return new_out->data == NULL || lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

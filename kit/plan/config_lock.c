@@ -15,6 +15,7 @@
 #include "kit/plan/plan.h"
 
 #define NOTE_BYTES 1024
+#define SHOWN_BYTES 160
 
 void af_config_lock_init(struct af_config_lock *lock, struct af_arena *arena)
 {
@@ -338,6 +339,56 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
 const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin)
 {
     return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
+}
+
+bool af_plan_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
+                           int64_t minor)
+{
+    char *text = af_arena_text_n(arena, specifier.data, specifier.len);
+    for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
+        const char *rest = plus + strcspn(plus, ", ");
+        memmove(plus, rest, strlen(rest) + 1);
+    }
+    for (int patch = 0; text != NULL && patch < 40; patch++) {
+        struct af_version version = {.release = {major, minor, patch},
+                                     .release_count = 3,
+                                     .pre = -1,
+                                     .post = -1,
+                                     .dev = -1};
+        if (af_specifier_contains(text, &version) != AF_NO)
+            return true;
+    }
+    return text == NULL;
+}
+
+bool af_pin_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
+                          struct af_span specifier)
+{
+    struct af_version torch;
+    return pin->torch == NULL || specifier.len == 0 ||
+           !af_version_parse(pin->torch, strlen(pin->torch), &torch) ||
+           af_plan_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
+}
+
+const char *af_config_lock_specifier(struct af_config_lock *lock, struct af_span specifier)
+{
+    char shown[SHOWN_BYTES];
+    const char *text =
+        specifier.len == 0 ? "" : af_arena_text_n(lock->arena, specifier.data, specifier.len);
+    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
+        struct af_version version;
+        const char *own = lock->pins[i].version;
+        if (af_version_parse(own, strlen(own), &version) &&
+            af_specifier_contains(text, &version) == AF_YES)
+            continue;
+        af_config_lock_note(lock,
+                            "'%s%s' excludes version %s, which was chosen: the specifier is "
+                            "left out",
+                            lock->package,
+                            af_text_quote(shown, sizeof shown, text, strlen(text)), own);
+        return "";
+    }
+    return text;
 }
 
 /* Adds `requirement`, with the pin's marker if other pins need something else. */

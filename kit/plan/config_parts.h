@@ -11,6 +11,23 @@
 const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin);
 
 /*
+ * Whether some release MAJOR.MINOR.PATCH satisfies the specifier; a local version in the
+ * specifier is ignored.
+ */
+bool af_plan_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
+                           int64_t minor);
+
+/* Whether the specifier allows the torch that the pin was built for. */
+bool af_pin_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
+                          struct af_span specifier);
+
+/*
+ * The specifier of the package that a file has, if all pins satisfy it; else "", and a
+ * note says that it goes. NULL if memory runs out.
+ */
+const char *af_config_lock_specifier(struct af_config_lock *lock, struct af_span specifier);
+
+/*
  * Whether the requirements are known: they are for flash-attn itself, and for
  * files that were read.
  */
@@ -28,9 +45,6 @@ enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lo
 
 /* Adds a note on which hashes are missing and how to get them. */
 void af_config_lock_note_hashes(struct af_config_lock *lock);
-
-/* Whether torch comes from conda on all machines. */
-bool af_config_lock_is_conda(const struct af_config_lock *lock);
 
 /* Whether the requirement `text` is for `package` (normalised). */
 bool af_plan_requirement_is(const char *text, const char *package);

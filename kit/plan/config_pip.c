@@ -86,6 +86,11 @@ static void add_torch(struct writer *writer, struct af_span line,
         af_text_add_n(&writer->out, line.data, line.len);
         return;
     }
+    if (!af_pin_torch_allowed(writer->lock->arena, &writer->lock->pins[0], old->specifier))
+        af_config_lock_note(writer->lock,
+                            "requirements.txt had another torch than the wheel needs: it has "
+                            "%s now",
+                            requirement);
     const char *pin = requirement + strlen("torch");
     size_t pinned = strlen(pin) - 2; /* without ".*" */
     bool fits = old->specifier.len >= pinned && memcmp(old->specifier.data, pin, pinned) == 0 &&
@@ -133,6 +138,7 @@ static void add_line(struct writer *writer, struct af_span line)
     bool is_option = text.len == 0 || text.data[0] == '-' || text.data[0] == '#';
     bool is_named = !is_option && af_requirement_parse(text, &requirement);
     if (is_named && af_name_is(requirement.name, writer->lock->package)) {
+        af_config_lock_specifier(writer->lock, requirement.specifier);
         if (!writer->has_package)
             add_pins(writer);
         return;
@@ -152,6 +158,26 @@ static bool contains(struct af_span text, const char *word)
         if (memcmp(text.data + i, word, len) == 0)
             return true;
     return false;
+}
+
+/*
+ * The control characters that TOML refuses, too, are refused: they would reach the terminal,
+ * and text in UTF-16 has NUL bytes.
+ */
+static enum anyflash_status check_text(struct af_span text, const char *name,
+                                       struct anyflash_error *err)
+{
+    size_t line = 1;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        line += c == '\n' ? 1 : 0;
+        if (c == 0x7F || (c < 0x20 && (c == '\0' || strchr("\t\n\f\r", c) == NULL)))
+            return af_fail(
+                err, ANYFLASH_E_DATA,
+                "%s, line %zu: control character 0x%02X; the file must be UTF-8 text", name,
+                line, c);
+    }
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
@@ -181,9 +207,10 @@ enum anyflash_status af_config_pip(struct af_config_lock *lock,
                                    struct anyflash_error *err)
 {
     (void)options;
-    (void)name;
     struct writer writer = {.lock = lock};
     enum anyflash_status status = af_config_lock_wants_wheels(lock, "pip", err);
+    if (status == ANYFLASH_OK)
+        status = check_text(old, name, err);
     if (status != ANYFLASH_OK)
         return status;
     writer.crlf = contains(old, "\r\n");

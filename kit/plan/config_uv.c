@@ -38,16 +38,21 @@ static const char *list_text(struct af_arena *arena, const char *const *items, s
     return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
 }
 
-/* Whether some Python 3.`minor` satisfies `specifier`. */
-static bool python_allowed(const char *specifier, int minor)
+/* uv refuses a file that has dependencies and no project.name, so none may come from here. */
+static enum anyflash_status check_project(struct writer *writer, bool is_new)
 {
-    for (int patch = 0; patch < 40; patch++) {
-        struct af_version version = {
-            .release = {3, minor, patch}, .release_count = 3, .pre = -1, .post = -1, .dev = -1};
-        if (af_specifier_contains(specifier, &version) != AF_NO)
-            return true;
-    }
-    return false;
+    if (af_toml_text(&writer->toml, AF_TOML_PATH("project", "name")) != NULL)
+        return ANYFLASH_OK;
+    if (!is_new)
+        return af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                       "%s has no project.name, without which uv accepts no dependencies",
+                       writer->toml.name);
+    if (writer->options->is_written)
+        return af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                       "no pyproject.toml here: run `uv init --bare` first");
+    af_config_lock_note(writer->lock, "no pyproject.toml here: these lines are no complete "
+                                      "file; `uv init --bare` creates one");
+    return ANYFLASH_OK;
 }
 
 /* uv silently drops a wheel for a Python that the project excludes: fail instead. */
@@ -64,7 +69,10 @@ static enum anyflash_status check_python(struct writer *writer)
     }
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
         const struct af_pin *pin = &writer->lock->pins[i];
-        if (pin->python_minor >= 0 && !python_allowed(specifier, pin->python_minor))
+        if (pin->python_minor >= 0 &&
+            !af_plan_minor_allowed(writer->lock->arena,
+                                   (struct af_span){specifier, strlen(specifier)}, 3,
+                                   pin->python_minor))
             return af_fail(
                 writer->err, ANYFLASH_E_UNSUPPORTED,
                 "the wheel is for Python 3.%d, and requires-python is '%s': uv would lock it "
@@ -75,19 +83,41 @@ static enum anyflash_status check_python(struct writer *writer)
     return ANYFLASH_OK;
 }
 
-/* The file's own specifier for the package, if all pins satisfy it. */
-static const char *kept_specifier(struct writer *writer, const struct af_requirement *old)
+/*
+ * Says which torch of the project excludes the wheel's: uv then locks nothing. Lines with a
+ * marker may be for other machines.
+ */
+static void note_torch_excluded(struct writer *writer, const struct af_toml_item *item)
 {
-    const char *text =
-        af_arena_text_n(writer->lock->arena, old->specifier.data, old->specifier.len);
-    for (size_t i = 0; text != NULL && i < writer->lock->pin_count; i++) {
-        struct af_version version;
-        const char *own = writer->lock->pins[i].version;
-        if (!af_version_parse(own, strlen(own), &version) ||
-            af_specifier_contains(text, &version) != AF_YES)
-            return "";
+    char shown[ERROR_NAME_BYTES];
+    struct af_requirement line;
+    const char *text = item == NULL || item->text == NULL ? "" : item->text;
+    for (const struct af_toml_item *each = item == NULL ? NULL : item->first; each != NULL;
+         each = each->next)
+        note_torch_excluded(writer, each);
+    if (!af_requirement_parse((struct af_span){text, strlen(text)}, &line) ||
+        !af_name_is(line.name, "torch") || line.has_marker)
+        return;
+    for (size_t i = 0; i < writer->lock->pin_count; i++) {
+        const struct af_pin *pin = &writer->lock->pins[i];
+        if (!af_pin_torch_allowed(writer->lock->arena, pin, line.specifier))
+            af_config_lock_note(writer->lock,
+                                "the project has '%s', but %s was chosen for torch %s: change "
+                                "that line, or `uv lock` fails",
+                                af_text_quote(shown, sizeof shown, text, strlen(text)),
+                                writer->lock->package, pin->torch);
     }
-    return text == NULL ? "" : text;
+}
+
+static void note_torch_lines(struct writer *writer)
+{
+    const struct af_toml *toml = &writer->toml;
+    note_torch_excluded(writer, af_toml_find(toml, AF_TOML_PATH("project", "dependencies")));
+    note_torch_excluded(writer,
+                        af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies")));
+    note_torch_excluded(writer, af_toml_find(toml, AF_TOML_PATH("dependency-groups")));
+    note_torch_excluded(
+        writer, af_toml_find(toml, AF_TOML_PATH("tool", "uv", "constraint-dependencies")));
 }
 
 /* `"flash-attn>=2.7 ; MARKER"`, quoted. */
@@ -96,15 +126,13 @@ static const char *dependency(struct writer *writer, const char *old)
     struct af_config_lock *lock = writer->lock;
     struct af_requirement requirement = {.has_marker = false};
     const char *specifier = "";
+    if (old != NULL && af_requirement_parse((struct af_span){old, strlen(old)}, &requirement))
+        specifier = af_config_lock_specifier(lock, requirement.specifier);
     if (lock->is_build)
         specifier = af_arena_format(lock->arena, "==%s", lock->pins[0].version);
     else if (lock->pins[0].index != NULL)
         specifier = af_arena_format(lock->arena, "==%s+%s", lock->pins[0].version,
                                     lock->pins[0].wheel->local);
-    else if (old != NULL &&
-             af_requirement_parse((struct af_span){old, strlen(old)}, &requirement) &&
-             requirement.specifier.len > 0)
-        specifier = kept_specifier(writer, &requirement);
     const char *text =
         specifier == NULL
             ? NULL
@@ -430,9 +458,13 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
     struct writer writer = {.lock = lock, .options = options, .err = err};
     enum anyflash_status status = af_toml_parse(&writer.toml, lock->arena, old, name, err);
     if (status == ANYFLASH_OK)
+        status = check_project(&writer, old.len == 0);
+    if (status == ANYFLASH_OK)
         status = check_python(&writer);
     if (status == ANYFLASH_OK)
         status = set_dependency(&writer);
+    if (status == ANYFLASH_OK)
+        note_torch_lines(&writer);
     if (status == ANYFLASH_OK)
         status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
     if (status == ANYFLASH_OK && af_config_lock_knows_requirements(lock))

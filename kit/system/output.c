@@ -43,19 +43,22 @@ static int write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
-enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
-                                   const struct af_span *pieces, size_t count,
-                                   struct anyflash_error *err)
+/* `mode`: of the new file, which nobody else may read before it has it; NULL: the usual one. */
+static enum anyflash_status write_pieces(struct af_arena *arena, const char *path,
+                                         const struct af_span *pieces, size_t count,
+                                         const mode_t *mode, struct anyflash_error *err)
 {
     const char *part = af_arena_format(arena, "%s.%ld.part", path, (long)getpid());
     int number = 0;
     if (part == NULL)
         return af_fail_memory(err);
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == NULL ? 0666 : 0600);
     if (fd < 0)
         return fail_errno(path, errno, err);
     for (size_t i = 0; i < count && number == 0; i++)
         number = write_all(fd, pieces[i].data, pieces[i].len);
+    if (number == 0 && mode != NULL && fchmod(fd, *mode) != 0)
+        number = errno;
     if (number == 0 && fsync(fd) != 0 && errno != EINVAL)
         number = errno;
     if (close(fd) != 0 && number == 0)
@@ -65,6 +68,22 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
     if (number != 0)
         unlink(part);
     return number == 0 ? ANYFLASH_OK : fail_errno(path, number, err);
+}
+
+enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
+                                   const struct af_span *pieces, size_t count,
+                                   struct anyflash_error *err)
+{
+    return write_pieces(arena, path, pieces, count, NULL, err);
+}
+
+enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
+                                     const struct af_span *piece, struct anyflash_error *err)
+{
+    struct stat had;
+    bool exists = stat(path, &had) == 0;
+    mode_t mode = exists ? had.st_mode & 07777 : 0;
+    return write_pieces(arena, path, piece, 1, exists ? &mode : NULL, err);
 }
 
 enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,

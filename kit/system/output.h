@@ -18,6 +18,13 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
                                    struct anyflash_error *err);
 
 /*
+ * af_file_write() of one piece, with the permissions of the file that it replaces. Fails also
+ * if they cannot be kept; at no time is the new file readable for more users than the old one.
+ */
+enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
+                                     const struct af_span *piece, struct anyflash_error *err);
+
+/*
  * Makes the file `from` available at `to`, whose folder is created if missing: as a hard link,
  * else as a copy. An existing file is replaced; it is unchanged if the call fails with IO or
  * NO_MEMORY.

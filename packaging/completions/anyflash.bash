@@ -27,7 +27,7 @@ _anyflash() {
   build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --format --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
   find) options='--official --publishers --limit --matrix --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   inspect) options='--against --allow-http --torch --machine --arch --offline --json --verbose --quiet --color --help' words='' ;;
-  config) options='--prefer --package --version --official --publishers --write --diff --check --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;
+  config) options='--prefer --package --version --official --publishers --write --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;
   machine) options='--tags --schema --machine --given --here --python --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
   bench) options='--quick --filter --peers --compare --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;

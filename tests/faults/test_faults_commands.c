@@ -39,13 +39,10 @@ TEST(find_json, "find", "--json", "torch=2.9", "python=3.12", "cuda=13")
 TEST(publishers, "plan", "--publishers", "mjun0812,kingbri1", "--machine", RTX4090)
 TEST(given, "plan", "--given", "torch=2.8.0+cu128", "--given", "python=3.12")
 TEST(config_uv, "config", "uv", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_diff, "config", "uv", "--diff", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
      PROJECT)
-TEST(config_check, "config", "uv", "--check", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_poetry, "config", "poetry", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_fragment, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
 TEST(inspect, "inspect", LIBRARY, "--machine", RTX4090)
 TEST(inspect_json, "inspect", "--json", LIBRARY, "--machine", RTX4090)
 TEST(help, "help", "plan")
@@ -70,12 +67,9 @@ int main(void)
         cmocka_unit_test(test_publishers__survives_every_lack_of_memory),
         cmocka_unit_test(test_given__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_uv__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_diff__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_check__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_poetry__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_pixi__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_fragment__survives_every_lack_of_memory),
         cmocka_unit_test(test_inspect__survives_every_lack_of_memory),
         cmocka_unit_test(test_inspect_json__survives_every_lack_of_memory),
         cmocka_unit_test(test_help__survives_every_lack_of_memory),

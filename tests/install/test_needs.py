@@ -42,6 +42,21 @@ def test_what_is_there_stays_and_a_broken_window_is_told(quick_place, tmp_path):
     assert "the wheel requires alpha>=2, but 1.0 is installed and stays" in done.stderr
 
 
+@pytest.mark.parametrize("text, says", [
+    ('no-index = true\nfind-links = ["{shop}"]\n', True), ("offline = true\n", False)])
+def test_a_file_that_chooses_the_index_for_uv_is_told(quick_place, tmp_path, text, says):
+    place = quick_place
+    if place.installer != "uv":
+        pytest.skip("needs uv: pip install uv, on PATH")
+    make_wheel(tmp_path / "shop", name="alpha", version="1.2", requires=())
+    wheel = make_wheel(tmp_path, name="one", requires=("alpha>=1.2",))
+    settings = place.root / "uv.toml"
+    settings.write_text(text.format(shop=tmp_path / "shop"))
+    done = place.run("install", wheel)
+    assert (f"uv takes the package index from '{settings}'" in done.stderr) == says, done.all
+    assert ((place.site / "alpha").exists()) == says, done.all
+
+
 def test_a_name_that_would_be_an_option_is_none(quick_place, tmp_path):
     wheel = make_wheel(tmp_path, name="one", requires=("-rrequirements", "--index-url=x"))
     assert steps(quick_place.run("install", wheel, "--dry-run", "--json")) == []

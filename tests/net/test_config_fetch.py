@@ -102,7 +102,7 @@ def test_a_second_run_fetches_nothing(project):
     assert project.write().returncode == 0
     count = len(project.server.requests)
     done = project.write()
-    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert done.returncode == 0 and "nothing had to change" in done.stdout, done.stderr
     assert len(project.server.requests) == count
 
 
@@ -183,7 +183,7 @@ def test_an_index_is_locked_when_it_has_the_file(project):
     assert made["tool"]["uv"]["sources"]["flash-attn"][0]["index"] == "0-cu128"
     assert made["tool"]["uv"]["index"] == [
         {"name": "0-cu128", "url": project.address("simple/cu128/"), "explicit": True}]
-    assert project.write("--source", "index").stdout == ""
+    assert "nothing had to change" in project.write("--source", "index").stdout
 
 
 @pytest.mark.parametrize("links, code, sentence", [

@@ -12,6 +12,7 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,39 @@ static void test_write_text__is_whole_when_a_signal_ends_the_program(void **stat
     }
 }
 
+static mode_t mode_at_rename;
+
+/* In place of libc's: notes who may read the new file when it gets its name. */
+int rename(const char *from, const char *to)
+{
+    struct stat facts;
+    mode_at_rename = stat(from, &facts) == 0 ? facts.st_mode & 07777 : 0;
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static void test_rewrite__keeps_the_permissions_at_any_time(void **state)
+{
+    struct place *place = *state;
+    const struct af_span text = {"new", 3};
+    const mode_t modes[] = {0600, 0640, 0444};
+    mode_t mask = umask(022);
+    for (size_t i = 0; i < AF_COUNT(modes); i++) {
+        struct stat facts;
+        const char *path = put(place, "file", "old");
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(af_file_rewrite(&place->arena, path, &text, NULL), ANYFLASH_OK);
+        assert_int_equal(mode_at_rename, modes[i]);
+        assert_int_equal(stat(path, &facts), 0);
+        assert_int_equal(facts.st_mode & 07777, modes[i]);
+        assert_int_equal(facts.st_size, 3);
+        remove(path);
+    }
+    const char *path = af_path_join(&place->arena, place->folder, "fresh");
+    assert_int_equal(af_file_rewrite(&place->arena, path, &text, NULL), ANYFLASH_OK);
+    assert_int_equal(mode_at_rename, 0644);
+    umask(mask);
+}
+
 static void test_list__is_sorted_and_capped(void **state)
 {
     struct place *place = *state;
@@ -253,6 +287,7 @@ int main(void)
         PLACE_TEST(test_read__large_sparse_file_is_refused_at_once),
         PLACE_TEST(test_read__survives_each_failing_allocation),
         PLACE_TEST(test_write_text__is_whole_when_a_signal_ends_the_program),
+        PLACE_TEST(test_rewrite__keeps_the_permissions_at_any_time),
         PLACE_TEST(test_list__is_sorted_and_capped),
         PLACE_TEST(test_paths__join_and_folder),
     };
