@@ -78,6 +78,7 @@ static json_t *list_torch_cuda(const struct af_tables *tables, struct af_arena *
             list,
             choice(variant->cuda, af_arena_format(arena, "%s (CUDA %d.%d)", variant->cuda,
                                                   variant->cuda_major, variant->cuda_minor)));
+    list = af_json_append(list, choice("rocm", "rocm (AMD)"));
     return af_json_append(list, choice("cpu", "cpu (no CUDA)"));
 }
 

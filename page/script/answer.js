@@ -52,7 +52,7 @@ function stepsList(steps) {
     const main = mainStep(steps);
     const first = steps.some((step) => needsProgram(step.command)) ? element("li", { class: "program" }, ...programParts()) : null;
     return element("ol", { class: "steps" }, ...first === null ? [] : [first], ...steps.map((step) => element(
-        "li", null, ...withCode(step.title ?? ""),
+        "li", null, ...withCode(sentence(step.title ?? "")),
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command"))));
 }
 

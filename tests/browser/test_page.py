@@ -77,7 +77,8 @@ def test_choices_by_hand_get_the_answer_of_the_program(page, native):
 
 def test_every_menu_takes_every_choice(page):
     menus = page.run("return [...document.querySelectorAll("
-                     "'#choices select[data-key], #package')].map(menu => [menu.id, [...menu.options].map(one => one.value)])")
+                     "'#choices select[data-key], #package')]"
+                     ".map(menu => [menu.id, [...menu.options].map(one => one.value)])")
     assert [name for name, _ in menus] == [f"fact-{key}" for key in (
         "os", "python", "torch", "torch_cuda", "driver", "libc", "arch")] + ["package"]
     for name, values in menus:

@@ -307,6 +307,13 @@ def test_other_gpus_get_no_menus_and_table_of_nvidia(page, gpu, system):
     assert not shown(page, "fact-driver") and not shown(page, "table")
 
 
+def test_a_torch_for_rocm_can_be_chosen(page, native):
+    choose(page, gpu="RX 7900", os="linux", python="3.12", torch="2.9.1", torch_cuda="rocm")
+    words = ["gpu=RX 7900", "os=linux", "python=3.12", "torch=2.9.1+rocm"]
+    assert without_name(page.plan()) == without_name(native("plan", "--json", *given(words)))
+    assert page.run("return model.values.torch_cuda") == "rocm"
+
+
 @pytest.mark.parametrize("content", [WINDOWS, LOG], ids=["output", "log"])
 def test_no_words_of_the_inside(page, content):
     page.paste(content)
