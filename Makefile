@@ -14,6 +14,7 @@
 .PHONY: run test build page bench wheel release refresh format install clean
 
 PRESET ?= release
+TARGET = all
 TESTS = OFF
 
 run: build
@@ -27,18 +28,19 @@ run: build
 test:
 	@PRESET=$(PRESET) tests/run quick
 
-# Installs the missing packages of PACKAGE_SETS (tools/packages.sh) and builds build/$(PRESET).
+# Installs the missing packages of PACKAGE_SETS (tools/packages.sh) and builds TARGET of
+# build/$(PRESET).
 build:
 	@mkdir -p build
 	@tools/packages.sh $(PACKAGE_SETS)
 	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) -DANYFLASH_CPU_MASK=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
-	@cmake --build --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target $(TARGET)
 
-# The web page, for any static host: python3 -m http.server --directory build/page
+# The web page alone, without the program, for any static host: python3 -m http.server --directory build/page
 page:
 	@tools/packages.sh wasm
 	@tools/debian_sources.sh build/wasm jansson libzstd
-	@$(MAKE) --no-print-directory build PACKAGE_SETS=wasm
+	@$(MAKE) --no-print-directory build PACKAGE_SETS=wasm TARGET=wasm
 	@tools/make_page.sh build/$(PRESET)/anyflash.wasm build/page
 
 # Times deciding; PYTHON=.../bin/python beside `import torch` in that Python.

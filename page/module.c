@@ -6,12 +6,15 @@
  * stays until the next call. The module imports nothing. A request:
  *
  *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h),
- *                                  "choices" (module_choices.h), "cell" (grid.h)
+ *                                  "candidates" (as plan --all), "choices"
+                                  (module_choices.h), "cell" (grid.h)
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *                                  TEXT is a record or pasted output; "log": true
- *                                  instead: what the logs say of the machine
+ *                                  instead: what the logs say of the machine;
+                                  "assume": true: assumes what is usual, as plan does
+                                  for a machine described with --given
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
- *    "words": ["torch=2.9"], "limit": 20,                       of find
+ *    "words": ["torch=2.9"], "limit": 20,                       of find, candidates
  *    "torch": "2.9.1", "build": "cu128"}                        of cell
  *
  * The answer is what the program prints with --json, byte for byte ("choices" and "cell" are
@@ -22,6 +25,7 @@
 #include "engine/base/mem.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/machine/assume.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
@@ -65,6 +69,20 @@ static enum anyflash_status fail_request(struct anyflash_error *err, const char 
     return af_fail(err, ANYFLASH_E_ARGUMENT, "the request is not valid: %s", what);
 }
 
+/* The machine's name says what was assumed. */
+static enum anyflash_status assume(struct af_machine *machine, struct anyflash_error *err)
+{
+    const char *what;
+    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    if (status != ANYFLASH_OK || what == NULL)
+        return status;
+    const char *name = af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);
+    if (name == NULL)
+        return af_fail_memory(err);
+    machine->name = name;
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status read_machine(struct session *session, const json_t *entry,
                                          struct anyflash_error *err)
 {
@@ -89,6 +107,8 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
         status = word == NULL ? fail_request(err, "\"given\" holds texts")
                               : af_machine_given(machine, word, &remark, err);
     }
+    if (status == ANYFLASH_OK && json_is_true(json_object_get(entry, "assume")))
+        status = assume(machine, err);
     return status;
 }
 
@@ -148,6 +168,18 @@ static enum anyflash_status answer_plan(struct session *session, struct anyflash
     enum anyflash_status status = af_plan_answer_make(&session->find.plan, &answer, err);
     if (status == ANYFLASH_OK)
         session->answer = af_plan_answer_json(&answer);
+    af_plan_answer_release(&answer);
+    return status;
+}
+
+static enum anyflash_status answer_candidates(struct session *session,
+                                              struct anyflash_error *err)
+{
+    struct af_plan_answer answer = {0};
+    size_t count = session->find.limit > 0 ? session->find.limit : SIZE_MAX;
+    enum anyflash_status status = af_plan_answer_make(&session->find.plan, &answer, err);
+    if (status == ANYFLASH_OK)
+        session->answer = af_plan_candidates_json(&answer, count);
     af_plan_answer_release(&answer);
     return status;
 }
@@ -235,6 +267,8 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return status;
     if (af_equal(command, "plan"))
         return answer_plan(session, err);
+    if (af_equal(command, "candidates"))
+        return answer_candidates(session, err);
     if (af_equal(command, "find"))
         return answer_find(session, err);
     if (af_equal(command, "doctor"))
@@ -243,7 +277,8 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_choices(session, err);
     if (af_equal(command, "cell"))
         return answer_cell(session, err);
-    return fail_request(err, "\"command\" is plan, find, machine, doctor, choices or cell");
+    return fail_request(err, "\"command\" is plan, candidates, find, machine, doctor, "
+                             "choices or cell");
 }
 
 static void add_json_take(struct af_text *text, json_t *json)

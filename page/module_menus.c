@@ -18,7 +18,8 @@
 
 static json_t *choice(const char *value, const char *label)
 {
-    return json_pack("{s:s, s:s}", "value", value, "label", label == NULL ? value : label);
+    return json_pack("{s:s, s:s, s:n}", "value", value, "label", label == NULL ? value : label,
+                     "group");
 }
 
 static json_t *list_os(const struct af_tables *tables, struct af_arena *arena)
@@ -77,23 +78,49 @@ static json_t *list_torch_cuda(const struct af_tables *tables, struct af_arena *
             list,
             choice(variant->cuda, af_arena_format(arena, "%s (CUDA %d.%d)", variant->cuda,
                                                   variant->cuda_major, variant->cuda_minor)));
+    list = af_json_append(list, choice("rocm", "rocm (AMD)"));
     return af_json_append(list, choice("cpu", "cpu (no CUDA)"));
 }
 
-/* "RTX A6000" for "rtx a6000": short words and those with digits are in capitals. */
+static bool is_capitals(const char *word, size_t len)
+{
+    static const char *const words[] = {"gtx", "rtx", "gpu", "dgx", "rx"};
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        if (len == strlen(words[i]) && strncmp(word, words[i], len) == 0)
+            return true;
+    return strcspn(word, "0123456789") < len && strncmp(word, "navi", 4) != 0;
+}
+
+/* "RTX A6000" for "rtx a6000", "Arc Pro B50" for "arc pro b50", but "RTX PRO". */
 static const char *product_name(struct af_arena *arena, const char *lower)
 {
     char *name = af_arena_text(arena, lower);
+    bool is_rtx = name != NULL && strncmp(name, "rtx ", 4) == 0;
     for (char *word = name; word != NULL && *word != '\0';) {
         size_t len = strcspn(word, " ");
-        bool short_word = len <= 3 && strncmp(word, "ada", 3) != 0;
-        bool has_digit = strcspn(word, "0123456789") < len;
+        bool capitals = is_capitals(word, len) || (is_rtx && strncmp(word, "pro", 3) == 0);
         for (size_t i = 0; i < len; i++)
-            if (i == 0 || short_word || has_digit)
+            if (i == 0 || capitals)
                 word[i] = (char)toupper((unsigned char)word[i]);
         word += len + (word[len] == ' ');
     }
     return name;
+}
+
+static const char *maker_of(const char *id)
+{
+    static const char *const makers[][2] = {
+        {"nvidia", "NVIDIA"}, {"amd", "AMD"}, {"intel", "Intel"}, {"apple", "Apple"}};
+    for (size_t i = 0; i < AF_COUNT(makers); i++)
+        if (af_equal(id, makers[i][0]))
+            return makers[i][1];
+    return id;
+}
+
+static const char *gpu_label(struct af_arena *arena, const char *name, const char *capability)
+{
+    const char *label = af_arena_format(arena, "%s (compute capability %s)", name, capability);
+    return label != NULL ? label : name;
 }
 
 static json_t *list_gpu(const struct af_tables *tables, struct af_arena *arena)
@@ -107,10 +134,13 @@ static json_t *list_gpu(const struct af_tables *tables, struct af_arena *arena)
     }
     while (af_embedded_row_next(&rows)) {
         const char *name = product_name(arena, rows.fields[1]);
-        const char *label = af_arena_format(
-            arena, "%s (%s%s)", name, af_equal(rows.fields[0], "nvidia") ? "sm " : "",
-            af_equal(rows.fields[2], "-") ? rows.fields[0] : rows.fields[2]);
-        list = name == NULL ? list : af_json_append(list, choice(name, label));
+        const char *maker = maker_of(rows.fields[0]);
+        if (name != NULL)
+            list = af_json_append(list, json_pack("{s:s, s:s, s:s}", "value", name, "label",
+                                                  af_equal(maker, "NVIDIA")
+                                                      ? gpu_label(arena, name, rows.fields[2])
+                                                      : name,
+                                                  "group", maker));
     }
     return list;
 }

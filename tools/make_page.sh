@@ -1,13 +1,19 @@
 #!/bin/sh
-# make_page.sh MODULE FOLDER: puts the web page together: the files of page/, with the parts
+# URL=PROJECT make_page.sh MODULE FOLDER: puts the web page together: the files of page/, with the parts
 # of its script joined to page.js, and the WebAssembly module. A digest of all of them is the
-# page's release, by which browsers notice that the copy they have kept is old.
+# page's release, by which browsers notice that the copy they have kept is old. The page links to
+# the project at URL, and has no links without it.
 set -eu
 module=$1 folder=$2
 source=$(dirname "$0")/../page
 rm -rf "$folder"
 mkdir -p "$folder"
 cp "$source/index.html" "$source/style.css" "$source/icon.svg" "$folder"
+if [ -n "${URL:-}" ]; then
+    sed -i "s|@URL@|$URL|" "$folder/index.html"
+else
+    sed -i '/^<ul class="links">$/,/^<\/ul>$/d' "$folder/index.html"
+fi
 for part in workers request answer choices paste start; do
     cat "$source/script/$part.js"
 done >"$folder/page.js"

@@ -25,19 +25,34 @@ function commandBlock(command, isMain, what) {
     const button = element("button", { type: "button", class: "copy", "aria-label": `Copy: ${what}`,
                                        onclick: () => copyText(command, button) }, "Copy");
     return element("div", { class: isMain ? "command main" : "command" },
-                   element("pre", { tabindex: "0" }, element("code", null, command)), button);
+                   element("pre", null, element("code", null, command)), button);
 }
 
 const commandOf = (step) => step[shellInUse()] ?? step.command;
 
 function shellInUse() {
-    return model.shell || (model.values.os === "windows" ? "powershell" : "command");
+    return model.shell || (valueOf("os") === "windows" ? "powershell" : "command");
+}
+
+const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "own", "build"].includes(step.kind) && step.command)
+    ?? steps.find((step) => step.command);
+const needsProgram = (command) => /(^|[ ;&'])anyflash /.test(command ?? "");
+
+/* How to get the program, which a visitor of the page may not have. */
+function programParts() {
+    const command = (model.installer || model.choices.installer) === "uv" ? "uv pip install anyflash" : "pip install anyflash";
+    const guide = byId("get")?.href;
+    const elsewhere = ["windows", "macos"].includes(valueOf("os")) ? " It runs on Linux: on Windows use WSL2." : "";
+    return ["Get the program anyflash; skip this if you have it.", elsewhere,
+            guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
+            commandBlock(command, false, "get the program anyflash")];
 }
 
 function stepsList(steps) {
-    const main = steps.find((step) => ["wheel", "torch", "own", "build"].includes(step.kind)) ?? steps.find((step) => step.command);
-    return element("ol", { class: "steps" }, ...steps.map((step) => element(
-        "li", null, ...withCode(step.title ?? ""),
+    const main = mainStep(steps);
+    const first = steps.some((step) => needsProgram(step.command)) ? element("li", { class: "program" }, ...programParts()) : null;
+    return element("ol", { class: "steps" }, ...first === null ? [] : [first], ...steps.map((step) => element(
+        "li", null, ...withCode(sentence(step.title ?? "")),
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command"))));
 }
 
@@ -48,10 +63,10 @@ function hintText(hint) {
 }
 
 /* A choice reaches the module as the program's --given, which it then names as the source. */
-const nameChoices = (text) => text.replace(/--given [^:;,)]*/g, "your choice");
+const nameChoices = (text) => text.replace(/--given [^:;,)]*/g, "your choice").replace(/\bsm (\d+\.\d)/g, "compute capability $1");
 
 function reasonItem(reason) {
-    const parts = withCode(reason.detail ? `${reason.message}: ${nameChoices(reason.detail)}` : reason.message);
+    const parts = withCode(nameChoices(reason.detail ? `${reason.message}: ${reason.detail}` : reason.message));
     if (reason.hint)
         parts.push(element("br"), hintText(reason.hint));
     return element("li", null, ...parts);
@@ -63,9 +78,12 @@ function details(summary, ...children) {
 
 function buildParts(builds) {
     return builds.flatMap((one) => [
-        element("p", null, `${one.name === "slim" ? "partial" : one.name} build, ${one.time}: ${one.holds}; ${one.needs}`),
+        element("p", null, `${one.name === "slim" ? "partial" : one.name} build, ${one.time}: ${nameChoices(one.holds)}; ${one.needs}`),
         commandBlock(one.command, false, `${one.name} build`)]);
 }
+
+const OPTIONS = { wheel: "Wheel", "torch-kernels": "Kernels that are part of torch", "torch-change": "Another torch",
+                  build: "Build from source", engine: "Without FlashAttention" };
 
 function rungDetails(rung, plan) {
     const moves = rung.moves.map((move) => element("li", null, move.to === null
@@ -75,12 +93,30 @@ function rungDetails(rung, plan) {
         `${need.name}: ${need.verdict}${need.evidence ? `, ${nameChoices(need.evidence)}` : ""}`,
         need.fix ? element("br") : null, need.fix ? hintText(need.fix) : null));
     const cost = rung.name === "build" && plan.builds.length > 0 ? null : rung.cost;
-    return details(
-        [element("span", { class: "verdict" }, rung.verdict), ` ${rung.name} `,
-         element("span", { class: "quiet" }, rung.summary ?? "")],
-        cost ? element("p", null, `cost: ${cost}`) : null,
+    const steps = element("div");
+    const shown = details(
+        [element("span", { class: "verdict" }, rung.verdict), ` ${OPTIONS[rung.name] ?? rung.name}: `,
+         element("span", { class: "quiet" }, nameChoices(rung.summary ?? ""))],
+        cost ? element("p", null, `Cost: ${cost}`) : null,
+        rung.torch_version === null ? null : torchButton(rung),
+        steps,
         ...(rung.name === "build" ? buildParts(plan.builds) : []),
         element("ul", null, ...moves, ...rung.reasons.map(reasonItem), ...needs));
+    if (rung.verdict !== "no" && rung.name !== "build")
+        shown.addEventListener("toggle", () => showSteps(steps, rung.name), { once: true });
+    return shown;
+}
+
+function torchButton({ torch_version: torch, torch_cuda: build }) {
+    return element("p", null, element("button", { type: "button", onclick: () => openCell(torch, build) },
+                                      `Answer for torch ${torch}+${build}`));
+}
+
+/* The steps of an option that is not the recommended one; they are asked for when it is opened. */
+async function showSteps(place, name) {
+    const plan = await send("ask", { request: planRequest("plan", { prefer: name }) });
+    if (plan.decision === name && plan.steps.length > 0)
+        place.replaceChildren(stepsList(plan.steps));
 }
 
 function nearMisses(plan) {
@@ -92,7 +128,7 @@ function nearMisses(plan) {
     const sieve = plan.sieve.map((group) => `${group.left.toLocaleString("en")} ${group.what}`).join(" → ");
     const none = plan.rungs.some((rung) => rung.name === "wheel" && rung.verdict === "no");
     return details([none ? "Why no published wheel fits" : "Wheels that do not fit"],
-                   element("p", { class: "quiet" }, sieve), element("ul", null, ...misses));
+                   element("p", { class: "quiet" }, nameChoices(sieve)), element("ul", null, ...misses));
 }
 
 function proofParts(plan) {
@@ -101,6 +137,7 @@ function proofParts(plan) {
     const { wheel, inspect, install } = plan.prove_first;
     return [element("h3", null, "A wheel that may load: prove it first"),
             element("p", null, element("code", null, wheel.filename)),
+            element("div", { class: "program" }, ...programParts()),
             element("p", null, "This reads its binaries and changes nothing:"), commandBlock(inspect, false, "prove the wheel"),
             element("p", null, "This proves it, installs it, and removes it if it does not load:"),
             commandBlock(install, false, "prove and install the wheel")];
@@ -115,10 +152,13 @@ function openReasons(plan) {
 
 function showError(error) {
     byId("answer-title").textContent = error.message;
+    byId("pinned").hidden = true;
     byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, error.hint)] : []));
     for (const id of ["unsure", "switches", "share"])
         byId(id).hidden = true;
 }
+
+const nothingIsKnown = () => model.paste === null && model.choices.facts.every(({ key }) => !model.values[key]);
 
 function showPlan(plan) {
     if (plan.error !== undefined) {
@@ -131,27 +171,49 @@ function showPlan(plan) {
     const commands = plan.steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
-    byId("answer-title").textContent = plan.headline;
-    byId("unsure").hidden = open.length === 0;
+    byId("answer-title").textContent = byId("pinned").textContent = plan.headline;
+    document.title = `anyflash: ${plan.headline}`;
+    if (nothingIsKnown())
+        byId("answer-title").textContent = "Choose your GPU and torch, or paste what you have";
+    byId("unsure").hidden = open.length === 0 || nothingIsKnown();
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
-    byId("answer-body").replaceChildren(...[
+    byId("answer-body").replaceChildren(...nothingIsKnown() ? [] : [
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
         plan.steps.length > 0 ? stepsList(plan.steps) : null,
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
         ...proofParts(plan),
+        element("div", { id: "wheels" }),
         nearMisses(plan),
         chosen === undefined || chosen.reasons.length === 0 ? null
-            : details(["About this option"], element("p", null, `cost: ${chosen.cost}`),
+            : details(["About this option"], element("p", null, `Cost: ${chosen.cost}`),
                       element("ul", null, ...chosen.reasons.map(reasonItem))),
         element("h3", null, "Other options"),
         ...others.map((rung) => rungDetails(rung, plan)),
     ].filter((part) => part !== null));
     byId("switches").hidden = commands.length === 0;
-    byId("share").hidden = false;
-    say(plan.headline);
+    byId("share").hidden = nothingIsKnown();
+    say(byId("answer-title").textContent);
     performance.mark("answered");
+}
+
+/* -- All wheels that fit, and their versions. -- */
+
+const WHEELS_MAX = 300;
+
+function showWheels(candidates) {
+    const fitting = (candidates ?? []).filter((one) => one.verdict === "yes");
+    const versions = [...new Set([model.version, ...fitting.map((one) => one.version)])].filter(Boolean);
+    fillSelect(byId("version"), [["", "the best"], ...versions.map((one) => [one, one])], model.version);
+    const place = byId("wheels");
+    if (place === null || fitting.length === 0)
+        return;
+    const rows = fitting.map((one) => element("li", null,
+        element("a", { href: one.url, rel: "noreferrer" }, one.filename),
+        element("span", { class: "quiet" }, ` ${one.source}${one.official ? ", official" : ""}${one.verdict === "yes" ? "" : ", may fit"}`)));
+    place.replaceChildren(details([`All wheels that fit (${fitting.length}${fitting.length === WHEELS_MAX ? " or more" : ""})`],
+                                  element("ul", null, ...rows)));
 }
 
 /* -- The diagnosis of a log. -- */
@@ -171,15 +233,28 @@ function logView(lines, evidence) {
     return element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Lines of the log" }, ...rows);
 }
 
+/* The plan's command where the program's next step is to plan, to install or to build. */
+function nextParts(cause) {
+    const step = /^anyflash (plan|install|build)\b/.test(cause.next) && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
+    if (step !== undefined && !needsProgram(step.command))
+        return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step")];
+    const isMissing = step === undefined && model.plan?.decision === null && /^anyflash plan\b/.test(cause.next);
+    return [isMissing ? element("p", null, "Choose here what is still unknown: the answer then has the command. Or let the program look:") : null,
+            element("ol", { class: "steps" }, element("li", { class: "program" }, ...programParts()),
+                    element("li", null, commandBlock(step === undefined ? cause.next : commandOf(step), true, "the next step")))];
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 function causeParts(cause, lines) {
     const facts = cause.evidence.filter((row) => row.fact !== undefined);
     const found = cause.evidence.filter((row) => row.line !== undefined);
     return [
         cause.detail ? element("p", null, ...withCode(cause.detail)) : null,
-        element("h3", null, "Next step"), commandBlock(cause.next, true, "the next step"), element("p", null, ...withCode(cause.fix)),
+        element("h3", null, "Next step"), ...nextParts(cause), element("p", null, ...withCode(cause.fix)),
         element("h3", null, "Evidence"), found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
-            element("li", null, `${row.fact} is ${row.value} (${nameChoices(row.source)})`))) : null,
+            element("li", null, `${factName(row.fact)}: ${row.value} (${nameChoices(row.source)})`))) : null,
         element("h3", null, "Why"), element("p", null, ...withCode(cause.why)),
         cause.avoid ? element("h3", null, "What not to do") : null,
         cause.avoid ? element("p", null, ...withCode(cause.avoid)) : null,
@@ -187,6 +262,21 @@ function causeParts(cause, lines) {
 }
 
 const SURE = { proved: "", likely: "probably: ", possible: "possibly: " };
+const titleOf = (cause) => sentence(SURE[cause.confidence] + cause.title);
+
+const FACT_NAMES = { "platform.os": "the system", "platform.arch": "the processor", "resources.memory_gib": "the memory in GiB",
+                     "given.installer": "the installer", "gpu.sm": "the GPU's compute capability" };
+
+/* "the compiler version" for "compiler.version". */
+const factName = (fact) => FACT_NAMES[fact] ?? `the ${fact.replace(/[._]/g, " ")}`;
+
+/* A fact that would tell which cause it is, and how to see it. */
+function questionItem(row) {
+    const isUnix = /\b(uname|free|ldd|nproc)\b/.test(row.command ?? "");
+    const command = isUnix && valueOf("os") === "windows" ? null : row.command;
+    return element("li", null, sentence(factName(row.fact)), command ? ", which " : null, command ? element("code", null, command) : null,
+                   command ? " shows" : null);
+}
 
 async function showDiagnosis(diagnosis, generation) {
     const best = diagnosis?.causes?.[0];
@@ -200,18 +290,31 @@ async function showDiagnosis(diagnosis, generation) {
         return;
     const near = (cause) => lines.filter(({ number }) => cause.evidence.some(
         (row) => row.line !== undefined && Math.abs(row.line - number) <= CONTEXT_LINES));
-    const questions = diagnosis.open.map((row) => element("li", null,
-        `${row.fact}${row.command ? ", which " : ""}`, row.command ? element("code", null, row.command) : null,
-        `${row.command ? " shows" : ""} (for ${row.decides})`));
-    byId("diagnosis-title").textContent = SURE[best.confidence] + best.title;
+    const questions = diagnosis.open.map(questionItem);
+    byId("diagnosis-title").textContent = byId("pinned").textContent = titleOf(best);
+    document.title = `anyflash: ${titleOf(best)}`;
     byId("diagnosis-body").replaceChildren(...[
         ...causeParts(best, near(best)),
         questions.length > 0 ? element("h3", null, "What would settle it") : null,
         questions.length > 0 ? element("ul", null, ...questions) : null,
         diagnosis.causes.length > 1 ? element("h3", null, "Other causes") : null,
-        ...diagnosis.causes.slice(1).map((cause) => details([SURE[cause.confidence] + cause.title], ...causeParts(cause, near(cause)))),
-        element("p", { class: "quiet" }, `${best.id} (${best.confidence}); facts: the log${givenWords().length > 0 ? ", then your choices" : ""}`),
+        ...diagnosis.causes.slice(1).map((cause) => details([titleOf(cause)], ...causeParts(cause, near(cause)))),
+        element("p", { class: "quiet" }, `Decided from the log${givenWords().length > 0 ? ", then your choices" : ""}.`),
     ].filter((part) => part !== null));
     byId("diagnosis").hidden = false;
     say(byId("diagnosis-title").textContent);
+}
+
+/* -- The answer as text, for an issue or a chat. -- */
+
+function answerAsText() {
+    const facts = model.choices.facts.filter((fact) => valueOf(fact.key) !== "").map((fact) =>
+        `${fact.label}: ${valueOf(fact.key)}${model.values[fact.key] ? "" : " (assumed)"}`);
+    const commands = model.plan.steps.filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
+    const parts = [model.plan.headline, facts.join("\n"), ...commands];
+    if (!byId("diagnosis").hidden) {
+        const lines = [...byId("diagnosis-body").querySelectorAll(":scope > .log > div")].map((one) => `    ${[...one.children].map((part) => part.textContent).join("  ")}`);
+        parts.unshift(byId("diagnosis-title").textContent, lines.join("\n"));
+    }
+    return `${parts.join("\n\n")}\n\n${byId("catalog").textContent}\n`;
 }

@@ -1,8 +1,14 @@
 /*
  * choices.js: the menus, and the matrix of torch and CUDA builds.
  */
+function emptyLabel(fact) {
+    const assumed = model.assumed[fact.key];
+    const choice = fact.choices.find((one) => one.value === assumed);
+    return assumed ? `${choice?.label ?? assumed}, assumed` : "unknown";
+}
+
 function optionsFor(fact, value) {
-    const known = [["", "unknown"], ...fact.choices.map((one) => [one.value, one.label])];
+    const known = [["", emptyLabel(fact)], ...fact.choices.map((one) => [one.value, one.label])];
     const extra = [value, model.said[fact.key]].filter((one) => one && !known.some(([name]) => name === one));
     return [known[0], ...[...new Set(extra)].map((one) => [one, one]), ...known.slice(1)];
 }
@@ -15,6 +21,12 @@ function fillSelect(select, options, value) {
 function sourceText(fact) {
     const value = model.values[fact.key] ?? UNKNOWN;
     const said = model.said[fact.key] ?? UNKNOWN;
+    if (model.refused[fact.key])
+        return model.refused[fact.key];
+    if (value === UNKNOWN && fact.key === "os" && model.assumed.os)
+        return guessedSystem() === "" ? "the usual one" : "of this browser";
+    if (value === UNKNOWN && model.assumed[fact.key])
+        return "the usual one";
     if (value !== said)
         return said === UNKNOWN ? "chosen" : `chosen; ${NAME} says ${said}`;
     return said === UNKNOWN ? "" : fact.source ?? "";
@@ -23,15 +35,21 @@ function sourceText(fact) {
 function showMenus() {
     for (const fact of model.choices.facts) {
         const value = model.values[fact.key] ?? UNKNOWN;
-        for (const select of document.querySelectorAll(`select[data-key="${fact.key}"]`)) {
+        const select = byId(`fact-${fact.key}`);
+        if (select.list)
+            select.value = value;
+        else
             fillSelect(select, optionsFor(fact, value), value);
-            const box = select.closest(".fact");
-            box.classList.toggle("chosen", value !== (model.said[fact.key] ?? UNKNOWN));
-            if (box.querySelector("small") !== null)
-                box.querySelector("small").textContent = sourceText(fact);
-        }
+        const box = select.closest(".fact");
+        box.hidden = !isAsked(fact.key);
+        box.classList.toggle("chosen", value !== (model.said[fact.key] ?? UNKNOWN));
+        box.classList.toggle("empty", value === UNKNOWN);
+        box.classList.toggle("refused", model.refused[fact.key] !== undefined);
+        box.querySelector("small").textContent = sourceText(fact);
     }
+    showSummary();
     byId("package").value = model.package;
+    byId("official").checked = model.official;
     byId("notes").hidden = !model.choices.notes;
     byId("notes").textContent = model.choices.notes ?? "";
     for (const [group, value] of [["installer", model.installer || model.choices.installer], ["shell", shellInUse()]])
@@ -39,12 +57,47 @@ function showMenus() {
             input.checked = input.value === value;
 }
 
-function menu(fact, prefix, withSource) {
-    const id = `${prefix}-${fact.key}`;
-    return element("div", { class: "fact" }, element("label", { for: id }, fact.label),
-                   element("select", { id, "data-key": fact.key, title: fact.help, onchange: changeFact,
-                                       "aria-describedby": withSource ? `${id}-source` : null }),
-                   withSource ? element("small", { id: `${id}-source` }) : null);
+/* The maker of the GPU, as the menu groups them; "" if it is not known. */
+function makerOfGpu() {
+    const name = (valueOf("gpu") || "").replace(/^\d+x /, "").toLowerCase();
+    const known = model.firstChoices.facts.find((fact) => fact.key === "gpu").choices;
+    const found = name === "" ? undefined : known.find((one) => name.includes(one.value.toLowerCase()) && one.group !== null);
+    return found?.group ?? "";
+}
+
+/* Windows and macOS have no glibc, and only NVIDIA's GPUs need NVIDIA's driver. */
+function isAsked(key) {
+    if (model.values[key] || model.said[key])
+        return true;
+    if (key === "libc")
+        return !["windows", "macos"].includes(valueOf("os"));
+    return key !== "driver" || ["", "NVIDIA"].includes(makerOfGpu());
+}
+
+/* "RTX 5090 · Windows · Python 3.12 · torch 2.10.0+cu130": the menus in one line. */
+function showSummary() {
+    const label = (key) => {
+        const fact = model.choices.facts.find((one) => one.key === key);
+        const value = valueOf(key);
+        return key === "gpu" ? value : fact.choices.find((one) => one.value === value)?.label ?? value;
+    };
+    const torch = valueOf("torch") === "none" ? "no torch" : valueOf("torch") && `torch ${valueOf("torch")}`;
+    const build = torch && valueOf("torch_cuda") ? `+${valueOf("torch_cuda")}` : "";
+    const parts = [label("gpu"), label("os"), valueOf("python") && `Python ${valueOf("python")}`, torch && torch + build];
+    const said = parts.filter(Boolean).join(" · ");
+    byId("have-summary").textContent = said === "" ? "Choose by hand" : `${said} (change)`;
+}
+
+function menu(fact) {
+    const id = `fact-${fact.key}`;
+    const attributes = { id, "data-key": fact.key, onchange: changeFact, "aria-describedby": `${id}-source` };
+    // A list of 160 GPUs needs a search, which only a text box with suggestions has.
+    const control = fact.key !== "gpu" ? [element("select", attributes)]
+        : [element("input", { ...attributes, list: "gpus", placeholder: "such as RTX 5090", spellcheck: "false" }),
+           element("datalist", { id: "gpus" }, ...fact.choices.map((one) =>
+               element("option", { value: one.value }, one.label === one.value ? one.group : one.label)))];
+    return element("div", { class: "fact" }, element("label", { for: id }, fact.label), ...control,
+                   element("small", { id: `${id}-source` }));
 }
 
 function tabs(group, rows, onchange) {
@@ -58,10 +111,12 @@ function buildMenus() {
     const packageMenu = element("select", { id: "package", onchange: changePackage });
     fillSelect(packageMenu, packages.map(({ name, count }, index) =>
         [index === 0 ? "" : name, `${name} (${count.toLocaleString("en")} wheels)`]), "");
-    byId("choices").replaceChildren(...facts.map((fact) => menu(fact, "fact", true)),
-        element("div", { class: "fact" }, element("label", { for: "package" }, "Package"), packageMenu, element("small")));
-    byId("matrix-switches").replaceChildren(...["gpu", "os", "arch", "python"].map((key) =>
-        menu(facts.find((fact) => fact.key === key), "matrix", false)));
+    byId("choices").replaceChildren(...facts.map(menu),
+        element("div", { class: "fact" }, element("label", { for: "package" }, "Package"), packageMenu),
+        element("div", { class: "fact" }, element("label", { for: "version" }, "Version of the package"),
+                element("select", { id: "version", onchange: changeVersion })),
+        element("div", { class: "fact check" }, element("input", { type: "checkbox", id: "official", onchange: changeOfficial }),
+                element("label", { for: "official" }, "Official wheels only")));
     byId("installers").replaceChildren(...tabs("installer", installers.map((one) => [one.name, one.label]), changeInstaller));
     byId("shells").replaceChildren(...tabs("shell", SHELLS, changeShell));
 }
@@ -75,7 +130,7 @@ function matrixTable(cells) {
     const cell = (torch, build, builds) => {
         if (!builds.includes(build))
             return element("td", { class: "absent" }, element("span", { class: "unseen" }, "not published"));
-        const button = element("button", { type: "button", class: "way-wait", "aria-label": `torch ${torch}+${build}`,
+        const button = element("button", { type: "button", class: "way-wait", tabindex: "-1", "aria-label": `torch ${torch}+${build}`,
                                            onclick: () => openCell(torch, build) }, "…");
         cells.push({ torch, build, button });
         return element("td", null, button);
@@ -100,15 +155,47 @@ function showCell(button, answer, title) {
         `torch ${answer.torch}+${answer.build}: ${title}${answer.version === null ? "" : ` ${answer.version}`}`);
 }
 
+/* One tab stop; the arrow keys move inside the table. */
+function moveInMatrix(event) {
+    const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+    const step = steps[event.key];
+    const from = event.target.closest("td");
+    if (step === undefined || from === null)
+        return;
+    event.preventDefault();
+    const rows = from.closest("tbody").rows;
+    for (let row = from.parentNode.rowIndex - 1 + step[0], column = from.cellIndex + step[1];
+        rows[row]?.cells[column] !== undefined; row += step[0], column += step[1]) {
+        const button = rows[row].cells[column].querySelector("button");
+        if (button !== null) {
+            makeStop(button);
+            button.focus();
+            return;
+        }
+    }
+}
+
+function makeStop(button) {
+    for (const one of byId("matrix").querySelectorAll("button"))
+        one.tabIndex = one === button ? 0 : -1;
+}
+
 async function showMatrix() {
     const run = ++matrixRun;
     const { ways } = model.choices;
     const titles = Object.fromEntries(ways.map((way) => [way.name, way.title]));
     const cells = [];
+    const isForNvidia = ["", "NVIDIA"].includes(makerOfGpu()) && valueOf("os") !== "macos";
+    byId("table").hidden = !isForNvidia || valueOf("gpu") === ""; // CUDA builds are for no other GPU
     byId("matrix").replaceChildren(matrixTable(cells));
     byId("legend").replaceChildren(...ways.map((way) => element("li", null,
         element("span", { class: `swatch way-${way.name}` }), way.label === null ? way.title : `${way.label}: ${way.title}`)));
     markCell();
+    const start = byId("matrix").querySelector("button[aria-pressed=true]") ?? byId("matrix").querySelector("button");
+    if (start !== null)
+        makeStop(start);
+    if (byId("table").hidden)
+        cells.length = 0;
     for (const { torch, build, button } of cells) {
         const request = { ...planRequest(), command: "cell", torch, build };
         const answer = await send("ask", { request });
@@ -137,13 +224,26 @@ function openCell(torch, build) {
 /* -- What the user changes. -- */
 
 function changeFact(event) {
-    model.values[event.target.dataset.key] = event.target.value;
+    model.values[event.target.dataset.key] = event.target.value.trim();
     remember();
     refresh();
 }
 
 function changePackage(event) {
     model.package = event.target.value;
+    model.version = "";
+    remember();
+    refresh();
+}
+
+function changeVersion(event) {
+    model.version = event.target.value;
+    remember();
+    refresh();
+}
+
+function changeOfficial(event) {
+    model.official = event.target.checked;
     remember();
     refresh();
 }

@@ -3,10 +3,20 @@
  */
 let typing = 0;
 
+/* What PowerShell 5 writes starts with one of these marks. */
+const UTF16 = { "255,254": "utf-16le", "254,255": "utf-16be" };
+const isUtf16 = (bytes) => String(bytes.subarray(0, 2)) in UTF16;
+
+/* Returns UTF-16 as UTF-8, and all other bytes as they are. */
+function asUtf8(bytes) {
+    return isUtf16(bytes) ? new TextEncoder().encode(new TextDecoder(UTF16[bytes.subarray(0, 2)]).decode(bytes)) : bytes;
+}
+
 function forgetPaste() {
     clearTimeout(typing);
     model.paste = null;
     model.said = {};
+    model.values = {};
     model.choices = { ...model.firstChoices };
     byId("text").value = "";
     showRest(null);
@@ -19,42 +29,70 @@ const KINDS = {
     record: "Recognised: the output of anyflash machine.",
 };
 
-async function takeBlob(blob) {
+/* Reads a text; false: a later one came before this was read. */
+async function readBlob(blob, id) {
     const generation = ++model.generation;
     matrixRun++;
+    byId("recognised").textContent = "Reading …";
+    const found = await send("paste", { name: NAME, blob });
+    if (generation !== model.generation)
+        return false;
+    if (found.error !== undefined || found.kind === null) {
+        byId("recognised").textContent = found.error?.message
+            ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
+        model.paste = null;
+    } else {
+        model.paste = { id, kind: found.kind };
+        byId("recognised").textContent = KINDS[found.kind];
+    }
+    const machine = { ...machineOf([]), assume: false };
+    const choices = await send("ask", { request: { command: "choices", machines: [machine] } });
+    if (generation !== model.generation)
+        return false;
+    if (choices.error !== undefined) {
+        showError(choices.error);
+        return false;
+    }
+    model.choices = choices;
+    model.said = Object.fromEntries(choices.facts.map((fact) => [fact.key, fact.value ?? UNKNOWN]));
+    return true;
+}
+
+async function takeBlob(blob) {
     if (blob.size === 0) {
         forgetPaste();
         remember();
         refresh();
         return;
     }
-    byId("recognised").textContent = "Reading …";
-    const found = await send("paste", { name: NAME, blob });
-    if (generation !== model.generation)
+    const id = ++model.pasteCount;
+    if (!await readBlob(blob, id))
         return;
-    if (found.error !== undefined || found.kind === null) {
-        byId("recognised").textContent = found.error?.message
-            ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
-        model.paste = null;
-    } else {
-        model.paste = { id: ++model.pasteCount, kind: found.kind };
-        byId("recognised").textContent = KINDS[found.kind];
-    }
-    const choices = await send("ask", { request: { command: "choices", machines: [machineOf([])] } });
-    if (generation !== model.generation)
-        return;
-    if (choices.error !== undefined) {
-        showError(choices.error);
-        return;
-    }
-    model.choices = choices;
-    model.said = Object.fromEntries(choices.facts.map((fact) => [fact.key, fact.value ?? UNKNOWN]));
     if (model.paste !== null) {
         model.values = { ...model.said };
         model.installer = "";
+        keepText(id, await blob.text());
         remember();
     }
-    refresh();
+    await refresh();
+    if (model.paste !== null)
+        showFirstAnswer();
+}
+
+/* Reads again a text of this tab; false: a later one came before. */
+async function takeKeptText(text, id) {
+    const blob = new Blob([text]);
+    await showStart(blob);
+    return readBlob(blob, id);
+}
+
+/* On a small screen: folds the menus, which the text has filled, and scrolls to the answer. */
+function showFirstAnswer() {
+    if (matchMedia("(min-width: 1000px)").matches)
+        return;
+    byId("have").open = false;
+    const title = byId("diagnosis").hidden ? "answer" : "diagnosis";
+    byId(title).scrollIntoView({ block: "start" });
 }
 
 function showRest(rest) {
@@ -72,12 +110,18 @@ function takeBox() {
  * The box shows, and lets one edit, the beginning of a long text: browsers take seconds to
  * lay out all of it. The rest is kept beside it.
  */
-async function takeLongText(blob) {
+async function showStart(blob) {
     const start = new Uint8Array(await blob.slice(0, SHOWN_BYTES).arrayBuffer().catch(() => [])); // of a file that is gone
     const end = start.length < blob.size ? start.lastIndexOf(10) + 1 || start.length : start.length;
     byId("text").value = new TextDecoder().decode(start.subarray(0, end));
     showRest(end < blob.size ? blob.slice(end) : null);
     clearTimeout(typing);
+}
+
+async function takeLongText(file) {
+    const head = new Uint8Array(await file.slice(0, 2).arrayBuffer().catch(() => []));
+    const blob = isUtf16(head) ? new Blob([asUtf8(new Uint8Array(await file.arrayBuffer()))]) : file;
+    await showStart(blob);
     takeBlob(blob);
 }
 
@@ -107,16 +151,20 @@ function listenToPastes() {
             takeLongText(file);
     };
     byId("file").addEventListener("change", (event) => takeFile(event.target.files[0]));
-    box.addEventListener("drop", (event) => {
-        if (event.dataTransfer?.files.length > 0) {
+    // Anywhere: a file dropped beside the box would replace the page.
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
+    addEventListener("drop", (event) => {
+        if (hasFiles(event)) {
             event.preventDefault();
             takeFile(event.dataTransfer.files[0]);
         }
     });
     byId("clear").addEventListener("click", () => {
         byId("file").value = "";
-        model.values = {};
-        showRest(null);
+        Object.assign(model, { values: {}, package: "", version: "", official: false, installer: "", shell: "" });
+        byId("have").open = true;
+        clearKeptTexts();
         takeBlob(new Blob());
         box.focus();
     });

@@ -19,7 +19,11 @@ const model = {
     pasteCount: 0,
     said: {},        // value of each fact, as the text says it
     values: {},      // value of each fact, as chosen
+    assumed: {},     // value of each fact that is neither said nor chosen but assumed
+    refused: {},     // why a value that a link or a person gave counts as unknown
     package: "",
+    version: "",     // "": the best
+    official: false, // only official wheels
     installer: "",   // "": what the steps use anyway
     shell: "",
     choices: null,   // the module's menus
@@ -55,6 +59,21 @@ const say = (text) => { byId("said").textContent = text; };
 
 /* -- What is asked of the module. -- */
 
+/* The system of this browser, as PyTorch's selector takes it. No build for NVIDIA's GPUs is for macOS. */
+function browserSystem() {
+    const platform = navigator.userAgentData?.platform ?? navigator.platform ?? "";
+    const gpu = model.values.gpu || model.said.gpu;
+    if (/^win/i.test(platform))
+        return "windows";
+    if (/^mac/i.test(platform) && navigator.maxTouchPoints === 0)
+        return gpu && !gpu.startsWith("M") ? "" : "macos";
+    return /linux/i.test(platform) && !/android/i.test(navigator.userAgent) ? "linux" : "";
+}
+
+/* The system that is neither said nor chosen. */
+const guessedSystem = () => model.values.os || model.said.os ? "" : browserSystem();
+const valueOf = (key) => model.values[key] || model.assumed[key] || "";
+
 /* The choices that differ from what the text says, as words for --given. */
 function givenWords() {
     const { values } = model;
@@ -73,6 +92,8 @@ function givenWords() {
     return words;
 }
 
+const systemWords = () => guessedSystem() === "" ? [] : [`os=${guessedSystem()}`];
+
 function installerWords() {
     const chosen = model.choices.installers.find((one) => one.name === model.installer);
     return chosen === undefined || chosen.name === model.choices.installer ? [] : chosen.words;
@@ -80,14 +101,19 @@ function installerWords() {
 
 function machineOf(given) {
     if (model.paste === null || model.paste.kind === null)
-        return { name: "your choices", given };
-    return model.paste.kind === "log" ? { name: NAME, log: true, given }
-        : { name: NAME, record: true, given };
+        return { name: "your choices", given, assume: true };
+    return model.paste.kind === "log" ? { name: NAME, log: true, given, assume: true }
+        : { name: NAME, record: true, given, assume: true };
 }
 
-function planRequest() {
-    const options = model.package === "" ? {} : { package: model.package };
-    return { command: "plan", options, machines: [machineOf([...givenWords(), ...installerWords()])] };
+/* Asks the module a command with the options and the machine that are chosen. */
+function planRequest(command = "plan", more = {}) {
+    const options = { official: model.official, ...more };
+    if (model.package !== "")
+        options.package = model.package;
+    if (model.version !== "" && command === "plan")
+        options.version = model.version;
+    return { command, options, machines: [machineOf([...givenWords(), ...systemWords(), ...installerWords()])] };
 }
 
 /* -- The address: it carries the choices, and never the pasted text. -- */
@@ -97,9 +123,12 @@ function fragmentOf() {
     for (const { key } of model.choices.facts)
         if (model.values[key])
             words.set(key, model.values[key]);
-    for (const [key, value] of [["package", model.package], ["installer", model.installer], ["shell", model.shell]])
+    for (const [key, value] of [["package", model.package], ["version", model.version], ["official", model.official ? "yes" : ""],
+                                ["installer", model.installer], ["shell", model.shell]])
         if (value)
             words.set(key, value);
+    if (guessedSystem() !== "" && String(words) !== "")
+        words.set("os", guessedSystem()); // who opens the link may have another
     return String(words);
 }
 
@@ -108,15 +137,55 @@ function remember() {
     history.pushState({ paste: model.paste?.id ?? null }, "", fragment === "" ? location.pathname + location.search : `#${fragment}`);
 }
 
-/* Takes the choices from the address: of a link, or after the back button. Going back to before a paste forgets it. */
-function restore(state) {
+/*
+ * Texts of this tab, by the number of the paste, so that reloading and going back find them
+ * again. Browsers keep about 5 MB; without them the page works as a new one does.
+ */
+function keepText(id, text) {
+    try {
+        if (text.length <= 1 << 20)
+            sessionStorage.setItem(`paste-${id}`, text);
+    } catch {
+        clearKeptTexts(); // the storage is full
+    }
+}
+
+function clearKeptTexts() {
+    try {
+        sessionStorage.clear();
+    } catch {
+        // the browser does not allow storage
+    }
+}
+
+function keptText(id) {
+    try {
+        return sessionStorage.getItem(`paste-${id}`);
+    } catch {
+        return null;
+    }
+}
+
+/*
+ * Takes the choices from the address: of a link, or after a reload or the back button. The text
+ * pasted at that time is read again; going back to before a paste forgets it.
+ */
+async function restore(state) {
     const words = new URLSearchParams(location.hash.slice(1));
     if (model.paste !== null && state?.paste !== model.paste.id)
         forgetPaste();
+    const text = state?.paste && model.paste === null ? keptText(state.paste) : null;
+    if (text !== null) {
+        model.pasteCount = Math.max(model.pasteCount, state.paste);
+        if (!await takeKeptText(text, state.paste))
+            return;
+    }
     for (const { key } of model.choices.facts)
         model.values[key] = (words.get(key) ?? UNKNOWN).slice(0, 200);
     const known = (list, value) => list.includes(value) ? value : "";
     model.package = known(model.choices.packages.map((one) => one.name), words.get("package"));
+    model.version = (words.get("version") ?? "").slice(0, 40);
+    model.official = words.get("official") === "yes";
     model.installer = known(model.choices.installers.map((one) => one.name), words.get("installer"));
     model.shell = known(SHELLS.map(([name]) => name), words.get("shell"));
     refresh();

@@ -2,17 +2,38 @@
  * start.js: asks for an answer whenever a choice changes, and starts the page.
  */
 function matrixKey() {
-    return JSON.stringify([model.paste?.id, model.package, ...["gpu", "os", "arch", "python", "libc", "driver"].map((key) => model.values[key])]);
+    return JSON.stringify([model.paste?.id, model.package, model.official, ...["gpu", "os", "arch", "python", "libc", "driver"].map(valueOf)]);
 }
 
 let shownMatrix = null;
+
+/* What the module assumed, or could not use, of the facts that were chosen. */
+function takeAssumptions({ facts, columns, rows }) {
+    model.choices = { ...model.choices, columns, rows };
+    model.assumed = Object.fromEntries(facts.filter((fact) => fact.source === "assumed").map((fact) => [fact.key, fact.value]));
+    if (guessedSystem() !== "")
+        model.assumed.os = guessedSystem();
+    model.refused = {};
+    for (const { key, value, source } of facts) {
+        if (model.values[key] && source === "assumed")
+            model.refused[key] = `not understood; ${value} is assumed`;
+        else if (model.values[key] && value === null)
+            model.refused[key] = `counts as unknown: ${(source ?? "").replace(/^--given [^:]*: /, "")}`;
+    }
+}
 
 async function refresh() {
     const generation = ++model.generation;
     performance.mark("asked");
     matrixRun++;
-    showMenus();
     const given = givenWords();
+    // What is assumed; the platform decides which builds there are.
+    const choices = await send("ask", { request: { command: "choices", machines: [machineOf([...given, ...systemWords()])] } });
+    if (generation !== model.generation)
+        return;
+    if (choices.error === undefined)
+        takeAssumptions(choices);
+    showMenus();
     const plan = await send("ask", { request: planRequest() });
     if (generation !== model.generation)
         return;
@@ -23,6 +44,11 @@ async function refresh() {
     if (generation !== model.generation)
         return;
     await showDiagnosis(diagnosis, generation);
+    const { candidates } = await send("ask", { request: { ...planRequest("candidates"), limit: WHEELS_MAX } });
+    if (generation !== model.generation)
+        return;
+    showWheels(candidates);
+    showPinned();
     document.documentElement.dataset.answered = String(generation);
     if (shownMatrix === matrixKey() && byId("matrix").dataset.complete !== undefined) {
         markCell();
@@ -30,12 +56,6 @@ async function refresh() {
     }
     delete byId("matrix").dataset.complete;
     shownMatrix = matrixKey();
-    // The platform decides which builds there are.
-    const choices = await send("ask", { request: { command: "choices", machines: [machineOf(given)] } });
-    if (generation !== model.generation)
-        return;
-    model.choices.columns = choices.columns ?? model.choices.columns;
-    model.choices.rows = choices.rows ?? model.choices.rows;
     showMatrix();
 }
 
@@ -49,11 +69,28 @@ function showCatalog() {
         `${source.name}: ${source.count.toLocaleString("en")} wheels${source.official ? ", official" : ""}`)));
 }
 
+let answerIsSeen = true;
+
+function showPinned() {
+    byId("pinned").hidden = answerIsSeen || nothingIsKnown();
+}
+
 function listenToLinks() {
     document.querySelector(".skip").addEventListener("click", (event) => {
         event.preventDefault(); // a new fragment would be a link with other choices
         byId("answer-title").focus();
     });
+    byId("pinned").addEventListener("click", (event) => {
+        event.preventDefault();
+        byId(byId("diagnosis").hidden ? "answer" : "diagnosis").scrollIntoView({ block: "start" });
+    });
+    // The headline stays in sight on a small screen while the answer is not.
+    new IntersectionObserver(([seen]) => {
+        answerIsSeen = seen.isIntersecting;
+        showPinned();
+    }, { rootMargin: "0px 0px -25% 0px" }).observe(document.querySelector(".answers"));
+    byId("as-text").addEventListener("click", (event) => copyText(answerAsText(), event.target));
+    byId("matrix").addEventListener("keydown", moveInMatrix);
     byId("link").addEventListener("click", (event) => {
         const fragment = fragmentOf();
         copyText(`${location.href.split("#")[0]}${fragment === "" ? "" : `#${fragment}`}`, event.target);
@@ -74,25 +111,50 @@ async function begin() {
     for (const form of document.querySelectorAll("form"))
         form.addEventListener("submit", (event) => event.preventDefault());
     addEventListener("popstate", (event) => restore(event.state));
-    restore(null);
-    if (byId("text").value !== "") // typed while the module was loading
+    const early = byId("text").value; // typed while the module was loading
+    if (early === "")
+        restore(history.state);
+    else {
+        await restore(null);
         takeBox();
+    }
     navigator.serviceWorker?.register(policy.createScriptURL("page.js")).catch(() => {});
 }
 
+/* Why the module does not answer, and what the visitor can do. */
+function cannot(why) {
+    const isOwn = ["localhost", "127.0.0.1"].includes(location.hostname);
+    showError(location.protocol === "file:"
+        ? { message: "This page was opened as a file, which browsers do not let compute",
+            hint: "It needs a web server: in its folder, python3 -m http.server, then open http://localhost:8000" }
+        : { message: "The page could not load its WebAssembly module",
+            hint: `${why}. ${isOwn ? "`make page` puts anyflash.wasm beside index.html." : "Reload the page; if that does not help, tell whoever runs this site."}` });
+}
+
+function showProgress(received) {
+    byId("answer-title").textContent = `Loading the catalog of wheels: ${(received / 1e6).toFixed(1)} MB`;
+    if (byId("text").value !== "")
+        byId("recognised").textContent = "Your text will be read when the catalog is there.";
+}
+
 function startPage() {
+    byId("main").hidden = false;
     if (globalThis.trustedTypes !== undefined)
         policy = trustedTypes.createPolicy("page", { createScriptURL: (url) => url });
-    worker = new Worker(policy.createScriptURL("page.js"));
-    const cannot = (why) => showError({
-        message: "The page could not load its WebAssembly module",
-        hint: `${why}. It needs a web server: in its folder, python3 -m http.server` });
+    try {
+        worker = new Worker(policy.createScriptURL("page.js"));
+    } catch {
+        cannot("The browser did not start a worker");
+        return;
+    }
     worker.addEventListener("error", (event) => cannot(event.message ?? "the worker did not start"));
     worker.addEventListener("message", ({ data }) => {
         if (data.ready) {
             performance.mark("ready");
             begin();
-        } else if (data.problem !== undefined)
+        } else if (data.received !== undefined)
+            showProgress(data.received);
+        else if (data.problem !== undefined)
             cannot(data.problem);
         else {
             waiting.get(data.id)(data.answer);

@@ -41,13 +41,24 @@ const PIECE_BYTES = 1 << 20;
 const CONTEXT_LINES = 2;
 const LINE_CHARACTERS = 2000;
 
+/* Passes bytes on and tells the page how many have come. */
+function progress() {
+    let received = 0;
+    return new TransformStream({
+        transform(piece, next) {
+            received += piece.length;
+            postMessage({ received });
+            next.enqueue(piece);
+        },
+    });
+}
+
 async function loadModule() {
     const response = await fetch(`anyflash.wasm?${RELEASE}`);
     if (!response.ok)
         throw new Error(`anyflash.wasm: ${response.status}`);
-    const isWasm = response.headers.get("content-type") === "application/wasm";
-    const source = isWasm ? await WebAssembly.instantiateStreaming(response, {})
-        : await WebAssembly.instantiate(await response.arrayBuffer(), {});
+    const source = await WebAssembly.instantiateStreaming(
+        new Response(response.body.pipeThrough(progress()), { headers: { "content-type": "application/wasm" } }), {});
     return source.instance.exports;
 }
 

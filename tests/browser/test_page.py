@@ -1,4 +1,7 @@
 """What people do with the page: paste, choose, copy, link, go back, print, go offline."""
+import json
+import re
+
 import pytest
 from chromium import Page, Server
 from conftest import NAME, ROOT
@@ -27,6 +30,12 @@ def without_name(plan):
     return {key: value for key, value in plan.items() if key != "machines"}
 
 
+def without_sources(plan):
+    """What is assumed on the page is given to the program."""
+    text = json.dumps(without_name(plan))
+    return json.loads(re.sub(r"--given [a-z]+=[^ \":;,)]+", "assumed", text))
+
+
 def choose_all(page):
     for key, value in CHOSEN.items():
         page.choose(f"fact-{key}", value)
@@ -35,10 +44,12 @@ def choose_all(page):
 @pytest.mark.parametrize("path", PASTED, ids=lambda path: path.stem)
 def test_a_pasted_text_gets_the_answer_of_the_program(page, native, path):
     page.paste(path.read_text())
-    expected = native("plan", "--json", "--machine", NAME, text=path.read_bytes())
+    assumed = [f"{key}={value}" for key, value in page.run("return model.assumed").items()]
+    expected = native("plan", "--json", "--machine", NAME, *given(assumed),
+                      text=path.read_bytes())
     assert page.run("return model.paste.kind") in ("output", "log")
     if page.run("return model.paste.kind") == "output":
-        assert page.plan() == expected
+        assert without_sources(page.plan()) == without_sources(expected)
         assert page.text("#answer-title") == expected["headline"]
 
 
@@ -65,10 +76,11 @@ def test_choices_by_hand_get_the_answer_of_the_program(page, native):
 
 
 def test_every_menu_takes_every_choice(page):
-    menus = page.run("return [...document.querySelectorAll('#choices select')].map(menu =>"
-                     "[menu.id, [...menu.options].map(one => one.value)])")
+    menus = page.run("return [...document.querySelectorAll("
+                     "'#choices select[data-key], #package')]"
+                     ".map(menu => [menu.id, [...menu.options].map(one => one.value)])")
     assert [name for name, _ in menus] == [f"fact-{key}" for key in (
-        "gpu", "os", "python", "torch", "torch_cuda", "driver", "libc", "arch")] + ["package"]
+        "os", "python", "torch", "torch_cuda", "driver", "libc", "arch")] + ["package"]
     for name, values in menus:
         assert len(values) > 1
         for value in (values[-1], values[1], values[0]):
@@ -129,8 +141,8 @@ def test_a_log_shows_cause_evidence_and_next_step(page, native):
     page.paste(LOG)
     expected = native("doctor", "--json", NAME, text=LOG.encode())
     [best, *_] = expected["causes"]
-    assert page.text("#diagnosis-title").endswith(best["title"])
-    assert page.text("#diagnosis-body .command code") == best["next"]
+    assert page.text("#diagnosis-title").lower().endswith(best["title"].lower())
+    assert page.text("#diagnosis-body .command.main code") == best["next"]
     marked = page.run("return [...document.querySelectorAll('#diagnosis-body > .log .marked')]"
                       ".map(one => one.textContent)")
     assert any("GLIBC_2.32" in line for line in marked)
@@ -209,7 +221,7 @@ def test_hints_name_menus_and_not_options_of_the_program(page):
     page.paste(LOG)
     page.choose("fact-torch", "2.8.0")
     assert "--given" not in page.text("body")
-    assert "facts: the log, then your choices" in page.text("#diagnosis-body")
+    assert "Decided from the log, then your choices" in page.text("#diagnosis-body")
 
 
 def test_a_text_that_says_nothing_is_told_so(page):

@@ -78,6 +78,25 @@ def test_module__takes_facts_by_hand_and_options(tmp_path):
                             "--dtype", "bf16", "--inference", tmp_path=tmp_path)
 
 
+@pytest.mark.parametrize("given", [
+    ["gpu=RTX 3060", "os=windows", "python=3.11", "torch=2.6.0+cu124", "driver=570"],
+    ["gpu=RTX 4090", "torch=2.1.2+cu121"], ["gpu=T4"], ["torch=2.9.1+cu128"]])
+def test_module__assumes_for_facts_given_by_hand_what_the_program_assumes(given, tmp_path):
+    machine = {"name": "the machine described with --given", "given": given, "assume": True}
+    words = [word for fact in given for word in ("--given", fact)]
+    plan, candidates = ask([{"command": "plan", "machines": [machine]},
+                            {"command": "candidates", "machines": [machine], "limit": 7}])
+    assert plan == native("plan", "--json", *words, tmp_path=tmp_path)
+    assert candidates == native("plan", "--all", "--limit", "7", "--json", *words,
+                                tmp_path=tmp_path)
+
+
+def test_module__choices_name_what_is_assumed():
+    facts = choices_of({"name": "x", "given": ["gpu=RTX 3060"], "assume": True})["facts"]
+    assumed = {fact["key"]: fact["value"] for fact in facts if fact["source"] == "assumed"}
+    assert assumed == {"os": "linux", "arch": "x86_64", "python": "3.12"}
+
+
 def test_module__decides_cells_of_the_matrix_as_the_program_does(tmp_path):
     given = [fact for fact in GIVEN if not fact.startswith("torch")]
     words = [word for fact in given for word in ("--given", fact)]
@@ -224,8 +243,8 @@ def ask_in_turn(logs, requests):
 
 
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find, machine, doctor, choices or cell"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor, choices or cell"),
+    ("[]", "\"command\" is plan, candidates, find, machine, doctor, choices or cell"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, candidates, find, machine"),
     ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{\"command\": \"cell\"}", "a cell has \"torch\" and \"build\""),
     ("{\"command\": \"cell\", \"torch\": \"2\", \"build\": \"\"}", "no machine"),

@@ -1,0 +1,334 @@
+"""What visitors have: little knowledge, small screens, other systems, no program, odd files."""
+import os
+import pathlib
+import shutil
+
+import pytest
+from chromium import Page, Server
+from conftest import ROOT
+from test_page import LOG, WINDOWS, given, without_name
+
+SIX = {"gpu": "RTX 3060", "os": "windows", "python": "3.11", "torch": "2.6.0",
+       "torch_cuda": "cu124", "driver": "570"}
+SIX_WORDS = ["gpu=RTX 3060", "os=windows", "python=3.11", "driver=570", "torch=2.6.0+cu124"]
+
+
+def choose(page, **values):
+    for key, value in values.items():
+        page.choose(f"fact-{key}", value)
+
+
+def shown(page, identifier):
+    return page.run("return document.getElementById(arguments[0]).offsetParent !== null",
+                    identifier)
+
+
+def top_of(page, identifier):
+    return page.run("return document.getElementById(arguments[0]).getBoundingClientRect().top",
+                    identifier)
+
+
+def first_label(page, key):
+    """The label of a menu's first entry, which is selected while nothing is chosen."""
+    return page.run("const menu = document.getElementById(arguments[0]);"
+                    "return menu.selectedOptions[0].label", f"fact-{key}")
+
+
+def test_what_is_not_chosen_is_assumed_as_the_program_does(page, native):
+    choose(page, **SIX)
+    expected = native("plan", "--json", *given(SIX_WORDS))
+    assert expected["decision"] == "wheel"
+    assert without_name(page.plan()) == without_name(expected)
+    assert first_label(page, "arch") == "x86_64 (Intel, AMD), assumed"
+
+
+def test_the_system_is_that_of_the_browser_until_it_is_known(page):
+    assert first_label(page, "os") == "Linux, assumed"
+    assert page.plan()["facts"]["platform.os"] == "linux"
+    page.paste(WINDOWS)
+    assert page.plan()["facts"]["platform.os"] == "windows"
+
+
+def test_a_browser_on_windows_describes_windows(page):
+    page.driver.execute_cdp_cmd("Emulation.setUserAgentOverride", {
+        "userAgent": "Mozilla/5.0", "platform": "Win32",
+        "userAgentMetadata": {"platform": "Windows", "platformVersion": "", "architecture": "",
+                              "model": "", "mobile": False}})
+    try:
+        page.open("#gpu=RTX+3060&python=3.11&torch=2.6.0&torch_cuda=cu124")
+        assert first_label(page, "os") == "Windows, assumed"
+        assert page.plan()["decision"] == "wheel"
+        assert page.plan()["steps"][0]["command"].endswith("win_amd64.whl")
+        assert not shown(page, "fact-libc")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setUserAgentOverride", {
+            "userAgent": "", "platform": ""})
+
+
+def test_a_text_without_the_system_gets_an_answer(page):
+    page.paste("Python 3.11.9\nPackage Version\n------- -------\ntorch   2.6.0+cu124\n"
+               "| NVIDIA-SMI 570.86.10  Driver Version: 570.86.10  CUDA Version: 12.8 |\n"
+               "|   0  NVIDIA GeForce RTX 3060     Off | 00000000:01:00.0  On |   N/A |\n")
+    assert page.plan()["facts"]["platform.os"] == "linux"
+    assert first_label(page, "os") == "Linux, assumed"
+
+
+def test_the_next_step_of_a_log_is_the_command_of_the_answer(page):
+    page.paste(LOG)
+    assert "pip install anyflash" in page.text("#diagnosis-body .program code")
+    choose(page, gpu="RTX 4090", torch="2.9.1", torch_cuda="cu128", libc="glibc 2.31")
+    step = next(one for one in page.plan()["steps"] if one["command"])
+    assert page.text("#diagnosis-body .command.main code") == step["command"]
+
+
+def test_a_command_of_the_program_comes_after_getting_it(page):
+    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
+    assert any("anyflash " in (one["command"] or "") for one in page.plan()["steps"])
+    assert page.commands()[0] == "uv pip install anyflash"
+    assert page.run("return document.querySelectorAll('#answer-body .steps .program').length"
+                    ) == 1
+
+
+@pytest.mark.parametrize("width, height", [(1366, 657), (1280, 900), (768, 1024), (360, 740)])
+@pytest.mark.parametrize("content, title", [
+    (WINDOWS, "answer-title"), (LOG, "diagnosis-title")], ids=["output", "log"])
+def test_the_headline_is_in_sight_after_a_paste(page, width, height, content, title):
+    page.resize(width, height)
+    page.paste(content)
+    page.wait("matchMedia('(min-width: 1000px)').matches || "
+              "!document.getElementById('have').open")
+    assert 0 <= top_of(page, title) < height / 2
+    assert page.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_menus_are_said_in_one_line(page):
+    page.resize(360, 740)
+    choose(page, **SIX)
+    assert page.text("#have-summary") == (
+        "RTX 3060 · Windows · Python 3.11 · torch 2.6.0+cu124 (change)")
+    page.run("scrollTo(0, 0)")
+    page.wait("!document.getElementById('pinned').hidden")
+    assert page.text("#pinned") == page.text("#answer-title")
+
+
+def test_every_fitting_wheel_is_listed_and_a_version_can_be_chosen(page, native):
+    choose(page, **SIX)
+    names = page.run("return [...document.querySelectorAll('#wheels a')]"
+                     ".map(one => one.textContent)")
+    all_wheels = native("plan", "--all", "--json", *given(SIX_WORDS))
+    assert names == [one["filename"] for one in all_wheels["candidates"]
+                     if one["verdict"] == "yes"]
+    versions = page.run("return [...document.getElementById('version').options]"
+                        ".map(one => one.value)")
+    assert len(versions) > 2
+    page.choose("version", versions[2])
+    assert without_name(page.plan()) == without_name(
+        native("plan", "--json", "--version", versions[2], *given(SIX_WORDS)))
+    page.open(page.run("return location.hash"))
+    assert page.run("return document.getElementById('version').value") == versions[2]
+
+
+def test_official_wheels_only(page, native):
+    choose(page, **SIX)
+    before = page.run("return model.generation")
+    page.run("document.getElementById('official').click()")
+    page.wait(f"model.generation > {before}")
+    page.settle()
+    assert without_name(page.plan()) == without_name(
+        native("plan", "--json", "--official", *given(SIX_WORDS)))
+
+
+def test_another_torch_can_be_chosen_by_a_button_and_has_its_steps(page):
+    choose(page, gpu="RTX 4090", os="linux", python="3.12", torch="2.14.1", torch_cuda="cu130")
+    [rung] = [one for one in page.plan()["rungs"] if one["name"] == "torch-change"]
+    assert rung["torch_version"]
+    page.run("for (const one of document.querySelectorAll('#answer-body details'))"
+             "  if (one.textContent.includes('Another torch')) one.open = true")
+    page.wait("document.querySelectorAll('#answer-body details[open] .steps code').length > 0")
+    page.run("[...document.querySelectorAll('#answer-body button')].find(one =>"
+             "one.textContent.startsWith('Answer for torch')).click()")
+    page.wait("model.values.torch === arguments[0]", rung["torch_version"])
+    page.settle()
+    assert page.plan()["decision"] == "wheel"
+
+
+def test_utf_16_is_read(page, tmp_path):
+    for encoding in ("utf-16", "utf-16-be"):
+        path = tmp_path / f"{encoding}.txt"
+        mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+        path.write_bytes(mark + WINDOWS.encode(encoding))
+        page.give_file(path)
+        assert page.run("return model.paste.kind") == "output"
+        assert page.plan()["facts"]["torch.version"] == "2.6.0+cu124"
+        assert "\0" not in page.run("return document.getElementById('text').value")
+
+
+def test_a_page_opened_as_a_file_says_what_to_do(driver):
+    page = Page(driver, "")
+    driver.get((pathlib.Path(os.environ["ANYFLASH_PAGE"]) / "index.html").as_uri())
+    page.wait("document.getElementById('answer-title').textContent.includes('as a file')")
+    assert "http.server" in page.text("#answer-body")
+    page.complaints()
+
+
+def test_without_javascript_nothing_is_shown_that_needs_it():
+    text = (ROOT / "page/index.html").read_text()
+    assert '<main id="main" hidden>' in text and text.index("</noscript>") < text.index("<main")
+
+
+def test_a_missing_module_is_said_without_blaming_the_visitor(driver, server, tmp_path,
+                                                              monkeypatch):
+    folder = tmp_path / "page"
+    shutil.copytree(os.environ["ANYFLASH_PAGE"], folder)
+    (folder / "anyflash.wasm").unlink()
+    monkeypatch.setenv("ANYFLASH_PAGE", str(folder))
+    other = Server()
+    page = Page(driver, other.url)
+    driver.get(other.url)
+    page.wait("document.getElementById('answer-body').textContent.includes('404')")
+    assert "http.server" not in page.text("#answer-body")
+    page.complaints()
+    other.stop()
+
+
+def test_nonsense_in_a_link_is_named(page):
+    page.open("#python=banana&os=foo&gpu=RTX+4090")
+    assert page.text("#fact-python-source") == "not understood; 3.12 is assumed"
+    assert page.text("#fact-os-source") == "not understood; linux is assumed"
+    page.open("#python=banana&torch=kiwi")
+    assert "not a Python version" in page.text("#fact-python-source")
+    assert "not one version of torch" in page.text("#fact-torch-source")
+
+
+def test_reloading_and_going_back_keep_the_text(page):
+    page.paste(LOG)
+    title = page.text("#diagnosis-title")
+    page.driver.refresh()
+    page.settle()
+    assert page.text("#diagnosis-title") == title
+    assert "GLIBC_2.32" in page.run("return document.getElementById('text').value")
+    page.run("document.getElementById('clear').click()")
+    page.wait("model.paste === null")
+    page.settle()
+    assert page.run("return sessionStorage.length") == 0
+
+
+def test_the_answer_can_be_copied_as_text(page):
+    page.paste(LOG)
+    text = page.run("return answerAsText()")
+    assert page.text("#diagnosis-title") in text and "GLIBC_2.32" in text
+    assert page.text("#answer-title") in text
+
+
+def test_a_file_dropped_beside_the_box_is_read(page):
+    before = page.run("return model.generation")
+    left = page.run("""
+        const data = new DataTransfer();
+        data.items.add(new File([arguments[0]], "env.txt"));
+        return document.querySelector('footer').dispatchEvent(new DragEvent('drop',
+            {dataTransfer: data, bubbles: true, cancelable: true}));""", WINDOWS)
+    assert left is False
+    page.wait(f"model.generation > {before}")
+    page.settle()
+    assert page.run("return model.paste.kind") == "output"
+
+
+def test_clear_forgets_every_choice(page):
+    choose(page, **SIX)
+    page.choose("package", "flash_attn_3")
+    page.click("#installer-pip")
+    page.click("#shell-cmd")
+    before = page.run("return model.generation")
+    page.run("document.getElementById('clear').click()")
+    page.wait(f"model.generation > {before}")
+    page.settle()
+    assert page.run("return [model.package, model.installer, model.shell]") == ["", "", ""]
+    assert page.run("return location.hash") == ""
+
+
+def test_the_title_of_the_tab_is_the_answer(page):
+    choose(page, **SIX)
+    assert page.driver.title == f"anyflash: {page.text('#answer-title')}"
+
+
+def contrast(page, selector):
+    """WCAG's contrast of a text with the nearest background behind it."""
+    return page.run("""
+        const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map((one) => {
+            const part = one / 255;
+            return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+        }).reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+        let behind = document.querySelector(arguments[0]);
+        const front = light(getComputedStyle(behind).color);
+        while (/, 0\\)$|transparent/.test(getComputedStyle(behind).backgroundColor))
+            behind = behind.parentElement;
+        const back = light(getComputedStyle(behind).backgroundColor);
+        return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);""", selector)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_line_numbers_of_marked_lines_can_be_read(page, dark):
+    page.resize(1280, dark=dark)
+    page.paste(LOG)
+    assert contrast(page, ".log .marked .number") >= 4.5
+
+
+def test_official_cells_differ_by_more_than_colour(page):
+    choose(page, gpu="RTX 4090", python="3.12", libc="glibc 2.35", driver="580")
+    page.wait("document.getElementById('matrix').dataset.complete")
+    marks = page.run("return ['.grid .way-official', '.grid .way-community'].map(name =>"
+                     "getComputedStyle(document.querySelector(name), '::after').content)")
+    assert "★" in marks[0] and "★" not in marks[1]
+
+
+def test_the_table_is_one_tab_stop_and_arrow_keys_move_in_it(page):
+    choose(page, gpu="RTX 4090")
+    page.wait("document.getElementById('matrix').dataset.complete")
+    assert page.run("return document.querySelectorAll('.grid button:not([tabindex=\"-1\"])')"
+                    ".length") == 1
+    before = page.run("const one = document.querySelector('.grid button[tabindex=\"0\"]');"
+                      "one.focus(); return one.ariaLabel")
+    page.run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown',"
+             "{key: 'ArrowDown', bubbles: true}))")
+    assert page.run("return document.activeElement.ariaLabel") != before
+
+
+def test_gpus_are_found_by_a_part_of_their_name(page):
+    names = page.run("return [...document.getElementById('gpus').options]"
+                     ".map(one => one.value)")
+    for name in ("RTX 5090", "Titan Xp", "Arc Pro B50", "Navi31", "RTX PRO", "MI300X"):
+        assert name in names
+    assert page.run("return document.getElementById('fact-gpu').list.id") == "gpus"
+
+
+@pytest.mark.parametrize("gpu, system", [("RX 7900", "linux"), ("M3", "macos")])
+def test_other_gpus_get_no_menus_and_table_of_nvidia(page, gpu, system):
+    choose(page, gpu=gpu, os=system)
+    assert not shown(page, "fact-driver") and not shown(page, "table")
+
+
+def test_a_torch_for_rocm_can_be_chosen(page, native):
+    choose(page, gpu="RX 7900", os="linux", python="3.12", torch="2.9.1", torch_cuda="rocm")
+    words = ["gpu=RX 7900", "os=linux", "python=3.12", "torch=2.9.1+rocm"]
+    assert without_name(page.plan()) == without_name(native("plan", "--json", *given(words)))
+    assert page.run("return model.values.torch_cuda") == "rocm"
+
+
+@pytest.mark.parametrize("content", [WINDOWS, LOG], ids=["output", "log"])
+def test_no_words_of_the_inside(page, content):
+    page.paste(content)
+    text = page.text("#main")
+    for word in ("torch-kernels", "torch-change", "resources.memory_gib", "platform.os",
+                 "given.installer", "sm 8.6"):
+        assert word not in text, word
+
+
+def test_paper_shows_the_whole_log(page):
+    page.paste(LOG)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        style = "getComputedStyle(document.querySelector('.log'))"
+        assert page.run(f"return {style}.maxHeight") == "none"
+        assert not shown(page, "fact-gpu")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
