@@ -206,6 +206,84 @@ static enum anyflash_status find_end(struct af_source *source, struct archive_en
     return status;
 }
 
+#define FLAG_ENCRYPTED 0x2041u /* encrypted, strongly, or its headers are */
+#define FLAG_SIZES_FOLLOW 8u   /* the own header has no sizes: they follow the member's bytes */
+#define FLAG_UTF8 0x800u
+#define EXTRA_ZIP64 1u
+#define EXTRA_UNICODE_PATH 0x7075u
+
+/* A field of the extra fields: numbers, another name, ... */
+struct extra_field {
+    unsigned id;
+    const unsigned char *bytes;
+    size_t len;
+};
+
+/* Reads the next field of *at; false at the end and at a field that is longer than the rest. */
+static bool next_extra(const unsigned char **at, const unsigned char *end,
+                       struct extra_field *field_out)
+{
+    size_t left = (size_t)(end - *at);
+    if (left < 4 || left - 4 < (size_t)af_le16(*at + 2))
+        return false;
+    *field_out = (struct extra_field){
+        .id = (unsigned)af_le16(*at), .bytes = *at + 4, .len = (size_t)af_le16(*at + 2)};
+    *at += 4 + field_out->len;
+    return true;
+}
+
+/*
+ * Numbers that exceed 32 bits: a zip64 field contains, in this order, those of
+ * size, packed size and offset that are UINT32_MAX in the header.
+ */
+static bool take_zip64(const struct extra_field *field, struct af_zip_member *member)
+{
+    uint64_t *const numbers[] = {&member->size_bytes, &member->packed_bytes,
+                                 &member->header_at};
+    size_t at = 0;
+    for (size_t i = 0; i < AF_COUNT(numbers); i++) {
+        if (*numbers[i] != UINT32_MAX)
+            continue;
+        if (field->len - at < 8)
+            return false;
+        *numbers[i] = af_le64(field->bytes + at);
+        at += 8;
+    }
+    return true;
+}
+
+/*
+ * Reads the extra fields of a member or of its own header. What is wrong with them, or NULL:
+ * programs that know the field "Unicode path" use the name in it, others the member's.
+ */
+static const char *take_extra(const unsigned char *extra, size_t len,
+                              struct af_zip_member *member)
+{
+    static const char damaged_field[] = "has a damaged extra field";
+    const unsigned char *end = extra + len;
+    struct extra_field field;
+    bool has_zip64 = false;
+    while (next_extra(&extra, end, &field)) {
+        if (field.id == EXTRA_UNICODE_PATH)
+            return "has a second name in an extra field";
+        if (field.id == EXTRA_ZIP64 && (has_zip64 || !take_zip64(&field, member)))
+            return damaged_field;
+        has_zip64 = has_zip64 || field.id == EXTRA_ZIP64;
+    }
+    bool is_whole = end - extra < 4; /* fewer bytes than a field are padding */
+    bool has_numbers =
+        has_zip64 || (member->size_bytes != UINT32_MAX && member->packed_bytes != UINT32_MAX &&
+                      member->header_at != UINT32_MAX);
+    return is_whole && has_numbers ? NULL : damaged_field;
+}
+
+static bool is_ascii(const char *text)
+{
+    while (*text != '\0' && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
 static bool is_plain(const char *name)
 {
     char quoted[AF_ZIP_NAME_BYTES_MAX * 4 + 1];
@@ -253,7 +331,12 @@ static int by_name(const void *a, const void *b)
                   (*(const struct af_zip_member *const *)b)->name);
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_name(const void *key, const void *element)
+{
+    return strcmp(key, (*(const struct af_zip_member *const *)element)->name);
+}
+
+static int by_offset(const void *a, const void *b)
 {
     uint64_t one = (*(const struct af_zip_member *const *)a)->header_at;
     uint64_t two = (*(const struct af_zip_member *const *)b)->header_at;
@@ -307,7 +390,7 @@ static enum anyflash_status check_places(struct af_zip_member **sorted, size_t c
                                          const char *name, uint64_t directory_at,
                                          struct anyflash_error *err)
 {
-    qsort(sorted, count, sizeof *sorted, by_place);
+    qsort(sorted, count, sizeof *sorted, by_offset);
     if (sorted[0]->header_at != 0)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has bytes before its first member", name);
     for (size_t i = 0; i < count; i++) {
@@ -323,29 +406,11 @@ static enum anyflash_status check_places(struct af_zip_member **sorted, size_t c
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status check_members(struct af_zip_member *members, size_t count,
-                                          const char *name, uint64_t directory_at,
-                                          struct anyflash_error *err)
-{
-    struct af_zip_member **sorted = af_mem_alloc(count * sizeof *sorted);
-    if (sorted == NULL)
-        return af_fail_memory(err);
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &members[i];
-    enum anyflash_status status = check_names(sorted, count, name, err);
-    if (status == ANYFLASH_OK)
-        status = check_places(sorted, count, name, directory_at, err);
-    af_mem_free(sorted);
-    return status;
-}
-
-#define FLAG_ENCRYPTED 0x2041u /* encrypted, strongly, or its headers are */
-#define EXTRA_ZIP64 1u
-
 struct listing {
     const struct af_source *source;
     struct af_arena *arena;
     struct af_zip_member *members;
+    struct af_zip_member **by_name;
     size_t count;
     const unsigned char *at; /* rest of the directory */
     const unsigned char *end;
@@ -367,37 +432,6 @@ static enum anyflash_status refuse(const struct listing *listing,
                    member->name, problem);
 }
 
-/*
- * Numbers that exceed 32 bits: a zip64 field contains, in this order, those of
- * size, packed size and offset that are UINT32_MAX in the entry.
- */
-static bool read_zip64(const unsigned char *extra, size_t len, struct af_zip_member *member)
-{
-    uint64_t *const numbers[] = {&member->size_bytes, &member->packed_bytes,
-                                 &member->header_at};
-    size_t needed = 0;
-    for (size_t i = 0; i < AF_COUNT(numbers); i++)
-        needed += *numbers[i] == UINT32_MAX ? 8 : 0;
-    for (size_t at = 0; needed > 0 && len - at >= 4;) {
-        size_t field = (size_t)af_le16(extra + at + 2);
-        bool found = af_le16(extra + at) == EXTRA_ZIP64;
-        at += 4;
-        if (field > len - at || (found && field < needed))
-            return false;
-        if (found) {
-            for (size_t i = 0; i < AF_COUNT(numbers); i++) {
-                if (*numbers[i] != UINT32_MAX)
-                    continue;
-                *numbers[i] = af_le64(extra + at);
-                at += 8;
-            }
-            return true;
-        }
-        at += field;
-    }
-    return needed == 0;
-}
-
 static enum anyflash_status take_name(struct listing *listing, const unsigned char *bytes,
                                       size_t len, struct af_zip_member *member)
 {
@@ -410,6 +444,8 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
     if (name == NULL)
         return af_fail_memory(listing->err);
     const char *problem = strlen(name) != len ? "has a NUL in it" : name_problem(name);
+    if (problem == NULL && !is_ascii(name) && (member->flags & FLAG_UTF8) == 0)
+        problem = "is not ASCII, but is not marked as UTF-8 either";
     if (problem != NULL)
         return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': the name of member '%s' %s",
                        listing->source->name, af_text_quote(shown, sizeof shown, name, len),
@@ -424,7 +460,7 @@ static enum anyflash_status check_kind(const struct listing *listing,
                                        const unsigned char *entry)
 {
     unsigned type = (unsigned)af_le16(entry + 40) & S_IFMT;
-    if ((af_le16(entry + 8) & FLAG_ENCRYPTED) != 0)
+    if ((member->flags & FLAG_ENCRYPTED) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is encrypted");
     if (af_le16(entry + 34) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is on another disk");
@@ -475,6 +511,7 @@ static enum anyflash_status take_member(struct listing *listing)
     listing->at += ENTRY_BYTES + rest;
     struct af_zip_member *member = &listing->members[listing->count++];
     *member = (struct af_zip_member){
+        .flags = (uint16_t)af_le16(entry + 8),
         .method = (enum af_zip_method)af_le16(entry + 10),
         .crc32 = (uint32_t)af_le32(entry + 16),
         .packed_bytes = af_le32(entry + 20),
@@ -485,17 +522,38 @@ static enum anyflash_status take_member(struct listing *listing)
     enum anyflash_status status = take_name(listing, name, name_len, member);
     if (status != ANYFLASH_OK)
         return status;
-    if (!read_zip64(name + name_len, extra_len, member))
-        return damaged(listing);
+    const char *problem = take_extra(name + name_len, extra_len, member);
+    if (problem != NULL)
+        return refuse(listing, member, ANYFLASH_E_DATA, problem);
     status = check_kind(listing, member, entry);
     return status == ANYFLASH_OK ? check_sizes(listing, member) : status;
+}
+
+/* Checks the members together. */
+static enum anyflash_status check_members(struct listing *listing, uint64_t directory_at)
+{
+    size_t count = listing->count;
+    struct af_zip_member **by_place = af_mem_alloc(count * sizeof *by_place);
+    if (by_place == NULL)
+        return af_fail_memory(listing->err);
+    for (size_t i = 0; i < count; i++)
+        by_place[i] = listing->by_name[i] = &listing->members[i];
+    enum anyflash_status status =
+        check_names(listing->by_name, count, listing->source->name, listing->err);
+    if (status == ANYFLASH_OK)
+        status =
+            check_places(by_place, count, listing->source->name, directory_at, listing->err);
+    af_mem_free(by_place);
+    return status;
 }
 
 static enum anyflash_status take_members(struct listing *listing, const struct archive_end *end)
 {
     listing->members =
         af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->members);
-    if (listing->members == NULL)
+    listing->by_name =
+        af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->by_name);
+    if (listing->arena->failed)
         return af_fail_memory(listing->err);
     while (listing->count < end->member_count) {
         enum anyflash_status status = take_member(listing);
@@ -506,8 +564,7 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
         return af_fail(listing->err, ANYFLASH_E_DATA,
                        "'%s': its directory has more bytes than its %zu members take",
                        listing->source->name, listing->count);
-    return check_members(listing->members, listing->count, listing->source->name,
-                         end->directory_at, listing->err);
+    return check_members(listing, end->directory_at);
 }
 
 /* Reads the whole directory and parses its entries. */
@@ -528,6 +585,86 @@ static enum anyflash_status list_members(struct af_source *source,
     return status;
 }
 
+/* What the member's own header and the extra fields behind its name contradict, or NULL. */
+static const char *header_problem(const unsigned char *header, const unsigned char *extra,
+                                  size_t extra_len, const struct af_zip_member *member)
+{
+    struct af_zip_member own = {.packed_bytes = af_le32(header + 18),
+                                .size_bytes = af_le32(header + 22)};
+    const char *problem = take_extra(extra, extra_len, &own);
+    if (problem != NULL)
+        return problem;
+    if (af_le16(header + 6) != member->flags || af_le16(header + 8) != member->method)
+        return "is packed in another way by its own header";
+    if ((member->flags & FLAG_SIZES_FOLLOW) == 0 &&
+        (own.packed_bytes != member->packed_bytes || own.size_bytes != member->size_bytes ||
+         af_le32(header + 14) != member->crc32))
+        return "has another size or CRC-32 in its own header";
+    return NULL;
+}
+
+static enum anyflash_status bad_header(struct af_source *source,
+                                       const struct af_zip_member *member, const char *problem,
+                                       struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_DATA, "'%s': member '%s' %s", source->name, member->name,
+                   problem);
+}
+
+/* Reads the extra fields behind the own header's name and compares the rest of it. */
+static enum anyflash_status check_rest(struct af_source *source,
+                                       const struct af_zip_member *member,
+                                       const unsigned char *header, size_t name_len,
+                                       struct anyflash_error *err)
+{
+    size_t len = (size_t)af_le16(header + 28);
+    unsigned char *extra = af_mem_alloc(len + 1);
+    if (extra == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_source_read(
+        source, member->header_at + AF_ZIP_HEADER_BYTES + name_len, extra, len, err);
+    const char *problem =
+        status == ANYFLASH_OK ? header_problem(header, extra, len, member) : NULL;
+    if (problem != NULL)
+        status = bad_header(source, member, problem, err);
+    af_mem_free(extra);
+    return status;
+}
+
+enum anyflash_status af_zip_check_header(struct af_source *source,
+                                         const struct af_zip_member *member,
+                                         uint64_t *data_at_out, struct anyflash_error *err)
+{
+    unsigned char header[AF_ZIP_HEADER_BYTES + AF_ZIP_NAME_BYTES_MAX];
+    size_t name_len = strlen(member->name);
+    enum anyflash_status status =
+        af_source_read(source, member->header_at, header, AF_ZIP_HEADER_BYTES + name_len, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + af_le16(header + 28);
+    if (memcmp(header, "PK\3\4", 4) != 0 ||
+        member->limit_at - member->header_at - member->packed_bytes < head_bytes)
+        return bad_header(source, member, "has a damaged header", err);
+    if (af_le16(header + 26) != name_len ||
+        memcmp(header + AF_ZIP_HEADER_BYTES, member->name, name_len) != 0)
+        return bad_header(source, member, "has another name in its own header", err);
+    status = check_rest(source, member, header, name_len, err);
+    if (status == ANYFLASH_OK)
+        *data_at_out = member->header_at + head_bytes;
+    return status;
+}
+
+/* Each header of a source at an address would be a request. */
+static enum anyflash_status check_headers(struct af_source *source,
+                                          const struct listing *listing)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    uint64_t data_at;
+    for (size_t i = 0; !source->is_remote && status == ANYFLASH_OK && i < listing->count; i++)
+        status = af_zip_check_header(source, &listing->members[i], &data_at, listing->err);
+    return status;
+}
+
 void af_zip_close(struct af_zip *zip)
 {
     af_arena_release(&zip->arena);
@@ -545,11 +682,14 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
     af_arena_init(&zip.arena);
     struct listing listing = {.source = source, .arena = &zip.arena, .err = err};
     status = list_members(source, &end, &listing);
+    if (status == ANYFLASH_OK)
+        status = check_headers(source, &listing);
     if (status != ANYFLASH_OK) {
         af_zip_close(&zip);
         return status;
     }
     zip.members = listing.members;
+    zip.by_name = (const struct af_zip_member *const *)listing.by_name;
     zip.member_count = listing.count;
     *zip_out = zip;
     return ANYFLASH_OK;
@@ -557,8 +697,9 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
 
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name)
 {
-    for (size_t i = 0; i < zip->member_count; i++)
-        if (strcmp(zip->members[i].name, name) == 0)
-            return &zip->members[i];
-    return NULL;
+    const struct af_zip_member *const *found =
+        zip->member_count == 0 ? NULL
+                               : bsearch(name, zip->by_name, zip->member_count,
+                                         sizeof *zip->by_name, compare_name);
+    return found == NULL ? NULL : *found;
 }

@@ -7,11 +7,13 @@
  * "..", drive letters, backslashes), duplicate names, names that are both file
  * and folder, links and devices, members that overlap each other or the
  * directory, impossible sizes, bytes before or after the archive, two end
- * records of which different programs use different ones. A member's own header
- * is compared with the directory when the member is opened, and the member must
- * end where the directory says.
+ * records of which different programs use different ones, names that programs
+ * read in different ways. A member's own header is compared with the directory:
+ * for all members on opening if the source is on this machine, else when the
+ * member is opened. A member must end where the directory says.
  *
- * Sources: APPNOTE.TXT 6.3 (zip, zip64), PEP 427 (wheels: stored or deflated).
+ * Sources: APPNOTE.TXT 6.3 (zip, zip64; 4.6.9: Unicode path), PEP 427 (wheels:
+ * stored or deflated).
  */
 #ifndef AF_KIT_FORMATS_ZIP_H
 #define AF_KIT_FORMATS_ZIP_H
@@ -41,6 +43,7 @@ struct af_zip_member {
     uint64_t header_at; /* offset of its own header in the source */
     uint64_t limit_at;  /* its bytes must end before this offset */
     uint32_t crc32;
+    uint16_t flags;
     enum af_zip_method method;
     bool is_folder;
 };
@@ -48,6 +51,7 @@ struct af_zip_member {
 /* An archive. Members are in directory order; they and their texts belong to it. */
 struct af_zip {
     const struct af_zip_member *members;
+    const struct af_zip_member *const *by_name; /* all members, in the order of strcmp() */
     size_t member_count;
     struct af_arena arena;
     struct af_source *source; /* borrowed */
@@ -65,8 +69,16 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
 /* Closes the archive; close its streams first. Does nothing for a zero-initialised one. */
 void af_zip_close(struct af_zip *zip);
 
-/* The member of that name, or NULL. */
+/* The member of that name, or NULL. Takes logarithmic time. */
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name);
+
+/*
+ * Compares the member's own header with the directory; *data_at_out is where its
+ * bytes begin. Fails with DATA, or as the source does.
+ */
+enum anyflash_status af_zip_check_header(struct af_source *source,
+                                         const struct af_zip_member *member,
+                                         uint64_t *data_at_out, struct anyflash_error *err);
 
 /*
  * Reads the whole member into `arena`, followed by a NUL. Fails with LIMIT when
