@@ -564,6 +564,11 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
         return af_fail(listing->err, ANYFLASH_E_DATA,
                        "'%s': its directory has more bytes than its %zu members take",
                        listing->source->name, listing->count);
+    uint64_t total = listing->total_bytes;
+    if (total > AF_ZIP_RATIO_FROM && total / AF_ZIP_RATIO_ALL_MAX > listing->source->size_bytes)
+        return af_fail(listing->err, ANYFLASH_E_LIMIT,
+                       "'%s' would unpack to more than %u times its size, like a zip bomb",
+                       listing->source->name, AF_ZIP_RATIO_ALL_MAX);
     return check_members(listing, end->directory_at);
 }
 

@@ -29,8 +29,9 @@
 #define AF_ZIP_MEMBER_BYTES_MAX (UINT64_C(16) << 30)
 #define AF_ZIP_TOTAL_BYTES_MAX (UINT64_C(64) << 30)
 #define AF_ZIP_HEADER_BYTES 30u /* a member's own header, without its name */
-/* Highest compression ratio of a member of more than AF_ZIP_RATIO_FROM bytes. */
+/* Highest compression ratio of a member, and of all, of more than AF_ZIP_RATIO_FROM bytes. */
 #define AF_ZIP_RATIO_MAX 250u
+#define AF_ZIP_RATIO_ALL_MAX 100u
 #define AF_ZIP_RATIO_FROM (UINT64_C(16) << 20)
 
 enum af_zip_method { AF_ZIP_STORED = 0, AF_ZIP_DEFLATED = 8 };

@@ -17,6 +17,9 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
+
+#define START_BYTES 64u /* the header of an ELF file */
 
 /* Creates all folders of `path` below `root`; zip.h has already rejected unsafe names. */
 static bool make_folders(char *path, size_t root_len)
@@ -35,6 +38,8 @@ static enum anyflash_status write_all(void *context, const void *bytes, size_t l
                                       struct anyflash_error *err)
 {
     const int *fd = context;
+    if (af_interrupted())
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted while unpacking the wheel");
     for (size_t done = 0; done < len;) {
         ssize_t got = write(*fd, (const char *)bytes + done, len - done);
         if (got < 0 && errno == EINTR)
@@ -45,6 +50,24 @@ static enum anyflash_status write_all(void *context, const void *bytes, size_t l
         done += (size_t)got;
     }
     return ANYFLASH_OK;
+}
+
+/* Whether the member is an ELF file; if not, its `problem` says so, and it is not unpacked. */
+static bool is_elf(struct af_inspect_target *target, struct af_arena *arena,
+                   struct af_inspect_extension *one)
+{
+    struct anyflash_error why = {0};
+    struct af_span start;
+    struct af_binary binary;
+    enum anyflash_status status =
+        af_zip_read_start(&target->archive->zip, one->member, arena, START_BYTES, &start, &why);
+    if (status == ANYFLASH_OK && start.len >= 4 && memcmp(start.data, "\177ELF", 4) == 0)
+        return true;
+    if (status == ANYFLASH_OK)
+        status = af_binary_read(arena, start, one->path, &binary, &why);
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    one->problem = af_arena_text(arena, why.message);
+    return false;
 }
 
 static enum anyflash_status unpack_one(struct af_inspect_target *target, struct af_arena *arena,
@@ -123,12 +146,15 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
         return ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
         struct af_inspect_extension *one = &target->extensions[i];
-        if (one->file != NULL ||
+        if (one->file != NULL || one->problem != NULL ||
             (only_needed && !is_needed(target, af_path_name(one->member->name))))
             continue;
-        if (target->unpacked == NULL)
+        bool is_library = is_elf(target, arena, one);
+        if (arena->failed)
+            return af_fail_memory(err);
+        if (is_library && target->unpacked == NULL)
             status = make_place(target, arena, err);
-        if (status == ANYFLASH_OK)
+        if (is_library && status == ANYFLASH_OK)
             status = unpack_one(target, arena, one, err);
     }
     target->has_unpacked_needed = status == ANYFLASH_OK;

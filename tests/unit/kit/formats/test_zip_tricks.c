@@ -129,7 +129,21 @@ static void test_zip_tricks__bombs(void **state)
 {
     (void)state;
     refuse((struct member_given){.name = "b", .content = "abc", .method = 8, .size = 1u << 30},
-           ANYFLASH_E_LIMIT, "like a zip bomb");
+           ANYFLASH_E_LIMIT, "more than 250 times");
+}
+
+/* Each member is below the size from which its own ratio counts. */
+static void test_zip_tricks__bombs_of_many_members(void **state)
+{
+    (void)state;
+    memset(&build, 0, sizeof build);
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        build_member(&build,
+                     (struct member_given){
+                         .name = names[i], .content = "abc", .method = 8, .size = 16u << 20});
+    build_finish(&build);
+    assert_refused(ANYFLASH_E_LIMIT, "more than 100 times");
 }
 
 static void test_zip_tricks__members_that_overlap(void **state)
@@ -347,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_zip_tricks__encryption_and_other_methods),
         cmocka_unit_test(test_zip_tricks__sizes_that_lie),
         cmocka_unit_test(test_zip_tricks__bombs),
+        cmocka_unit_test(test_zip_tricks__bombs_of_many_members),
         cmocka_unit_test(test_zip_tricks__members_that_overlap),
         cmocka_unit_test(test_zip_tricks__an_own_header_that_differs_from_the_directory),
         cmocka_unit_test(test_zip_tricks__a_second_name_in_an_extra_field),
