@@ -207,7 +207,7 @@ static void drop_header_spans(struct af_dynamic *dynamic)
 }
 
 /*
- * Whether the loader opens the library: it is needed, or a path of a filter or an audit library.
+ * Whether the loader opens the library: it is needed, or a path of a filter or audit library.
  * Filters without a path are optional or found like needed libraries, and rare.
  */
 static bool is_opened(uint64_t tag, const char *text)

@@ -74,14 +74,6 @@ void af_zip_close(struct af_zip *zip);
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name);
 
 /*
- * Compares the member's own header with the directory; *data_at_out is where its
- * bytes begin. Fails with DATA, or as the source does.
- */
-enum anyflash_status af_zip_check_header(struct af_source *source,
-                                         const struct af_zip_member *member,
-                                         uint64_t *data_at_out, struct anyflash_error *err);
-
-/*
  * Reads the whole member into `arena`, followed by a NUL. Fails with LIMIT when
  * it has more than `max_bytes`, DATA when its bytes do not match its size and
  * CRC-32.

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "kit/base/sha256.h"
+#include "kit/formats/zip_header.h"
 
 #define PACKED_BYTES (64u << 10)  /* read from the source at a time */
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */

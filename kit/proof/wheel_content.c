@@ -283,7 +283,7 @@ static void compare_installed(struct comparing *comparing, const struct af_zip_m
         compare_path(comparing, member, path);
 }
 
-/* "activate", "activate.fish", "python3.12": what a virtual environment has in its bin folder. */
+/* Whether a virtual environment has it in its bin folder: "activate.fish", "python3.12". */
 static bool is_environment_command(struct af_span name)
 {
     static const char *const starts[] = {"activate", "deactivate", "pythonw", "python"};

@@ -375,3 +375,43 @@ def test_a_long_record_is_compared_in_time(anyflash, tmp_path):
         archive.writestr(f"{info}/RECORD", b"a\n" * (8 << 20))
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     assert "not match RECORD, for example a" in answer.out, answer
+
+
+def test_the_first_line_is_the_answer(anyflash, tmp_path):
+    path = module(tmp_path)
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == "ext.abi3.so: loads", answer
+    packed = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                   {"ext.abi3.so": path.read_bytes(), "zz.pth": b"import os"})
+    answer = anyflash("inspect", str(packed), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == \
+        f"{packed.name}: loads, but contains what `anyflash install` refuses", answer
+    bad = module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"])
+    answer = anyflash("inspect", str(bad), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == "ext.abi3.so: does not load", answer
+
+
+def test_no_gpu_code_is_not_called_code_for_the_gpus(anyflash, tmp_path):
+    answer = anyflash("inspect", str(module(tmp_path)), "--against", sys.executable)
+    assert "code for the GPUs: none is needed, the file holds no GPU code" in answer.out, answer
+
+
+def test_the_next_command_is_quoted(anyflash, tmp_path):
+    folder = tmp_path / "q;touch PWNED;$(id)"
+    folder.mkdir()
+    path = wheel(folder / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()})
+    name = f"{folder.name}/{path.name}"
+    answer = anyflash("inspect", name, "--against", sys.executable)
+    assert f"anyflash install '{name}'" in answer.out, answer
+
+
+def test_a_signature_in_an_address_is_not_printed(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()})
+    with Server() as server:
+        server.files[path.name] = File(path.read_bytes())
+        answer = anyflash("inspect", server.url(path.name) + "?sig=SECRET", "--allow-http",
+                          "--against", sys.executable)
+    assert answer.code == 0 and "SECRET" not in answer.out + answer.err, answer
+    assert "anyflash install --allow-http ADDRESS" in answer.out, answer
