@@ -25,7 +25,7 @@
 #include "engine/base/mem.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/machine/assume.h"
+#include "kit/fit/fit_assume.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
@@ -73,7 +73,7 @@ static enum anyflash_status fail_request(struct anyflash_error *err, const char 
 static enum anyflash_status assume(struct af_machine *machine, struct anyflash_error *err)
 {
     const char *what;
-    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    enum anyflash_status status = af_fit_assume(machine, &what, err);
     if (status != ANYFLASH_OK || what == NULL)
         return status;
     const char *name = af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);

@@ -20,6 +20,7 @@ struct af_source {
     enum anyflash_status (*read_at)(struct af_source *source, uint64_t offset, void *to,
                                     size_t len, struct anyflash_error *err);
     void (*close)(struct af_source *source);
+    bool is_remote;      /* each read may be a request to a server: read no more than needed */
     uint64_t bytes_read; /* bytes fetched from the underlying storage so far */
     void *context;       /* the implementation's own */
 };

@@ -97,18 +97,33 @@ static size_t utf8_len(const unsigned char *text, size_t len)
     return bad ? 0 : need;
 }
 
-/* C0, DEL, C1 (U+0080..9F), zero-width and bidirectional controls. */
+/* The code point of a well-formed sequence of `len` bytes. */
+static uint32_t code_point(const unsigned char *text, size_t len)
+{
+    static const unsigned char lead_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t code = text[0] & lead_bits[len];
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | (text[i] & 0x3Fu);
+    return code;
+}
+
+/*
+ * Whether a terminal shows the character where it stands: controls, and format characters that
+ * are invisible or reorder the text (Unicode 15, general category Cf), are not printable.
+ */
 static bool printable(const unsigned char *text, size_t len)
 {
-    if (len == 1)
-        return text[0] >= 0x20 && text[0] != 0x7F;
-    if (len == 2)
-        return !(text[0] == 0xC2 && text[1] < 0xA0);
-    if (len == 3 && text[0] == 0xE2 && text[1] == 0x80)
-        return text[2] < 0x8B || (text[2] > 0x8F && text[2] < 0xA8) || text[2] > 0xAE;
-    if (len == 3 && text[0] == 0xE2 && text[1] == 0x81)
-        return text[2] < 0xA6 || text[2] > 0xA9;
-    return !(len == 3 && text[0] == 0xEF && text[1] == 0xBB && text[2] == 0xBF);
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } hidden[] = {{0, 0x1F},        {0x7F, 0x9F},     {0xAD, 0xAD},      {0x61C, 0x61C},
+                  {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F},
+                  {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+    uint32_t code = code_point(text, len);
+    for (size_t i = 0; i < AF_COUNT(hidden); i++)
+        if (code >= hidden[i].first && code <= hidden[i].last)
+            return false;
+    return true;
 }
 
 bool af_text_is_utf8(const char *text, size_t len)

@@ -27,10 +27,19 @@ bool af_url_is_http(const char *text)
     return host != NULL && strcspn(host, "/?#") > 0;
 }
 
+/* The part after "scheme://" of any scheme (RFC 3986, 3.1), or NULL. */
+static const char *authority_of(const char *url)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789+-.";
+    size_t len = strspn(url, letters);
+    return len > 0 && af_starts_with(url + len, "://") ? url + len + 3 : NULL;
+}
+
 char *af_url_show(char *buffer, size_t size_bytes, const char *url)
 {
     char plain[AF_URL_BYTES_MAX];
-    const char *host = host_of(url);
+    const char *host = authority_of(url);
     if (host == NULL)
         return af_text_quote(buffer, size_bytes, url, strcspn(url, "?#"));
     size_t host_len = strcspn(host, "/?#");
@@ -40,6 +49,8 @@ char *af_url_show(char *buffer, size_t size_bytes, const char *url)
             user_len = i + 1;
     size_t scheme_len = (size_t)(host - url);
     size_t rest_len = strcspn(host + user_len, "?#");
+    if (scheme_len > sizeof plain)
+        return af_text_quote(buffer, size_bytes, "", 0);
     size_t capacity = sizeof plain - scheme_len;
     rest_len = rest_len < capacity ? rest_len : capacity;
     memcpy(plain, url, scheme_len);

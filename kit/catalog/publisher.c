@@ -11,10 +11,16 @@
 #define PUBLISHERS_MAX 4096u
 #define OWNER_BYTES_MAX 100u
 
+/*
+ * Where only the owner of a repository can put files. Other addresses of a repository serve
+ * what others have proposed: commits of forks on GitHub, of pull requests on Hugging Face.
+ */
 static const struct {
     const char *start;
     const char *prefix;
-} hosts[] = {{"https://github.com/", ""}, {"https://huggingface.co/", "huggingface:"}};
+    const char *folder; /* behind the repository's name */
+} hosts[] = {{"https://github.com/", "", "releases/download/"},
+             {"https://huggingface.co/", "huggingface:", "resolve/main/"}};
 
 size_t af_publisher_len(const char *source)
 {
@@ -34,6 +40,11 @@ const char *af_publisher_of_url(struct af_arena *arena, const char *url)
         if (len == 0 || len > OWNER_BYTES_MAX || owner[len] != '/' ||
             strstr(owner, "..") != NULL || strstr(owner, "%2e") != NULL ||
             strstr(owner, "%2E") != NULL)
+            return NULL;
+        const char *name = owner + len + 1;
+        size_t name_len = strspn(name, letters);
+        if (name_len == 0 || name[name_len] != '/' ||
+            !af_starts_with(name + name_len + 1, hosts[i].folder))
             return NULL;
         return af_arena_format(arena, "%s%.*s", hosts[i].prefix, (int)len, owner);
     }

@@ -11,6 +11,7 @@
 #include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
 
 #define STARTS_MAX 32u /* how many starts of remote extensions are kept */
 
@@ -64,7 +65,8 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
     struct af_place place = {0};
     const struct af_http_options options = {
         .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
-        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE),
+        .interrupted = af_interrupted};
     const char *name = af_url_file_name(&cli->arena, address);
     inspection->publisher = af_publisher_of_url(&cli->arena, address);
     if (cli->arena.failed)
@@ -198,6 +200,8 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
                                            &inspection->proofs[i], err);
         if (status == ANYFLASH_OK)
             status = examine(inspection, i, err);
+        if (status == ANYFLASH_OK && af_interrupted())
+            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: the wheel was not read");
     }
     inspection->answer = join_answers(inspection);
     return status;
@@ -258,6 +262,7 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
 {
     struct af_inspection inspection = {.state = NULL};
     enum anyflash_status status = check_words(cli, err);
+    af_interrupt_catch(); /* so that what was unpacked is removed */
     if (status == ANYFLASH_OK)
         status = load(&inspection, cli, err);
     if (status == ANYFLASH_OK)

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/base/path.h"
+#include "kit/base/shell.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/cli/content_view.h"
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/page.h"
@@ -71,7 +74,8 @@ static void view_proof(struct af_page *page, const char *name, const struct af_p
     }
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, name);
-    af_page_format(page, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
+    if (!alone) /* else the first line has said it */
+        af_page_format(page, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
     if (proof->built_for != NULL)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
                        proof->built_for_source);
@@ -222,17 +226,33 @@ static bool can_install(const struct af_cli *cli, const struct af_inspection *in
            cli->options.givens.count == 0;
 }
 
-/* "anyflash install FILE", into the environment that was checked. */
+/* How the target is named in a command. Passwords and signatures are not printed again. */
+static const char *target_word(struct af_cli *cli)
+{
+    const char *word = cli->options.words.items[0];
+    const char *shown = af_url_is_http(word) ? af_url_without_secrets(&cli->arena, word) : word;
+    return shown == NULL || strcmp(shown, word) == 0 ? word : "ADDRESS";
+}
+
+/*
+ * "anyflash install FILE", into the environment that was checked; NULL for names that cannot be
+ * printed.
+ */
 static const char *install_text(struct af_cli *cli)
 {
-    struct af_arena *arena = &cli->arena;
+    const char *words[6] = {"anyflash", "install"};
+    size_t count = 2;
     const char *against = cli->options.values[AF_OPTION_AGAINST];
-    return af_arena_format(
-        arena, "anyflash install %s%s%s%s",
-        af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP) ? "--allow-http " : "",
-        af_text_scrub(arena, cli->options.words.items[0], SHOWN_BYTES),
-        against == NULL ? "" : " --python ",
-        against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
+    if (af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP))
+        words[count++] = "--allow-http";
+    words[count++] = target_word(cli);
+    if (against != NULL) {
+        words[count++] = "--python";
+        words[count++] = against;
+    }
+    const char *command = af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, &cli->arena);
+    const char *shown = af_text_scrub(&cli->arena, command, SHOWN_BYTES);
+    return shown != NULL && strcmp(shown, command) == 0 ? command : NULL;
 }
 
 /* How to settle an unknown check. */
@@ -243,8 +263,11 @@ static const char *after_unknown(struct af_cli *cli, const struct af_inspection 
                "--against ENV";
     if (!can_install(cli, inspection))
         return NULL;
-    return af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
-                           install_text(cli));
+    const char *command = install_text(cli);
+    return command == NULL
+               ? NULL
+               : af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
+                                 command);
 }
 
 /* Whether `install` would refuse the wheel for what else is in it. */
@@ -266,8 +289,9 @@ static const char *next_step(struct af_cli *cli, const struct af_inspection *ins
                "refuses it unless --allow-content names each of them";
     if (inspection->answer == AF_UNKNOWN)
         return after_unknown(cli, inspection);
-    if (inspection->answer == AF_YES && can_install(cli, inspection))
-        return af_arena_format(&cli->arena, "`%s`", install_text(cli));
+    const char *command = install_text(cli);
+    if (inspection->answer == AF_YES && can_install(cli, inspection) && command != NULL)
+        return af_arena_format(&cli->arena, "`%s`", command);
     return NULL;
 }
 
@@ -380,18 +404,48 @@ static void view_one(struct af_page *page, const struct af_inspect_extension *ex
     }
 }
 
+/* The answer in half a sentence; what `install` refuses comes before what loads. */
+static const char *answer_text(struct af_arena *arena, const struct af_inspection *inspection)
+{
+    const struct af_inspect_target *target = &inspection->target;
+    const struct af_proof *proof = deciding(inspection);
+    if (target->count == 0 && !af_inspection_is_pure(inspection))
+        return nothing_text(inspection);
+    const char *text = inspection->answer == AF_NO        ? "does not load"
+                       : inspection->answer == AF_UNKNOWN ? "not proven"
+                                                          : "loads";
+    if (proof != NULL && proof->answer == inspection->answer)
+        text = headline(proof);
+    if (target->count == 0)
+        text = nothing_text(inspection);
+    if (inspection->answer == AF_NO || !is_refused(&inspection->content))
+        return text;
+    return af_arena_format(arena, "%s, but contains what `anyflash install` refuses", text);
+}
+
+/* The first line: the name of the target and the answer. */
+static void view_answer(struct af_page *page, struct af_cli *cli,
+                        const struct af_inspection *inspection)
+{
+    const char *text = answer_text(&cli->arena, inspection);
+    enum af_tone tone =
+        is_refused(&inspection->content) ? AF_TONE_BAD : tone_of(inspection->answer);
+    if (text != NULL)
+        af_page_format(page, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
+                       text);
+}
+
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_inspect_target *target = &inspection->target;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     size_t hidden = 0;
+    view_answer(&page, cli, inspection);
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
     if (inspection->prover.choice.note != NULL)
         af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
-    if (target->count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
     for (size_t i = 0; i < target->count; i++)
         hidden += is_hidden(&target->extensions[i], &inspection->proofs[i], all);
     for (size_t i = 0; i < target->count; i++)

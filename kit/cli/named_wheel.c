@@ -160,14 +160,32 @@ static void take_requirement(struct asking *asking, const struct af_requirement 
         take_missing(asking, requirement, specifier);
 }
 
+/* Something that installers may read in different ways, such as the address of a file. */
+static void tell_unreadable(struct af_cli *cli, struct af_span value)
+{
+    char said[200];
+    char sentence[SENTENCE_BYTES];
+    af_text_quote(said, sizeof said, value.data, value.len);
+    snprintf(sentence, sizeof sentence,
+             "the wheel requires '%s', which is not a name with versions: it is ignored", said);
+    af_cli_remark(cli, sentence);
+}
+
 static void read_needs(struct af_cli *cli, const struct af_machine *machine,
                        struct af_span text, struct needs *needs)
 {
     struct asking asking = {
         .cli = cli, .machine = machine, .here = environment_of(machine), .needs = needs};
+    struct af_header header;
     struct af_requirement requirement;
-    while (af_requirement_next(&text, &requirement))
-        take_requirement(&asking, &requirement);
+    while (af_header_next(&text, &header)) {
+        if (!af_header_is(&header, "Requires-Dist"))
+            continue;
+        if (af_requirement_parse(header.value, &requirement))
+            take_requirement(&asking, &requirement);
+        else
+            tell_unreadable(cli, header.value);
+    }
 }
 
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)

@@ -17,7 +17,7 @@
 #include "kit/base/json.h"
 
 /* Raised whenever stored records would be misread or lack a fact. */
-#define AF_BINARY_SCHEMA 2
+#define AF_BINARY_SCHEMA 3
 
 /*
  * An undefined symbol that a relocation names. The loader never looks up a
@@ -45,10 +45,10 @@ struct af_binary {
     const char *name;    /* file name without folders, as given */
     const char *machine; /* "x86_64" as af_elf_machine_name(); NULL: unknown */
     bool is_64;
-    const char *soname;  /* or NULL */
-    const char *rpath;   /* DT_RPATH, or NULL */
-    const char *runpath; /* DT_RUNPATH, or NULL */
-    struct af_texts needed;
+    const char *soname;     /* or NULL */
+    const char *rpath;      /* DT_RPATH, or NULL */
+    const char *runpath;    /* DT_RUNPATH, or NULL */
+    struct af_texts needed; /* as struct af_dynamic */
     const struct af_undefined *undefined;
     size_t undefined_count;
     const struct af_version_need *version_needs;

@@ -143,6 +143,7 @@ struct af_dynamic {
     const char *soname;  /* or NULL */
     const char *rpath;   /* DT_RPATH, or NULL */
     const char *runpath; /* DT_RUNPATH, or NULL */
+    /* DT_NEEDED, and paths of DT_AUXILIARY, DT_FILTER, DT_AUDIT and DT_DEPAUDIT */
     const char *needed[AF_DYNAMIC_NEEDED_MAX];
     size_t needed_count;
     struct af_segment segments[AF_DYNAMIC_SEGMENTS_MAX];

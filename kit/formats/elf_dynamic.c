@@ -34,9 +34,13 @@ enum tag {
     TAG_JMPREL = 23,
     TAG_RUNPATH = 29,
     TAG_GNU_HASH = 0x6ffffef5,
+    TAG_DEPAUDIT = 0x6ffffefb,
+    TAG_AUDIT = 0x6ffffefc,
     TAG_VERSYM = 0x6ffffff0,
     TAG_VERDEF = 0x6ffffffc,
-    TAG_VERNEED = 0x6ffffffe
+    TAG_VERNEED = 0x6ffffffe,
+    TAG_AUXILIARY = 0x7ffffffd,
+    TAG_FILTER = 0x7fffffff
 };
 
 #define VERSION_FLAG_BASE 1u /* VER_FLG_BASE */
@@ -202,6 +206,26 @@ static void drop_header_spans(struct af_dynamic *dynamic)
     }
 }
 
+/*
+ * Whether the loader opens the library: it is needed, or a path of a filter or audit library.
+ * Filters without a path are optional or found like needed libraries, and rare.
+ */
+static bool is_opened(uint64_t tag, const char *text)
+{
+    bool may_be_path =
+        tag == TAG_AUXILIARY || tag == TAG_FILTER || tag == TAG_AUDIT || tag == TAG_DEPAUDIT;
+    return tag == TAG_NEEDED || (may_be_path && strchr(text, '/') != NULL);
+}
+
+/* Adds a library; if there are too many, a path replaces the last one. */
+static void add_needed(struct af_dynamic *dynamic, const char *text)
+{
+    if (dynamic->needed_count < AF_DYNAMIC_NEEDED_MAX)
+        dynamic->needed[dynamic->needed_count++] = text;
+    else if (strchr(text, '/') != NULL)
+        dynamic->needed[AF_DYNAMIC_NEEDED_MAX - 1] = text;
+}
+
 static void read_names(struct af_dynamic *dynamic, struct af_span section)
 {
     uint64_t tag;
@@ -216,8 +240,8 @@ static void read_names(struct af_dynamic *dynamic, struct af_span section)
             dynamic->rpath = text;
         else if (tag == TAG_RUNPATH)
             dynamic->runpath = text;
-        else if (tag == TAG_NEEDED && dynamic->needed_count < AF_DYNAMIC_NEEDED_MAX)
-            dynamic->needed[dynamic->needed_count++] = text;
+        else if (is_opened(tag, text))
+            add_needed(dynamic, text);
     }
 }
 

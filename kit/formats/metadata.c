@@ -6,6 +6,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 
 #include <ctype.h>
@@ -98,6 +99,19 @@ static struct af_span specifier_of(struct af_span text)
     return found;
 }
 
+/* Whether pip takes the name for that of a file in the current folder. */
+static bool is_archive_name(struct af_span name)
+{
+    static const char *const ends[] = {".whl", ".zip", ".tar", ".gz", ".tgz", ".bz2",
+                                       ".tbz", ".xz",  ".txz", ".lz", ".tlz", ".lzma"};
+    for (size_t i = 0; i < AF_COUNT(ends); i++) {
+        size_t len = strlen(ends[i]);
+        if (name.len > len && equal_fold(part(name, name.len - len, name.len), ends[i]))
+            return true;
+    }
+    return false;
+}
+
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out)
 {
     struct af_requirement made = {.text = af_text_trim(text)};
@@ -108,6 +122,8 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
     if (at == 0 || !isalnum((unsigned char)text.data[0]))
         return false; /* a name "-r" would be read as an option by an installer */
     made.name = part(text, 0, at);
+    if (is_archive_name(made.name))
+        return false;
     struct af_span rest = af_text_trim(part(text, at, text.len));
     if (rest.len > 0 && rest.data[0] == '[') {
         size_t end = find_letter(rest, ']');
@@ -124,6 +140,8 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
         made.url = af_text_trim(part(rest, 1, marker));
     else
         made.specifier = specifier_of(part(rest, 0, marker));
+    if (!af_specifier_is_set(made.specifier))
+        return false;
     *requirement_out = made;
     return true;
 }

@@ -49,7 +49,10 @@ struct af_requirement {
     bool only_for_extra; /* its marker names an extra */
 };
 
-/* Returns false when `text` does not begin with a distribution name. */
+/*
+ * False when `text` is not a distribution name, then a specifier or "@ url": an installer could
+ * read something else, such as "file:///x", "x/" or "x.whl", as an address or a file.
+ */
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out);
 
 /*

@@ -10,6 +10,7 @@
  */
 #include "kit/formats/version.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -371,6 +372,27 @@ static enum operator take_operator(struct af_span *clause)
         }
     }
     return OPERATOR_COUNT;
+}
+
+static bool is_version_letter(char letter)
+{
+    return isalnum((unsigned char)letter) || strchr(".+!*-_", letter) != NULL;
+}
+
+bool af_specifier_is_set(struct af_span text)
+{
+    for (size_t at = 0; at < text.len;) {
+        const char *comma = memchr(text.data + at, ',', text.len - at);
+        size_t end = comma == NULL ? text.len : (size_t)(comma - text.data);
+        struct af_span clause = af_text_trim((struct af_span){text.data + at, end - at});
+        if (clause.len > 0 && (take_operator(&clause) == OPERATOR_COUNT || clause.len == 0))
+            return false;
+        for (size_t i = 0; i < clause.len; i++)
+            if (clause.data[i] == '\0' || !is_version_letter(clause.data[i]))
+                return false;
+        at = end + 1;
+    }
+    return true;
 }
 
 static bool has_suffix(const struct af_version *version)

@@ -44,6 +44,13 @@ char *af_version_format(const struct af_version *version, bool with_local, char 
                         size_t size_bytes);
 
 /*
+ * Whether the text is a comma-separated set of operators with one version each; empty clauses
+ * are ignored. Versions need not be valid, but have only letters that versions have: no '/' and
+ * no ':', which would make an installer read a path or an address.
+ */
+bool af_specifier_is_set(struct af_span text);
+
+/*
  * Whether `version` satisfies a comma-separated specifier set ("" accepts any).
  * Pre-releases are allowed. UNKNOWN when the set cannot be parsed.
  */

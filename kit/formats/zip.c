@@ -16,6 +16,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/little.h"
+#include "kit/formats/zip_header.h"
 
 #define ENTRY_BYTES 46u /* of an entry of the directory, without its name */
 #define END_BYTES 22u
@@ -206,6 +207,16 @@ static enum anyflash_status find_end(struct af_source *source, struct archive_en
     return status;
 }
 
+#define FLAG_ENCRYPTED 0x2041u /* encrypted, strongly, or its headers are */
+#define FLAG_UTF8 0x800u
+
+static bool is_ascii(const char *text)
+{
+    while (*text != '\0' && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
 static bool is_plain(const char *name)
 {
     char quoted[AF_ZIP_NAME_BYTES_MAX * 4 + 1];
@@ -253,7 +264,12 @@ static int by_name(const void *a, const void *b)
                   (*(const struct af_zip_member *const *)b)->name);
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_name(const void *key, const void *element)
+{
+    return strcmp(key, (*(const struct af_zip_member *const *)element)->name);
+}
+
+static int by_offset(const void *a, const void *b)
 {
     uint64_t one = (*(const struct af_zip_member *const *)a)->header_at;
     uint64_t two = (*(const struct af_zip_member *const *)b)->header_at;
@@ -307,7 +323,7 @@ static enum anyflash_status check_places(struct af_zip_member **sorted, size_t c
                                          const char *name, uint64_t directory_at,
                                          struct anyflash_error *err)
 {
-    qsort(sorted, count, sizeof *sorted, by_place);
+    qsort(sorted, count, sizeof *sorted, by_offset);
     if (sorted[0]->header_at != 0)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has bytes before its first member", name);
     for (size_t i = 0; i < count; i++) {
@@ -323,29 +339,11 @@ static enum anyflash_status check_places(struct af_zip_member **sorted, size_t c
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status check_members(struct af_zip_member *members, size_t count,
-                                          const char *name, uint64_t directory_at,
-                                          struct anyflash_error *err)
-{
-    struct af_zip_member **sorted = af_mem_alloc(count * sizeof *sorted);
-    if (sorted == NULL)
-        return af_fail_memory(err);
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &members[i];
-    enum anyflash_status status = check_names(sorted, count, name, err);
-    if (status == ANYFLASH_OK)
-        status = check_places(sorted, count, name, directory_at, err);
-    af_mem_free(sorted);
-    return status;
-}
-
-#define FLAG_ENCRYPTED 0x2041u /* encrypted, strongly, or its headers are */
-#define EXTRA_ZIP64 1u
-
 struct listing {
     const struct af_source *source;
     struct af_arena *arena;
     struct af_zip_member *members;
+    struct af_zip_member **by_name;
     size_t count;
     const unsigned char *at; /* rest of the directory */
     const unsigned char *end;
@@ -367,37 +365,6 @@ static enum anyflash_status refuse(const struct listing *listing,
                    member->name, problem);
 }
 
-/*
- * Numbers that exceed 32 bits: a zip64 field contains, in this order, those of
- * size, packed size and offset that are UINT32_MAX in the entry.
- */
-static bool read_zip64(const unsigned char *extra, size_t len, struct af_zip_member *member)
-{
-    uint64_t *const numbers[] = {&member->size_bytes, &member->packed_bytes,
-                                 &member->header_at};
-    size_t needed = 0;
-    for (size_t i = 0; i < AF_COUNT(numbers); i++)
-        needed += *numbers[i] == UINT32_MAX ? 8 : 0;
-    for (size_t at = 0; needed > 0 && len - at >= 4;) {
-        size_t field = (size_t)af_le16(extra + at + 2);
-        bool found = af_le16(extra + at) == EXTRA_ZIP64;
-        at += 4;
-        if (field > len - at || (found && field < needed))
-            return false;
-        if (found) {
-            for (size_t i = 0; i < AF_COUNT(numbers); i++) {
-                if (*numbers[i] != UINT32_MAX)
-                    continue;
-                *numbers[i] = af_le64(extra + at);
-                at += 8;
-            }
-            return true;
-        }
-        at += field;
-    }
-    return needed == 0;
-}
-
 static enum anyflash_status take_name(struct listing *listing, const unsigned char *bytes,
                                       size_t len, struct af_zip_member *member)
 {
@@ -410,6 +377,8 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
     if (name == NULL)
         return af_fail_memory(listing->err);
     const char *problem = strlen(name) != len ? "has a NUL in it" : name_problem(name);
+    if (problem == NULL && !is_ascii(name) && (member->flags & FLAG_UTF8) == 0)
+        problem = "is not ASCII, but is not marked as UTF-8 either";
     if (problem != NULL)
         return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': the name of member '%s' %s",
                        listing->source->name, af_text_quote(shown, sizeof shown, name, len),
@@ -424,7 +393,7 @@ static enum anyflash_status check_kind(const struct listing *listing,
                                        const unsigned char *entry)
 {
     unsigned type = (unsigned)af_le16(entry + 40) & S_IFMT;
-    if ((af_le16(entry + 8) & FLAG_ENCRYPTED) != 0)
+    if ((member->flags & FLAG_ENCRYPTED) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is encrypted");
     if (af_le16(entry + 34) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is on another disk");
@@ -475,6 +444,7 @@ static enum anyflash_status take_member(struct listing *listing)
     listing->at += ENTRY_BYTES + rest;
     struct af_zip_member *member = &listing->members[listing->count++];
     *member = (struct af_zip_member){
+        .flags = (uint16_t)af_le16(entry + 8),
         .method = (enum af_zip_method)af_le16(entry + 10),
         .crc32 = (uint32_t)af_le32(entry + 16),
         .packed_bytes = af_le32(entry + 20),
@@ -485,17 +455,38 @@ static enum anyflash_status take_member(struct listing *listing)
     enum anyflash_status status = take_name(listing, name, name_len, member);
     if (status != ANYFLASH_OK)
         return status;
-    if (!read_zip64(name + name_len, extra_len, member))
-        return damaged(listing);
+    const char *problem = af_zip_take_extra(name + name_len, extra_len, member);
+    if (problem != NULL)
+        return refuse(listing, member, ANYFLASH_E_DATA, problem);
     status = check_kind(listing, member, entry);
     return status == ANYFLASH_OK ? check_sizes(listing, member) : status;
+}
+
+/* Checks the members together. */
+static enum anyflash_status check_members(struct listing *listing, uint64_t directory_at)
+{
+    size_t count = listing->count;
+    struct af_zip_member **by_place = af_mem_alloc(count * sizeof *by_place);
+    if (by_place == NULL)
+        return af_fail_memory(listing->err);
+    for (size_t i = 0; i < count; i++)
+        by_place[i] = listing->by_name[i] = &listing->members[i];
+    enum anyflash_status status =
+        check_names(listing->by_name, count, listing->source->name, listing->err);
+    if (status == ANYFLASH_OK)
+        status =
+            check_places(by_place, count, listing->source->name, directory_at, listing->err);
+    af_mem_free(by_place);
+    return status;
 }
 
 static enum anyflash_status take_members(struct listing *listing, const struct archive_end *end)
 {
     listing->members =
         af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->members);
-    if (listing->members == NULL)
+    listing->by_name =
+        af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->by_name);
+    if (listing->arena->failed)
         return af_fail_memory(listing->err);
     while (listing->count < end->member_count) {
         enum anyflash_status status = take_member(listing);
@@ -506,8 +497,12 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
         return af_fail(listing->err, ANYFLASH_E_DATA,
                        "'%s': its directory has more bytes than its %zu members take",
                        listing->source->name, listing->count);
-    return check_members(listing->members, listing->count, listing->source->name,
-                         end->directory_at, listing->err);
+    uint64_t total = listing->total_bytes;
+    if (total > AF_ZIP_RATIO_FROM && total / AF_ZIP_RATIO_ALL_MAX > listing->source->size_bytes)
+        return af_fail(listing->err, ANYFLASH_E_LIMIT,
+                       "'%s' would unpack to more than %u times its size, like a zip bomb",
+                       listing->source->name, AF_ZIP_RATIO_ALL_MAX);
+    return check_members(listing, end->directory_at);
 }
 
 /* Reads the whole directory and parses its entries. */
@@ -528,6 +523,17 @@ static enum anyflash_status list_members(struct af_source *source,
     return status;
 }
 
+/* Each header of a source at an address would be a request. */
+static enum anyflash_status check_headers(struct af_source *source,
+                                          const struct listing *listing)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    uint64_t data_at;
+    for (size_t i = 0; !source->is_remote && status == ANYFLASH_OK && i < listing->count; i++)
+        status = af_zip_check_header(source, &listing->members[i], &data_at, listing->err);
+    return status;
+}
+
 void af_zip_close(struct af_zip *zip)
 {
     af_arena_release(&zip->arena);
@@ -545,11 +551,14 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
     af_arena_init(&zip.arena);
     struct listing listing = {.source = source, .arena = &zip.arena, .err = err};
     status = list_members(source, &end, &listing);
+    if (status == ANYFLASH_OK)
+        status = check_headers(source, &listing);
     if (status != ANYFLASH_OK) {
         af_zip_close(&zip);
         return status;
     }
     zip.members = listing.members;
+    zip.by_name = (const struct af_zip_member *const *)listing.by_name;
     zip.member_count = listing.count;
     *zip_out = zip;
     return ANYFLASH_OK;
@@ -557,8 +566,9 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
 
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name)
 {
-    for (size_t i = 0; i < zip->member_count; i++)
-        if (strcmp(zip->members[i].name, name) == 0)
-            return &zip->members[i];
-    return NULL;
+    const struct af_zip_member *const *found =
+        zip->member_count == 0 ? NULL
+                               : bsearch(name, zip->by_name, zip->member_count,
+                                         sizeof *zip->by_name, compare_name);
+    return found == NULL ? NULL : *found;
 }

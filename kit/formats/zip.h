@@ -7,11 +7,13 @@
  * "..", drive letters, backslashes), duplicate names, names that are both file
  * and folder, links and devices, members that overlap each other or the
  * directory, impossible sizes, bytes before or after the archive, two end
- * records of which different programs use different ones. A member's own header
- * is compared with the directory when the member is opened, and the member must
- * end where the directory says.
+ * records of which different programs use different ones, names that programs
+ * read in different ways. A member's own header is compared with the directory:
+ * for all members on opening if the source is on this machine, else when the
+ * member is opened. A member must end where the directory says.
  *
- * Sources: APPNOTE.TXT 6.3 (zip, zip64), PEP 427 (wheels: stored or deflated).
+ * Sources: APPNOTE.TXT 6.3 (zip, zip64; 4.6.9: Unicode path), PEP 427 (wheels:
+ * stored or deflated).
  */
 #ifndef AF_KIT_FORMATS_ZIP_H
 #define AF_KIT_FORMATS_ZIP_H
@@ -27,8 +29,9 @@
 #define AF_ZIP_MEMBER_BYTES_MAX (UINT64_C(16) << 30)
 #define AF_ZIP_TOTAL_BYTES_MAX (UINT64_C(64) << 30)
 #define AF_ZIP_HEADER_BYTES 30u /* a member's own header, without its name */
-/* Highest compression ratio of a member of more than AF_ZIP_RATIO_FROM bytes. */
+/* Highest compression ratio of a member, and of all, of more than AF_ZIP_RATIO_FROM bytes. */
 #define AF_ZIP_RATIO_MAX 250u
+#define AF_ZIP_RATIO_ALL_MAX 100u
 #define AF_ZIP_RATIO_FROM (UINT64_C(16) << 20)
 
 enum af_zip_method { AF_ZIP_STORED = 0, AF_ZIP_DEFLATED = 8 };
@@ -41,6 +44,7 @@ struct af_zip_member {
     uint64_t header_at; /* offset of its own header in the source */
     uint64_t limit_at;  /* its bytes must end before this offset */
     uint32_t crc32;
+    uint16_t flags;
     enum af_zip_method method;
     bool is_folder;
 };
@@ -48,6 +52,7 @@ struct af_zip_member {
 /* An archive. Members are in directory order; they and their texts belong to it. */
 struct af_zip {
     const struct af_zip_member *members;
+    const struct af_zip_member *const *by_name; /* all members, in the order of strcmp() */
     size_t member_count;
     struct af_arena arena;
     struct af_source *source; /* borrowed */
@@ -65,7 +70,7 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
 /* Closes the archive; close its streams first. Does nothing for a zero-initialised one. */
 void af_zip_close(struct af_zip *zip);
 
-/* The member of that name, or NULL. */
+/* The member of that name, or NULL. Takes logarithmic time. */
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name);
 
 /*

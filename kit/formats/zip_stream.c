@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "kit/base/sha256.h"
-#include "kit/formats/little.h"
+#include "kit/formats/zip_header.h"
 
 #define PACKED_BYTES (64u << 10)  /* read from the source at a time */
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */
@@ -32,31 +32,6 @@ static enum anyflash_status damaged(const struct af_source *source,
 {
     return af_fail(err, ANYFLASH_E_DATA, "'%s': member '%s' %s", source->name, member->name,
                    problem);
-}
-
-/*
- * Checks the member's own header: it must match the directory, and its bytes
- * must end before the next member. *data_at_out is where they begin.
- */
-static enum anyflash_status check_header(struct af_source *source,
-                                         const struct af_zip_member *member,
-                                         uint64_t *data_at_out, struct anyflash_error *err)
-{
-    unsigned char header[AF_ZIP_HEADER_BYTES + AF_ZIP_NAME_BYTES_MAX];
-    size_t name_len = strlen(member->name);
-    enum anyflash_status status =
-        af_source_read(source, member->header_at, header, AF_ZIP_HEADER_BYTES + name_len, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + af_le16(header + 28);
-    if (memcmp(header, "PK\3\4", 4) != 0 || af_le16(header + 8) != member->method ||
-        member->limit_at - member->header_at - member->packed_bytes < head_bytes)
-        return damaged(source, member, "has a damaged header", err);
-    if (af_le16(header + 26) != name_len ||
-        memcmp(header + AF_ZIP_HEADER_BYTES, member->name, name_len) != 0)
-        return damaged(source, member, "has another name in its own header", err);
-    *data_at_out = member->header_at + head_bytes;
-    return ANYFLASH_OK;
 }
 
 static void *zlib_alloc(void *context, unsigned count, unsigned size_bytes)
@@ -86,7 +61,7 @@ enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
                                         struct anyflash_error *err)
 {
     uint64_t data_at = 0;
-    enum anyflash_status status = check_header(zip->source, member, &data_at, err);
+    enum anyflash_status status = af_zip_check_header(zip->source, member, &data_at, err);
     if (status != ANYFLASH_OK)
         return status;
     struct af_zip_inflate *state = af_mem_alloc(sizeof *state);

@@ -13,6 +13,7 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
+#include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/builder.h"
 
@@ -211,12 +212,14 @@ static enum anyflash_status bad(const struct reading *reading, const char *what)
 
 /*
  * Accepts "einops" and "torch==2.9.1+cu128", but nothing that an installer
- * would read as an option or a file.
+ * would read as an option, an address or a file.
  */
 static bool is_requirement(const char *text)
 {
+    struct af_requirement parsed;
     size_t len = text == NULL ? 0 : strlen(text);
-    if (len == 0 || len > 200 || !isalnum((unsigned char)text[0]))
+    if (len > 200 || !af_requirement_parse((struct af_span){text, len}, &parsed) ||
+        parsed.url.len > 0 || parsed.has_marker)
         return false;
     for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,[]", text[i]) == NULL)

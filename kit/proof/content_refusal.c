@@ -13,6 +13,8 @@
 
 static bool is_allowed(const struct af_content_finding *finding, const struct af_texts *allowed)
 {
+    if (finding->is_forbidden)
+        return false;
     for (size_t i = 0; i < allowed->count; i++)
         if (strcmp(finding->name, allowed->items[i]) == 0)
             return true;
@@ -45,11 +47,13 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
     size_t word_count = 0;
     size_t named = 0;
     size_t others = content->unlisted_refused_count;
+    bool is_forbidden = false;
     struct af_text text = {0};
     *out = (struct af_content_refusal){NULL, NULL};
     for (size_t i = 0; i < content->count; i++) {
         if (is_allowed(&content->findings[i], allowed))
             continue;
+        is_forbidden = is_forbidden || content->findings[i].is_forbidden;
         if (named++ >= NAMED_MAX) {
             others++;
             continue;
@@ -71,7 +75,8 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
             content->package != NULL ? content->package : "a package of this name should",
             af_text_get(&text), more);
         out->hint =
-            others > 0
+            is_forbidden ? "no option allows this: use another file of this package"
+            : others > 0
                 ? "`anyflash inspect` lists everything that it contains beside its package"
                 : af_arena_format(arena, "read these files first; to install them too, add %s",
                                   options);

@@ -484,7 +484,7 @@ void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels 
         return;
     }
     if (code->target_count == 0 && code->problem == NULL) {
-        set_all(checks, AF_YES, "it holds no GPU code");
+        set_all(checks, AF_YES, "none is needed, the file holds no GPU code");
         return;
     }
     struct question *question = af_arena_alloc(arena, sizeof *question);

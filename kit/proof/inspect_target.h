@@ -50,6 +50,8 @@ struct af_inspect_wheel {
     const char *tag;              /* first Tag of WHEEL, or NULL */
     /* "2.8", from its local version or from "torch==2.8.0"; or NULL */
     const char *stated_torch;
+    /* "2 files do not match it, for example a.py"; NULL: they do, or it has no RECORD */
+    const char *record_problem;
     struct af_texts
         contradictions; /* sentences: contradictions between its name and its content */
 };

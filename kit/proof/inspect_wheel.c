@@ -17,6 +17,9 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
+
+#define START_BYTES 64u /* the header of an ELF file */
 
 /* Creates all folders of `path` below `root`; zip.h has already rejected unsafe names. */
 static bool make_folders(char *path, size_t root_len)
@@ -35,6 +38,8 @@ static enum anyflash_status write_all(void *context, const void *bytes, size_t l
                                       struct anyflash_error *err)
 {
     const int *fd = context;
+    if (af_interrupted())
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted while unpacking the wheel");
     for (size_t done = 0; done < len;) {
         ssize_t got = write(*fd, (const char *)bytes + done, len - done);
         if (got < 0 && errno == EINTR)
@@ -45,6 +50,24 @@ static enum anyflash_status write_all(void *context, const void *bytes, size_t l
         done += (size_t)got;
     }
     return ANYFLASH_OK;
+}
+
+/* Whether the member is an ELF file; if not, its `problem` says so, and it is not unpacked. */
+static bool is_elf(struct af_inspect_target *target, struct af_arena *arena,
+                   struct af_inspect_extension *one)
+{
+    struct anyflash_error why = {0};
+    struct af_span start;
+    struct af_binary binary;
+    enum anyflash_status status =
+        af_zip_read_start(&target->archive->zip, one->member, arena, START_BYTES, &start, &why);
+    if (status == ANYFLASH_OK && start.len >= 4 && memcmp(start.data, "\177ELF", 4) == 0)
+        return true;
+    if (status == ANYFLASH_OK)
+        status = af_binary_read(arena, start, one->path, &binary, &why);
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    one->problem = af_arena_text(arena, why.message);
+    return false;
 }
 
 static enum anyflash_status unpack_one(struct af_inspect_target *target, struct af_arena *arena,
@@ -123,12 +146,15 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
         return ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
         struct af_inspect_extension *one = &target->extensions[i];
-        if (one->file != NULL ||
+        if (one->file != NULL || one->problem != NULL ||
             (only_needed && !is_needed(target, af_path_name(one->member->name))))
             continue;
-        if (target->unpacked == NULL)
+        bool is_library = is_elf(target, arena, one);
+        if (arena->failed)
+            return af_fail_memory(err);
+        if (is_library && target->unpacked == NULL)
             status = make_place(target, arena, err);
-        if (status == ANYFLASH_OK)
+        if (is_library && status == ANYFLASH_OK)
             status = unpack_one(target, arena, one, err);
     }
     target->has_unpacked_needed = status == ANYFLASH_OK;
@@ -307,37 +333,68 @@ static void compare_name(const struct af_inspect_wheel *wheel, struct contradict
                                    name->python, name->abi, name->platform, wheel->tag));
 }
 
+/* How the lines of RECORD and the members of the archive match. */
+struct record_match {
+    bool *listed; /* by member */
+    size_t wrong; /* lines without a member of that size */
+    const char *first_wrong;
+    size_t unlisted; /* files */
+};
+
+/* More wrong lines than this and than members prove enough. */
+#define WRONG_LINES_MAX 1000u
+
+/* Compares a line; in an archive a file is listed with its size, or without one. */
+static void match_line(struct af_inspect_target *target, struct af_arena *arena,
+                       const struct af_formats_record_line *line, struct record_match *match)
+{
+    const struct af_zip *zip = &target->archive->zip;
+    const struct af_zip_member *member = af_zip_find(zip, line->path);
+    if (member != NULL)
+        match->listed[member - zip->members] = true;
+    if (member != NULL &&
+        (line->size_bytes < 0 || (uint64_t)line->size_bytes == member->size_bytes))
+        return;
+    match->wrong++;
+    if (match->first_wrong == NULL)
+        match->first_wrong = af_text_scrub(arena, line->path, SHOWN_BYTES);
+}
+
+static void match_record(struct af_inspect_target *target, struct af_arena *arena,
+                         struct af_span rest, struct record_match *match)
+{
+    const struct af_zip *zip = &target->archive->zip;
+    struct af_formats_record_line *line = af_arena_alloc(arena, sizeof *line);
+    match->listed = af_arena_array(arena, zip->member_count, sizeof *match->listed);
+    while (!arena->failed && match->wrong <= zip->member_count + WRONG_LINES_MAX &&
+           af_formats_record_next(&rest, line))
+        match_line(target, arena, line, match);
+    for (size_t i = 0; !arena->failed && i < zip->member_count; i++)
+        match->unlisted += !zip->members[i].is_folder && !match->listed[i];
+}
+
 /* Finds members of the archive that RECORD lists with another size, or not at all. */
 static void compare_record(struct af_inspect_target *target, struct contradictions *found)
 {
-    struct af_span rest = read_info(target, found->arena, "RECORD", RECORD_BYTES_MAX);
-    struct af_formats_record_line *line = af_arena_alloc(found->arena, sizeof *line);
-    size_t listed = 0;
-    size_t wrong = 0;
-    const char *first = NULL;
-    bool has_record = rest.len > 0;
-    while (line != NULL && af_formats_record_next(&rest, line)) {
-        const struct af_zip_member *member = af_zip_find(&target->archive->zip, line->path);
-        bool same = member != NULL &&
-                    (line->size_bytes < 0 || (uint64_t)line->size_bytes == member->size_bytes);
-        listed += member != NULL;
-        wrong += !same;
-        if (!same && first == NULL)
-            first = af_text_scrub(found->arena, line->path, SHOWN_BYTES);
-    }
-    size_t files = 0;
-    for (size_t i = 0; i < target->archive->zip.member_count; i++)
-        files += !target->archive->zip.members[i].is_folder;
-    if (!has_record)
+    struct af_arena *arena = found->arena;
+    struct record_match match = {.listed = NULL};
+    struct af_span text = read_info(target, arena, "RECORD", RECORD_BYTES_MAX);
+    match_record(target, arena, text, &match);
+    if (text.len == 0) {
         add_contradiction(found, "it has no RECORD: installers refuse it");
-    else if (wrong > 0)
+    } else if (match.wrong > 0) {
+        const char *example = match.first_wrong != NULL ? match.first_wrong : "";
+        target->wheel->record_problem =
+            af_arena_format(arena, "%zu %s match it, for example %s", match.wrong,
+                            match.wrong == 1 ? "file does not" : "files do not", example);
+        add_contradiction(
+            found, af_arena_format(arena, "%zu files do not match RECORD, for example %s",
+                                   match.wrong, example));
+    } else if (match.unlisted > 0) {
         add_contradiction(found,
-                          af_arena_format(found->arena,
-                                          "%zu files do not match RECORD, for example %s",
-                                          wrong, first));
-    else if (listed < files)
-        add_contradiction(found, af_arena_format(found->arena, "%zu files are not in RECORD",
-                                                 files - listed));
+                          af_arena_format(arena, "%zu file%s not in RECORD", match.unlisted,
+                                          match.unlisted == 1 ? " is" : "s are"));
+    }
 }
 
 /*

@@ -385,7 +385,8 @@ static void check_gpu(struct af_proof_draft *draft)
         return;
     }
     enum af_answer answer = binary->has_gpu_code || !binary->is_complete ? AF_UNKNOWN : AF_YES;
-    const char *text = answer == AF_YES ? "holds no GPU code" : "its GPU code was not read";
+    const char *text = answer == AF_YES ? "none is needed, the file holds no GPU code"
+                                        : "its GPU code was not read";
     for (int id = AF_CHECK_GPU_CODE; id <= AF_CHECK_COMPRESSION_DRIVER; id++)
         af_proof_set(draft, (enum af_proof_check_id)id, answer, "%s", text);
 }

@@ -299,8 +299,11 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
     remote->http = http;
     af_url_show(remote->name, sizeof remote->name, url);
     snprintf(remote->url, sizeof remote->url, "%s", url);
-    struct af_source source = {
-        .name = remote->name, .read_at = read_remote, .close = close_remote, .context = remote};
+    struct af_source source = {.name = remote->name,
+                               .is_remote = true,
+                               .read_at = read_remote,
+                               .close = close_remote,
+                               .context = remote};
     enum anyflash_status status =
         strlen(url) < sizeof remote->url
             ? read_first(&source, err)

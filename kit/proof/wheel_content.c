@@ -4,7 +4,9 @@
  */
 #include "kit/proof/wheel_content.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kit/base/text.h"
 #include "kit/formats/embedded.h"
@@ -16,7 +18,7 @@
 #define NAME_BYTES 400u
 #define ENTRY_POINTS_BYTES_MAX (256u << 10)
 
-enum effect { ORDINARY, NAMED, REFUSED };
+enum effect { ORDINARY, NAMED, REFUSED, FORBIDDEN };
 
 #define AF_CONTENT_KIND(id, text, why, flash, other) {text, why, {other, flash}},
 static const struct {
@@ -50,6 +52,7 @@ struct comparing {
     struct af_content *content;
     struct af_content_finding *findings;
     char package[AF_WHEEL_NAME_BYTES]; /* normalised */
+    const char *info;                  /* "demo-1.0.dist-info/" of this package; NULL: none */
     struct expected expected[EXPECTED_MAX];
     size_t expected_count;
     const char *taken[TAKEN_MAX];
@@ -83,7 +86,7 @@ static void add(struct comparing *comparing, enum af_content_kind kind, struct a
         return;
     if (content->count == AF_CONTENT_FINDINGS_MAX) {
         content->unlisted_count++;
-        content->unlisted_refused_count += effect == REFUSED;
+        content->unlisted_refused_count += effect >= REFUSED;
         return;
     }
     const char *text = af_arena_text_n(comparing->arena, name.data, name.len);
@@ -98,7 +101,8 @@ static void add(struct comparing *comparing, enum af_content_kind kind, struct a
         .kind = kind,
         .name = text,
         .detail = af_text_scrub(comparing->arena, detail, NAME_BYTES),
-        .is_refused = effect == REFUSED};
+        .is_refused = effect >= REFUSED,
+        .is_forbidden = effect == FORBIDDEN};
 }
 
 /* "flash_attn/" has everything below it; "flash_attn_2_cuda.*" has one path part. */
@@ -180,6 +184,21 @@ static bool is_top_folder(const char *path, size_t top_len, const char *end)
     return path[top_len] == '/' && top_len > len && memcmp(path + top_len - len, end, len) == 0;
 }
 
+/*
+ * Whether the path is, or is in, a folder of metadata: NAME-VERSION.dist-info/, which Python
+ * finds in any case, or a file NAME.egg-info.
+ */
+static bool is_metadata(const char *path, size_t top_len)
+{
+    static const char *const ends[] = {".dist-info", ".egg-info"};
+    for (size_t i = 0; i < AF_COUNT(ends); i++) {
+        size_t len = strlen(ends[i]);
+        if (top_len > len && strncasecmp(path + top_len - len, ends[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether the path is in NAME.libs of this package; "numpy.libs" is numpy's. */
 static bool is_own_bundle(const struct comparing *comparing, const char *path, size_t top_len)
 {
@@ -247,77 +266,263 @@ static const char *in_packages(const char *path)
     return NULL;
 }
 
+/*
+ * Compares a member that is installed as `path` below the folder of the packages. Only the
+ * wheel's own metadata is expected, and only from where `inspect` and the installers read it.
+ */
+static void compare_installed(struct comparing *comparing, const struct af_zip_member *member,
+                              const char *path)
+{
+    size_t top_len = strcspn(path, "/");
+    size_t slash_len = path[top_len] == '/' ? 1 : 0;
+    const struct af_span top = {member->name,
+                                (size_t)(path - member->name) + top_len + slash_len};
+    if (is_metadata(path, top_len))
+        add(comparing, AF_CONTENT_OTHER_METADATA, top, NULL);
+    else
+        compare_path(comparing, member, path);
+}
+
+/* Whether a virtual environment has it in its bin folder: "activate.fish", "python3.12". */
+static bool is_environment_command(struct af_span name)
+{
+    static const char *const starts[] = {"activate", "deactivate", "pythonw", "python"};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        size_t len = strlen(starts[i]);
+        if (name.len < len || strncasecmp(name.data, starts[i], len) != 0)
+            continue;
+        bool is_python = starts[i][0] == 'p';
+        while (is_python && len < name.len &&
+               (isdigit((unsigned char)name.data[len]) || name.data[len] == '.'))
+            len++;
+        return len == name.len || name.data[len] == '.' ||
+               (is_python && name.data[len - 1] == '.');
+    }
+    return false;
+}
+
+/* Whether data/PATH of NAME.data replaces a file of the environment. */
+static bool is_environment_file(const char *path)
+{
+    static const char *const folders[] = {"bin/", "Scripts/"};
+    if (strcasecmp(path, "pyvenv.cfg") == 0)
+        return true;
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        size_t len = strlen(folders[i]);
+        if (strncasecmp(path, folders[i], len) == 0 &&
+            is_environment_command((struct af_span){path + len, strlen(path + len)}))
+            return true;
+    }
+    return false;
+}
+
 /* Compares a member of NAME-VERSION.data/; `path` is behind that folder (PEP 427). */
 static void compare_data(struct comparing *comparing, const struct af_zip_member *member,
                          const char *path)
 {
     const struct af_span whole = {member->name, strlen(member->name)};
     const char *packages = in_packages(path);
+    const char *rest = strchr(path, '/') == NULL ? path : strchr(path, '/') + 1;
     if (af_starts_with(path, "purelib/") || af_starts_with(path, "platlib/"))
-        compare_path(comparing, member, path + strlen("purelib/"));
+        compare_installed(comparing, member, rest);
     else if (af_starts_with(path, "scripts/"))
-        add(comparing, AF_CONTENT_COMMAND, whole, NULL);
+        add(comparing,
+            is_environment_command((struct af_span){rest, strlen(rest)})
+                ? AF_CONTENT_ENVIRONMENT
+                : AF_CONTENT_COMMAND,
+            whole, NULL);
     else
-        add(comparing, AF_CONTENT_OUTSIDE, whole, NULL);
+        add(comparing, is_environment_file(rest) ? AF_CONTENT_ENVIRONMENT : AF_CONTENT_OUTSIDE,
+            whole, NULL);
     if (packages != NULL)
-        compare_path(comparing, member, packages);
+        compare_installed(comparing, member, packages);
+}
+
+/* Whether a folder "NAME-VERSION.dist-info" has the version of the file name. */
+static bool has_version(const struct comparing *comparing, const char *folder, size_t len)
+{
+    struct af_version version;
+    size_t start = strcspn(folder, "-") + 1;
+    return start < len &&
+           (!af_version_parse(folder + start, len - start, &version) ||
+            af_version_compare_public(&version, &comparing->target->wheel->name.version) == 0);
+}
+
+/* Finds the folder of the wheel's own metadata. */
+static void find_info(struct comparing *comparing)
+{
+    static const char end[] = ".dist-info";
+    const struct af_zip *zip = &comparing->target->archive->zip;
+    for (size_t i = 0; i < zip->member_count && comparing->info == NULL; i++) {
+        const char *name = zip->members[i].name;
+        size_t top_len = strcspn(name, "/");
+        struct af_span project = {name, strcspn(name, "-/")};
+        if (is_top_folder(name, top_len, end) && af_name_is(project, comparing->package) &&
+            has_version(comparing, name, top_len - strlen(end)))
+            comparing->info = af_arena_text_n(comparing->arena, name, top_len + 1);
+    }
 }
 
 static void compare_member(struct comparing *comparing, const struct af_zip_member *member)
 {
     const char *path = member->name;
     size_t top_len = strcspn(path, "/");
-    const struct af_span top = {path, top_len + 1};
-    const struct af_span project = {path, strcspn(path, "-/")};
-    bool is_info = is_top_folder(path, top_len, ".dist-info");
-    if (member->is_folder || (is_info && af_name_is(project, comparing->package)))
+    if (member->is_folder || (comparing->info != NULL && af_starts_with(path, comparing->info)))
         return;
     if (is_top_folder(path, top_len, ".data"))
         compare_data(comparing, member, path + top_len + 1);
-    else if (is_info || is_top_folder(path, top_len, ".egg-info"))
-        add(comparing, AF_CONTENT_OTHER_METADATA, top, NULL);
     else
-        compare_path(comparing, member, path);
+        compare_installed(comparing, member, path);
 }
 
-/* Reads entry_points.txt: "[console_scripts]", "name = module:function". */
+/*
+ * Whether Python ends a line in the middle of this one (str.splitlines()), so that it may read
+ * an entry point that is not seen here.
+ */
+static bool has_hidden_line(struct af_span line)
+{
+    for (size_t i = 0; i < line.len; i++) {
+        unsigned char letter = (unsigned char)line.data[i];
+        if ((letter < ' ' && letter != '\t') || letter == 0x7f)
+            return true;
+    }
+    return memmem(line.data, line.len, "\xc2\x85", 2) != NULL ||
+           memmem(line.data, line.len, "\xe2\x80\xa8", 3) != NULL ||
+           memmem(line.data, line.len, "\xe2\x80\xa9", 3) != NULL;
+}
+
+/* Some installers join the name of a command to a folder unchecked. */
+static bool is_command_name(struct af_span name)
+{
+    return name.len > 0 && name.data[0] != '.' && memchr(name.data, '/', name.len) == NULL &&
+           memchr(name.data, '\\', name.len) == NULL && !has_hidden_line(name);
+}
+
+static struct af_span group_name(struct af_span line)
+{
+    while (line.len > 0 && line.data[0] == '[')
+        line = (struct af_span){line.data + 1, line.len - 1};
+    while (line.len > 0 && line.data[line.len - 1] == ']')
+        line.len--;
+    return af_text_trim(line);
+}
+
+static void compare_entry_point(struct comparing *comparing, struct af_span group,
+                                struct af_span line)
+{
+    const char *equals = memchr(line.data, '=', line.len);
+    size_t len = equals == NULL ? line.len : (size_t)(equals - line.data);
+    struct af_span name = af_text_trim((struct af_span){line.data, len});
+    const char *detail =
+        af_arena_format(comparing->arena, "group %.*s", (int)group.len, group.data);
+    if (equals == NULL && line.data[0] == ';')
+        return; /* a remark: Python fails to read such an entry point */
+    if (has_hidden_line(line))
+        add(comparing, AF_CONTENT_COMMAND_NAME, line, NULL);
+    else if (!af_text_span_equal(group, "console_scripts") &&
+             !af_text_span_equal(group, "gui_scripts"))
+        add(comparing, AF_CONTENT_ENTRY_POINT, name, detail);
+    else if (!is_command_name(name))
+        add(comparing, AF_CONTENT_COMMAND_NAME, name, NULL);
+    else
+        add(comparing,
+            is_environment_command(name) ? AF_CONTENT_ENVIRONMENT : AF_CONTENT_COMMAND, name,
+            NULL);
+}
+
+/*
+ * Reads entry_points.txt as importlib.metadata does: "[console_scripts]", "name =
+ * module:function"; only '#' begins a comment.
+ */
 static void compare_entry_points(struct comparing *comparing)
 {
     struct af_span rest = {NULL, 0};
     struct af_span line;
     struct af_span group = {"", 0};
-    enum anyflash_status status =
-        af_wheel_archive_read_info(comparing->target->archive, "entry_points.txt",
-                                   comparing->arena, ENTRY_POINTS_BYTES_MAX, &rest, NULL);
+    enum anyflash_status status = ANYFLASH_OK;
+    const struct af_zip *zip = &comparing->target->archive->zip;
+    const char *path =
+        comparing->info == NULL
+            ? NULL
+            : af_arena_format(comparing->arena, "%sentry_points.txt", comparing->info);
+    const struct af_zip_member *member = path == NULL ? NULL : af_zip_find(zip, path);
+    if (member != NULL)
+        status =
+            af_zip_read(zip, member, comparing->arena, ENTRY_POINTS_BYTES_MAX, &rest, NULL);
     comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
     if (status == ANYFLASH_E_LIMIT)
         add(comparing, AF_CONTENT_ENTRY_POINT, (struct af_span){"entry_points.txt", 16},
             "the file is too long to be read");
     while (status == ANYFLASH_OK && af_text_line(&rest, &line)) {
         line = af_text_trim(line);
-        const char *equals = line.len == 0 ? NULL : memchr(line.data, '=', line.len);
-        if (line.len > 2 && line.data[0] == '[')
-            group = (struct af_span){line.data + 1, line.len - 2};
-        if (line.len == 0 || strchr("[#;", line.data[0]) != NULL)
+        if (line.len == 0 || line.data[0] == '#')
             continue;
-        bool is_command = af_text_span_equal(group, "console_scripts") ||
-                          af_text_span_equal(group, "gui_scripts");
-        size_t len = equals == NULL ? line.len : (size_t)(equals - line.data);
-        add(comparing, is_command ? AF_CONTENT_COMMAND : AF_CONTENT_ENTRY_POINT,
-            af_text_trim((struct af_span){line.data, len}),
-            is_command
-                ? NULL
-                : af_arena_format(comparing->arena, "group %.*s", (int)group.len, group.data));
+        if (line.data[0] == '[' && line.data[line.len - 1] == ']' && !has_hidden_line(line))
+            group = group_name(line);
+        else
+            compare_entry_point(comparing, group, line);
     }
 }
 
-/* How many ".." a path such as "$ORIGIN/../torch/lib" has. */
-static size_t count_up(const char *path)
+/* Installers write what the archive contains, or what RECORD lists: both must be the same. */
+static void compare_record(struct comparing *comparing)
 {
-    size_t count = 0;
-    for (const char *at = path; (at = strstr(at, "..")) != NULL; at += 2)
-        count++;
-    return count;
+    const char *problem = comparing->target->wheel->record_problem;
+    if (problem != NULL)
+        add(comparing, AF_CONTENT_RECORD, (struct af_span){"RECORD", 6}, problem);
+}
+
+/* Reads the next part of a path, without empty ones and ".". */
+static bool next_part(const char **at, struct af_span *part_out)
+{
+    do {
+        *at += strspn(*at, "/");
+        *part_out = (struct af_span){*at, strcspn(*at, "/")};
+        *at += part_out->len;
+    } while (af_text_span_equal(*part_out, "."));
+    return part_out->len > 0;
+}
+
+/* How many folders above its start a path such as "/../torch/lib" leads at most. */
+static size_t levels_up(const char *path)
+{
+    struct af_span part;
+    size_t up = 0;
+    size_t depth = 0;
+    while (next_part(&path, &part)) {
+        bool is_up = af_text_span_equal(part, "..");
+        up += is_up && depth == 0;
+        depth = !is_up ? depth + 1 : depth > 0 ? depth - 1 : 0;
+    }
+    return up;
+}
+
+/* Whether the path is below a folder in which other users can create files, or processes do. */
+static bool is_open_folder(struct af_arena *arena, const char *path)
+{
+    static const char *const folders[] = {"/tmp/",       "/var/tmp/", "/var/lock/", "/var/run/",
+                                          "/var/crash/", "/dev/",     "/run/",      "/proc/",
+                                          "/sys/",       "/usr/tmp/", "/private/"};
+    struct af_span part;
+    const char *plain = "/";
+    while (plain != NULL && next_part(&path, &part))
+        plain = af_arena_format(arena, "%s%.*s/", plain, (int)part.len, part.data);
+    for (size_t i = 0; plain != NULL && i < AF_COUNT(folders); i++)
+        if (af_starts_with(plain, folders[i]))
+            return true;
+    return false;
+}
+
+/* The part of a run path behind "$ORIGIN"; NULL: it does not begin with it. */
+static const char *behind_origin(const char *element)
+{
+    static const char *const names[] = {"$ORIGIN", "${ORIGIN}"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        const char *rest = element + strlen(names[i]);
+        if (af_starts_with(element, names[i]) && (*rest == '/' || *rest == '\0'))
+            return rest;
+    }
+    return NULL;
 }
 
 /*
@@ -325,21 +530,20 @@ static size_t count_up(const char *path)
  * of the packages; AF_CONTENT_KIND_COUNT: it stays in there. An environment's own folder is
  * three above: lib/python3.12/site-packages.
  */
-static enum af_content_kind run_path_kind(const char *element, size_t depth)
+static enum af_content_kind run_path_kind(struct af_arena *arena, const char *element,
+                                          size_t depth)
 {
-    static const char *const open_folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
-    bool is_origin = af_starts_with(element, "$ORIGIN") || af_starts_with(element, "${ORIGIN}");
-    size_t up = count_up(element);
-    if (is_origin)
+    const char *rest = behind_origin(element);
+    size_t up = levels_up(rest != NULL ? rest : element);
+    if (strstr(rest != NULL ? rest : element, "ORIGIN") != NULL)
+        return AF_CONTENT_RUN_PATH;
+    if (rest != NULL)
         return up <= depth       ? AF_CONTENT_KIND_COUNT
                : up <= depth + 3 ? AF_CONTENT_BUILD_PATH
                                  : AF_CONTENT_RUN_PATH;
-    if (element[0] != '/' || up > 0)
-        return AF_CONTENT_RUN_PATH;
-    for (size_t i = 0; i < AF_COUNT(open_folders); i++)
-        if (af_starts_with(element, open_folders[i]))
-            return AF_CONTENT_RUN_PATH;
-    return AF_CONTENT_BUILD_PATH;
+    return element[0] != '/' || strstr(element, "..") != NULL || is_open_folder(arena, element)
+               ? AF_CONTENT_RUN_PATH
+               : AF_CONTENT_BUILD_PATH;
 }
 
 static void compare_run_path(struct comparing *comparing,
@@ -355,12 +559,23 @@ static void compare_run_path(struct comparing *comparing,
     for (const char *at = run_path; at != NULL;) {
         size_t len = strcspn(at, ":");
         const char *element = af_arena_text_n(comparing->arena, at, len);
-        enum af_content_kind kind =
-            element == NULL ? AF_CONTENT_KIND_COUNT : run_path_kind(element, depth);
+        enum af_content_kind kind = element == NULL
+                                        ? AF_CONTENT_KIND_COUNT
+                                        : run_path_kind(comparing->arena, element, depth);
         if (kind != AF_CONTENT_KIND_COUNT)
             add(comparing, kind, name, len == 0 ? "the current folder" : element);
         at = at[len] == ':' ? at + len + 1 : NULL;
     }
+}
+
+/* The loader takes a name with a '/' as a path, whatever the run path is. */
+static void compare_needed(struct comparing *comparing, const struct af_inspect_extension *one)
+{
+    const struct af_texts *needed = &one->facts.binary.needed;
+    const struct af_span name = {one->member->name, strlen(one->member->name)};
+    for (size_t i = 0; i < needed->count; i++)
+        if (needed->items[i] != NULL && strchr(needed->items[i], '/') != NULL)
+            add(comparing, AF_CONTENT_RUN_PATH, name, needed->items[i]);
 }
 
 static void compare_run_paths(struct comparing *comparing)
@@ -372,6 +587,7 @@ static void compare_run_paths(struct comparing *comparing)
             continue;
         compare_run_path(comparing, one, one->facts.binary.rpath);
         compare_run_path(comparing, one, one->facts.binary.runpath);
+        compare_needed(comparing, one);
     }
 }
 
@@ -392,6 +608,8 @@ enum anyflash_status af_content_find(const struct af_inspect_target *target,
             (struct af_span){target->wheel->name.package, strlen(target->wheel->name.package)},
             comparing->package, sizeof comparing->package);
     read_tables(comparing);
+    find_info(comparing);
+    compare_record(comparing);
     for (size_t i = 0; i < target->archive->zip.member_count; i++)
         compare_member(comparing, &target->archive->zip.members[i]);
     compare_entry_points(comparing);

@@ -35,6 +35,7 @@ struct af_content_finding {
     const char *name;
     const char *detail; /* "/tmp/lib", "group torch.backends"; or NULL */
     bool is_refused;
+    bool is_forbidden; /* refused, and no option allows it */
 };
 
 #define AF_CONTENT_FINDINGS_MAX 256u

@@ -6,9 +6,11 @@ import os
 import pathlib
 import pty
 import shutil
+import signal
 import subprocess
 import sys
 import termios
+import time
 import zipfile
 
 import pytest
@@ -333,3 +335,84 @@ def test_a_wheel_like_the_authors_has_nothing_beside_its_package(anyflash, tmp_p
                  info="flash_attn-2.8.3")
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     assert "nothing beside what flash-attn's own wheels contain" in answer.out, answer
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_unpacked(anyflash, tmp_path, number):
+    library = module(tmp_path).read_bytes() + os.urandom(8 << 20) * 8
+    members = {f"demo/e{i}.abi3.so": library for i in range(8)}
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", members,
+                 compression=zipfile.ZIP_STORED)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [anyflash.program, "inspect", str(path), "--against", sys.executable],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until = time.monotonic() + 20
+    while not list(temporary.rglob("*.so")) and time.monotonic() < until:
+        time.sleep(0.002)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode in (0, 1, 130)  # 0 or 1: it was done before
+    assert os.listdir(temporary) == []
+
+
+def test_a_file_that_is_no_library_is_not_unpacked(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"demo/a.so": b"GROUP ( libc.so.6 )\n"})
+    answer = anyflash("inspect", str(path), "--against", sys.executable,
+                      env={"TMPDIR": str(tmp_path / "temporary")})
+    assert answer.code == 1 and "'demo/a.so' is not an ELF file" in answer.out, answer
+
+
+def test_a_long_record_is_compared_in_time(anyflash, tmp_path):
+    info = "demo-1.0.dist-info"
+    path = tmp_path / "demo-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(5000):
+            archive.writestr(f"demo/m{i:05}.py", b"")
+        archive.writestr(f"{info}/METADATA", "Name: demo\nVersion: 1.0\n" + "\n" * (300 << 10))
+        archive.writestr(f"{info}/RECORD", b"a\n" * (8 << 20))
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert "not match RECORD, for example a" in answer.out, answer
+
+
+def test_the_first_line_is_the_answer(anyflash, tmp_path):
+    path = module(tmp_path)
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == "ext.abi3.so: loads", answer
+    packed = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                   {"ext.abi3.so": path.read_bytes(), "zz.pth": b"import os"})
+    answer = anyflash("inspect", str(packed), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == \
+        f"{packed.name}: loads, but contains what `anyflash install` refuses", answer
+    bad = module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"])
+    answer = anyflash("inspect", str(bad), "--against", sys.executable)
+    assert answer.out.splitlines()[0] == "ext.abi3.so: does not load", answer
+
+
+def test_no_gpu_code_is_not_called_code_for_the_gpus(anyflash, tmp_path):
+    answer = anyflash("inspect", str(module(tmp_path)), "--against", sys.executable)
+    assert "code for the GPUs: none is needed, the file holds no GPU code" in answer.out, answer
+
+
+def test_the_next_command_is_quoted(anyflash, tmp_path):
+    folder = tmp_path / "q;touch PWNED;$(id)"
+    folder.mkdir()
+    path = wheel(folder / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()})
+    name = f"{folder.name}/{path.name}"
+    answer = anyflash("inspect", name, "--against", sys.executable)
+    assert f"anyflash install '{name}'" in answer.out, answer
+
+
+def test_a_signature_in_an_address_is_not_printed(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()})
+    with Server() as server:
+        server.files[path.name] = File(path.read_bytes())
+        answer = anyflash("inspect", server.url(path.name) + "?sig=SECRET", "--allow-http",
+                          "--against", sys.executable)
+    assert answer.code == 0 and "SECRET" not in answer.out + answer.err, answer
+    assert "anyflash install --allow-http ADDRESS" in answer.out, answer

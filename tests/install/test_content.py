@@ -1,5 +1,10 @@
 """`install` and wheels that contain more than their package."""
 import json
+import struct
+import zipfile
+import zlib
+
+import pytest
 
 from conftest import compiled, make_wheel, visible
 
@@ -55,5 +60,62 @@ def test_a_library_that_looks_in_tmp_is_refused(quick_place, tmp_path):
     wheel = make_wheel(tmp_path / "w", name="demo", tag="py3-none-linux_x86_64",
                        files={"demo/one.so": library})
     said = refusal(quick_place, wheel)
-    assert "demo/one.so (it loads libraries from a folder that other users can write to: " \
+    assert "demo/one.so (it loads libraries from a folder that others may write to: " \
            "/tmp/lib)" in said["reason"]
+
+
+def renamed(wheel, old, new):
+    """The wheel with a member whose own header and directory entry carry a second name in the
+    field "Unicode path" (APPNOTE.TXT 4.6.9), which pip and uv use."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in members:
+            info = zipfile.ZipInfo(name)
+            if name == old:
+                field = struct.pack("<BI", 1, zlib.crc32(old.encode())) + new.encode()
+                info.extra = struct.pack("<HH", 0x7075, len(field)) + field
+            archive.writestr(info, content)
+    return wheel
+
+
+def test_a_member_with_a_second_name_is_refused(place, tmp_path):
+    wheel = renamed(make_wheel(tmp_path, files={"flash_attn/ops/x.py": b"import os\n"}),
+                    "flash_attn/ops/x.py", "evil.pth")
+    before = place.tree()
+    done = place.run("install", wheel)
+    assert done.returncode == 3 and "a second name in an extra field" in done.stderr, done.all
+    assert visible(place.tree()) == visible(before)
+    assert "second name" in place.run("inspect", wheel).stderr
+
+
+def test_a_record_of_other_files_is_refused_whatever_is_allowed(quick_place, tmp_path):
+    wheel = make_wheel(tmp_path, record=False, files={
+        "flash_attn-2.8.3.dist-info/RECORD": b"evil.pth,,3\n"})
+    said = refusal(quick_place, wheel, "--allow-content", "RECORD")
+    assert "RECORD (it lists other files than the wheel contains: 1 file does not match it, " \
+           "for example evil.pth)" in said["reason"]
+    assert said["hint"].startswith("no option allows this")
+
+
+@pytest.mark.parametrize("name", ["{home}/.bashrc", "../../x"])
+def test_a_command_outside_its_folder_is_refused_before_anything_is_unpacked(
+        place, tmp_path, name):
+    name = name.format(home=place.home)
+    (place.home / ".bashrc").write_text("mine\n")
+    scripts = f"[console_scripts]\n{name} = demo:x\n".encode()
+    wheel = make_wheel(tmp_path, name="demo",
+                       files={"demo-2.8.3.dist-info/entry_points.txt": scripts})
+    said = refusal(place, wheel, "--allow-content", name)
+    assert "an installer may write a command of this name to any folder" in said["reason"]
+    assert (place.home / ".bashrc").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("option", ["auxiliary", "filter", "audit"])
+def test_a_library_that_the_loader_opens_by_its_path_is_refused(quick_place, tmp_path, option):
+    library = compiled(tmp_path / "c", "int one(void) { return 1; }\n",
+                       f"-Wl,--{option}=/opt/x.so")
+    wheel = make_wheel(tmp_path / "w", name="demo", tag="py3-none-linux_x86_64",
+                       files={"demo/one.so": library})
+    said = refusal(quick_place, wheel)
+    assert "demo/one.so (" in said["reason"] and ": /opt/x.so)" in said["reason"]

@@ -62,6 +62,15 @@ def test_a_name_that_would_be_an_option_is_none(quick_place, tmp_path):
     assert steps(quick_place.run("install", wheel, "--dry-run", "--json")) == []
 
 
+@pytest.mark.parametrize("need", ["file:///tmp/x", "git+https://h/r", "http://h/x.whl", "x/",
+                                  "x.tar.gz"])
+def test_an_address_or_a_file_is_no_requirement(quick_place, tmp_path, need):
+    wheel = make_wheel(tmp_path, name="one", requires=(need, "alpha"))
+    done = quick_place.run("install", wheel, "--dry-run", "--json")
+    assert steps(done) == ["alpha"]
+    assert f"the wheel requires '{need}', which is not a name" in done.stderr
+
+
 def test_a_version_in_the_name_that_is_a_lie_is_told_before_anything_is_done(
         quick_place, tmp_path):
     wheel = make_wheel(tmp_path, name="one", version="1.0", local="cu12")

@@ -212,6 +212,7 @@ def test_a_saved_plan_with_a_hash_takes_no_other_file(shop, tmp_path):
     lambda plan: plan["steps"][0].update(kind="environment"),
     lambda plan: plan["steps"][0].update(kind="packages", requirements=["--target=/"]),
     lambda plan: plan["steps"][0].update(kind="packages", requirements=["x @ http://y"]),
+    lambda plan: plan["steps"][0].update(kind="packages", requirements=["x.whl"]),
     lambda plan: plan.update(steps={"a": 1}),
 ])
 def test_a_plan_that_was_tampered_with_is_refused(shop, tmp_path, change):

@@ -30,6 +30,22 @@ static void test_quote__escapes_terminal_sequences(void **state)
     assert_string_equal(quoted("a\x1b[31mb\n", 8, 256), "a\\x1b[31mb\\x0a");
 }
 
+static void test_quote__escapes_what_cannot_be_seen(void **state)
+{
+    (void)state;
+    static const char *const hidden[] = {
+        "\xc2\x85",     "\xc2\xad",     "\xd8\x9c",         "\xe2\x80\x8b",
+        "\xe2\x80\xae", "\xe2\x81\xa0", "\xe2\x81\xa4",     "\xe2\x81\xa6",
+        "\xef\xbb\xbf", "\xe2\x80\xa8", "\xf3\xa0\x80\x81", "\xf3\xa0\x81\xbf",
+    };
+    for (size_t i = 0; i < AF_COUNT(hidden); i++)
+        assert_int_equal(quoted(hidden[i], strlen(hidden[i]), 256)[0], '\\');
+    static const char *const shown[] = {"\xc2\xa0", "\xe2\x80\x90", "\xe2\x81\x9f",
+                                        "\xf0\x9f\x98\x80"};
+    for (size_t i = 0; i < AF_COUNT(shown); i++)
+        assert_string_equal(quoted(shown[i], strlen(shown[i]), 256), shown[i]);
+}
+
 static void test_quote__escapes_invalid_bytes_and_surrogates(void **state)
 {
     (void)state;
@@ -124,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quote__keeps_printable_utf8),
         cmocka_unit_test(test_quote__escapes_terminal_sequences),
+        cmocka_unit_test(test_quote__escapes_what_cannot_be_seen),
         cmocka_unit_test(test_quote__escapes_invalid_bytes_and_surrogates),
         cmocka_unit_test(test_quote__escapes_bidirectional_controls),
         cmocka_unit_test(test_quote__cuts_with_dots_within_the_buffer),

@@ -61,6 +61,11 @@ static void test_url__shows_no_secrets(void **state)
     char shown[AF_URL_SHOWN_BYTES];
     assert_string_equal(af_url_show(shown, sizeof shown, "https://u:p@x@host/a?token=1#f"),
                         "https://host/a");
+    assert_string_equal(af_url_show(shown, sizeof shown, "git+https://u:p@host/a?sig=1"),
+                        "git+https://host/a");
+    assert_string_equal(af_url_show(shown, sizeof shown, "s3://key:secret@bucket/a.whl"),
+                        "s3://bucket/a.whl");
+    assert_string_equal(af_url_show(shown, sizeof shown, "folder/a@b.whl"), "folder/a@b.whl");
     assert_string_equal(af_url_without_secrets(&arena, "git+https://u:p@host/a?token=1#egg=b"),
                         "git+https://host/a#egg=b");
     assert_string_equal(af_url_without_secrets(&arena, "a@b"), "a@b");

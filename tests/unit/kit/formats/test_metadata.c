@@ -93,10 +93,22 @@ static void test_metadata__requirement_in_every_shape(void **state)
         assert_int_equal(found.has_marker, cases[i].has_marker);
         assert_int_equal(found.only_for_extra, cases[i].only_for_extra);
     }
+}
+
+/* pip would fetch or build some of these. */
+static void test_metadata__addresses_and_files_are_no_requirements(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",           "(>=1)",   "a[b", "file:///tmp/x", "git+https://h/r",
+        "http://h/x", "x/",      "x/y", "x.whl",         "x.tar.gz",
+        "x.ZIP",      "x (2.0)", "x>=", "x>=1/../y",     "x>=1 -r y",
+        "x==1,y",     "x ./y",   "x:y", "x[a]/y",        "x.tar.bz2>=1",
+    };
     struct af_requirement found;
-    assert_false(af_requirement_parse(span_of(""), &found));
-    assert_false(af_requirement_parse(span_of("(>=1)"), &found));
-    assert_false(af_requirement_parse(span_of("a[b"), &found));
+    for (size_t i = 0; i < AF_COUNT(texts); i++)
+        if (af_requirement_parse(span_of(texts[i]), &found))
+            fail_msg("'%s' is a requirement", texts[i]);
 }
 
 static void test_metadata__record_path_may_be_quoted(void **state)
@@ -214,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_metadata__first_header_of_a_name_is_found),
         cmocka_unit_test(test_metadata__requirements_are_read_in_turn),
         cmocka_unit_test(test_metadata__requirement_in_every_shape),
+        cmocka_unit_test(test_metadata__addresses_and_files_are_no_requirements),
         cmocka_unit_test(test_metadata__record_path_may_be_quoted),
         cmocka_unit_test(test_metadata__key_value_takes_the_first),
         cmocka_unit_test(test_metadata__direct_url_loses_credentials),

@@ -129,7 +129,21 @@ static void test_zip_tricks__bombs(void **state)
 {
     (void)state;
     refuse((struct member_given){.name = "b", .content = "abc", .method = 8, .size = 1u << 30},
-           ANYFLASH_E_LIMIT, "like a zip bomb");
+           ANYFLASH_E_LIMIT, "more than 250 times");
+}
+
+/* Each member is below the size from which its own ratio counts. */
+static void test_zip_tricks__bombs_of_many_members(void **state)
+{
+    (void)state;
+    memset(&build, 0, sizeof build);
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        build_member(&build,
+                     (struct member_given){
+                         .name = names[i], .content = "abc", .method = 8, .size = 16u << 20});
+    build_finish(&build);
+    assert_refused(ANYFLASH_E_LIMIT, "more than 100 times");
 }
 
 static void test_zip_tricks__members_that_overlap(void **state)
@@ -145,11 +159,92 @@ static void test_zip_tricks__members_that_overlap(void **state)
            ANYFLASH_E_DATA, "damaged");
 }
 
-static void test_zip_tricks__another_name_in_the_own_header(void **state)
+/* An archive of a good member and then `given` is refused before a member is opened. */
+static void refuse_opening(struct member_given given, const char *words)
+{
+    struct af_source source;
+    struct af_zip zip;
+    struct anyflash_error err = {0};
+    memset(&build, 0, sizeof build);
+    build_member(&build, (struct member_given){.name = "good", .content = "good"});
+    build_member(&build, given);
+    build_finish(&build);
+    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "x.whl",
+                       &source);
+    assert_int_equal(af_zip_open(&source, &zip, &err), ANYFLASH_E_DATA);
+    if (strstr(err.message, words) == NULL)
+        fail_msg("'%s' lacks '%s'", err.message, words);
+}
+
+static void test_zip_tricks__an_own_header_that_differs_from_the_directory(void **state)
 {
     (void)state;
-    refuse((struct member_given){.name = "seen", .content = "x", .own_name = "took"},
-           ANYFLASH_E_DATA, "another name");
+    refuse_opening((struct member_given){.name = "seen", .content = "x", .own_name = "took"},
+                   "another name");
+    refuse_opening((struct member_given){.name = "f", .content = "x", .own_flags = 0x800 + 1},
+                   "another way");
+    refuse_opening((struct member_given){.name = "m", .content = "x", .own_method = 8 + 1},
+                   "another way");
+    refuse_opening((struct member_given){.name = "s", .content = "x", .own_size = 2},
+                   "another size");
+}
+
+/* Info-ZIP's "Unicode path" (APPNOTE.TXT 4.6.9): version, CRC-32 of the name, other name. */
+static const char unicode_path[] = "\x75\x70\x0d\0\1\0\0\0\0evil.pth";
+#define UNICODE_PATH_BYTES (sizeof unicode_path - 1)
+
+static void test_zip_tricks__a_second_name_in_an_extra_field(void **state)
+{
+    (void)state;
+    refuse_opening((struct member_given){.name = "flash_attn/x.py",
+                                         .content = "x",
+                                         .extra = unicode_path,
+                                         .extra_len = UNICODE_PATH_BYTES},
+                   "second name");
+    refuse_opening((struct member_given){.name = "flash_attn/x.py",
+                                         .content = "x",
+                                         .own_field = unicode_path,
+                                         .extra_len = UNICODE_PATH_BYTES},
+                   "second name");
+    refuse_opening((struct member_given){.name = "flash_attn/x.py",
+                                         .content = "x",
+                                         .extra = unicode_path,
+                                         .extra_len = UNICODE_PATH_BYTES - 1},
+                   "damaged extra field");
+}
+
+/* Programs that do not expect UTF-8 without its flag read the name as code page 437. */
+static void test_zip_tricks__a_name_of_unknown_encoding(void **state)
+{
+    (void)state;
+    refuse_opening((struct member_given){.name = "n\xc3\xa9.py", .content = "x"}, "not ASCII");
+    memset(&build, 0, sizeof build);
+    build_member(&build,
+                 (struct member_given){.name = "n\xc3\xa9.py", .content = "x", .flags = 0x800});
+    build_finish(&build);
+    assert_int_equal(
+        open_and_read((struct af_span){(const char *)build.bytes, build.len}, NULL),
+        ANYFLASH_OK);
+}
+
+/* Reading at an address costs requests: there a member's own header is compared when opened. */
+static void test_zip_tricks__a_remote_source_is_compared_when_a_member_is_opened(void **state)
+{
+    (void)state;
+    struct af_source source;
+    struct af_zip zip;
+    struct af_zip_stream stream;
+    memset(&build, 0, sizeof build);
+    build_member(&build, (struct member_given){.name = "good", .content = "good"});
+    build_member(&build,
+                 (struct member_given){.name = "seen", .content = "x", .own_name = "took"});
+    build_finish(&build);
+    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "x.whl",
+                       &source);
+    source.is_remote = true;
+    assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
+    assert_int_equal(af_zip_stream_open(&zip, &zip.members[1], &stream, NULL), ANYFLASH_E_DATA);
+    af_zip_close(&zip);
 }
 
 static void build_good(void)
@@ -266,8 +361,12 @@ int main(void)
         cmocka_unit_test(test_zip_tricks__encryption_and_other_methods),
         cmocka_unit_test(test_zip_tricks__sizes_that_lie),
         cmocka_unit_test(test_zip_tricks__bombs),
+        cmocka_unit_test(test_zip_tricks__bombs_of_many_members),
         cmocka_unit_test(test_zip_tricks__members_that_overlap),
-        cmocka_unit_test(test_zip_tricks__another_name_in_the_own_header),
+        cmocka_unit_test(test_zip_tricks__an_own_header_that_differs_from_the_directory),
+        cmocka_unit_test(test_zip_tricks__a_second_name_in_an_extra_field),
+        cmocka_unit_test(test_zip_tricks__a_name_of_unknown_encoding),
+        cmocka_unit_test(test_zip_tricks__a_remote_source_is_compared_when_a_member_is_opened),
         cmocka_unit_test(test_zip_tricks__two_ends),
         cmocka_unit_test(test_zip_tricks__a_comment_is_no_trick),
         cmocka_unit_test(test_zip_tricks__bytes_around_the_archive),

@@ -24,8 +24,14 @@ struct member_given {
     uint32_t external;    /* attributes: Unix mode in the upper half */
     const char *own_name; /* in its own header */
     uint32_t size, packed, crc, own_extra;
-    uint32_t own_header; /* + 1: where the directory says it is */
-    bool is_64;          /* sizes and place in a zip64 field */
+    uint16_t own_flags;    /* in its own header; + 1 */
+    uint16_t own_method;   /* in its own header; + 1 */
+    uint32_t own_size;     /* in its own header */
+    const char *extra;     /* extra fields in the directory */
+    const char *own_field; /* extra fields in its own header */
+    size_t extra_len;      /* of each of the two */
+    uint32_t own_header;   /* + 1: where the directory says it is */
+    bool is_64;            /* sizes and place in a zip64 field */
 };
 
 struct build {
@@ -114,13 +120,21 @@ static inline void build_member(struct build *build, struct member_given given)
     build->crc[at] = crc32_of(given.content, given.content_len);
     build_bytes(build, "PK\3\4", 4);
     build_number(build, given.is_64 ? 45 : 20, 2);
-    build_number(build, given.flags, 2);
-    build_number(build, given.method, 2);
+    build_number(build, given.own_flags != 0 ? given.own_flags - 1u : given.flags, 2);
+    build_number(build, given.own_method != 0 ? given.own_method - 1u : given.method, 2);
     build_number(build, 0, 4);
-    build_sizes(build, &given, at);
+    struct member_given own = given;
+    own.size = own.own_size != 0 ? own.own_size : own.size;
+    build_sizes(build, &own, at);
     build_number(build, own_len, 2);
-    build_number(build, given.is_64 ? 20 : given.own_extra, 2);
+    build_number(build,
+                 given.is_64               ? 20
+                 : given.own_field != NULL ? given.extra_len
+                                           : given.own_extra,
+                 2);
     build_bytes(build, own_name, own_len);
+    if (given.own_field != NULL)
+        build_bytes(build, given.own_field, given.extra_len);
     if (given.is_64) {
         build_number(build, 1, 2);
         build_number(build, 16, 2);
@@ -142,12 +156,14 @@ static inline void build_entry(struct build *build, size_t at)
     build_number(build, 0, 4);
     build_sizes(build, given, at);
     build_number(build, given->name_len, 2);
-    build_number(build, given->is_64 ? 28 : 0, 2);
+    build_number(build, given->is_64 ? 28 : given->extra != NULL ? given->extra_len : 0, 2);
     build_number(build, 0, 2);
     build_number(build, 0, 4);
     build_number(build, given->external, 4);
     build_number(build, given->is_64 ? UINT32_MAX : header_at, 4);
     build_bytes(build, given->name, given->name_len);
+    if (given->extra != NULL)
+        build_bytes(build, given->extra, given->extra_len);
     if (given->is_64) {
         build_number(build, 1, 2);
         build_number(build, 24, 2);

@@ -49,13 +49,19 @@ struct wheel {
     struct af_content content;
 };
 
+/* "demo-1.0" of "demo-1.0+cu12-py3-none-any.whl" */
+static size_t info_len(const char *filename)
+{
+    size_t name_len = strcspn(filename, "-") + 1;
+    return name_len + strcspn(filename + name_len, "-+");
+}
+
 static const char *write_wheel(const char *filename, const struct member_given *members,
                                size_t count)
 {
     char info[200];
-    const char *dash = strchr(filename, '-');
     const char *path = af_path_join(&arena, in_memory, filename);
-    snprintf(info, sizeof info, "%.*s-1.dist-info/METADATA", (int)(dash - filename), filename);
+    snprintf(info, sizeof info, "%.*s.dist-info/METADATA", (int)info_len(filename), filename);
     memset(&build, 0, sizeof build);
     for (size_t i = 0; i < count; i++)
         build_member(&build, members[i]);
@@ -98,7 +104,9 @@ static const char *lines_of(const struct af_content *content)
     for (size_t i = 0; i < content->count; i++) {
         const struct af_content_finding *one = &content->findings[i];
         lines = af_arena_format(&arena, "%s%s %s %s\n", lines,
-                                one->is_refused ? "refused" : "named",
+                                one->is_forbidden ? "forbidden"
+                                : one->is_refused ? "refused"
+                                                  : "named",
                                 af_content_kind_name(one->kind), one->name);
     }
     return lines;
@@ -112,7 +120,7 @@ static void test_content__what_the_authors_ship_is_ordinary(void **unused)
         {.name = "flash_attn/ops/triton/layer_norm.py", .content = "#!/usr/bin/env python"},
         {.name = "hopper/__init__.py", .content = ""},
         {.name = EXTENSION, .content = "\177ELF"},
-        {.name = "flash_attn-1.dist-info/top_level.txt", .content = "flash_attn"},
+        {.name = "flash_attn-2.8.3.dist-info/top_level.txt", .content = "flash_attn"},
     };
     static const struct member_given flash_3[] = {
         {.name = "flash_attn_3/_C.abi3.so", .content = "\177ELF"},
@@ -145,8 +153,9 @@ static void test_content__names_each_kind(void **unused)
         {.name = "helpers/b.py", .content = ""},
         {.name = "flash_attn/more.so", .content = ""},
         {.name = "flash_attn/data.bin", .content = "\177ELF program"},
-        {.name = "flash_attn-1.data/scripts/run", .content = ""},
-        {.name = "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", .content = ""},
+        {.name = "flash_attn-2.8.3.data/scripts/run", .content = ""},
+        {.name = "flash_attn-2.8.3.data/data/lib/python3.12/site-packages/y.pth",
+         .content = ""},
         {.name = "torch-2.8.0.dist-info/METADATA", .content = ""},
         {.name = "flash_attn.libs/libgomp-1.so.1", .content = ""},
         {.name = "numpy.libs/libopenblas.so", .content = ""},
@@ -161,9 +170,9 @@ static void test_content__names_each_kind(void **unused)
         "refused module helpers/\n"
         "refused library flash_attn/more.so\n"
         "refused program flash_attn/data.bin\n"
-        "refused command flash_attn-1.data/scripts/run\n"
-        "refused outside flash_attn-1.data/data/lib/python3.12/site-packages/y.pth\n"
-        "refused pth-file flash_attn-1.data/data/lib/python3.12/site-packages/y.pth\n"
+        "refused command flash_attn-2.8.3.data/scripts/run\n"
+        "refused outside flash_attn-2.8.3.data/data/lib/python3.12/site-packages/y.pth\n"
+        "refused pth-file flash_attn-2.8.3.data/data/lib/python3.12/site-packages/y.pth\n"
         "refused other-metadata torch-2.8.0.dist-info/\n"
         "named bundled-library flash_attn.libs/libgomp-1.so.1\n"
         "refused library numpy.libs/libopenblas.so\n");
@@ -183,7 +192,7 @@ static void test_content__reads_entry_points(void **unused)
 {
     (void)unused;
     static const struct member_given members[] = {
-        {.name = "flash_attn-1.dist-info/entry_points.txt",
+        {.name = "flash_attn-2.8.3.dist-info/entry_points.txt",
          .content = "[console_scripts]\nflash-serve = flash_attn:main\n; a remark\n\n"
                     "[torch.backends]\r\nquick = flash_attn:hook\r\n"}};
     struct wheel wheel = find(FLASH, MEMBERS(members), NULL);
@@ -192,13 +201,95 @@ static void test_content__reads_entry_points(void **unused)
     assert_string_equal(wheel.content.findings[1].detail, "group torch.backends");
 }
 
+/* importlib.metadata reads ';' as part of a name, and metadata in folders of any case. */
+static void test_content__finds_metadata_and_entry_points_where_python_does(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "torch-99.0.DIST-INFO/METADATA", .content = ""},
+        {.name = "jax-1.egg-info", .content = ""},
+        {.name = "demo-1.0.data/purelib/numpy-9.dist-info/METADATA", .content = ""},
+        {.name = "demo-1.0.data/purelib/demo-1.0.dist-info/entry_points.txt", .content = ""},
+        {.name = "demo-2.0.dist-info/METADATA", .content = ""},
+        {.name = "demo-1.0.dist-info/entry_points.txt",
+         .content = "[torch.backends]\n;evil = m:f\n[x = m:f\n; a remark\n# y = m:f\n"},
+    };
+    struct wheel wheel = find(OTHER, MEMBERS(members), NULL);
+    assert_string_equal(lines_of(&wheel.content),
+                        "refused other-metadata torch-99.0.DIST-INFO/\n"
+                        "refused other-metadata jax-1.egg-info\n"
+                        "refused other-metadata demo-1.0.data/purelib/numpy-9.dist-info/\n"
+                        "refused other-metadata demo-1.0.data/purelib/demo-1.0.dist-info/\n"
+                        "refused other-metadata demo-2.0.dist-info/\n"
+                        "named entry-point ;evil\n"
+                        "named entry-point [x\n");
+}
+
+/* pip joins such names to the folder of the commands. */
+static void test_content__command_names_that_leave_their_folder_are_forbidden(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "demo-1.0.dist-info/entry_points.txt",
+         .content = "[console_scripts]\n/etc/profile = a:b\n../../x = a:b\n.profile = a:b\n"
+                    "a\\b = a:b\nc\rd = a:b\npython3 = a:b\nrun = a:b\n"
+                    "[[gui_scripts]]\nx/y = a:b\n"}};
+    static const char *const all[] = {"/etc/profile"};
+    struct wheel wheel = find(OTHER, MEMBERS(members), NULL);
+    assert_string_equal(lines_of(&wheel.content), "forbidden command-name /etc/profile\n"
+                                                  "forbidden command-name ../../x\n"
+                                                  "forbidden command-name .profile\n"
+                                                  "forbidden command-name a\\b\n"
+                                                  "forbidden command-name c\\x0dd = a:b\n"
+                                                  "refused environment-file python3\n"
+                                                  "named command run\n"
+                                                  "forbidden command-name x/y\n");
+    const struct af_texts names = {all, 1};
+    struct af_content_refusal refusal;
+    assert_int_equal(af_content_refuse(&wheel.content, "x.whl", &names, &arena, &refusal, NULL),
+                     ANYFLASH_OK);
+    assert_non_null(strstr(refusal.reason, "/etc/profile"));
+    assert_non_null(strstr(refusal.hint, "no option allows this"));
+}
+
+static void test_content__files_of_the_environment_are_refused(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "demo-1.0.data/data/pyvenv.cfg", .content = ""},
+        {.name = "demo-1.0.data/data/bin/activate.fish", .content = ""},
+        {.name = "demo-1.0.data/data/bin/python-tool", .content = ""},
+        {.name = "demo-1.0.data/scripts/python3.12", .content = ""},
+    };
+    struct wheel wheel = find(OTHER, MEMBERS(members), NULL);
+    assert_string_equal(lines_of(&wheel.content),
+                        "refused environment-file demo-1.0.data/data/pyvenv.cfg\n"
+                        "refused environment-file demo-1.0.data/data/bin/activate.fish\n"
+                        "named outside demo-1.0.data/data/bin/python-tool\n"
+                        "refused environment-file demo-1.0.data/scripts/python3.12\n");
+}
+
+static void test_content__a_record_of_other_files_is_forbidden(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "demo/__init__.py", .content = ""},
+        {.name = "demo-1.0.dist-info/RECORD",
+         .content = "demo/__init__.py,,0\nevil.pth,,3\ndemo/__init__.py,,7\n"}};
+    struct wheel wheel = find(OTHER, MEMBERS(members), NULL);
+    assert_string_equal(lines_of(&wheel.content), "forbidden record RECORD\n");
+    assert_string_equal(wheel.content.findings[0].detail,
+                        "2 files do not match it, for example evil.pth");
+}
+
 static void test_content__in_other_wheels_only_hooks_and_taken_names_are_refused(void **unused)
 {
     (void)unused;
     static const struct member_given members[] = {
         {.name = "anything/__init__.py", .content = ""},
         {.name = "anything/one.so", .content = ""},
-        {.name = "demo-1.dist-info/entry_points.txt", .content = "[console_scripts]\nx=a:b\n"},
+        {.name = "demo-1.0.dist-info/entry_points.txt",
+         .content = "[console_scripts]\nx=a:b\n"},
         {.name = "demo.pth", .content = ""},
         {.name = "json.py", .content = ""},
         {.name = "torch/x.py", .content = ""},
@@ -233,11 +324,41 @@ static void test_content__run_paths(void **unused)
         {"/usr/../tmp", "refused run-path " EXTENSION "\n"},
         {"lib", "refused run-path " EXTENSION "\n"},
         {"$ORIGIN::$ORIGIN", "refused run-path " EXTENSION "\n"},
+        {"//tmp/x", "refused run-path " EXTENSION "\n"},
+        {"/./tmp", "refused run-path " EXTENSION "\n"},
+        {"/usr//./tmp", "refused run-path " EXTENSION "\n"},
+        {"/run/lock/x", "refused run-path " EXTENSION "\n"},
+        {"/proc/self/cwd/lib", "refused run-path " EXTENSION "\n"},
+        {"$ORIGINx/lib", "refused run-path " EXTENSION "\n"},
+        {"${ORIGIN}x/lib", "refused run-path " EXTENSION "\n"},
+        {"/opt/$ORIGIN", "refused run-path " EXTENSION "\n"},
+        {"$ORIGIN/a/../../../../../tmp", "refused run-path " EXTENSION "\n"},
+        {"$ORIGIN//./torch/lib", ""},
+        {"/tmpfolder/lib", "named build-path " EXTENSION "\n"},
     };
     for (size_t i = 0; i < AF_COUNT(cases); i++) {
         struct wheel wheel = find(FLASH, &member, 1, cases[i].run_path);
         assert_string_equal(lines_of(&wheel.content), cases[i].line);
     }
+}
+
+static void test_content__a_library_needed_by_its_path_is_refused(void **unused)
+{
+    (void)unused;
+    static const char *const needed[] = {"libc.so.6", "./x.so"};
+    static const struct member_given member = {.name = EXTENSION, .content = ""};
+    struct wheel wheel;
+    const char *path = write_wheel(FLASH, &member, 1);
+    assert_int_equal(af_inspect_target_open(path, NULL, &arena, &wheel.target, NULL),
+                     ANYFLASH_OK);
+    struct af_inspect_extension *one = &wheel.target.extensions[0];
+    one->has_facts = one->facts.binary.is_complete = true;
+    one->facts.binary.needed = (struct af_texts){needed, AF_COUNT(needed)};
+    assert_int_equal(af_content_find(&wheel.target, &arena, &wheel.content, NULL), ANYFLASH_OK);
+    af_inspect_target_close(&wheel.target);
+    unlink(path);
+    assert_string_equal(lines_of(&wheel.content), "refused run-path " EXTENSION "\n");
+    assert_string_equal(wheel.content.findings[0].detail, "./x.so");
 }
 
 static struct af_content_refusal refuse(const struct af_content *content,
@@ -285,8 +406,8 @@ static void test_content__too_many_to_list_are_refused_whatever_is_allowed(void 
 static void test_content__the_reference_has_every_kind(void **unused)
 {
     (void)unused;
-    enum { REFUSED, NAMED, ORDINARY };
-    static const char *const effects[] = {"refused", "named", "ordinary"};
+    enum { FORBIDDEN, REFUSED, NAMED, ORDINARY };
+    static const char *const effects[] = {"forbidden", "refused", "named", "ordinary"};
 #define AF_CONTENT_KIND(id, text, why, flash, other) {text, why, flash, other},
     static const struct {
         const char *kind;
@@ -316,7 +437,7 @@ static void test_content__survives_every_lack_of_memory(void **unused)
     static const struct member_given members[] = {
         {.name = "x.pth", .content = ""},
         {.name = "flash_attn/data.bin", .content = "text"},
-        {.name = "flash_attn-1.dist-info/entry_points.txt", .content = "[a]\nx=a:b\n"}};
+        {.name = "flash_attn-2.8.3.dist-info/entry_points.txt", .content = "[a]\nx=a:b\n"}};
     const char *path = write_wheel(FLASH, MEMBERS(members));
     const struct af_texts none = {NULL, 0};
     struct every_allocation each = {.nth = 0};
@@ -344,8 +465,13 @@ int main(void)
         cmocka_unit_test(test_content__names_each_kind),
         cmocka_unit_test(test_content__flash_attn_4_owns_only_its_own_folder),
         cmocka_unit_test(test_content__reads_entry_points),
+        cmocka_unit_test(test_content__finds_metadata_and_entry_points_where_python_does),
+        cmocka_unit_test(test_content__command_names_that_leave_their_folder_are_forbidden),
+        cmocka_unit_test(test_content__files_of_the_environment_are_refused),
+        cmocka_unit_test(test_content__a_record_of_other_files_is_forbidden),
         cmocka_unit_test(test_content__in_other_wheels_only_hooks_and_taken_names_are_refused),
         cmocka_unit_test(test_content__run_paths),
+        cmocka_unit_test(test_content__a_library_needed_by_its_path_is_refused),
         cmocka_unit_test(test_content__a_refusal_names_file_reason_and_option),
         cmocka_unit_test(test_content__too_many_to_list_are_refused_whatever_is_allowed),
         cmocka_unit_test(test_content__the_reference_has_every_kind),
