@@ -46,8 +46,8 @@ static bool is_broken_library(const char *path)
     if (af_file_map(path, &mapping, NULL) != ANYFLASH_OK)
         return false; /* unreadable for us only */
     struct af_span bytes = {(const char *)mapping.data, mapping.len};
-    bool broken = af_elf_open_bytes(bytes, path, &elf, NULL) != ANYFLASH_OK ||
-                  af_elf_is_truncated(&elf);
+    bool broken =
+        af_elf_open_bytes(bytes, path, &elf, NULL) != ANYFLASH_OK || af_elf_is_truncated(&elf);
     af_file_unmap(&mapping);
     return broken;
 }
