@@ -275,6 +275,8 @@ static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
     enum anyflash_status status = af_cli_inputs_load(
         cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &doctor->inputs, err);
     if (status == ANYFLASH_OK)
+        status = af_machines_assume(cli, &doctor->inputs.machines, err);
+    if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&doctor->inputs.request, &doctor->answer, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -9,6 +9,7 @@
 
 #include "kit/cli/publishers.h"
 #include "kit/install/update.h"
+#include "kit/machine/assume.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/probe.h"
 #include "kit/proof/proved_wheels.h"
@@ -127,6 +128,22 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
     }
     *machines_out = machines;
     return ANYFLASH_OK;
+}
+
+enum anyflash_status af_machines_assume(struct af_cli *cli, struct af_machines *machines,
+                                        struct anyflash_error *err)
+{
+    const char *what;
+    struct af_machine *machine = &machines->items[0];
+    if (cli->options.machines.count > 0 || cli->options.givens.count == 0 ||
+        af_option_given(&cli->options, AF_OPTION_HERE))
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    if (status == ANYFLASH_OK && what != NULL) {
+        const char *name = af_arena_format(&cli->arena, "%s, assuming %s", machine->name, what);
+        machine->name = name != NULL ? name : machine->name;
+    }
+    return status;
 }
 
 void af_machines_release(struct af_machines *machines)

@@ -25,6 +25,13 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
                                       struct anyflash_error *err);
 void af_machines_release(struct af_machines *machines);
 
+/*
+ * If the only machine is described by --given alone, assumes what is usual for its GPU, and
+ * says so in its name.
+ */
+enum anyflash_status af_machines_assume(struct af_cli *cli, struct af_machines *machines,
+                                        struct anyflash_error *err);
+
 /* Whether a machine was named: --machine, --given or --here. */
 bool af_machines_named(const struct af_options *options);
 

@@ -26,8 +26,9 @@ void af_examine_source_tree(struct af_examination *examination)
 {
     const struct af_fact *shadow = &examination->machine->python.shadowed_by;
     if (shadow->state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_REASON_SOURCE_TREE, "%s has no compiled module",
-                           shadow->value.text);
+        af_examination_add(examination, AF_REASON_SOURCE_TREE, "%s%s", shadow->value.text,
+                           af_ends_with(shadow->value.text, ".py") ? ""
+                                                                   : " has no compiled module");
 }
 
 static size_t count_of(const struct af_fact *list)

@@ -81,3 +81,13 @@ def test_a_virtual_env_that_is_gone_is_the_first_line(anyflash):
 def test_a_stated_gpu_is_no_driver_problem(anyflash):
     text = anyflash("doctor", "--here", "--given", "gpu=rtx3060").out
     assert "driver is not loaded" not in text
+
+
+def test_doctor_assumes_what_plan_assumes(anyflash):
+    words = ("--given", "gpu=rtx3060", "--given", "torch=2.9.1+cu128")
+    assert "No decision yet" not in anyflash("doctor", *words).out
+
+
+def test_two_records_in_one_folder_are_named_as_such(doctor):
+    two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
+    assert "2.7.4 and 2.8.3, both in /v/site" in " ".join(doctor(packages=two).split())

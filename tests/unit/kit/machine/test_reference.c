@@ -123,9 +123,10 @@ static void add_given(struct af_text *page)
         "the command line. A value that is\nnot understood makes the fact "
         "unknown, with a remark. `none` means that there is none.\n`record.fact=VALUE` "
         "names any fact of a record above.\n\n"
-        "`plan` needs little more than a GPU and a torch: of a machine that only `--given` "
-        "describes,\nit assumes linux, x86_64 and Python 3.12 where nothing else is "
-        "stated, and its answer says so.\nThe other commands assume nothing.\n\n| key | values "
+        "`plan` and `doctor` need little more than a GPU and a torch: of a machine that only "
+        "`--given` describes,\nthey assume linux, x86_64 and Python 3.12 where nothing else is "
+        "stated, and their answers say so.\nThe other commands assume nothing.\n\n| key | "
+        "values "
         "|\n|---|---|\n");
     for (size_t i = 0; (key = af_machine_given_key(i, &doc)) != NULL; i++)
         af_text_format(page, "| %s | %s |\n", key, doc);
