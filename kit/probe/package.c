@@ -319,7 +319,7 @@ static void read_record(const struct af_probe *probe, struct af_package *package
         return;
     }
     struct af_probe_record_facts facts = record_facts(package);
-    af_probe_record_compare(probe, site, path, text, NULL, &facts);
+    af_probe_record_compare(probe, site, path, text, &facts);
     for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
         take_line(probe, &line, &record);
     if (probe->arena->failed)
@@ -364,6 +364,37 @@ static bool is_main_torch_file(struct af_span path)
     return false;
 }
 
+/* Keeps the wanted lines of a large RECORD, which is read in pieces. */
+struct line_filter {
+    struct af_text kept;
+    char line[AF_FORMATS_RECORD_PATH_BYTES];
+    size_t len; /* of the line so far; longer lines are cut */
+};
+
+static void end_line(struct line_filter *filter)
+{
+    if (is_main_torch_file((struct af_span){filter->line, filter->len})) {
+        af_text_add_n(&filter->kept, filter->line, filter->len);
+        af_text_add(&filter->kept, "\n");
+    }
+    filter->len = 0;
+}
+
+static void take_piece(void *context, const char *bytes, size_t len)
+{
+    struct line_filter *filter = context;
+    struct af_span rest = {bytes, len};
+    struct af_span part;
+    while (af_text_line(&rest, &part)) {
+        size_t room = sizeof filter->line - filter->len;
+        size_t taken = part.len < room ? part.len : room;
+        memcpy(filter->line + filter->len, part.data, taken);
+        filter->len += taken;
+        if (part.data + part.len < bytes + len)
+            end_line(filter);
+    }
+}
+
 void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info)
 {
@@ -371,17 +402,19 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     const struct af_probe_record_facts facts = {&torch->missing_files, &torch->changed_files,
                                                 &torch->broken_files};
     struct anyflash_error err = {0};
-    struct af_arena scratch;
-    struct af_span text;
+    struct line_filter filter = {.len = 0};
     const char *folder = af_path_join(probe->arena, site, "torch");
     const char *path = af_path_join(probe->arena, info, "RECORD");
     if (folder == NULL || path == NULL || !af_fact_is(&torch->path, folder))
         return;
-    af_arena_init(&scratch);
-    if (af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, &err) == ANYFLASH_OK)
-        af_probe_record_compare(probe, site, path, text, is_main_torch_file, &facts);
-    else
+    if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
+        end_line(&filter);
+        const char *text = af_text_get(&filter.kept);
+        af_probe_record_compare(probe, site, path, (struct af_span){text, strlen(text)},
+                                &facts);
+    } else {
         af_probe_record_unknown(probe, err.message, &facts);
-    probe->arena->failed = probe->arena->failed || scratch.failed;
-    af_arena_release(&scratch);
+    }
+    probe->arena->failed = probe->arena->failed || filter.kept.failed;
+    af_text_release(&filter.kept);
 }

@@ -80,16 +80,12 @@ static void set_list(const struct comparison *comparison, const struct names *na
 }
 
 void af_probe_record_compare(const struct af_probe *probe, const char *site, const char *path,
-                             struct af_span record, af_probe_record_wanted *wanted,
-                             const struct af_probe_record_facts *facts)
+                             struct af_span record, const struct af_probe_record_facts *facts)
 {
     struct comparison comparison = {.probe = probe, .site = site};
-    struct af_span text;
-    for (size_t i = 0; i < LINES_MAX && af_text_line(&record, &text); i++) {
-        struct af_formats_record_line line;
-        if ((wanted == NULL || wanted(text)) && af_formats_record_next(&text, &line))
-            compare_file(&comparison, &line);
-    }
+    struct af_formats_record_line line;
+    for (size_t i = 0; i < LINES_MAX && af_formats_record_next(&record, &line); i++)
+        compare_file(&comparison, &line);
     if (probe->arena->failed)
         return;
     set_list(&comparison, &comparison.missing, path, facts->missing);

@@ -12,17 +12,13 @@ struct af_probe_record_facts {
     struct af_fact *broken;  /* of `changed`: libraries cut short, or no ELF files at all */
 };
 
-/* Whether the file of a RECORD line is compared; `path` does not end in NUL. */
-typedef bool af_probe_record_wanted(struct af_span path);
-
 /*
  * Compares the existence and size of files, which takes a microsecond each; no file is read
  * except the header of a library whose size differs. `record` is the content of RECORD at
- * `path`. NULL for `wanted`: all files except compiled Python, which anybody may delete.
+ * `path`, or some of its lines. Compiled Python is left out, because anybody may delete it.
  */
 void af_probe_record_compare(const struct af_probe *probe, const char *site, const char *path,
-                             struct af_span record, af_probe_record_wanted *wanted,
-                             const struct af_probe_record_facts *facts);
+                             struct af_span record, const struct af_probe_record_facts *facts);
 
 /* Gives all three facts the reason `why`. */
 void af_probe_record_unknown(const struct af_probe *probe, const char *why,
