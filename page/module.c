@@ -69,20 +69,6 @@ static enum anyflash_status fail_request(struct anyflash_error *err, const char 
     return af_fail(err, ANYFLASH_E_ARGUMENT, "the request is not valid: %s", what);
 }
 
-/* The machine's name says what was assumed. */
-static enum anyflash_status assume(struct af_machine *machine, struct anyflash_error *err)
-{
-    const char *what;
-    enum anyflash_status status = af_fit_assume(machine, &what, err);
-    if (status != ANYFLASH_OK || what == NULL)
-        return status;
-    const char *name = af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);
-    if (name == NULL)
-        return af_fail_memory(err);
-    machine->name = name;
-    return ANYFLASH_OK;
-}
-
 static enum anyflash_status read_machine(struct session *session, const json_t *entry,
                                          struct anyflash_error *err)
 {
@@ -108,7 +94,7 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
                               : af_machine_given(machine, word, &remark, err);
     }
     if (status == ANYFLASH_OK && json_is_true(json_object_get(entry, "assume")))
-        status = assume(machine, err);
+        status = af_fit_assume(machine, err);
     return status;
 }
 

@@ -118,6 +118,36 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
     af_page_gap(page);
 }
 
+/* What "no problem was found" leaves open. */
+static void view_limits(struct af_page *page, const struct af_package *package)
+{
+    bool compared = package->missing_files.state == AF_FACT_KNOWN;
+    af_page_format(page, 0, "", AF_TONE_PLAIN, "%s; `anyflash verify` reads them and runs it",
+                   compared ? "its files were compared by size, not by content"
+                            : "its files were not compared with RECORD");
+}
+
+static void view_installed(struct af_page *page, const struct doctor *doctor,
+                           const struct af_package *package)
+{
+    const char *version = af_fact_text_or(&package->version, "of an unknown version");
+    size_t risk_count = 0;
+    for (size_t i = 0; i < doctor->count; i++)
+        risk_count += af_reason_severity(doctor->findings[i].cause) == AF_SEVERITY_RISK;
+    if (doctor->next.kind != AF_NEXT_NOTHING) {
+        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
+    } else if (risk_count > 0) { /* the worst come first */
+        af_page_format(page, 0, "", AF_TONE_STRONG,
+                       "flash-attn %s is installed, with %zu risk%s", version, risk_count,
+                       risk_count > 1 ? "s" : "");
+        af_page_add(page, 0, "", AF_TONE_PLAIN, af_reason_finding(doctor->findings[0].cause));
+    } else {
+        af_page_format(page, 0, "", AF_TONE_GOOD,
+                       "flash-attn %s is installed, and no problem was found", version);
+        view_limits(page, package);
+    }
+}
+
 /* Prints what is wrong, or whether flash-attn is installed; then the result of the next
    step. */
 static void view_answer(struct af_page *page, struct doctor *doctor)
@@ -127,17 +157,12 @@ static void view_answer(struct af_page *page, struct doctor *doctor)
         doctor->next.finding != NULL ? doctor->next.finding : doctor->findings;
     bool is_broken =
         doctor->count > 0 && af_reason_severity(finding->cause) == AF_SEVERITY_BROKEN;
-    if (doctor->next.kind == AF_NEXT_FINDING || is_broken) {
+    if (doctor->next.kind == AF_NEXT_FINDING || is_broken)
         af_page_format(page, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
-    } else if (package == NULL) {
+    else if (package == NULL)
         af_page_add(page, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
-    } else {
-        bool is_good = doctor->next.kind == AF_NEXT_NOTHING;
-        af_page_format(page, 0, "", is_good ? AF_TONE_GOOD : AF_TONE_STRONG,
-                       "flash-attn %s is installed%s",
-                       af_fact_text_or(&package->version, "of an unknown version"),
-                       is_good ? ", and no problem was found" : "");
-    }
+    else
+        view_installed(page, doctor, package);
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
         af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);
     af_page_gap(page);
@@ -173,7 +198,8 @@ static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_page *
                        doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
                        &cli->arena);
     af_page_gap(page);
-    view_obvious(page, &doctor->answer.decision);
+    if (doctor->next.kind != AF_NEXT_NOTHING)
+        view_obvious(page, &doctor->answer.decision);
     view_facts(page, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
 }
 

@@ -6,7 +6,6 @@
 #include "kit/cli/decision_view.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/wheel_table.h"
-#include "kit/fit/fit_assume.h"
 #include "kit/plan/find_answer.h"
 
 struct plan {
@@ -304,23 +303,6 @@ static enum anyflash_status check_words(const struct af_cli *cli, struct plan *p
     return af_cli_limit(cli, &plan->limit, err);
 }
 
-/* If only a GPU is stated, assumes a usual machine that has it, and says so in its name. */
-static enum anyflash_status assume(struct af_cli *cli, struct plan *plan,
-                                   struct anyflash_error *err)
-{
-    const char *what;
-    struct af_machine *machine = &plan->inputs.machines.items[0];
-    if (cli->options.machines.count > 0 || cli->options.givens.count == 0 ||
-        af_option_given(&cli->options, AF_OPTION_HERE))
-        return ANYFLASH_OK;
-    enum anyflash_status status = af_fit_assume(machine, &what, err);
-    if (status == ANYFLASH_OK && what != NULL) {
-        const char *name = af_arena_format(&cli->arena, "%s, assuming %s", machine->name, what);
-        machine->name = name != NULL ? name : machine->name;
-    }
-    return status;
-}
-
 enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
@@ -329,8 +311,6 @@ enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS,
                                     &plan.inputs, err);
-    if (status == ANYFLASH_OK)
-        status = assume(cli, &plan, err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&plan.inputs.request, &plan.answer, err);
     if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_WHEEL))

@@ -61,9 +61,9 @@ static void add_titles(struct af_text *sentence, const char *text)
 static void add_contents(struct af_text *sentence, const char *path, const char *raw,
                          const char *scrubbed)
 {
-    static const char *const words[] = {"[credentials]", "[token]",   "[secret]",
-                                        "[user]",        "[home]",    "[host]",
-                                        "[e-mail]",      "[address]", "[uuid]"};
+    static const char *const words[] = {"[credentials]", "[query]", "[token]", "[secret]",
+                                        "[user]",        "[home]",  "[host]",  "[e-mail]",
+                                        "[address]",     "[uuid]"};
     const char *before = "; replaced: ";
     af_text_format(sentence, "wrote '%s' (%zu KiB): ", path, (strlen(scrubbed) + 1023) / 1024);
     add_titles(sentence, scrubbed);

@@ -63,7 +63,11 @@ struct af_cli_inputs {
     struct af_plan_request request; /* borrows from the two above */
 };
 
-/* Reads the options and loads what they name. After a failure there is nothing to release. */
+/*
+ * Reads the options and loads what they name. Of a machine that is described by --given
+ * alone, assumes what is usual (af_fit_assume()). After a failure there is nothing to
+ * release.
+ */
 enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
                                         struct af_cli_inputs *inputs_out,
                                         struct anyflash_error *err);

@@ -16,7 +16,9 @@ typedef void rule_function(struct af_examination *examination);
 
 /* The order of findings with the same severity. */
 static rule_function *const rules[] = {
+    af_examine_environment,       /* whether there is a Python that can be used */
     af_examine_source_tree,       /* what Python really imports */
+    af_examine_damaged_torch,     /* what it cannot be imported without */
     af_examine_shim,              /* whether anyflash replaces it */
     af_examine_installed_files,   /* whether it is complete */
     af_examine_installed_torch,   /* whether it fits this torch, judged by its own files */
@@ -27,7 +29,6 @@ static rule_function *const rules[] = {
     af_examine_torch,
     af_examine_double_installs,
     af_examine_peers,
-    af_examine_environment,
     af_examine_variables,
     af_examine_caches,
     af_examine_project,
@@ -106,7 +107,11 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
 static bool comes_first(enum af_reason_id cause)
 {
     switch (cause) {
+    case AF_REASON_PYTHON_NOT_FOUND:
+    case AF_REASON_ENVIRONMENT_BROKEN:
+    case AF_REASON_VIRTUAL_ENV_GONE:
     case AF_REASON_SOURCE_TREE:
+    case AF_REASON_TORCH_DAMAGED:
     case AF_REASON_DRIVER_MISSING:
     case AF_REASON_DRIVER_MISMATCH:
     case AF_REASON_DRIVER:

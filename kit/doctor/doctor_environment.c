@@ -269,7 +269,7 @@ void af_examine_peers(struct af_examination *examination)
     }
 }
 
-/* If a package is in two folders, the later one is reported, once. */
+/* The later one of two is reported, once. */
 void af_examine_double_installs(struct af_examination *examination)
 {
     const struct af_package_rows *packages = &examination->machine->packages;
@@ -282,11 +282,19 @@ void af_examine_double_installs(struct af_examination *examination)
         const struct af_package *first = af_machine_package(examination->machine, name);
         if (first == NULL || first == package)
             continue;
-        af_examination_add(
-            examination, is_torch ? AF_REASON_TWO_TORCH : AF_REASON_TWO_INSTALLS,
-            "%s %s in %s, then %s in %s", name, af_fact_text_or(&first->version, "?"),
-            af_fact_text_or(&first->folder, "?"), af_fact_text_or(&package->version, "?"),
-            af_fact_text_or(&package->folder, "?"));
+        enum af_reason_id cause = is_torch ? AF_REASON_TWO_TORCH : AF_REASON_TWO_INSTALLS;
+        const char *version = af_fact_text_or(&first->version, "?");
+        const char *folder = af_fact_text_or(&first->folder, "?");
+        const char *other = af_fact_text_or(&package->version, "?");
+        const char *other_folder = af_fact_text_or(&package->folder, "?");
+        if (af_equal(folder, other_folder))
+            af_examination_add(examination, cause,
+                               "%s %s and %s, both in %s: files of one replaced the other's",
+                               name, version, other, folder);
+        else
+            af_examination_add(examination, cause,
+                               "%s %s in %s, then %s in %s: the first one wins", name, version,
+                               folder, other, other_folder);
     }
 }
 

@@ -182,13 +182,34 @@ void af_examine_project(struct af_examination *examination)
                            examination->machine->network.releases_reachable.source);
 }
 
+/* uv and pip then use another environment, without a word. */
+static void check_virtual_env(struct af_examination *examination)
+{
+    const struct af_fact *chosen_by = &examination->machine->python.chosen_by;
+    const char *folder = af_examination_variable(examination, "VIRTUAL_ENV");
+    if (folder != NULL && folder[0] != '\0' && chosen_by->state == AF_FACT_KNOWN &&
+        !af_fact_is(chosen_by, "VIRTUAL_ENV") && !af_fact_is(chosen_by, "--python"))
+        af_examination_add(examination, AF_REASON_VIRTUAL_ENV_GONE,
+                           "VIRTUAL_ENV=%s; the Python of %s was found by %s", folder,
+                           af_fact_text_or(&examination->machine->python.prefix, "another"),
+                           chosen_by->value.text);
+}
+
 void af_examine_environment(struct af_examination *examination)
 {
     const struct af_python *python = &examination->machine->python;
     const char *prefix = af_fact_text_or(&python->prefix, "the environment");
-    if (af_fact_truth(&python->externally_managed) == AF_YES)
+    check_virtual_env(examination);
+    if (python->prefix.state == AF_FACT_ABSENT)
+        af_examination_add(examination, AF_REASON_PYTHON_NOT_FOUND, "%s",
+                           python->prefix.source);
+    else if (python->problem.state == AF_FACT_KNOWN)
+        af_examination_add(examination, AF_REASON_ENVIRONMENT_BROKEN, "%s",
+                           python->problem.value.text);
+    else if (af_fact_truth(&python->externally_managed) == AF_YES)
         af_examination_add(examination, AF_REASON_MANAGED, "%s (%s)", prefix,
                            python->externally_managed.source);
-    else if (af_fact_truth(&python->writable) == AF_NO)
-        af_examination_add(examination, AF_REASON_READ_ONLY, "%s", prefix);
+    else if (python->writable.state == AF_FACT_KNOWN && !python->writable.value.truth)
+        af_examination_add(examination, AF_REASON_READ_ONLY, "%s (%s)", prefix,
+                           python->writable.source);
 }

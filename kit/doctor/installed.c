@@ -10,7 +10,7 @@
 #include "kit/formats/version.h"
 
 /*
- * Rules about the installed flash-attn that need only its own files: whether
+ * Rules about the installed flash-attn and torch that need only their own files: whether
  * Python imports it, and whether it is complete, compiled, for this Python and
  * for this torch.
  */
@@ -26,8 +26,49 @@ void af_examine_source_tree(struct af_examination *examination)
 {
     const struct af_fact *shadow = &examination->machine->python.shadowed_by;
     if (shadow->state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_REASON_SOURCE_TREE, "%s has no compiled module",
-                           shadow->value.text);
+        af_examination_add(examination, AF_REASON_SOURCE_TREE, "%s%s", shadow->value.text,
+                           af_ends_with(shadow->value.text, ".py") ? ""
+                                                                   : " has no compiled module");
+}
+
+static size_t count_of(const struct af_fact *list)
+{
+    return list->state == AF_FACT_KNOWN ? list->value.list.count : 0;
+}
+
+/* Reports the first files of a list that is known and not empty. */
+static void report_files(struct af_examination *examination, enum af_reason_id cause,
+                         const struct af_fact *list, const char *state, const char *more)
+{
+    size_t count = count_of(list);
+    if (count == 1)
+        af_examination_add(examination, cause, "%s: '%s' (%s)%s", state,
+                           list->value.list.items[0], list->source, more);
+    else if (count > 1)
+        af_examination_add(examination, cause, "%s: '%s', '%s'%s (%s)%s", state,
+                           list->value.list.items[0], list->value.list.items[1],
+                           count > 2 ? " and more" : "", list->source, more);
+}
+
+/* `import torch` fails. */
+static bool is_damaged(const struct af_torch *torch)
+{
+    return count_of(&torch->missing_files) + count_of(&torch->broken_files) +
+               count_of(&torch->missing_libraries) >
+           0;
+}
+
+void af_examine_damaged_torch(struct af_examination *examination)
+{
+    const struct af_torch *torch = &examination->machine->torch;
+    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_files, "missing", "");
+    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->broken_files, "incomplete", "");
+    if (count_of(&torch->missing_files) == 0)
+        report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_libraries,
+                     "not found", "; packages of torch's dependencies have them");
+    if (count_of(&torch->broken_files) == 0)
+        report_files(examination, AF_REASON_FILES_CHANGED, &torch->changed_files,
+                     "not of the recorded size", "");
 }
 
 /* The compiled module of FlashAttention 2 in RECORD, or NULL. */
@@ -77,13 +118,17 @@ void af_examine_installed_files(struct af_examination *examination)
     const struct af_package *package = installed(examination);
     if (package == NULL)
         return;
-    const struct af_fact *missing = &package->missing_files;
-    if (missing->state == AF_FACT_KNOWN && missing->value.list.count > 0)
-        af_examination_add(examination, AF_REASON_DAMAGED, "'%s' and perhaps more (%s)%s",
-                           missing->value.list.items[0], missing->source,
-                           package->installer.state == AF_FACT_ABSENT
-                               ? "; a killed installation leaves it like this"
-                               : "");
+    report_files(examination, AF_REASON_DAMAGED, &package->missing_files, "missing",
+                 package->installer.state == AF_FACT_ABSENT
+                     ? "; a killed installation leaves it like this"
+                     : "");
+    report_files(examination, AF_REASON_DAMAGED, &package->broken_files, "incomplete", "");
+    if (count_of(&package->broken_files) == 0)
+        report_files(examination, AF_REASON_FILES_CHANGED, &package->changed_files,
+                     "not of the recorded size", "");
+    if (!is_damaged(&examination->machine->torch))
+        report_files(examination, AF_REASON_LIBRARY_MISSING, &package->missing_libraries,
+                     "not found", "");
     const char *extension = extension_of(package);
     if (extension != NULL)
         check_python(examination, extension);

@@ -36,6 +36,7 @@ const char *af_examination_variable(const struct af_examination *examination, co
 void af_examine_source_tree(struct af_examination *examination);
 void af_examine_shim(struct af_examination *examination);
 void af_examine_installed_files(struct af_examination *examination);
+void af_examine_damaged_torch(struct af_examination *examination);
 void af_examine_installed_torch(struct af_examination *examination);
 void af_examine_other_generations(struct af_examination *examination);
 void af_examine_installed_wheel(struct af_examination *examination);

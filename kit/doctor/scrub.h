@@ -1,11 +1,11 @@
 /*
  * scrub.h: removes private things from a text before it goes into a bug report.
  *
- * Removed: credentials in addresses, values of tokens, passwords and keys (by name,
- * and by the form of well-known tokens), home folders, the user's and the host's
- * names, user@host of prompts, e-mail addresses, IP addresses within URLs, host
- * names of private networks, and UUIDs. The rest stays readable: each removal
- * leaves a word such as [token], [user] or [host].
+ * Removed: credentials and queries in addresses, values of tokens, passwords and keys
+ * (by how their name ends, and by the form of well-known tokens), private keys, home
+ * folders, the user's and the host's names, user@host of prompts, e-mail addresses, IP
+ * and MAC addresses, host names of private networks, and UUIDs. The rest stays readable:
+ * each removal leaves a word such as [token], [user] or [host].
  */
 #ifndef AF_KIT_DOCTOR_SCRUB_H
 #define AF_KIT_DOCTOR_SCRUB_H

@@ -26,23 +26,36 @@ static const char *usual_cuda(const struct af_tables *tables, const struct af_ma
     return variant != NULL && variant->cuda_major > 0 ? variant->cuda : NULL;
 }
 
-enum anyflash_status af_fit_assume(struct af_machine *machine, const char **what_out,
-                                   struct anyflash_error *err)
+/* Assumes the build of a torch that is known but for that. */
+static enum anyflash_status assume_build(struct af_machine *machine, const char **what,
+                                         struct anyflash_error *err)
 {
     struct af_tables tables;
-    enum anyflash_status status = af_machine_assume(machine, what_out, err);
-    if (status != ANYFLASH_OK || machine->gpus.count == 0 ||
-        machine->torch.version.state != AF_FACT_KNOWN ||
+    if (machine->gpus.count == 0 || machine->torch.version.state != AF_FACT_KNOWN ||
         machine->torch.cuda.state != AF_FACT_UNKNOWN)
-        return status;
-    status = af_tables_load(&tables, err);
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_tables_load(&tables, err);
     if (status != ANYFLASH_OK)
         return status;
     const char *cuda = usual_cuda(&tables, machine);
     const char *word =
         cuda == NULL ? NULL : af_arena_format(&machine->arena, "torch_cuda=%s", cuda);
     if (word != NULL)
-        status = af_machine_assume_fact(machine, &machine->torch.cuda, word, what_out, err);
+        status = af_machine_assume_fact(machine, &machine->torch.cuda, word, what, err);
     af_tables_release(&tables);
-    return machine->arena.failed ? af_fail_memory(err) : status;
+    return status;
+}
+
+enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err)
+{
+    const char *what;
+    enum anyflash_status status = af_machine_assume(machine, &what, err);
+    if (status == ANYFLASH_OK)
+        status = assume_build(machine, &what, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (what != NULL)
+        machine->name =
+            af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);
+    return machine->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -84,8 +84,11 @@ static void check_step(struct job *job, const struct af_step *step)
     switch (step->kind) {
     case AF_STEP_ENVIRONMENT:
         refuse(job,
-               "packages cannot be installed into this Python: its distribution manages it, "
-               "or its folder is not writable",
+               af_fact_truth(&job->run->machine->python.externally_managed) == AF_YES
+                   ? "packages cannot be installed into this Python: its distribution manages "
+                     "it"
+                   : "packages cannot be installed into this Python: its folder is not "
+                     "writable",
                af_arena_format(arena,
                                "create an environment first: %s; then install with "
                                "--python .venv",

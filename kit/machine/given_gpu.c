@@ -13,14 +13,29 @@
 #define GPUS_MAX 64
 #define UNSAID "not given"
 
+/*
+ * That a machine without such a GPU has no driver says nothing about the machine that is meant.
+ */
+static void forget_absent_driver(struct af_given *given)
+{
+    struct af_driver *driver = &given->machine->driver;
+    struct af_fact *const facts[] = {&driver->kernel_version, &driver->user_version,
+                                     &driver->cuda_api};
+    for (size_t i = 0; i < AF_COUNT(facts); i++)
+        if (facts[i]->state == AF_FACT_ABSENT && !af_given_fact_by(facts[i], ""))
+            af_fact_unknown(given->arena, facts[i], "%s, without its driver", given->source);
+}
+
 /* Removes rows from a probe or a record; rows given by the user stay. */
 static void begin_rows(struct af_given *given)
 {
     struct af_gpu_rows *gpus = &given->machine->gpus;
     bool ours = gpus->count > 0 && (af_given_fact_by(&gpus->rows[0].name, "") ||
                                     af_given_fact_by(&gpus->rows[0].sm, ""));
-    if (!ours)
-        *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    if (ours)
+        return;
+    *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    forget_absent_driver(given);
 }
 
 /* Row `index`, made if missing; NULL when memory fails. */

@@ -25,13 +25,17 @@ const char *af_plan_listed_name(struct af_arena *arena, const char *package)
     return name;
 }
 
-/* Whether exactly this file is installed, with nothing missing. */
+static bool is_empty(const struct af_fact *list)
+{
+    return list->state != AF_FACT_KNOWN || list->value.list.count == 0;
+}
+
+/* Whether exactly this file is installed, with nothing missing or incomplete. */
 static bool is_installed(const struct af_builder *builder, const char *name, const char *url)
 {
     const struct af_package *package = af_builder_package(builder, name);
     if (package == NULL || package->origin.state != AF_FACT_KNOWN ||
-        (package->missing_files.state == AF_FACT_KNOWN &&
-         package->missing_files.value.list.count > 0))
+        !is_empty(&package->missing_files) || !is_empty(&package->broken_files))
         return false;
     return af_url_equal(package->origin.value.text, url);
 }

@@ -1,8 +1,7 @@
 /*
  * package.c: facts of one installed package: the limits on flash-attn's version in the code of
- * packages that use it; the small files beside METADATA; and for flash-attn the comparison of
- * RECORD with its files. Installers consider an installation complete even if they were killed
- * half-way; only RECORD shows it.
+ * packages that use it; the small files beside METADATA; and for flash-attn what RECORD
+ * lists.
  */
 #include "kit/probe/package.h"
 
@@ -11,6 +10,8 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
+#include "kit/probe/library_search.h"
+#include "kit/probe/record_files.h"
 #include "kit/system/file.h"
 
 #define CODE_BYTES_MAX (1u * 1024u * 1024u)
@@ -156,7 +157,6 @@ void af_probe_package_read_window(const struct af_probe *probe, struct af_packag
 #define RECORD_BYTES_MAX (8u * 1024u * 1024u)
 #define RECORD_LINES_MAX 20000u
 #define EXTENSIONS_MAX 16u
-#define MISSING_MAX 8u
 
 bool af_probe_package_is_flash_attn(const char *name)
 {
@@ -250,8 +250,6 @@ struct record {
     const char *extensions[EXTENSIONS_MAX];
     size_t extension_count;
     char sha256[AF_FORMATS_SHA256_BYTES];
-    const char *missing[MISSING_MAX];
-    size_t missing_count;
 };
 
 static bool is_extension(const char *path)
@@ -259,19 +257,20 @@ static bool is_extension(const char *path)
     return af_ends_with(path, ".so") || af_ends_with(path, ".pyd");
 }
 
-static void take_line(const struct af_probe *probe, const char *site,
-                      const struct af_formats_record_line *line, struct record *record)
+static void take_line(const struct af_probe *probe, const struct af_formats_record_line *line,
+                      struct record *record)
 {
-    char full[2 * AF_FORMATS_RECORD_PATH_BYTES];
-    if (is_extension(line->path) && record->extension_count < EXTENSIONS_MAX) {
-        if (record->extension_count == 0)
-            memcpy(record->sha256, line->sha256, sizeof record->sha256);
-        record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
-    }
-    int len = snprintf(full, sizeof full, "%s/%s", site, line->path);
-    if (record->missing_count < MISSING_MAX && line->path[0] != '/' && len > 0 &&
-        (size_t)len < sizeof full && !af_ends_with(line->path, ".pyc") && !af_file_exists(full))
-        record->missing[record->missing_count++] = af_arena_text(probe->arena, line->path);
+    if (!is_extension(line->path) || record->extension_count == EXTENSIONS_MAX)
+        return;
+    if (record->extension_count == 0)
+        memcpy(record->sha256, line->sha256, sizeof record->sha256);
+    record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
+}
+
+static struct af_probe_record_facts record_facts(struct af_package *package)
+{
+    return (struct af_probe_record_facts){&package->missing_files, &package->changed_files,
+                                          &package->broken_files};
 }
 
 static void set_record_unknown(const struct af_probe *probe, struct af_package *package,
@@ -279,7 +278,30 @@ static void set_record_unknown(const struct af_probe *probe, struct af_package *
 {
     af_fact_unknown(probe->arena, &package->extensions, "%s", why);
     af_fact_unknown(probe->arena, &package->extension_sha256, "%s", why);
-    af_fact_unknown(probe->arena, &package->missing_files, "%s", why);
+    af_fact_unknown(probe->arena, &package->missing_libraries, "%s", why);
+    struct af_probe_record_facts facts = record_facts(package);
+    af_probe_record_unknown(probe, why, &facts);
+}
+
+/* Whether the loader and torch find what the compiled modules need. */
+static void set_missing_libraries(const struct af_probe *probe, struct af_package *package,
+                                  const char *site, const struct record *record)
+{
+    struct af_probe_missing missing = {0};
+    if (probe->machine->torch.path.state != AF_FACT_KNOWN) {
+        af_fact_unknown(probe->arena, &package->missing_libraries, "torch was not found");
+        return;
+    }
+    for (size_t i = 0; i < record->extension_count; i++) {
+        const char *path = af_path_join(probe->arena, site, record->extensions[i]);
+        if (path != NULL && !af_probe_library_check(probe, path, &missing)) {
+            af_fact_unknown(probe->arena, &package->missing_libraries,
+                            "'%s' cannot be read as an ELF file", path);
+            return;
+        }
+    }
+    af_fact_list(probe->arena, &package->missing_libraries, missing.names, missing.count,
+                 "search order of ld.so");
 }
 
 static void read_record(const struct af_probe *probe, struct af_package *package,
@@ -296,18 +318,19 @@ static void read_record(const struct af_probe *probe, struct af_package *package
         set_record_unknown(probe, package, err.message);
         return;
     }
+    struct af_probe_record_facts facts = record_facts(package);
+    af_probe_record_compare(probe, site, path, text, &facts);
     for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
-        take_line(probe, site, &line, &record);
+        take_line(probe, &line, &record);
     if (probe->arena->failed)
         return;
     af_fact_list(probe->arena, &package->extensions, record.extensions, record.extension_count,
-                 path);
-    af_fact_list(probe->arena, &package->missing_files, record.missing, record.missing_count,
                  path);
     if (record.sha256[0] != '\0')
         af_fact_text(probe->arena, &package->extension_sha256, record.sha256, path);
     else
         af_fact_absent(probe->arena, &package->extension_sha256, path);
+    set_missing_libraries(probe, package, site, &record);
 }
 
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
@@ -321,4 +344,77 @@ void af_probe_package_read_info(const struct af_probe *probe, struct af_package 
         read_record(probe, package, site, info);
     else
         set_record_unknown(probe, package, "RECORD is read for flash-attn only");
+}
+
+/*
+ * The files of torch that importing it reads first. RECORD has thousands of others, most of
+ * them headers.
+ */
+static bool is_main_torch_file(struct af_span path)
+{
+    static const char *const folders[] = {"torch/lib/", "torch/"};
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        size_t len = strlen(folders[i]);
+        if (path.len <= len || memcmp(path.data, folders[i], len) != 0)
+            continue;
+        const char *comma = memchr(path.data, ',', path.len);
+        size_t rest = (comma == NULL ? path.len : (size_t)(comma - path.data)) - len;
+        return memchr(path.data + len, '/', rest) == NULL;
+    }
+    return false;
+}
+
+/* Keeps the wanted lines of a large RECORD, which is read in pieces. */
+struct line_filter {
+    struct af_text kept;
+    char line[AF_FORMATS_RECORD_PATH_BYTES];
+    size_t len; /* of the line so far; longer lines are cut */
+};
+
+static void end_line(struct line_filter *filter)
+{
+    if (is_main_torch_file((struct af_span){filter->line, filter->len})) {
+        af_text_add_n(&filter->kept, filter->line, filter->len);
+        af_text_add(&filter->kept, "\n");
+    }
+    filter->len = 0;
+}
+
+static void take_piece(void *context, const char *bytes, size_t len)
+{
+    struct line_filter *filter = context;
+    struct af_span rest = {bytes, len};
+    struct af_span part;
+    while (af_text_line(&rest, &part)) {
+        size_t room = sizeof filter->line - filter->len;
+        size_t taken = part.len < room ? part.len : room;
+        memcpy(filter->line + filter->len, part.data, taken);
+        filter->len += taken;
+        if (part.data + part.len < bytes + len)
+            end_line(filter);
+    }
+}
+
+void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
+                                 const char *info)
+{
+    struct af_torch *torch = &probe->machine->torch;
+    const struct af_probe_record_facts facts = {&torch->missing_files, &torch->changed_files,
+                                                &torch->broken_files};
+    struct anyflash_error err = {0};
+    struct line_filter filter = {.len = 0};
+    const char *folder = af_path_join(probe->arena, site, "torch");
+    const char *path = af_path_join(probe->arena, info, "RECORD");
+    if (folder == NULL || path == NULL || !af_fact_is(&torch->path, folder))
+        return;
+    if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
+        end_line(&filter);
+        const char *text = af_text_get(&filter.kept);
+        af_probe_record_compare(probe, site, path, (struct af_span){text, strlen(text)},
+                                &facts);
+    } else {
+        af_probe_record_unknown(probe, err.message, &facts);
+    }
+    probe->arena->failed = probe->arena->failed || filter.kept.failed;
+    af_text_release(&filter.kept);
 }

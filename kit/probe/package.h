@@ -10,7 +10,7 @@ bool af_probe_package_is_flash_attn(const char *name);
 /*
  * Fills installer, origin, wheel_tag, purelib and built_for_torch of `package` from the files
  * beside its METADATA in `info` (a .dist-info folder). For flash-attn it also fills extensions,
- * extension_sha256 and missing_files from RECORD.
+ * extension_sha256, the files that differ from RECORD, and missing_libraries.
  */
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
                                 const char *name, const char *site, const char *info);
@@ -21,5 +21,12 @@ void af_probe_package_read_info(const struct af_probe *probe, struct af_package 
  */
 void af_probe_package_read_window(const struct af_probe *probe, struct af_package *package,
                                   const char *name, const char *site);
+
+/*
+ * Compares the main files of torch with RECORD in `info`, if `site` has the torch that is
+ * imported; fills missing_files, changed_files and broken_files of machine->torch.
+ */
+void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
+                                 const char *info);
 
 #endif

@@ -193,6 +193,8 @@ static void visit_info(const struct af_probe *probe, const char *site, const cha
     read_head(&scratch, site, entry, &head);
     bool wanted = is_peer(head.name) || head.torch != NULL || head.flash_attn != NULL;
     struct af_package *row = NULL;
+    if (strcmp(head.name, "torch") == 0)
+        af_probe_package_read_torch(probe, site, af_path_join(&scratch, site, entry));
     if (wanted && !scratch.failed)
         row = add_row(head.problem == NULL ? rows : broken);
     if (row != NULL)

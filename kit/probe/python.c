@@ -88,6 +88,20 @@ static enum anyflash_status check_named(const struct af_probe *probe,
                    shown, python->version.source);
 }
 
+/* The environment's own defect comes before its interpreter's. */
+static void set_problem(const struct af_probe *probe, const struct af_environment *environment,
+                        const struct af_probe_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    const char *problem = environment->problem != NULL ? environment->problem : files->problem;
+    bool is_other = python->implementation.state == AF_FACT_KNOWN &&
+                    !af_fact_is(&python->implementation, "cpython"); /* works, as PyPy does */
+    if (problem != NULL && !is_other)
+        af_fact_text(probe->arena, &python->problem, problem, environment->prefix);
+    else
+        af_fact_absent(probe->arena, &python->problem, environment->prefix);
+}
+
 enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_error *err)
 {
     struct af_python *python = &probe->machine->python;
@@ -107,6 +121,7 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
     af_fact_text(probe->arena, &python->executable, environment.executable, environment.prefix);
     af_probe_interpreter_probe(probe, &environment, &files);
     af_site_probe(probe, &environment, &files);
+    set_problem(probe, &environment, &files);
     if (probe->arena->failed)
         return af_fail_memory(err);
     return check_named(probe, &environment, &files, err);

@@ -273,6 +273,7 @@ void af_probe_torch(struct af_probe *probe)
     read_version_py(probe, folder);
     read_c10(probe, folder);
     af_probe_torch_probe_cudart(probe, folder);
+    af_probe_torch_probe_missing(probe, folder);
     af_probe_torch_probe_targets(probe, folder);
     set_build(probe);
 }

@@ -18,6 +18,9 @@ const char *af_probe_torch_library(const struct af_probe *probe, const char *tor
 /* Fills cudart_soname and cudart_path. */
 void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folder);
 
+/* Fills missing_libraries; after af_probe_torch_probe_cudart(). */
+void af_probe_torch_probe_missing(const struct af_probe *probe, const char *folder);
+
 /* Fills gpu_targets. */
 void af_probe_torch_probe_targets(const struct af_probe *probe, const char *folder);
 

@@ -117,16 +117,18 @@ static void add_given(struct af_text *page)
 {
     const char *doc;
     const char *key;
-    af_text_add(
-        page,
-        "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) states one fact on "
-        "the command line. A value that is\nnot understood makes the fact "
-        "unknown, with a remark. `none` means that there is none.\n`record.fact=VALUE` "
-        "names any fact of a record above.\n\n"
-        "`plan` needs little more than a GPU and a torch: of a machine that only `--given` "
-        "describes,\nit assumes linux, x86_64 and Python 3.12 where nothing else is "
-        "stated, and its answer says so.\nThe other commands assume nothing.\n\n| key | values "
-        "|\n|---|---|\n");
+    af_text_add(page,
+                "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) states one fact on "
+                "the command line. A value that is\nnot understood makes the fact "
+                "unknown, with a remark. `none` means that there is none.\n`record.fact=VALUE` "
+                "names any fact of a record above.\n\n"
+                "A GPU and a torch are enough: of a machine that only `--given` describes, "
+                "linux, x86_64,\nPython "
+                "3.12 and the CUDA build of torch that `pip install torch` gets are assumed "
+                "where\nnothing else is "
+                "stated, and the answer says so.\n\n| key | "
+                "values "
+                "|\n|---|---|\n");
     for (size_t i = 0; (key = af_machine_given_key(i, &doc)) != NULL; i++)
         af_text_format(page, "| %s | %s |\n", key, doc);
 }

@@ -73,6 +73,105 @@ static void test_packages__files_of_record_that_are_gone_are_named(void **state)
     fake_end(&fake);
 }
 
+#define MODULE "flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so"
+
+static void test_packages__another_size_than_in_record_is_seen(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    fake_file(&fake, INFO "/RECORD", "flash_attn/__init__.py,,5\n" MODULE ",,3\n");
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_int_equal(found->changed_files.value.list.count, 1);
+    assert_string_equal(found->changed_files.value.list.items[0], "flash_attn/__init__.py");
+    assert_int_equal(found->broken_files.value.list.count, 0);
+    fake_end(&fake);
+}
+
+static void test_packages__a_module_cut_short_is_broken(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    fake_file(&fake, INFO "/RECORD", MODULE ",,999999\n");
+    fake_elf(&fake, SITE "/" MODULE, "libc10_cuda.so");
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_int_equal(found->changed_files.value.list.count, 1);
+    assert_int_equal(found->broken_files.value.list.count, 0); /* stripped: still whole */
+    assert_int_equal(truncate(fake_place(&fake, SITE "/" MODULE, place), 300), 0);
+    fake_probe_reset(&fake);
+    found = probe_package(&fake, "flash-attn");
+    assert_int_equal(found->broken_files.value.list.count, 1);
+    fake_end(&fake);
+}
+
+static void put_torch(struct fake *fake)
+{
+    fake_file(fake, SITE "/torch/version.py", "__version__ = '2.8.0+cu128'\ncuda = '12.8'\n");
+    fake_file(fake, SITE "/torch/__init__.py", "");
+    fake_elf(fake, SITE "/torch/lib/libc10.so", "libc10-new.so");
+    fake_elf(fake, SITE "/torch/lib/libc10_cuda.so", "libc10_cuda.so");
+    fake_file(fake, SITE "/torch/lib/libtorch_cpu.so", "");
+    fake_elf(fake, SITE "/torch/lib/libtorch_global_deps.so", "libc10_cuda.so");
+    fake_elf(fake, SITE "/nvidia/cuda_runtime/lib/libcudart.so.12", "cudart.so");
+    fake_file(fake, SITE "/torch-2.8.0.dist-info/METADATA", "Name: torch\nVersion: 2.8.0\n");
+    fake_file(fake, SITE "/torch-2.8.0.dist-info/RECORD",
+              "torch/version.py,,\ntorch/__init__.py,,\ntorch/lib/libtorch_cpu.so,,0\n"
+              "torch/include/gone.h,,1\n");
+}
+
+static struct af_torch *probe_all(struct fake *fake)
+{
+    fake_probe_reset(fake);
+    fake_site(fake);
+    af_probe_torch(&fake->probe);
+    af_probe_packages(&fake->probe);
+    return &fake->machine.torch;
+}
+
+static void test_packages__torchs_main_files_are_compared(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    put_torch(&fake);
+    struct af_torch *torch = probe_all(&fake);
+    assert_int_equal(torch->missing_files.state, AF_FACT_KNOWN);
+    assert_int_equal(torch->missing_files.value.list.count, 0);
+    unlink(fake_place(&fake, SITE "/torch/version.py", place));
+    unlink(fake_place(&fake, SITE "/torch/lib/libtorch_cpu.so", place));
+    torch = probe_all(&fake);
+    assert_int_equal(torch->missing_files.value.list.count, 2);
+    assert_string_equal(torch->missing_files.value.list.items[0], "torch/version.py");
+    fake_end(&fake);
+}
+
+static void test_packages__cuda_libraries_that_are_gone_are_named(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    put_torch(&fake);
+    make_flash_attn(&fake);
+    fake_elf(&fake, SITE "/" MODULE, "libc10_cuda.so"); /* needs libcudart.so.12 */
+    assert_int_equal(probe_all(&fake)->missing_libraries.value.list.count, 0);
+    const struct af_package *flash = af_machine_package(&fake.machine, "flash-attn");
+    assert_int_equal(flash->missing_libraries.state, AF_FACT_KNOWN);
+    assert_int_equal(flash->missing_libraries.value.list.count, 0);
+    unlink(fake_place(&fake, SITE "/nvidia/cuda_runtime/lib/libcudart.so.12", place));
+    struct af_torch *torch = probe_all(&fake);
+    assert_int_equal(torch->missing_libraries.value.list.count, 1);
+    assert_string_equal(torch->missing_libraries.value.list.items[0], "libcudart.so.12");
+    flash = af_machine_package(&fake.machine, "flash-attn");
+    assert_int_equal(flash->missing_libraries.value.list.count, 1);
+    fake_end(&fake);
+}
+
 static void test_packages__source_build_of_uv_names_its_torch(void **state)
 {
     struct fake fake;
@@ -294,6 +393,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packages__flash_attn_with_its_origin_and_files),
         cmocka_unit_test(test_packages__files_of_record_that_are_gone_are_named),
+        cmocka_unit_test(test_packages__another_size_than_in_record_is_seen),
+        cmocka_unit_test(test_packages__a_module_cut_short_is_broken),
+        cmocka_unit_test(test_packages__torchs_main_files_are_compared),
+        cmocka_unit_test(test_packages__cuda_libraries_that_are_gone_are_named),
         cmocka_unit_test(test_packages__source_build_of_uv_names_its_torch),
         cmocka_unit_test(test_packages__only_those_that_need_torch_are_listed),
         cmocka_unit_test(test_packages__peers_code_says_which_flash_attn_it_takes),

@@ -283,6 +283,8 @@ static void test_python__dangling_interpreter_is_unknown_and_named(void **state)
     assert_unknown(python->version, "/venv/bin/python' is a broken link to");
     assert_unknown(python->base_executable, "/gone/python3.12");
     assert_unknown(python->platform_tags, "/venv/bin/python");
+    assert_int_equal(python->problem.state, AF_FACT_KNOWN);
+    assert_fact_ends(python->problem, "/gone/python3.12'");
     assert_int_equal(python->site_packages.state, AF_FACT_KNOWN);
     fake_end(&fake);
 }

@@ -50,7 +50,8 @@ static int make_place(void **state)
 static int remove_place(void **state)
 {
     static const char *const names[] = {"flash_attn/__init__.py",
-                                        "flash_attn_2_cuda.cpython-312.so", "flash_attn", ""};
+                                        "flash_attn_2_cuda.cpython-312.so", "torch.py",
+                                        "flash_attn", ""};
     struct place *place = *state;
     char path[512];
     for (size_t i = 0; i < AF_COUNT(names); i++) {
@@ -67,6 +68,14 @@ static void test_shadow__finds_a_source_tree(void **state)
 {
     struct place *place = *state;
     write_file(place, "flash_attn/__init__.py");
+    look(place, no_variables);
+    assert_int_equal(place->machine.python.shadowed_by.state, AF_FACT_KNOWN);
+}
+
+static void test_shadow__finds_a_file(void **state)
+{
+    struct place *place = *state;
+    write_file(place, "torch.py");
     look(place, no_variables);
     assert_int_equal(place->machine.python.shadowed_by.state, AF_FACT_KNOWN);
 }
@@ -102,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_shadow__finds_a_source_tree, make_place,
                                         remove_place),
+        cmocka_unit_test_setup_teardown(test_shadow__finds_a_file, make_place, remove_place),
         cmocka_unit_test_setup_teardown(test_shadow__a_folder_without_a_module_is_none,
                                         make_place, remove_place),
         cmocka_unit_test_setup_teardown(test_shadow__a_tree_built_in_place_is_none, make_place,

@@ -1,0 +1,93 @@
+"""`anyflash doctor` and the environment: what it says first, and what it leaves out."""
+import json
+import shutil
+
+import pytest
+
+FLASH = {"name": "flash-attn", "version": "2.8.3", "missing_files": [], "changed_files": [],
+         "extensions": ["flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so"],
+         "origin": "https://h.example/x.whl"}
+HEALTHY = {
+    "schema": "anyflash-machine/1",
+    "platform": {"os": "linux", "arch": "x86_64", "libc": "glibc", "libc_version": "2.36"},
+    "python": {"version": "3.12.4", "prefix": "/v"},
+    "torch": {"version": "2.8.0+cu128", "cuda": "12.8", "cxx11abi": True},
+    "gpus": [{"vendor": "nvidia", "name": "NVIDIA A100", "sm": "8.0"}],
+    "packages": [FLASH],
+}
+
+
+@pytest.fixture
+def doctor(anyflash, tmp_path):
+    """What the doctor prints about a record."""
+    def run(**groups):
+        (tmp_path / "m.json").write_text(json.dumps(HEALTHY | groups))
+        return anyflash("doctor", "--machine", "m.json").out
+    return run
+
+
+def test_no_problem_says_what_was_not_looked_at(doctor):
+    lines = doctor().splitlines()
+    assert lines[0].endswith("no problem was found") and "`anyflash verify` reads" in lines[1]
+
+
+def test_an_installed_flash_attn_needs_no_reason_against_wheels(doctor):
+    other = {"version": "2.15.0+cu132", "cuda": "13.2", "cxx11abi": True}
+    built = FLASH | {"built_for_torch": "==2.15.0"}
+    del built["origin"]
+    text = doctor(torch=other, packages=[built])
+    assert "is installed" in text.splitlines()[0] and "no published wheel fits" not in text
+
+
+def test_a_risk_is_in_the_first_line(doctor):
+    audio = {"name": "torchaudio", "version": "2.7.0", "needs_torch": "==2.7.0"}
+    lines = doctor(packages=[FLASH, audio]).splitlines()
+    assert lines[0] == "flash-attn 2.8.3 is installed, with 1 risk"
+    assert "requires a different torch" in lines[1]
+
+
+def test_a_damaged_torch_is_the_first_line(doctor):
+    torch = HEALTHY["torch"] | {"missing_files": ["torch/lib/libtorch_cpu.so"]}
+    assert doctor(torch=torch).startswith("torch is damaged")
+
+
+def test_no_python_is_the_first_line(anyflash):
+    done = anyflash("doctor", env={"PATH": "/nonexistent"})
+    assert done.out.startswith("no Python environment was found"), done.out
+
+
+def test_an_empty_venv_is_the_first_line(anyflash, tmp_path):
+    (tmp_path / ".venv").mkdir()
+    first = anyflash("doctor").out.splitlines()[0]
+    assert first.startswith("the Python environment is broken"), first
+
+
+def test_a_venv_whose_python_was_removed_names_it(anyflash, tmp_path):
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/pyvenv.cfg").write_text("home = /gone/bin\n")
+    (tmp_path / ".venv/bin/python").symlink_to("/gone/bin/python3.11")
+    text = anyflash("doctor").out
+    assert text.startswith("the Python environment is broken")
+    assert "/gone/bin/python3.11" in text
+
+
+@pytest.mark.skipif(shutil.which("python3", path="/usr/bin:/bin") is None,
+                    reason="needs python3 in /usr/bin")
+def test_a_virtual_env_that_is_gone_is_the_first_line(anyflash):
+    text = anyflash("doctor", env={"VIRTUAL_ENV": "/gone/venv"}).out
+    assert text.startswith("VIRTUAL_ENV names a folder") and "VIRTUAL_ENV=/gone/venv" in text
+
+
+def test_a_stated_gpu_is_no_driver_problem(anyflash):
+    text = anyflash("doctor", "--here", "--given", "gpu=rtx3060").out
+    assert "driver is not loaded" not in text
+
+
+def test_doctor_assumes_what_plan_assumes(anyflash):
+    words = ("--given", "gpu=rtx3060", "--given", "torch=2.9.1+cu128")
+    assert "No decision yet" not in anyflash("doctor", *words).out
+
+
+def test_two_records_in_one_folder_are_named_as_such(doctor):
+    two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
+    assert "2.7.4 and 2.8.3, both in /v/site" in " ".join(doctor(packages=two).split())
