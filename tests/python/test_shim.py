@@ -208,6 +208,27 @@ def test_removing_leaves_files_that_others_put_beside_it(environment):
     ]
 
 
+@pytest.mark.parametrize("row", ["{victim}", "../victim/file.py", "flash_attn/../other.py",
+                                 "other.py", "flash_attn/link/file.py", "flash_attn/cute",
+                                 "flash_attn/.."])
+def test_removing_touches_no_file_that_a_changed_record_names(environment, row):
+    victim = environment.site.parent / "victim" / "file.py"
+    victim.parent.mkdir()
+    victim.write_text("mine\n")
+    (environment.site / "other.py").write_text("mine\n")
+    shim.install(environment.python)
+    (environment.site / "flash_attn" / "link").symlink_to(victim.parent)
+    environment.add_distribution(
+        "flash_attn_4", "4.0.0", "uv", {"flash_attn/cute/__init__.py": ""}
+    )
+    record = environment.site / _files.INFO / "RECORD"
+    record.write_text(record.read_text() + row.format(victim=victim) + ",,\n")
+    assert not shim.remove(environment.python)["installed"]
+    assert victim.read_text() == (environment.site / "other.py").read_text() == "mine\n"
+    assert (environment.site / "flash_attn/cute/__init__.py").is_file()
+    assert not (environment.site / "flash_attn/bert_padding.py").exists()
+
+
 def test_removing_what_is_not_there_is_refused(environment):
     with pytest.raises(shim.Refused, match="there is no shim"):
         shim.remove(environment.python)
