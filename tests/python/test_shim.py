@@ -4,6 +4,7 @@ removed."""
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -185,6 +186,25 @@ def test_a_broken_flash_attn_is_named_with_its_cause_and_left_alone(environment)
         shim.install(environment.python)
     assert "uv pip uninstall" in refused.value.hint
     assert environment.files() == before
+
+
+def test_a_printed_command_is_quoted(tmp_path):
+    unusual = Environment(tmp_path / "it's $(here); & there")
+    shutil.rmtree(unusual.stand_in / "torch")
+    with pytest.raises(shim.Refused) as refused:
+        shim.install(unusual.python)
+    command = refused.value.hint.split("`")[1]
+    words = ["uv", "pip", "install", "--python", str(unusual.folder), "torch"]
+    assert shlex.split(command) == words
+    (unusual.stand_in / "torch").mkdir()
+    (unusual.stand_in / "torch" / "__init__.py").write_text("")
+    broken = {"flash_attn/__init__.py": "raise ImportError('undefined symbol')\n"}
+    unusual.add_distribution("flash_attn", "2.7.4", "pip", broken)
+    with pytest.raises(shim.Refused) as refused:
+        shim.install(unusual.python)
+    command = refused.value.hint.split("`")[1]
+    words = ["uv", "pip", "uninstall", "--python", unusual.python, "flash-attn"]
+    assert shlex.split(command) == words
 
 
 def test_a_module_of_another_distribution_is_left_alone(environment):
