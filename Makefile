@@ -3,6 +3,8 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 #
+#   make install PREFIX=DIR   installs the program and the library; without PREFIX: /usr/local
+#
 #   make page   builds the web page: build/page/index.html
 #
 #   make release   builds what is published into dist/: wheels, static programs
@@ -65,7 +67,7 @@ format:
 	@tools/format.sh
 
 install: build
-	cmake --install build/$(PRESET)
+	cmake --install build/$(PRESET) $(if $(PREFIX),--prefix '$(PREFIX)')
 
 clean:
 	rm -rf build

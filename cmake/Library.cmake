@@ -74,6 +74,8 @@ if(ANYFLASH_SANITIZE)
 endif()
 
 include(CMakePackageConfigHelpers)
+# From the folder of the .pc file to the prefix, so that the installed tree can lie anywhere.
+string(REGEX REPLACE "[^/]+" ".." ANYFLASH_PC_PREFIX ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_file(packaging/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)

@@ -10,6 +10,55 @@
 #include "kit/cli/page.h"
 
 #define HELP_INDENT 26
+#define EXAMPLE_COLUMN 42
+
+/* A line of help: a command, a file or an environment variable, and what it is for. */
+struct entry {
+    const char *name;
+    const char *meaning;
+};
+
+/* A command may have more than one line; the others are indented for the overview. */
+static const struct entry examples[] = {
+    {"anyflash", "check this machine"},
+    {"anyflash plan", "the exact steps"},
+    {"anyflash doctor build.log", "why an installation failed"},
+    {"anyflash find torch=2.9 python=3.12", "wheels for this torch and Python"},
+    {"anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
+     "                --given gpu=rtx4090",
+     "for another machine"},
+};
+
+static const struct entry files[] = {
+    {"~/.config/anyflash/config.toml", "the publishers whose wheels are considered"},
+    {"pyproject.toml", "the same for one project, in [tool.anyflash]"},
+    {"~/.local/state/anyflash/",
+     "state.db: what was installed and how to undo it, and what proofs found; and the catalog "
+     "of \"anyflash update\""},
+    {"~/.cache/anyflash/",
+     "downloaded wheels, source builds, and the known answers of the Python package"},
+    {"SITE-PACKAGES/.anyflash-*", "the files that \"anyflash undo\" puts back"},
+};
+
+static const struct entry variables[] = {
+    {"ANYFLASH_CACHE", "the folder to use in place of ~/.cache/anyflash"},
+    {"ANYFLASH_CATALOG", "a catalog file to use in place of the embedded one"},
+    {"ANYFLASH_LIBCURL", "the libcurl to load, or \"curl\" for the program of that name"},
+    {"ANYFLASH_LIBRARY", "the libanyflash that the Python package loads"},
+    {"ANYFLASH_PROVIDER", "the provider that computes every call of the Python package (see "
+                          "\"anyflash providers\")"},
+    {"ANYFLASH_STATE", "the folder to use in place of ~/.local/state/anyflash"},
+    {"ANYFLASH_VLLM", "1: vLLM on a CPU uses anyflash, as if VLLM_PLUGINS named it"},
+    {"CUDA_HOME, CUDA_PATH", "the CUDA toolkit, if there are several"},
+    {"HTTPS_PROXY, NO_PROXY", "the proxy, and the hosts that are asked without it"},
+    {"NO_COLOR", "if it is not empty, no colour is used"},
+    {"TMPDIR", "the folder for temporary files, in place of /tmp"},
+    {"VIRTUAL_ENV, CONDA_PREFIX", "the Python environment, unless --python names one; without "
+                                  "either it is ./.venv, then the "
+                                  "python of PATH"},
+    {"XDG_CACHE_HOME, XDG_CONFIG_HOME, XDG_STATE_HOME",
+     "the folders to use in place of ~/.cache, ~/.config and ~/.local/state"},
+};
 
 static void add_option(struct af_page *page, enum af_command_id command, enum af_option_id id)
 {
@@ -73,6 +122,8 @@ static void add_troff(struct af_text *out, const char *text)
             af_text_add(out, "\\e");
         else if (*at == '-')
             af_text_add(out, "\\-");
+        else if (*at == '~')
+            af_text_add(out, "\\(ti");
         else if (at[0] == '\n' && at[1] == '\n')
             af_text_add(out, "\n.PP");
         else
@@ -121,6 +172,26 @@ static void add_manual_option(struct af_text *out, const struct af_option_row *o
     add_option_commands(out, option);
 }
 
+static void add_entries(struct af_text *out, const struct entry *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        af_text_add(out, ".TP\n.B ");
+        add_troff(out, entries[i].name);
+        add_troff(out, entries[i].meaning);
+    }
+}
+
+static void add_examples(struct af_text *out)
+{
+    for (size_t i = 0; i < AF_COUNT(examples); i++) {
+        af_text_add(out, ".PP\n");
+        add_troff(out, examples[i].meaning);
+        af_text_add(out, ".PP\n.RS\n.nf\n");
+        add_troff(out, examples[i].name);
+        af_text_add(out, ".fi\n.RE\n");
+    }
+}
+
 static void add_manual(struct af_text *out)
 {
     af_text_format(out, ".TH ANYFLASH 1 \"\" \"anyflash %s\" \"User Commands\"\n",
@@ -145,11 +216,22 @@ static void add_manual(struct af_text *out)
                      ".TP\n0\nyes, or done\n.TP\n1\nthe answer is no\n"
                      ".TP\n2\nthe command line is wrong\n"
                      ".TP\n3\na file, the system or the network failed\n"
-                     ".TP\n4\na bug in anyflash\n.TP\n130\ninterrupted\n"
-                     ".SH ENVIRONMENT\n"
-                     ".TP\n.B ANYFLASH_CATALOG\na catalog file to use instead of the "
-                     "embedded one\n"
-                     ".TP\n.B NO_COLOR\nwhen set, no colour is used\n");
+                     ".TP\n4\na bug in anyflash\n.TP\n130\ninterrupted\n");
+    af_text_add(out, ".SH ENVIRONMENT\n");
+    add_entries(out, variables, AF_COUNT(variables));
+    af_text_add(out, ".SH FILES\n");
+    add_entries(out, files, AF_COUNT(files));
+    af_text_add(out, ".SH EXAMPLES\n");
+    add_examples(out);
+}
+
+static void add_example_line(struct af_text *out, const struct entry *example)
+{
+    const char *newline = strrchr(example->name, '\n');
+    const char *last = newline != NULL ? newline + 1 : example->name;
+    int width = EXAMPLE_COLUMN - (newline != NULL ? 0 : 2);
+    af_text_format(out, "  %.*s%-*s%s\n", (int)(last - example->name), example->name, width,
+                   last, example->meaning);
 }
 
 static void add_overview(struct af_text *out)
@@ -159,13 +241,11 @@ static void add_overview(struct af_text *out)
                      "Commands:\n");
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++)
         af_text_format(out, "  %-10s %s\n", af_command_rows[i].name, af_command_rows[i].line);
+    af_text_add(out, "\nExamples:\n");
+    for (size_t i = 0; i < AF_COUNT(examples); i++)
+        add_example_line(out, &examples[i]);
     af_text_add(out,
-                "\nExamples:\n"
-                "  anyflash                                check this machine\n"
-                "  anyflash plan                           the exact steps\n"
-                "  anyflash find torch=2.9 python=3.12     wheels for this torch and Python\n"
-                "  anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
-                "                --given gpu=rtx4090       for another machine\n\n"
+                "\n"
                 "`anyflash help COMMAND` shows the options of a command.\n"
                 "Exit codes: 0 success, 1 negative answer, 2 wrong usage, 3 file or system\n"
                 "error, 4 a bug in anyflash, 130 interrupted.\n");

@@ -37,10 +37,20 @@ def type_name(dtype):
     return _TYPE_NAMES[dtype]
 
 
-def _of_numpy(array, name):
-    dtype = _NUMPY_TYPES.get(array.dtype.name)
-    if dtype is None or not array.dtype.isnative:
-        raise TypeError(f"{name}: element type {array.dtype} is not supported")
+def _expected(dtype, found, name, dtypes):
+    """dtype, if it is one of dtypes. `found` is what its own package calls it."""
+    if dtype not in dtypes:
+        *most, last = map(type_name, dtypes)
+        allowed = f"{', '.join(most)} or {last}" if most else last
+        raise TypeError(f"{name}: element type {found}, expected {allowed}")
+    return dtype
+
+
+def _of_numpy(array, name, dtypes):
+    dtype, found = _NUMPY_TYPES.get(array.dtype.name), array.dtype.name
+    if not array.dtype.isnative:
+        dtype, found = None, f"{found} in the byte order of other processors"
+    _expected(dtype, found, name, dtypes)
     size = _SIZES[dtype]
     strides = array.strides
     if any(s % size for s in strides):
@@ -65,7 +75,7 @@ def _torch_types():
 _torch_table = {}
 
 
-def _of_torch(tensor, name):
+def _of_torch(tensor, name, dtypes):
     if tensor.device.type != "cpu":
         raise ValueError(f"{name}: is on {tensor.device}, but the engine computes on the CPU")
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
@@ -74,9 +84,7 @@ def _of_torch(tensor, name):
         )
     if not _torch_table:
         _torch_table.update(_torch_types())
-    dtype = _torch_table.get(tensor.dtype)
-    if dtype is None:
-        raise TypeError(f"{name}: element type {tensor.dtype} is not supported")
+    dtype = _expected(_torch_table.get(tensor.dtype), tensor.dtype, name, dtypes)
     return View(tensor.data_ptr(), dtype, tuple(tensor.shape), tensor.stride(), tensor)
 
 
@@ -109,7 +117,7 @@ _DLPACK_TYPES = {
 }
 
 
-def _of_dlpack(array, name):
+def _of_dlpack(array, name, dtypes):
     device = array.__dlpack_device__()
     if int(device[0]) != _DLPACK_CPU:
         raise ValueError(
@@ -120,10 +128,8 @@ def _of_dlpack(array, name):
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
     dtype = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
-    if dtype is None:
-        raise TypeError(
-            f"{name}: DLPack type code {tensor.code} of {tensor.bits} bits is not supported"
-        )
+    found = f"DLPack type code {tensor.code} of {tensor.bits} bits"
+    _expected(dtype, found, name, dtypes)
     shape = tuple(tensor.shape[: tensor.ndim])
     if tensor.strides:
         strides = tuple(tensor.strides[: tensor.ndim])
@@ -143,15 +149,15 @@ def _of_dlpack(array, name):
     )
 
 
-def view(array, name):
+def view(array, name, dtypes=tuple(_SIZES)):
     """The array as a View; raises TypeError for other objects and element types."""
     package = type(array).__module__.partition(".")[0]
     if package == "torch" and hasattr(array, "data_ptr"):
-        return _of_torch(array, name)
+        return _of_torch(array, name, dtypes)
     if hasattr(array, "__array_interface__"):
-        return _of_numpy(array, name)
+        return _of_numpy(array, name, dtypes)
     if hasattr(array, "__dlpack__"):
-        return _of_dlpack(array, name)
+        return _of_dlpack(array, name, dtypes)
     raise TypeError(f"{name}: {type(array).__name__} is not an array")
 
 

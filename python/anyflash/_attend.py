@@ -34,12 +34,7 @@ class _Call:
         return self.values[AT[name]]
 
     def array(self, array, name, dtypes):
-        found = view(array, name)
-        if found.dtype not in dtypes:
-            allowed = " or ".join(type_name(d) for d in dtypes)
-            raise TypeError(
-                f"{name}: element type {type_name(found.dtype)}, expected {allowed}"
-            )
+        found = view(array, name, dtypes)
         self.kept.append(found.array)
         return found
 
@@ -289,12 +284,20 @@ _OPTIONS = {
 }
 
 
+def unexpected(name, known):
+    """The error for an option that is none of the known ones."""
+    import difflib  # not needed by calls that succeed
+
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    return TypeError(f"unexpected option '{name}'{hint}")
+
+
 def _problem(q, k, v, layout, given):
     """(a _Call with everything but the outputs, q's shape (1 or B, H, rows, D), q's View)."""
     options = {**_OPTIONS, **given}
     if len(options) > len(_OPTIONS):
-        unknown = next(name for name in given if name not in _OPTIONS)
-        raise TypeError(f"unexpected option '{unknown}'")
+        raise unexpected(next(name for name in given if name not in _OPTIONS), _OPTIONS)
     call = _Call(layout)
     q_values, q_shape, q_view = call.rows(q, "q", options["cu_seqlens_q"] is not None)
     packed_k = options["cu_seqlens_k"] is not None

@@ -8,7 +8,9 @@ the output cannot be written, 130 for Ctrl-C; killed by SIGPIPE if the reader cl
 
 import difflib
 import os
+import shlex
 import signal
+import subprocess
 import sys
 import textwrap
 
@@ -59,6 +61,11 @@ def wrapped(first, text):
     text = "".join(c if c.isprintable() or c in "\t\r\n" else "?" for c in text)
     below = " " * len(first)
     return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=below)
+
+
+def quoted(word):
+    """The word as a shell reads it back, for commands that are printed to be pasted."""
+    return subprocess.list2cmdline([word]) if os.name == "nt" else shlex.quote(word)
 
 
 def fail(message, hint=""):

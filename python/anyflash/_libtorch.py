@@ -1,11 +1,13 @@
 """libtorch_cpu, which a process with torch has loaded, and the C kernels that need its handle.
 
     libtorch_cpu()._handle          # what the C functions of the binding take
+    with only_errors_logged():      # what torch's C++ code prints to stderr
     attend = caller(ATTEND)         # a C kernel as a builtin, for torch 2.4 to 2.6
 
 The lowest of the modules for torch: _torch_ops.py, _torch_library.py and torch.py build on it.
 """
 
+import contextlib
 import ctypes
 import os
 
@@ -21,6 +23,29 @@ def libtorch_cpu():
     """torch's library, as ctypes sees it."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
     return ctypes.CDLL(os.path.join(folder, _loader.file_name("torch_cpu")))
+
+
+#: The severity of an error in c10/util/Logging.h; a warning is 1.
+_LOG_ERROR = 2
+
+
+@contextlib.contextmanager
+def only_errors_logged():
+    """Raises the threshold of torch's C++ log for the block.
+
+    It is one number for the whole process. A torch that was built with glog has another one:
+    there nothing changes.
+    """
+    try:
+        threshold = ctypes.c_int.in_dll(libtorch_cpu(), "FLAGS_caffe2_log_level")
+    except ValueError:
+        threshold = ctypes.c_int()
+    before = threshold.value
+    threshold.value = max(before, _LOG_ERROR)
+    try:
+        yield
+    finally:
+        threshold.value = before
 
 
 def caller(kernel):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _command, providers
+from ._attend import unexpected
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
 #: Options of the seven functions that a Call's constructor does not take: its attributes.
@@ -86,7 +87,7 @@ def explain(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Explanation:
     call.cache = any(name in options for name in _CACHE)
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(f"explain() got an unexpected option '{name}'")
+            raise unexpected(name, (*_DEFAULTS, *_NAMES))
         setattr(call, _NAMES[name], value)
     if isinstance(call.seqused_k, int):
         call.seqused_k = torch.full(

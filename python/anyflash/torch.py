@@ -31,7 +31,7 @@ from typing import Iterator, Tuple
 import torch
 
 from . import _calibration, _lib
-from ._libtorch import libtorch_cpu
+from ._libtorch import libtorch_cpu, only_errors_logged
 
 _SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
 
@@ -100,9 +100,11 @@ def _start():
 
         enable_in_python(is_enabled)
         operators = 0  # registers nothing more, only enables
-    if library.anyflash_torch_enable(
-        libtorch_cpu()._handle, operators, ctypes.addressof(error)
-    ):
+    with only_errors_logged():  # torch 2.9 warns of a kernel that replaces its own
+        failed = library.anyflash_torch_enable(
+            libtorch_cpu()._handle, operators, ctypes.addressof(error)
+        )
+    if failed:
         raise RuntimeError(error.message.decode())
     return functools.partial(_stop, disable, withdraw)
 

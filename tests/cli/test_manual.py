@@ -38,8 +38,31 @@ def test_man_page_names_every_command_and_option(anyflash):
     assert len(options()) > 15
     for option in options():
         assert f"--{option}" in plain
-    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT"):
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT",
+                    "FILES", "EXAMPLES"):
         assert f".SH {section}\n" in page
+
+
+def test_man_page_names_every_variable_that_the_sources_read(anyflash):
+    sources = [*(ROOT / "kit").rglob("*.c"), *(ROOT / "python").rglob("*.py")]
+    read = r'(?:getenv\(|environ\.get\(|environ\[)"(ANYFLASH_\w+)"'
+    found = {name for path in sources for name in re.findall(read, path.read_text())}
+    assert len(found) > 5
+    page = anyflash("help", "--man").out
+    environment = page[page.index(".SH ENVIRONMENT"):page.index(".SH FILES")]
+    assert found - {"ANYFLASH_KILL_AT"} == set(re.findall(r"ANYFLASH_\w+", environment))
+    for name in ("VIRTUAL_ENV", "CUDA_HOME", "NO_COLOR"):
+        assert name in environment
+
+
+def test_man_page_has_the_examples_of_the_overview(anyflash):
+    page = anyflash("help", "--man").out.replace("\\-", "-").replace("\\e", "\\")
+    overview = anyflash("help").out
+    lines = re.search(r"Examples:\n(.*?)\n\n", overview, re.DOTALL)[1].splitlines()
+    commands = [re.split("  +", line.strip())[0] for line in lines]
+    assert len(commands) > 4 and "--given gpu=rtx4090" in commands
+    for command in commands:
+        assert command in page[page.index(".SH EXAMPLES"):]
 
 
 def test_man_page_renders_without_warnings(anyflash):

@@ -232,7 +232,9 @@ def test_pages_that_are_not_there(table, used, words):
         ({"window": (1,)}, ValueError, "window|unpack"),
         ({"window": 5}, TypeError, "window|unpack"),
         ({"dropout": 1.5}, ValueError, "dropout"),
-        ({"casual": True}, TypeError, "casual"),
+        ({"casual": True}, TypeError, "option 'casual'; did you mean 'causal'\\?"),
+        ({"window_size": (1, 1)}, TypeError, "did you mean 'window'\\?"),
+        ({"qqq": 1}, TypeError, "option 'qqq'$"),
         ({"sinks": np.zeros(3, np.float32)}, ValueError, "sinks: shape"),
         ({"sinks": np.zeros(4, np.float64)}, TypeError, "sinks: .*float64"),
         ({"alibi_slopes": np.zeros(3, np.float32)}, ValueError, "alibi_slopes: shape"),
@@ -246,6 +248,22 @@ def test_pages_that_are_not_there(table, used, words):
 )
 def test_options_that_mean_nothing(options, error, words):
     refused(error, words, **arrays(), **options)
+
+
+FLOATS = "float32, float16 or bfloat16$"
+
+
+@pytest.mark.parametrize(
+    "name, change, words",
+    (
+        ("q", lambda x: x.astype("f8"), f"q: element type float64, expected {FLOATS}"),
+        ("q", lambda x: x.astype(">f4"), f"q: .* float32 in the byte order .* {FLOATS}"),
+        ("q", lambda x: x.astype("i4"), f"q: element type int32, expected {FLOATS}"),
+        ("k", lambda x: x.astype("f8"), "k: .* float64, expected .*bfloat16, float8_e4m3fn or"),
+    ),
+)
+def test_a_wrong_element_type_is_named_beside_those_that_work(name, change, words):
+    refused(TypeError, words, **arrays(**{name: change}))
 
 
 def test_a_number_that_is_no_float_is_taken_as_one():

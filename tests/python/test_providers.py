@@ -77,7 +77,7 @@ def test_explain_takes_the_options_of_every_function():
     q, cache = torch.randn(2, 1, 2, 32), torch.randn(2, 8, 2, 32)
     found = anyflash.explain(q, cache, cache + 1, cache_seqlens=3, k_new=q, v_new=q)
     assert found.provider == "engine"
-    with pytest.raises(TypeError, match="unexpected option 'windowsize'"):
+    with pytest.raises(TypeError, match="'windowsize'; did you mean 'window_size'\\?"):
         anyflash.explain(q, q, q, windowsize=3)
     with pytest.raises(ValueError, match="k: head size"):
         anyflash.explain(q, q[..., :8], q[..., :8])

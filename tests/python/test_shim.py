@@ -4,6 +4,7 @@ removed."""
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -187,6 +188,25 @@ def test_a_broken_flash_attn_is_named_with_its_cause_and_left_alone(environment)
     assert environment.files() == before
 
 
+def test_a_printed_command_is_quoted(tmp_path):
+    unusual = Environment(tmp_path / "it's $(here); & there")
+    shutil.rmtree(unusual.stand_in / "torch")
+    with pytest.raises(shim.Refused) as refused:
+        shim.install(unusual.python)
+    command = refused.value.hint.split("`")[1]
+    words = ["uv", "pip", "install", "--python", str(unusual.folder), "torch"]
+    assert shlex.split(command) == words
+    (unusual.stand_in / "torch").mkdir()
+    (unusual.stand_in / "torch" / "__init__.py").write_text("")
+    broken = {"flash_attn/__init__.py": "raise ImportError('undefined symbol')\n"}
+    unusual.add_distribution("flash_attn", "2.7.4", "pip", broken)
+    with pytest.raises(shim.Refused) as refused:
+        shim.install(unusual.python)
+    command = refused.value.hint.split("`")[1]
+    words = ["uv", "pip", "uninstall", "--python", unusual.python, "flash-attn"]
+    assert shlex.split(command) == words
+
+
 def test_a_module_of_another_distribution_is_left_alone(environment):
     environment.add_distribution(
         "flash_attn_4", "4.0.0", "uv", {"flash_attn/cute/__init__.py": ""}
@@ -206,6 +226,27 @@ def test_removing_leaves_files_that_others_put_beside_it(environment):
     assert [name for name in environment.files() if name.startswith("flash_attn/")] == [
         "flash_attn/cute/__init__.py"
     ]
+
+
+@pytest.mark.parametrize("row", ["{victim}", "../victim/file.py", "flash_attn/../other.py",
+                                 "other.py", "flash_attn/link/file.py", "flash_attn/cute",
+                                 "flash_attn/.."])
+def test_removing_touches_no_file_that_a_changed_record_names(environment, row):
+    victim = environment.site.parent / "victim" / "file.py"
+    victim.parent.mkdir()
+    victim.write_text("mine\n")
+    (environment.site / "other.py").write_text("mine\n")
+    shim.install(environment.python)
+    (environment.site / "flash_attn" / "link").symlink_to(victim.parent)
+    environment.add_distribution(
+        "flash_attn_4", "4.0.0", "uv", {"flash_attn/cute/__init__.py": ""}
+    )
+    record = environment.site / _files.INFO / "RECORD"
+    record.write_text(record.read_text() + row.format(victim=victim) + ",,\n")
+    assert not shim.remove(environment.python)["installed"]
+    assert victim.read_text() == (environment.site / "other.py").read_text() == "mine\n"
+    assert (environment.site / "flash_attn/cute/__init__.py").is_file()
+    assert not (environment.site / "flash_attn/bert_padding.py").exists()
 
 
 def test_removing_what_is_not_there_is_refused(environment):

@@ -25,7 +25,7 @@ def enabled():
     torch.set_num_threads(threads)
 
 
-def script(text, seconds=240):
+def script(text, seconds=240, stream="stdout"):
     """Runs the code in a new Python process; returns its output."""
     head = (
         "import torch, anyflash.torch\n"
@@ -40,7 +40,21 @@ def script(text, seconds=240):
         env={**os.environ, "PYTHONPATH": paths},
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return getattr(done, stream)
+
+
+def test_enabling_prints_nothing_and_leaves_torchs_log_as_it_was():
+    code = """
+        import ctypes
+        from anyflash._libtorch import libtorch_cpu
+        level = ctypes.c_int.in_dll(libtorch_cpu(), "FLAGS_caffe2_log_level")
+        for wanted in (level.value, 0, 3):
+            level.value = wanted
+            with anyflash.torch.enabled():
+                sdpa(*[torch.rand(1, 2, 4, 16)] * 3)
+            assert level.value == wanted
+    """
+    assert "registered kernel" not in script(code, stream="stderr")
 
 
 @pytest.mark.parametrize("flush", (False, True))

@@ -17,7 +17,8 @@ def _check_tensor(tensor, name, rank, like):
     if tensor.dim() != rank:
         raise ValueError(f"{name}: has {tensor.dim()} dimensions, expected {rank}")
     if tensor.dtype not in _FLOATS:
-        raise TypeError(f"{name}: element type {tensor.dtype} is not supported")
+        known = "float32, float16, bfloat16 or float64"
+        raise TypeError(f"{name}: element type {tensor.dtype}, expected {known}")
     if tensor.dtype != like.dtype:
         raise TypeError(f"{name}: has type {tensor.dtype}, but q has {like.dtype}")
     if tensor.device != like.device:

@@ -35,8 +35,8 @@ def _check_installed(python, facts, site):
             )
         raise Refused(
             f"{name} in '{found['folder']}' is broken: {cause}",
-            f"remove it with `uv pip uninstall --python {python} flash-attn`, then run this "
-            "command again",
+            f"remove it with `uv pip uninstall --python {_command.quoted(python)} flash-attn`, "
+            "then run this command again",
         )
     ours = str(site / "flash_attn")
     for folder in facts["modules"]:
@@ -73,7 +73,7 @@ def _check_environment(facts):
             where = "" if name == "torch" else " in the anyflash source folder"
             raise Refused(
                 f"'{prefix}' has no {name}, which the modules need",
-                f"run `uv pip install --python {prefix} {what}`{where} first",
+                f"run `uv pip install --python {_command.quoted(prefix)} {what}`{where} first",
             )
 
 

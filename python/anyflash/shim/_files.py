@@ -107,10 +107,22 @@ def _clear_staging(site):
         shutil.rmtree(left, ignore_errors=True)
 
 
+def _is_inside(site, name):
+    """Whether a path of RECORD lies in the shim's files and folders, with links followed."""
+    place, path = pathlib.Path(site).resolve(), pathlib.Path(site, name)
+    path = path.parent.resolve() / path.name
+    return (
+        place in path.parents
+        and path.relative_to(place).parts[0] in _NAMES
+        and path.name != ".."
+    )
+
+
 def _recorded(site):
-    """{path: hash} of the files of the shim."""
+    """{path: hash} of the files of the shim. Rows that name anything else are ignored."""
     rows = (site / INFO / "RECORD").read_text().splitlines()
-    return {site / row.split(",")[0]: row.split(",")[1] for row in rows if row}
+    cells = [(row + ",").split(",")[:2] for row in rows if row]
+    return {site / name: digest for name, digest in cells if _is_inside(site, name)}
 
 
 def is_ours(site):
@@ -189,7 +201,8 @@ def _remove_beside_strangers(site, files):
     """Removes the shim's files one by one, and leaves those of other packages."""
     (site / "flash_attn" / "__init__.py").unlink()
     for path in files:
-        path.unlink(missing_ok=True)
+        if path.is_symlink() or path.is_file():
+            path.unlink()
     for folder in sorted((site / "flash_attn").rglob("*"), reverse=True):
         if folder.name == "__pycache__":
             shutil.rmtree(folder)
