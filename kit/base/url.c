@@ -27,10 +27,18 @@ bool af_url_is_http(const char *text)
     return host != NULL && strcspn(host, "/?#") > 0;
 }
 
+/* The part after "git+https://" or any other scheme, or NULL. */
+static const char *after_scheme(const char *url)
+{
+    const char *end = url + strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                        "0123456789+-.");
+    return end > url && af_starts_with(end, "://") ? end + 3 : NULL;
+}
+
 char *af_url_show(char *buffer, size_t size_bytes, const char *url)
 {
     char plain[AF_URL_BYTES_MAX];
-    const char *host = host_of(url);
+    const char *host = after_scheme(url);
     if (host == NULL)
         return af_text_quote(buffer, size_bytes, url, strcspn(url, "?#"));
     size_t host_len = strcspn(host, "/?#");
