@@ -339,6 +339,17 @@ static void tell_kept(struct install *install)
                             count, (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
+/* Who states the hash that the wheel must have. */
+static const char *hash_source(struct af_cli *cli)
+{
+    const struct af_word_list *words = &cli->options.words;
+    if (af_option_given(&cli->options, AF_OPTION_SHA256))
+        return "--sha256";
+    if (words->count > 0 && strstr(words->items[0], "#sha256=") != NULL)
+        return "the address";
+    return saved_plan(cli) != NULL ? "the plan" : "the catalog";
+}
+
 static enum anyflash_status act(struct af_cli *cli, struct install *install,
                                 struct anyflash_error *err)
 {
@@ -358,7 +369,10 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
     if (folder != NULL)
         return af_install_download(&install->change.run, install->plan, folder, &install->done,
                                    err);
+    install->change.run.hash_source = hash_source(cli);
     status = af_install(&install->change.run, install->plan, &install->done, err);
+    if (status != ANYFLASH_OK && install->done.hint != NULL)
+        cli->hint = install->done.hint;
     if (status == ANYFLASH_OK && install->done.changed)
         tell_kept(install);
     return status;

@@ -27,6 +27,7 @@
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
+#define FROM_NAMES_MAX 10000u
 
 struct job {
     struct af_run *run;
@@ -150,6 +151,49 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
+/* Says with what the file's hash was compared. */
+static void tell_hash(struct job *job, const struct af_step_wheel *wheel, const char *sha256)
+{
+    const char *source = job->run->hash_source;
+    if (wheel->sha256 == NULL)
+        af_progress_message(&job->run->progress,
+                            "sha256 %s  %s (no published hash is known to compare it with)",
+                            sha256, wheel->filename);
+    else
+        af_progress_message(&job->run->progress, "sha256 %s  %s (as stated by %s)", sha256,
+                            wheel->filename, source == NULL ? "the plan" : source);
+}
+
+/* Hint after a wheel could not be had: names what the folder of --from has. */
+static const char *fetch_hint(struct job *job, const struct af_step_wheel *wheel)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *from = job->run->from;
+    const char **names;
+    size_t count = 0;
+    if (wheel->path != NULL)
+        return NULL;
+    if (from == NULL)
+        return "where there is a network, `anyflash install --download-only FOLDER` gets the "
+               "files; `anyflash install --from FOLDER` installs them here";
+    if (af_folder_list(arena, from, FROM_NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
+        return NULL;
+    size_t package_len = strcspn(wheel->filename, "-") + 1;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], wheel->filename, package_len) != 0 ||
+            !af_ends_with(names[i], ".whl"))
+            continue;
+        const char *words[] = {"anyflash", "install", af_path_join(arena, from, names[i])};
+        const char *command =
+            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), arena);
+        return af_arena_format(arena,
+                               "the folder has another wheel: `%s` installs it if it fits",
+                               command == NULL ? "" : command);
+    }
+    return "the folder has no wheel of this package: `anyflash install --download-only FOLDER` "
+           "fills one";
+}
+
 static void tell_publisher(struct job *job, const char *url)
 {
     const char *publisher = af_publisher_of_url(job->run->arena, url);
@@ -178,11 +222,13 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %d wheels in one plan", WHEELS_MAX);
     enum anyflash_status status =
         af_fetch_copy(job->run, step->wheel, job->wheels, fetched, err);
+    if (status == ANYFLASH_E_NOT_FOUND || status == ANYFLASH_E_IO ||
+        status == ANYFLASH_E_TIMEOUT)
+        job->hint = fetch_hint(job, step->wheel);
     if (status != ANYFLASH_OK)
         return status;
     job->fetched_count++;
-    af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
-                        step->wheel->filename);
+    tell_hash(job, step->wheel, fetched->sha256);
     if (step->wheel->url != NULL)
         tell_publisher(job, step->wheel->url);
     status = check_content(job, fetched->copy, err);
@@ -224,15 +270,20 @@ static enum anyflash_status bring_resolved(struct job *job, const struct af_step
 static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                   struct anyflash_error *err)
 {
-    af_progress_message(&job->run->progress, "%s", step->title);
+    af_progress_message(&job->run->progress, "getting %s", step_title(job->run->arena, step));
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
         return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)
         return af_own_package_stage(&job->stage, err);
-    return af_stage_requirements(&job->stage, step->requirements, step->requirement_count, NULL,
-                                 job->run->from, err);
+    enum anyflash_status status = af_stage_requirements(
+        &job->stage, step->requirements, step->requirement_count, NULL, job->run->from, err);
+    if (status == ANYFLASH_E_DATA && job->run->from != NULL)
+        job->hint =
+            af_arena_format(job->run->arena, "put the wheel of %s into the folder of --from",
+                            step->requirements[0]);
+    return status;
 }
 
 /* The address of a file: the wheel's own, else that of the user's file. */
@@ -333,7 +384,7 @@ static enum anyflash_status bring_steps(struct job *job, bool wheels,
         if (brings_files(step) && (step->kind == AF_STEP_WHEEL) == wheels)
             status = bring(job, step, err);
         if (status == ANYFLASH_OK && af_interrupted())
-            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: nothing was changed");
+            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted");
     }
     return status;
 }
@@ -405,8 +456,12 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
     char shown[240] = "";
     for (size_t i = 0; i < step->argc && i + 1 < AF_COUNT(words); i++)
         words[i] = step->argv[i];
-    af_progress_message(&job->run->progress, "%s", step->title);
+    af_progress_message(&job->run->progress, "checking that it loads");
     enum anyflash_status status = af_program_run(&program, job->run->arena, &result, err);
+    if (status == ANYFLASH_E_TIMEOUT)
+        return af_fail(err, status, "%s",
+                       af_interrupted() ? "interrupted"
+                                        : "no answer came while checking that it loads");
     if (status != ANYFLASH_OK || result.exit_code == 0)
         return status;
     for (struct af_span rest = result.errors, one; af_text_line(&rest, &one);)
@@ -524,8 +579,12 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
     af_unpacked_release(&job.unpacked);
-    if (status != ANYFLASH_OK && job.refusal == NULL)
+    if (status != ANYFLASH_OK && job.refusal == NULL) {
+        if (job.operation.id == 0 || job.operation.phase == AF_PHASE_GONE)
+            af_progress_message(&run->progress, "nothing was changed");
+        *done = (struct af_install_result){.answer = AF_NO, .hint = job.hint};
         return status;
+    }
     if (job.refusal == NULL)
         remove_copies(&job);
     *done = (struct af_install_result){.answer = job.refusal == NULL ? AF_YES : AF_NO,

@@ -147,7 +147,7 @@ static bool is_header(const struct af_unpacked *unpacked, const char *path,
     return false;
 }
 
-/* Whether the file at `path` in the tree is allowed. Debian's pip puts everything in "local". */
+/* Whether the file at `path` may be in the tree. Debian's pip puts everything in "local". */
 static bool is_known(const struct af_unpacked *unpacked, const char *path,
                      struct af_arena *arena)
 {
@@ -186,10 +186,9 @@ static enum anyflash_status visit_one(struct visit *visit, const char *path,
         return ANYFLASH_OK;
     return visit->arena->failed
                ? af_fail_memory(err)
-               : af_fail(
-                     err, ANYFLASH_E_DATA,
-                     "the installer unpacked '%s', which is not in the wheel's list of files",
-                     af_text_quote(shown, sizeof shown, path, strlen(path)));
+               : af_fail(err, ANYFLASH_E_DATA,
+                         "the installer unpacked '%s', which is not in the wheel's file list",
+                         af_text_quote(shown, sizeof shown, path, strlen(path)));
 }
 
 static enum anyflash_status visit_folder(struct visit *visit, const char *folder,

@@ -1,6 +1,6 @@
 /*
- * unpacked.h: whether an installer unpacked exactly the members of the wheels that were checked.
- * Zip readers disagree about some archives, so a list of members that was checked does not say
+ * unpacked.h: whether an installer unpacked only members of the wheels that were checked. Zip
+ * readers disagree about some archives, so a list of members that was checked does not say
  * what another program writes. Private to install.c.
  */
 #ifndef AF_KIT_INSTALL_UNPACKED_H

@@ -101,7 +101,7 @@ def test_a_file_that_is_no_member_stops(place, tmp_path, where):
     before = place.tree()
     done = place.run("install", wheel)
     assert done.returncode == 3, done.all
-    assert "which is not in the wheel's list of files" in done.stderr
+    assert "which is not in the wheel's file list" in done.stderr
     assert place.tree() == before
 
 

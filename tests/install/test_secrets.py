@@ -38,9 +38,9 @@ def test_the_record_of_the_origin_has_no_secret(shop):
     assert json.loads(text)["url"] == shop.plain
 
 
-@pytest.mark.parametrize("address", ["git+https://hidden-name:hidden-word@host/x.git?hidden-query",
-                                     "https://hidden-name:hidden-word@127.0.0.1:1/x-1-py3-none-"
-                                     "any.whl?hidden-query"])
+@pytest.mark.parametrize("address", [
+    "git+https://hidden-name:hidden-word@host/x.git?hidden-query",
+    "https://hidden-name:hidden-word@127.0.0.1:1/x-1-py3-none-any.whl?hidden-query"])
 def test_an_error_names_no_secret(quick_place, address):
     done = quick_place.run("install", address)
     assert done.returncode in (2, 3) and told(done) == [], done.all
