@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "kit/base/json.h"
+#include "kit/base/shell.h"
+#include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/named_wheel.h"
@@ -21,9 +23,30 @@ struct install {
     struct af_plan_answer answer; /* empty unless the plan comes from a decision */
     struct af_plan other;         /* a saved plan, or the plan for a named wheel */
     bool has_other;
-    const struct af_plan *plan; /* points to one of the two above; NULL: no plan */
+    struct af_plan shown;       /* for printing: addresses without secrets; nothing is owned */
+    const struct af_plan *plan; /* points to one of the three above; NULL: no plan */
     struct af_install_result done;
 };
+
+/* Refuses words that cannot be a wheel, such as the name of a package. */
+static enum anyflash_status check_wheel(struct af_cli *cli, const char *word,
+                                        struct anyflash_error *err)
+{
+    char shown[AF_URL_SHOWN_BYTES];
+    af_url_show(shown, sizeof shown, word);
+    if (af_url_is_http(word) || af_file_exists(word))
+        return ANYFLASH_OK;
+    if (strstr(word, "://") != NULL) {
+        cli->hint = "download the wheel, or build it, and give its path";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'%s' is not an http or https address of a wheel", shown);
+    }
+    if (strchr(word, '/') != NULL || af_ends_with(word, ".whl"))
+        return ANYFLASH_OK; /* a file that does not exist */
+    cli->hint = "`anyflash install` alone installs the one that fits";
+    return af_fail(err, ANYFLASH_E_ARGUMENT,
+                   "'%s' is neither the file nor the address of a wheel", shown);
+}
 
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
@@ -34,6 +57,11 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
                        af_text_scrub(&cli->arena, from, 200));
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
+    if (options->words.count > 0) {
+        enum anyflash_status status = check_wheel(cli, options->words.items[0], err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_DOWNLOAD_ONLY) &&
         af_file_is_regular(options->words.items[0])) {
         cli->hint = "copy the file to the other machine: `anyflash install FILE` needs no "
@@ -129,6 +157,63 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
+/* `text` with `shown` in place of `url`. */
+static const char *replace(struct af_arena *arena, const char *text, const char *url,
+                           const char *shown)
+{
+    const char *at = text == NULL ? NULL : strstr(text, url);
+    return at == NULL ? text
+                      : af_arena_format(arena, "%.*s%s%s", (int)(at - text), text, shown,
+                                        at + strlen(url));
+}
+
+/* Replaces the step's address by one without user, password and query. */
+static void hide_address(struct af_arena *arena, struct af_step *step, const char *shown)
+{
+    struct af_step_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
+    const char **words = af_arena_array(arena, step->argc + 1, sizeof *words);
+    if (arena->failed)
+        return;
+    const char *url = step->wheel->url;
+    for (size_t i = 0; i < step->argc; i++)
+        words[i] = replace(arena, step->argv[i], url, shown);
+    *wheel = *step->wheel;
+    wheel->url = shown;
+    step->argv = words;
+    step->wheel = wheel;
+}
+
+/* Makes install->plan fit to be printed: from here on it cannot be carried out. */
+static enum anyflash_status hide_addresses(struct af_cli *cli, struct install *install,
+                                           struct anyflash_error *err)
+{
+    const struct af_plan *plan = install->plan;
+    bool is_hidden = false;
+    if (plan == NULL)
+        return ANYFLASH_OK;
+    struct af_step *steps = af_arena_array(&cli->arena, plan->step_count + 1, sizeof *steps);
+    for (size_t i = 0; steps != NULL && i < plan->step_count; i++) {
+        steps[i] = plan->steps[i];
+        const char *url = steps[i].wheel != NULL ? steps[i].wheel->url : NULL;
+        const char *shown = url == NULL ? NULL : af_url_without_secrets(&cli->arena, url);
+        if (shown == NULL || strcmp(shown, url) == 0)
+            continue;
+        hide_address(&cli->arena, &steps[i], shown);
+        is_hidden = true;
+    }
+    if (cli->arena.failed)
+        return af_fail_memory(err);
+    install->shown = (struct af_plan){.rung = plan->rung,
+                                      .python = plan->python,
+                                      .uv = plan->uv,
+                                      .steps = steps,
+                                      .step_count = plan->step_count};
+    install->plan = &install->shown;
+    if (is_hidden)
+        af_cli_remark(cli, "addresses are printed without user, password and query");
+    return ANYFLASH_OK;
+}
+
 static void view_plan(struct af_cli *cli, const struct install *install)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
@@ -185,10 +270,12 @@ static void view_done(struct af_cli *cli, const struct install *install)
     }
     if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
         af_page_format(&page, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
+        const char *words[] = {"anyflash", "install", "--from", done->title};
+        const char *command =
+            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), &cli->arena);
         af_page_format(&page, 2, "  ", AF_TONE_PLAIN,
-                       "`anyflash install --from %s` installs from there, without a "
-                       "network",
-                       done->title);
+                       "`%s` installs from there, without a network",
+                       command == NULL ? "" : command);
         return;
     }
     if (!done->changed) {
@@ -252,6 +339,17 @@ static void tell_kept(struct install *install)
                             count, (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
+/* Who states the hash that the wheel must have. */
+static const char *hash_source(struct af_cli *cli)
+{
+    const struct af_word_list *words = &cli->options.words;
+    if (af_option_given(&cli->options, AF_OPTION_SHA256))
+        return "--sha256";
+    if (words->count > 0 && strstr(words->items[0], "#sha256=") != NULL)
+        return "the address";
+    return saved_plan(cli) != NULL ? "the plan" : "the catalog";
+}
+
 static enum anyflash_status act(struct af_cli *cli, struct install *install,
                                 struct anyflash_error *err)
 {
@@ -271,15 +369,21 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
     if (folder != NULL)
         return af_install_download(&install->change.run, install->plan, folder, &install->done,
                                    err);
+    install->change.run.hash_source = hash_source(cli);
     status = af_install(&install->change.run, install->plan, &install->done, err);
+    if (status != ANYFLASH_OK && install->done.hint != NULL)
+        cli->hint = install->done.hint;
     if (status == ANYFLASH_OK && install->done.changed)
         tell_kept(install);
     return status;
 }
 
-static enum anyflash_status report(struct af_cli *cli, const struct install *install,
+static enum anyflash_status report(struct af_cli *cli, struct install *install,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
+    enum anyflash_status status = hide_addresses(cli, install, err);
+    if (status != ANYFLASH_OK)
+        return status;
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool bad = install->done.verified.row_count > 0 &&
                af_verify_answer(&install->done.verified) == AF_NO;

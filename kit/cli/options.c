@@ -77,6 +77,8 @@ static enum anyflash_status take_command(struct parse *parse, const char *word)
         }
     }
     const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
+    if (strcmp(word, "uninstall") == 0 || strcmp(word, "remove") == 0)
+        near = "undo";
     parse->hint = near != NULL
                       ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
                       : "`anyflash help` lists the commands";

@@ -6,6 +6,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
+#include "kit/install/record.h"
 #include "kit/system/file.h"
 
 #define SMALL_BYTES_MAX (64u * 1024u)
@@ -59,17 +60,6 @@ enum anyflash_status af_distributions_list(struct af_arena *arena, const char *s
     return ANYFLASH_OK;
 }
 
-/* Whether the path is relative and has ".." only at its start. */
-static bool is_plain(const char *path)
-{
-    while (af_starts_with(path, "../"))
-        path += 3;
-    return path[0] != '/' && path[0] != '\0' && strcmp(path, "..") != 0 &&
-           strstr(path, "/../") == NULL && !af_ends_with(path, "/..") &&
-           strstr(path, "//") == NULL && strstr(path, "/./") == NULL &&
-           !af_starts_with(path, "./");
-}
-
 static enum anyflash_status read_record(struct af_arena *arena, const char *site,
                                         const struct af_distribution *distribution,
                                         struct af_span *text_out, struct anyflash_error *err)
@@ -110,7 +100,7 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
         return status;
     const char **paths = af_arena_array(arena, count_lines(text), sizeof *paths);
     while (paths != NULL && af_formats_record_next(&text, &line)) {
-        if (is_plain(line.path))
+        if (af_record_path_is_inside(line.path))
             paths[count++] = af_arena_text(arena, line.path);
         else if (odd_out != NULL && *odd_out == NULL)
             *odd_out = af_text_scrub(arena, line.path, 200);

@@ -26,7 +26,7 @@ enum anyflash_status af_distributions_list(struct af_arena *arena, const char *s
 
 /*
  * The paths of a distribution's RECORD, relative to `site`, in the arena; none when there is no
- * RECORD. Paths that are absolute, or have ".." after another part, are left out; *odd_out
+ * RECORD. Paths outside the environment (af_record_path_is_inside()) are left out; *odd_out
  * (unless NULL) is the first of them.
  */
 enum anyflash_status af_distribution_files(struct af_arena *arena, const char *site,

@@ -100,7 +100,19 @@ static bool has_within(const struct paths *paths, const char *prefix)
     return low < paths->count && is_within(paths->items[low], prefix, strlen(prefix));
 }
 
-/* Adds the files of a distribution to `paths`. */
+/* lstat() of folder/path; false when it does not exist. */
+static bool look(const char *folder, const char *path, struct stat *facts)
+{
+    char full[PATH_BYTES];
+    int len = snprintf(full, sizeof full, "%s/%s", folder, path);
+    return len > 0 && (size_t)len < sizeof full && lstat(full, facts) == 0;
+}
+
+/*
+ * Adds the files of a distribution to `paths`. With `strict`, for RECORDs that nobody has used
+ * yet, each path must be inside the environment, and only files that exist count: RECORD may
+ * list byte code that is not there.
+ */
 static enum anyflash_status add_files(struct search *search, const char *site,
                                       const struct af_distribution *distribution, bool strict,
                                       struct paths *paths)
@@ -114,8 +126,10 @@ static enum anyflash_status add_files(struct search *search, const char *site,
         status = af_fail(search->err, ANYFLASH_E_DATA,
                          "the RECORD of '%s' lists '%s', which is outside the environment",
                          distribution->folder, odd);
+    struct stat facts;
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        add(paths, files[i]);
+        if (!strict || look(site, files[i], &facts))
+            add(paths, files[i]);
     return status;
 }
 
@@ -184,14 +198,6 @@ static enum anyflash_status read_fresh(struct search *search)
     sort(&search->old);
     sort(&search->others);
     return status;
-}
-
-/* lstat() of folder/path; false when it does not exist. */
-static bool look(const char *folder, const char *path, struct stat *facts)
-{
-    char full[PATH_BYTES];
-    int len = snprintf(full, sizeof full, "%s/%s", folder, path);
-    return len > 0 && (size_t)len < sizeof full && lstat(full, facts) == 0;
 }
 
 static void add_entry(struct search *search, const char *path, bool has_old, bool has_new)

@@ -5,6 +5,7 @@
 #include "kit/install/fetch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,44 +60,115 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     return status;
 }
 
-/* Uses an existing file: only its hash is computed. */
-static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
-                                 struct af_fetched *fetched, struct anyflash_error *err)
+static enum anyflash_status check_hash(const struct af_step_wheel *wheel,
+                                       const struct af_fetched *fetched,
+                                       struct anyflash_error *err)
 {
-    enum anyflash_status status = af_file_sha256(path, fetched->sha256, NULL, err);
-    if (status == ANYFLASH_OK && wheel->sha256 != NULL &&
-        !af_sha256_equal(fetched->sha256, wheel->sha256))
-        status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is not the file in the plan: its SHA-256 is %s, expected %s",
-                         af_path_name(path), fetched->sha256, wheel->sha256);
-    return status;
+    if (wheel->sha256 == NULL || af_sha256_equal(fetched->sha256, wheel->sha256))
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "'%s' is not the file in the plan: its SHA-256 is %s, expected %s",
+                   af_path_name(fetched->path), fetched->sha256, wheel->sha256);
+}
+
+/* Finds an existing file, or downloads the wheel to `folder`. */
+static enum anyflash_status find(struct af_run *run, const struct af_step_wheel *wheel,
+                                 const char *folder, struct af_fetched *fetched, bool *here_out,
+                                 struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    *fetched = (struct af_fetched){.path = wheel->path};
+    *here_out = wheel->path != NULL || run->from != NULL;
+    if (wheel->path == NULL && run->from != NULL)
+        fetched->path = af_path_join(run->arena, run->from, wheel->filename);
+    if (!*here_out && folder == NULL) {
+        status = af_cache_wheel_folder(run->arena, wheel->url, &folder, err);
+        fetched->ours = true;
+    }
+    if (!*here_out && status == ANYFLASH_OK) {
+        fetched->path = af_path_join(run->arena, folder, wheel->filename);
+        status = af_folder_make(folder, 0755, err);
+    }
+    if (status != ANYFLASH_OK)
+        return status;
+    if (fetched->path == NULL)
+        return af_fail_memory(err);
+    return *here_out ? ANYFLASH_OK : download(run, wheel, fetched->path, fetched, err);
 }
 
 enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wheel,
                               const char *folder, struct af_fetched *fetched_out,
                               struct anyflash_error *err)
 {
-    struct af_fetched fetched = {.path = wheel->path};
-    bool here = wheel->path != NULL;
-    enum anyflash_status status = ANYFLASH_OK;
-    if (!here && run->from != NULL) {
-        fetched.path = af_path_join(run->arena, run->from, wheel->filename);
-        here = true;
+    struct af_fetched fetched;
+    bool is_here;
+    enum anyflash_status status = find(run, wheel, folder, &fetched, &is_here, err);
+    if (status == ANYFLASH_OK && is_here)
+        status = af_file_sha256(fetched.path, fetched.sha256, NULL, err);
+    if (status == ANYFLASH_OK)
+        status = check_hash(wheel, &fetched, err);
+    if (status == ANYFLASH_OK)
+        *fetched_out = fetched;
+    return status;
+}
+
+/* A copy that is being written; `number` is an errno, 0: no failure. */
+struct copying {
+    struct af_sha256 hash;
+    int fd;
+    int number;
+};
+
+static void copy_piece(void *context, const char *bytes, size_t len)
+{
+    struct copying *copying = context;
+    af_sha256_add(&copying->hash, bytes, len);
+    while (copying->number == 0 && len > 0) {
+        ssize_t got = write(copying->fd, bytes, len);
+        if (got < 0 && errno != EINTR)
+            copying->number = errno;
+        bytes += got > 0 ? got : 0;
+        len -= got > 0 ? (size_t)got : 0;
     }
-    if (!here && folder == NULL) {
-        status = af_cache_wheel_folder(run->arena, wheel->url, &folder, err);
-        fetched.ours = true;
-    }
-    if (!here && status == ANYFLASH_OK) {
-        fetched.path = af_path_join(run->arena, folder, wheel->filename);
-        status = af_folder_make(folder, 0755, err);
-    }
+}
+
+/* Copies the file to fetched->copy and sets fetched->sha256, of the bytes that were written. */
+static enum anyflash_status copy(struct af_fetched *fetched, struct anyflash_error *err)
+{
+    struct copying copying = {.number = 0};
+    char shown[200];
+    copying.fd = open(fetched->copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    copying.number = copying.fd < 0 ? errno : 0;
+    af_sha256_init(&copying.hash);
+    enum anyflash_status status =
+        copying.fd < 0 ? ANYFLASH_OK
+                       : af_file_read_pieces(fetched->path, copy_piece, &copying, err);
+    if (copying.fd >= 0 && close(copying.fd) != 0 && copying.number == 0)
+        copying.number = errno;
+    if (status == ANYFLASH_OK && copying.number != 0)
+        status =
+            af_fail(err, ANYFLASH_E_IO, "cannot copy '%s' into the environment: %s",
+                    af_text_quote(shown, sizeof shown, fetched->path, strlen(fetched->path)),
+                    strerror(copying.number));
+    af_sha256_finish(&copying.hash, fetched->sha256);
+    return status;
+}
+
+enum anyflash_status af_fetch_copy(struct af_run *run, const struct af_step_wheel *wheel,
+                                   const char *folder, struct af_fetched *fetched_out,
+                                   struct anyflash_error *err)
+{
+    struct af_fetched fetched;
+    bool is_here;
+    enum anyflash_status status = find(run, wheel, NULL, &fetched, &is_here, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (fetched.path == NULL)
+    fetched.copy = af_path_join(run->arena, folder, wheel->filename);
+    if (fetched.copy == NULL)
         return af_fail_memory(err);
-    status = here ? take(wheel, fetched.path, &fetched, err)
-                  : download(run, wheel, fetched.path, &fetched, err);
+    status = copy(&fetched, err);
+    if (status == ANYFLASH_OK)
+        status = check_hash(wheel, &fetched, err);
     if (status == ANYFLASH_OK)
         *fetched_out = fetched;
     return status;
@@ -110,7 +182,8 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
 {
     struct af_fetched fetched;
     struct af_step_wheel wheel;
-    const char *file = af_path_join(run->arena, folder, REQUIREMENTS_FILE);
+    const char *real = af_file_real_path(run->arena, folder);
+    const char *file = af_path_join(run->arena, real, REQUIREMENTS_FILE);
     if (file == NULL)
         return af_fail_memory(err);
     struct af_stage stage = {.run = run, .python = plan->python, .uv = plan->uv, .root = file};

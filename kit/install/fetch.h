@@ -10,6 +10,7 @@
 
 struct af_fetched {
     const char *path;
+    const char *copy; /* of af_fetch_copy(); else NULL */
     char sha256[AF_SHA256_HEX_BYTES];
     bool ours; /* the file is in our cache: remove it after the installation */
 };
@@ -22,5 +23,14 @@ struct af_fetched {
 enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wheel,
                               const char *folder, struct af_fetched *fetched_out,
                               struct anyflash_error *err);
+
+/*
+ * The same for a file that is to be installed: copies it to `folder`, which only this user may
+ * write to, reading it once while it computes the hash. Whoever changes the file at
+ * fetched->path later does not change fetched->copy.
+ */
+enum anyflash_status af_fetch_copy(struct af_run *run, const struct af_step_wheel *wheel,
+                                   const char *folder, struct af_fetched *fetched_out,
+                                   struct anyflash_error *err);
 
 #endif

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kit/base/shell.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
 #include "kit/install/entries.h"
 #include "kit/install/fetch.h"
@@ -15,23 +17,29 @@
 #include "kit/install/own_package.h"
 #include "kit/install/prove_staged.h"
 #include "kit/install/stage.h"
+#include "kit/install/unpacked.h"
 #include "kit/proof/content_refusal.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
+#include "kit/system/output.h"
 #include "kit/system/process.h"
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
 #define UV_SETTINGS_BYTES_MAX (1u << 20)
+#define FROM_NAMES_MAX 10000u
 
 struct job {
     struct af_run *run;
     const struct af_plan *plan;
     struct af_stage stage;
     struct af_operation operation;
+    const char *wheels; /* folder of the private copies */
+    const char *cache;  /* folder for uv's own copies */
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
+    struct af_unpacked unpacked;
     struct af_install_proved proved;
     const char *refusal; /* set when the answer is NO */
     const char *hint;
@@ -147,6 +155,49 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
+/* Says with what the file's hash was compared. */
+static void tell_hash(struct job *job, const struct af_step_wheel *wheel, const char *sha256)
+{
+    const char *source = job->run->hash_source;
+    if (wheel->sha256 == NULL)
+        af_progress_message(&job->run->progress,
+                            "sha256 %s  %s (no published hash is known to compare it with)",
+                            sha256, wheel->filename);
+    else
+        af_progress_message(&job->run->progress, "sha256 %s  %s (as stated by %s)", sha256,
+                            wheel->filename, source == NULL ? "the plan" : source);
+}
+
+/* Hint after a wheel could not be had: names what the folder of --from has. */
+static const char *fetch_hint(struct job *job, const struct af_step_wheel *wheel)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *from = job->run->from;
+    const char **names;
+    size_t count = 0;
+    if (wheel->path != NULL)
+        return NULL;
+    if (from == NULL)
+        return "where there is a network, `anyflash install --download-only FOLDER` gets the "
+               "files; `anyflash install --from FOLDER` installs them here";
+    if (af_folder_list(arena, from, FROM_NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
+        return NULL;
+    size_t package_len = strcspn(wheel->filename, "-") + 1;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], wheel->filename, package_len) != 0 ||
+            !af_ends_with(names[i], ".whl"))
+            continue;
+        const char *words[] = {"anyflash", "install", af_path_join(arena, from, names[i])};
+        const char *command =
+            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), arena);
+        return af_arena_format(arena,
+                               "the folder has another wheel: `%s` installs it if it fits",
+                               command == NULL ? "" : command);
+    }
+    return "the folder has no wheel of this package: `anyflash install --download-only FOLDER` "
+           "fills one";
+}
+
 static void tell_publisher(struct job *job, const char *url)
 {
     const char *publisher = af_publisher_of_url(job->run->arena, url);
@@ -173,18 +224,27 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     struct af_fetched *fetched = &job->fetched[job->fetched_count];
     if (job->fetched_count == WHEELS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %d wheels in one plan", WHEELS_MAX);
-    enum anyflash_status status = af_fetch(job->run, step->wheel, NULL, fetched, err);
+    enum anyflash_status status =
+        af_fetch_copy(job->run, step->wheel, job->wheels, fetched, err);
+    if (status == ANYFLASH_E_NOT_FOUND || status == ANYFLASH_E_IO ||
+        status == ANYFLASH_E_TIMEOUT)
+        job->hint = fetch_hint(job, step->wheel);
     if (status != ANYFLASH_OK)
         return status;
     job->fetched_count++;
-    af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
-                        step->wheel->filename);
+    tell_hash(job, step->wheel, fetched->sha256);
     if (step->wheel->url != NULL)
         tell_publisher(job, step->wheel->url);
-    status = check_content(job, fetched->path, err);
-    return status == ANYFLASH_OK && job->refusal == NULL
-               ? af_stage_file(&job->stage, fetched->path, err)
-               : status;
+    status = check_content(job, fetched->copy, err);
+    if (status != ANYFLASH_OK || job->refusal != NULL)
+        return status;
+    status = af_unpacked_allow(&job->unpacked, fetched->copy, job->run->arena, err);
+    if (status == ANYFLASH_OK)
+        status = af_stage_file(&job->stage, step->wheel->package, fetched->copy,
+                               fetched->sha256, job->cache, err);
+    if (status == ANYFLASH_OK)
+        status = af_unpacked_check(&job->unpacked, job->stage.root, job->run->arena, err);
+    return status;
 }
 
 /* Of TORCH and NEEDS: what installers would bring, given what is there. */
@@ -249,7 +309,7 @@ static void tell_uv_index(const struct job *job)
 static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                   struct anyflash_error *err)
 {
-    af_progress_message(&job->run->progress, "%s", step->title);
+    af_progress_message(&job->run->progress, "getting %s", step_title(job->run->arena, step));
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
     if (step->kind != AF_STEP_OWN)
@@ -258,8 +318,24 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
         return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)
         return af_own_package_stage(&job->stage, err);
-    return af_stage_requirements(&job->stage, step->requirements, step->requirement_count, NULL,
-                                 job->run->from, err);
+    enum anyflash_status status = af_stage_requirements(
+        &job->stage, step->requirements, step->requirement_count, NULL, job->run->from, err);
+    if (status == ANYFLASH_E_DATA && job->run->from != NULL)
+        job->hint =
+            af_arena_format(job->run->arena, "put the wheel of %s into the folder of --from",
+                            step->requirements[0]);
+    return status;
+}
+
+/* The address of a file: the wheel's own, else that of the user's file. */
+static const char *origin_url(struct af_arena *arena, const struct af_step_wheel *wheel,
+                              const struct af_fetched *fetched)
+{
+    if (wheel->url != NULL)
+        return af_url_without_secrets(arena, wheel->url);
+    const char *path = af_file_real_path(arena, fetched->path);
+    return af_arena_format(arena, "file://%s",
+                           af_url_encode_path(arena, path == NULL ? fetched->path : path));
 }
 
 /* Writes where packages came from. Everything must be unpacked and the site folder known. */
@@ -271,10 +347,11 @@ static enum anyflash_status write_origins(struct job *job, struct anyflash_error
         const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
         if (wheel == NULL)
             continue;
-        if (wheel->url != NULL)
-            status = af_stage_origin(&job->stage, wheel->package, wheel->url,
-                                     job->fetched[at].sha256, err);
-        at++;
+        const struct af_fetched *fetched = &job->fetched[at++];
+        const char *url = origin_url(job->run->arena, wheel, fetched);
+        status = url == NULL
+                     ? af_fail_memory(err)
+                     : af_stage_origin(&job->stage, wheel->package, url, fetched->sha256, err);
     }
     return status;
 }
@@ -285,7 +362,7 @@ static const char *stated_torch(struct job *job)
     const char *stated = NULL;
     for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
         struct af_inspect_target target;
-        if (af_inspect_target_open(job->fetched[i].path, NULL, job->run->arena, &target,
+        if (af_inspect_target_open(job->fetched[i].copy, NULL, job->run->arena, &target,
                                    NULL) != ANYFLASH_OK)
             continue;
         stated = target.wheel != NULL ? target.wheel->stated_torch : NULL;
@@ -297,14 +374,19 @@ static const char *stated_torch(struct job *job)
 /* Hint for a refused wheel. `plan` skips a wheel of an address once it was inspected. */
 static const char *inspect_hint(const struct job *job)
 {
+    struct af_arena *arena = job->run->arena;
     for (size_t i = 0; i < job->plan->step_count; i++) {
         const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
         if (wheel == NULL)
             continue;
+        bool is_file = !job->fetched[0].ours;
+        const char *words[] = {"anyflash", "inspect",
+                               is_file ? job->fetched[0].path
+                                       : af_url_without_secrets(arena, wheel->url)};
         return af_arena_format(
-            job->run->arena, "`anyflash inspect %s` shows every check%s",
-            wheel->path != NULL ? wheel->path : wheel->url,
-            wheel->path != NULL ? "" : ", and `anyflash plan` skips it from then on");
+            arena, "`%s` shows every check%s",
+            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), arena),
+            is_file ? "" : ", and `anyflash plan` skips it from then on");
     }
     return "`anyflash inspect` shows every check";
 }
@@ -332,17 +414,31 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* Unpacks everything into a folder of ours; the environment is not touched. */
-static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
+/* Brings the files of all steps that name an exact wheel, or those of all others. */
+static enum anyflash_status bring_steps(struct job *job, bool wheels,
+                                        struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0;
          status == ANYFLASH_OK && job->refusal == NULL && i < job->plan->step_count; i++) {
-        if (brings_files(&job->plan->steps[i]))
-            status = bring(job, &job->plan->steps[i], err);
+        const struct af_step *step = &job->plan->steps[i];
+        if (brings_files(step) && (step->kind == AF_STEP_WHEEL) == wheels)
+            status = bring(job, step, err);
         if (status == ANYFLASH_OK && af_interrupted())
-            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: nothing was changed");
+            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted");
     }
+    return status;
+}
+
+/*
+ * Unpacks everything into a folder of ours; the environment is not touched. Wheels come first,
+ * because all files that are there then must be theirs.
+ */
+static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
+{
+    enum anyflash_status status = bring_steps(job, true, err);
+    if (status == ANYFLASH_OK)
+        status = bring_steps(job, false, err);
     if (job->refusal != NULL)
         return status;
     if (status == ANYFLASH_OK)
@@ -401,8 +497,12 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
     char shown[240] = "";
     for (size_t i = 0; i < step->argc && i + 1 < AF_COUNT(words); i++)
         words[i] = step->argv[i];
-    af_progress_message(&job->run->progress, "%s", step->title);
+    af_progress_message(&job->run->progress, "checking that it loads");
     enum anyflash_status status = af_program_run(&program, job->run->arena, &result, err);
+    if (status == ANYFLASH_E_TIMEOUT)
+        return af_fail(err, status, "%s",
+                       af_interrupted() ? "interrupted"
+                                        : "no answer came while checking that it loads");
     if (status != ANYFLASH_OK || result.exit_code == 0)
         return status;
     for (struct af_span rest = result.errors, one; af_text_line(&rest, &one);)
@@ -427,14 +527,29 @@ static enum anyflash_status look(void *context, struct anyflash_error *err)
     return status;
 }
 
+/* Makes the folders in which wheels are copied and unpacked: only this user can open them. */
+static enum anyflash_status make_folders(struct job *job, struct anyflash_error *err)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *root = job->operation.fresh_root;
+    job->stage = (struct af_stage){.run = job->run,
+                                   .python = job->plan->python,
+                                   .uv = job->plan->uv,
+                                   .root = af_path_join(arena, root, "tree")};
+    job->wheels = af_path_join(arena, root, "wheels");
+    job->cache = af_path_join(arena, root, "cache");
+    if (arena->failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_folder_make(job->stage.root, 0755, err);
+    return status == ANYFLASH_OK ? af_folder_make(job->wheels, 0700, err) : status;
+}
+
 static enum anyflash_status change(struct job *job, struct anyflash_error *err)
 {
     struct af_operation *operation = &job->operation;
     enum anyflash_status status = af_operation_begin(job->run, operation, err);
-    job->stage = (struct af_stage){.run = job->run,
-                                   .python = job->plan->python,
-                                   .uv = job->plan->uv,
-                                   .root = operation->fresh_root};
+    if (status == ANYFLASH_OK)
+        status = make_folders(job, err);
     if (status == ANYFLASH_OK)
         status = unpack(job, err);
     bool go = status == ANYFLASH_OK && job->refusal == NULL;
@@ -504,8 +619,13 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         return af_fail_memory(err);
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
-    if (status != ANYFLASH_OK && job.refusal == NULL)
+    af_unpacked_release(&job.unpacked);
+    if (status != ANYFLASH_OK && job.refusal == NULL) {
+        if (job.operation.id == 0 || job.operation.phase == AF_PHASE_GONE)
+            af_progress_message(&run->progress, "nothing was changed");
+        *done = (struct af_install_result){.answer = AF_NO, .hint = job.hint};
         return status;
+    }
     if (job.refusal == NULL)
         remove_copies(&job);
     *done = (struct af_install_result){.answer = job.refusal == NULL ? AF_YES : AF_NO,

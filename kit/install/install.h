@@ -31,7 +31,8 @@ struct af_run {
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
-    const char *from; /* folder to read files from instead of the network; or NULL */
+    const char *from;        /* folder to read files from instead of the network; or NULL */
+    const char *hash_source; /* who states the hashes of the plan: "the catalog" */
     /* --allow-torch-change: the torch version that may be installed; or NULL */
     const char *torch_change;
     /* --allow-content: what wheels may contain beside their packages */
@@ -54,7 +55,7 @@ struct af_install_result {
  * Carries out the plan. A refusal (a proof answers no, a wheel contains more than its package,
  * torch would change, the environment is managed by the distribution) is not a failure:
  * done->answer is NO. Fails with IO, NOT_FOUND, TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; all
- * steps are rolled back then.
+ * steps are rolled back then, and done->hint says what to do, or is NULL.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                 struct af_install_result *done, struct anyflash_error *err);

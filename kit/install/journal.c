@@ -8,14 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/base/text.h"
+#include "kit/install/record.h"
 #include "kit/system/database.h"
 
 #ifdef AF_TEST_HOOKS
 
 #include <signal.h>
 #include <stdlib.h>
-
-#include "kit/base/text.h"
 
 void af_install_step_hook(void)
 {
@@ -45,7 +45,24 @@ static const char *now_text(struct af_arena *arena)
     return af_arena_text(arena, text);
 }
 
-static enum anyflash_status end(struct af_state *state, bool good, struct anyflash_error *err)
+/* Whether the operation is in that phase in the file. */
+static bool is_written(struct af_state *state, int64_t id, enum af_phase phase)
+{
+    sqlite3_stmt *statement;
+    bool is_there =
+        af_database_prepare(state, "SELECT 1 FROM operation WHERE id = ?1 AND phase = ?2",
+                            &statement) &&
+        sqlite3_bind_int64(statement, 1, id) == SQLITE_OK &&
+        sqlite3_bind_int(statement, 2, (int)phase) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW;
+    sqlite3_finalize(statement);
+    return is_there;
+}
+
+/* Commits the change that brings `operation` to `phase`, if it is `good`. */
+static enum anyflash_status end(struct af_state *state, bool good,
+                                const struct af_operation *operation, enum af_phase phase,
+                                struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     if (!good)
@@ -54,6 +71,9 @@ static enum anyflash_status end(struct af_state *state, bool good, struct anyfla
         status = af_database_do(state, "COMMIT", err);
     if (status != ANYFLASH_OK && sqlite3_get_autocommit(state->database) == 0)
         sqlite3_exec(state->database, "ROLLBACK", NULL, NULL, NULL);
+    /* COMMIT also fails if the file is written and only its folder cannot be flushed. */
+    if (status != ANYFLASH_OK && good && is_written(state, operation->id, phase))
+        status = ANYFLASH_OK;
     af_install_step_hook();
     return status;
 }
@@ -88,7 +108,7 @@ enum anyflash_status af_journal_begin(struct af_state *state, struct af_operatio
         sqlite3_finalize(statement);
     if (good)
         operation->id = sqlite3_last_insert_rowid(state->database);
-    return end(state, good, err);
+    return end(state, good, operation, AF_PHASE_PREPARING, err);
 }
 
 static bool write_entries(struct af_state *state, const struct af_operation *operation)
@@ -129,7 +149,7 @@ enum anyflash_status af_journal_moving(struct af_state *state,
         good = af_database_finish(statement);
     else
         sqlite3_finalize(statement);
-    return end(state, good && write_entries(state, operation), err);
+    return end(state, good && write_entries(state, operation), operation, AF_PHASE_MOVING, err);
 }
 
 /* Runs a statement whose only parameter is a number. */
@@ -166,10 +186,46 @@ enum anyflash_status af_journal_phase(struct af_state *state, struct af_operatio
         good = do_with_id(state, "UPDATE operation SET phase = 5 WHERE id = ?1", /* 5: GONE */
                           operation->undoes) &&
                do_with_id(state, "DELETE FROM entry WHERE operation = ?1", operation->undoes);
-    status = end(state, good, err);
+    status = end(state, good, operation, phase, err);
     if (status == ANYFLASH_OK)
         operation->phase = phase;
     return status;
+}
+
+/* Whether `folder` is one of ours, directly in `site`. */
+static bool is_own_folder(const char *folder, const char *site)
+{
+    size_t len = strlen(site);
+    return folder != NULL && strncmp(folder, site, len) == 0 && folder[len] == '/' &&
+           af_starts_with(folder + len + 1, AF_OWN_PREFIX) &&
+           strchr(folder + len + 1, '/') == NULL;
+}
+
+/* Whether `path` is NULL, `root`, or below it. */
+static bool is_below(const char *path, const char *root)
+{
+    size_t len = strlen(root);
+    return path == NULL ||
+           (strncmp(path, root, len) == 0 && (path[len] == '\0' || path[len] == '/') &&
+            strstr(path + len, "/../") == NULL && !af_ends_with(path, "/.."));
+}
+
+/* Whether the operation can only move and remove files of its environment. */
+static bool is_sound(const struct af_operation *operation)
+{
+    const char *site = operation->site;
+    return site != NULL && site[0] == '/' && is_own_folder(operation->fresh_root, site) &&
+           is_own_folder(operation->aside_root, site) &&
+           is_below(operation->fresh, operation->fresh_root) &&
+           is_below(operation->aside, operation->aside_root);
+}
+
+static enum anyflash_status fail_unsound(const struct af_state *state,
+                                         struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "the state file '%s' lists files outside the environment that was changed",
+                   state->path);
 }
 
 static void read_row(sqlite3_stmt *row, struct af_arena *arena, struct af_operation *operation)
@@ -239,6 +295,9 @@ enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first
                                   : arena->failed ? af_fail_memory(err)
                                                   : af_database_fail(state, err);
     sqlite3_finalize(statement);
+    for (size_t i = 0; status == ANYFLASH_OK && i < *count_out; i++)
+        if (!is_sound(&(*list_out)[i]))
+            status = fail_unsound(state, err);
     return status;
 }
 
@@ -283,6 +342,9 @@ enum anyflash_status af_journal_entries(struct af_state *state, struct af_operat
                                   : arena->failed ? af_fail_memory(err)
                                                   : af_database_fail(state, err);
     sqlite3_finalize(statement);
+    for (size_t i = 0; status == ANYFLASH_OK && i < (size_t)count; i++)
+        if (entries[i].path == NULL || !af_record_path_is_inside(entries[i].path))
+            status = fail_unsound(state, err);
     if (status != ANYFLASH_OK)
         return status;
     operation->entries = entries;

@@ -24,6 +24,7 @@
 #include "kit/system/state.h"
 
 #define AF_ENTRIES_MAX 200000u
+#define AF_OWN_PREFIX ".anyflash-" /* of the names of our folders in a site folder */
 
 enum af_operation_kind { AF_OPERATION_INSTALL = 1, AF_OPERATION_UNDO = 2 };
 
@@ -86,7 +87,8 @@ enum anyflash_status af_journal_phase(struct af_state *state, struct af_operatio
 
 /*
  * Operations whose phase is within [first, last], newest first, in the arena;
- * `site` NULL: of every environment. Entries are read with af_journal_entries().
+ * `site` NULL: of every environment. Entries are read with af_journal_entries(). Both fail with
+ * DATA if the state file would have anything moved or removed outside the environment.
  */
 enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first,
                                      enum af_phase last, const char *site,

@@ -5,10 +5,13 @@ Prints what happened as JSON objects, each on a line of its own after MARK, so
 that nothing a package prints on import is taken for an answer. A line with
 "begin" stands before everything that may crash.
 """
-import base64
-import importlib
-import json
 import sys
+
+sys.path[:] = [folder for folder in sys.path if folder]  # not the current folder
+
+import base64  # noqa: E402
+import importlib  # noqa: E402
+import json  # noqa: E402
 
 MARK = "anyflash-verify "
 ROWS, HEADS, KV_HEADS = 113, 2, 1
@@ -106,7 +109,6 @@ def attend_on(torch, attend, device):
 
 def main():
     name, mode = sys.argv[1:3]
-    sys.path[:] = [folder for folder in sys.path if folder]  # not the current folder
     try:
         torch, attend = load(name)
     except BaseException as error:

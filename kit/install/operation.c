@@ -8,9 +8,9 @@
 #include "kit/install/journal.h"
 #include "kit/install/swap.h"
 
-static enum anyflash_status make_root(const char *root, struct anyflash_error *err)
+static enum anyflash_status make_root(const char *root, mode_t mode, struct anyflash_error *err)
 {
-    if (mkdir(root, 0755) != 0)
+    if (mkdir(root, mode) != 0)
         return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", root,
                        strerror(errno));
     af_install_step_hook();
@@ -29,9 +29,9 @@ enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation 
         return af_fail_memory(err);
     enum anyflash_status status = af_journal_begin(run->state, operation, run->arena, err);
     if (status == ANYFLASH_OK)
-        status = make_root(operation->aside_root, err);
+        status = make_root(operation->aside_root, 0755, err);
     if (status == ANYFLASH_OK && operation->kind == AF_OPERATION_INSTALL)
-        status = make_root(operation->fresh_root, err);
+        status = make_root(operation->fresh_root, 0700, err);
     return status;
 }
 

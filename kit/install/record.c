@@ -13,8 +13,7 @@
 #include "kit/system/file.h"
 
 #define RECORD_BYTES_MAX (64u * 1024u * 1024u)
-/* Maximum depth of site-packages in an environment: lib64/python3.12/site-packages. */
-#define STEPS_UP_MAX 4
+#define STEPS_UP_MAX 3
 #define PATH_BYTES (2 * AF_FORMATS_RECORD_PATH_BYTES)
 
 struct check {
@@ -66,20 +65,17 @@ static void fault(struct check *check, const char *path, enum af_record_fault_ki
     result->fault_count++;
 }
 
-/*
- * Whether the path is relative and has ".." only at its start, at most up to the root of the
- * environment.
- */
-static bool stays_inside(const char *path)
+bool af_record_path_is_inside(const char *path)
 {
     int steps_up = 0;
-    if (path[0] == '/')
-        return false;
     while (af_starts_with(path, "../")) {
         path += 3;
         steps_up++;
     }
-    return steps_up <= STEPS_UP_MAX && strstr(path, "/../") == NULL && strcmp(path, "..") != 0;
+    return steps_up <= STEPS_UP_MAX && path[0] != '/' && path[0] != '\0' &&
+           strcmp(path, "..") != 0 && strstr(path, "/../") == NULL &&
+           !af_ends_with(path, "/..") && strstr(path, "//") == NULL &&
+           strstr(path, "/./") == NULL && !af_starts_with(path, "./");
 }
 
 /* Byte code may be missing: the interpreter creates and removes it at any time. */
@@ -108,7 +104,7 @@ static void check_line(struct check *check, const struct af_formats_record_line 
     struct stat found;
     char path[PATH_BYTES];
     check->result->line_count++;
-    if (!stays_inside(line->path) ||
+    if (!af_record_path_is_inside(line->path) ||
         snprintf(path, sizeof path, "%s/%s", check->site, line->path) >= PATH_BYTES) {
         fault(check, line->path, AF_RECORD_FILE_OUTSIDE);
     } else if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) {

@@ -17,6 +17,13 @@
 /* A SHA-256 in the form of RECORD: base64url without padding (PEP 376), with a NUL. */
 void af_record_hash(const char *hex, char text[AF_RECORD_HASH_BYTES]);
 
+/*
+ * Whether a path of RECORD may be read or moved: relative to the site folder, ".." only at its
+ * start, and at most as often as the site folder is deep in its environment
+ * (lib64/python3.12/site-packages).
+ */
+bool af_record_path_is_inside(const char *path);
+
 enum af_record_fault_kind {
     AF_RECORD_FILE_MISSING, /* missing, or not a regular file */
     AF_RECORD_FILE_SIZE,    /* its size differs from RECORD */

@@ -14,6 +14,7 @@
 #include "kit/base/json.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/install/distribution.h"
 #include "kit/install/record.h"
 #include "kit/system/file.h"
@@ -134,6 +135,7 @@ static void start(const struct af_stage *stage, struct words *words)
         return;
     }
     word(words, stage->python);
+    word(words, "-I"); /* no module of the current folder, of PYTHONPATH or of the user */
     word(words, "-m");
     word(words, "pip");
     word(words, "install");
@@ -212,8 +214,13 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
 {
     char shown[200];
     const char *name = stage->uv ? "uv" : "pip";
-    struct af_program program = {
-        .argv = words->items, .environment = environment, .go_on = go_on};
+    /* Not in the current folder, whose files may be anybody's. */
+    struct af_program program = {.argv = words->items,
+                                 .environment = environment,
+                                 .folder = stage->run->site,
+                                 .go_on = go_on};
+    if (stage->run->arena->failed)
+        return af_fail_memory(err);
     if (words->count == WORDS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "too many packages for one command");
     words->items[words->count] = NULL;
@@ -235,25 +242,50 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
                    result_out->exit_code);
 }
 
-enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
+enum anyflash_status af_stage_file(struct af_stage *stage, const char *package,
+                                   const char *path, const char *sha256, const char *cache,
                                    struct anyflash_error *err)
 {
     /* For one exact file: no configuration may change the result. */
-    static const char *const uv_environment[] = {
-        "UV_REQUIRE_HASHES", "UV_TARGET",   "UV_PREFIX",           "UV_BREAK_SYSTEM_PACKAGES",
-        "UV_CONSTRAINT",     "UV_OVERRIDE", "UV_BUILD_CONSTRAINT", "UV_NO_BINARY*",
-        "UV_EXCLUDE*",       "UV_DRY_RUN",  "UV_PYTHON*",          NULL};
+    static const char *const uv_environment[] = {"UV_REQUIRE_HASHES",
+                                                 "UV_NO_VERIFY_HASHES",
+                                                 "UV_TARGET",
+                                                 "UV_PREFIX",
+                                                 "UV_CONSTRAINT",
+                                                 "UV_OVERRIDE",
+                                                 "UV_BUILD_CONSTRAINT",
+                                                 "UV_NO_BINARY*",
+                                                 "UV_EXCLUDE*",
+                                                 "UV_DRY_RUN",
+                                                 "UV_PYTHON*",
+                                                 "UV_LINK_MODE",
+                                                 "UV_NO_CACHE",
+                                                 "UV_COMPILE_BYTECODE",
+                                                 "UV_BREAK_SYSTEM_PACKAGES",
+                                                 NULL};
     static const char *const pip_environment[] = {"PIP_*", "PIP_CONFIG_FILE=/dev/null", NULL};
+    struct af_arena *arena = stage->run->arena;
     struct words words = {.count = 0};
     struct af_program_result result;
+    /* In a URL no character of the path has a meaning, such as that of '$' to uv. */
+    const char *encoded = af_url_encode_path(arena, path);
+    const char *url =
+        encoded == NULL
+            ? NULL
+            : af_url_with_sha256(
+                  arena, af_arena_format(arena, "%s @ file://%s", package, encoded), sha256);
+    if (arena->failed)
+        return af_fail_memory(err);
     start(stage, &words);
     into_root(stage, &words);
     if (stage->uv) {
         word(&words, "--no-config");
         word(&words, "--offline");
+        word(&words, "--cache-dir");
+        word(&words, cache);
     }
     word(&words, "--no-index");
-    word(&words, path);
+    word(&words, url);
     return run(stage, &words, stage->uv ? uv_environment : pip_environment, af_path_name(path),
                &result, err);
 }
@@ -263,6 +295,14 @@ static const char *const own_target[] = {
     "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
     "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",
     "PIP_QUIET",  "PIP_REQUIRE_HASHES", "PIP_UPGRADE", NULL};
+
+/* `from` as a URL, which is absolute and in which no character has a meaning. */
+static const char *folder_url(struct af_arena *arena, const char *from)
+{
+    const char *path = af_file_real_path(arena, from);
+    const char *encoded = af_url_encode_path(arena, path == NULL ? from : path);
+    return encoded == NULL ? NULL : af_arena_format(arena, "file://%s", encoded);
+}
 
 static void sources(const struct af_stage *stage, struct words *words,
                     const char *torch_backend, const char *from)
@@ -274,7 +314,7 @@ static void sources(const struct af_stage *stage, struct words *words,
     if (from != NULL) {
         word(words, "--no-index");
         word(words, "--find-links");
-        word(words, from);
+        word(words, folder_url(stage->run->arena, from));
     }
     if (stage->uv && (stage->run->offline || from != NULL))
         word(words, "--offline");

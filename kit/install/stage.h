@@ -17,11 +17,13 @@ struct af_stage {
 };
 
 /*
- * Unpacks the wheel at `path`, without dependencies, network or configuration files. Fails with
- * NOT_FOUND (no uv, no pip), DATA (uv or pip failed; `progress` reports the last lines of its
- * output), TIMEOUT (interrupted), IO.
+ * Unpacks the wheel of `package` at `path`, whose SHA-256 uv and pip compare, without
+ * dependencies, network or configuration files. `cache` is an empty folder for uv's own copies.
+ * Fails with NOT_FOUND (no uv, no pip), DATA (uv or pip failed; `progress` reports the last
+ * lines of its output), TIMEOUT (interrupted), IO.
  */
-enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
+enum anyflash_status af_stage_file(struct af_stage *stage, const char *package,
+                                   const char *path, const char *sha256, const char *cache,
                                    struct anyflash_error *err);
 
 /*

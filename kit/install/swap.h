@@ -8,8 +8,6 @@
 
 #include "kit/install/journal.h"
 
-#define AF_OWN_PREFIX ".anyflash-"
-
 /*
  * A name for a new folder of ours in `site`: SITE/.anyflash-<word>-<random>. The folder is not
  * created. NULL if memory runs out.

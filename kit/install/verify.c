@@ -12,6 +12,8 @@
 #include "kit/install/known_answer.h"
 #include "kit/system/process.h"
 
+/* Python finds modules in the current folder, whose files may be anybody's. */
+#define CHILD_FOLDER "/"
 #define FAULTS_SHOWN_MAX 8
 #define TEXT_SHOWN 300
 
@@ -110,7 +112,7 @@ enum anyflash_status af_verify_extensions(const char *python, const char *const 
     argv[2] = af_load_extensions_script;
     memcpy(argv + 3, words, count * sizeof *words);
     argv[count + 3] = NULL;
-    enum anyflash_status status = af_child_start_program(argv, &child, &problem);
+    enum anyflash_status status = af_child_start_program(argv, CHILD_FOLDER, &child, &problem);
     if (status == ANYFLASH_OK)
         status = af_child_collect(&child, AF_VERIFY_LIMIT_MS, arena, &output, &code, &problem);
     read_answer(&loading, output);
@@ -211,7 +213,7 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     int code = 0;
     int limit_ms = options->limit_ms > 0 ? options->limit_ms : AF_VERIFY_LIMIT_MS;
     struct answer answer = {0};
-    answer.status = af_child_start_program(argv, &child, &answer.problem);
+    answer.status = af_child_start_program(argv, CHILD_FOLDER, &child, &answer.problem);
     if (answer.status == ANYFLASH_OK)
         answer.status =
             af_child_collect(&child, limit_ms, verify->arena, &output, &code, &answer.problem);

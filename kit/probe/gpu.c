@@ -379,7 +379,7 @@ static size_t ask_smi(struct af_probe *probe)
         program = wsl;
     const char *argv[] = {program, "--query-gpu=name,compute_cap,uuid,pci.bus_id,memory.total",
                           "--format=csv,noheader,nounits", NULL};
-    if (program == NULL || af_child_start_program(argv, &child, NULL) != ANYFLASH_OK)
+    if (program == NULL || af_child_start_program(argv, NULL, &child, NULL) != ANYFLASH_OK)
         return 0;
     if (af_child_collect(&child, limit_ms(probe), probe->arena, &output, &exit_code, NULL) !=
             ANYFLASH_OK ||

@@ -258,7 +258,7 @@ static enum anyflash_status start(const struct af_text *settings, struct af_chil
     close(ends[1]);
     enum anyflash_status status = ANYFLASH_E_IO;
     if (written == (ssize_t)settings->len)
-        status = af_child_start_program(argv, child, NULL);
+        status = af_child_start_program(argv, NULL, child, NULL);
     close(ends[0]);
     return status;
 }
@@ -335,7 +335,7 @@ bool af_curl_program_open(struct af_curl *curl_out)
     struct af_arena arena = {0};
     struct af_span output;
     int exit_code = PROGRAM_MISSING;
-    if (af_child_start_program(argv, &child, NULL) == ANYFLASH_OK)
+    if (af_child_start_program(argv, NULL, &child, NULL) == ANYFLASH_OK)
         af_child_collect(&child, END_MS, &arena, &output, &exit_code, NULL);
     af_arena_release(&arena);
     *curl_out = (struct af_curl){.easy_init = new_request,

@@ -20,6 +20,7 @@
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 #include "kit/system/http_answer.h"
+#include "kit/system/output.h"
 #include "kit/system/process.h"
 
 #define TRIES_MAX 5 /* in a row without a new byte */
@@ -103,6 +104,11 @@ static enum anyflash_status open_file(struct part *part, struct anyflash_error *
         return fail_system(part, "write", err);
     if (fstat(part->fd, &about) != 0 || !S_ISREG(about.st_mode))
         return af_fail(err, ANYFLASH_E_IO, "'%s.part' is not a regular file", part->shown);
+    if (about.st_uid != geteuid() || about.st_nlink > 1)
+        return af_fail(
+            err, ANYFLASH_E_IO,
+            "'%s.part' belongs to another user or has a second name: remove it first",
+            part->shown);
     if (flock(part->fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK
                    ? af_fail(err, ANYFLASH_E_IO, "'%s' is being downloaded by another process",
@@ -176,13 +182,14 @@ static enum anyflash_status part_open(const char *path, const char *url, struct 
 static void part_remember(struct part *part)
 {
     const struct part_identity *identity = &part->identity;
-    const char *fresh = af_arena_format(&part->arena, "%s.new", part->identity_path);
     json_t *json = json_pack("{s:s, s:s, s:s, s:I}", "url_sha256", identity->url_sha256, "etag",
                              identity->etag, "last_modified", identity->last_modified,
                              "total_bytes", (json_int_t)identity->total_bytes);
-    if (fresh != NULL && json != NULL && json_dump_file(json, fresh, JSON_INDENT(1)) == 0)
-        part->is_same = rename(fresh, part->identity_path) == 0;
+    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
     json_decref(json);
+    part->is_same = text != NULL && af_file_write_text(&part->arena, part->identity_path, text,
+                                                       NULL) == ANYFLASH_OK;
+    af_mem_free(text);
 }
 
 static enum anyflash_status part_add(struct part *part, const void *bytes, size_t len,
@@ -365,6 +372,8 @@ static enum anyflash_status take_body(void *context, const void *bytes, size_t l
     if (status == ANYFLASH_OK && len > transfer->max_bytes - part->len)
         status = af_fail(err, ANYFLASH_E_LIMIT, "'%s' has more than %llu bytes",
                          transfer->shown, (unsigned long long)transfer->max_bytes);
+    if (status == ANYFLASH_OK && part->identity.total_bytes < 0)
+        status = part_check_disk_space(part, len, err);
     if (status == ANYFLASH_OK)
         status = part_add(part, bytes, len, err);
     if (status == ANYFLASH_OK)
@@ -461,7 +470,7 @@ static enum anyflash_status download_part(struct af_http *http, struct transfer 
     transfer->result->resumed_bytes = part->len;
     enum anyflash_status status = get_all(http, transfer, err);
     if (status != ANYFLASH_OK) {
-        if (status == ANYFLASH_E_DATA || part->len == 0)
+        if (status == ANYFLASH_E_DATA || part->len == 0 || !part->is_same)
             part_remove(part); /* these bytes cannot be resumed */
         return status;
     }

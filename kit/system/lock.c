@@ -107,6 +107,9 @@ static enum anyflash_status try_once(struct af_lock *lock, int *fd_out, char *ho
     int fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (fd < 0)
         return fail_lock(lock->path, errno, err);
+    /* If this process is killed the file stays; the others must be able to lock it then. */
+    if (lock->is_shared)
+        (void)fchmod(fd, 0666);
     if (!lock_file(fd)) {
         if (errno == EAGAIN || errno == EACCES) {
             read_holder(fd, holder, HOLDER_BYTES);
@@ -135,8 +138,10 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
     bool told = false;
     int fd = -1;
     *lock = (struct af_lock){.path = af_path_join(arena, site, ".anyflash.lock")};
+    struct stat facts;
     if (lock->path == NULL)
         return af_fail_memory(err);
+    lock->is_shared = stat(site, &facts) == 0 && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0;
     while (fd < 0) {
         enum anyflash_status status = try_once(lock, &fd, holder, err);
         if (status == ANYFLASH_E_TIMEOUT && wait != AF_LOCK_WAIT)

@@ -18,6 +18,7 @@ struct af_lock {
     int fd;
     const char *path;
     bool held;
+    bool is_shared; /* other users may write to the folder: they must be able to lock it, too */
     /* the file system does not support locks: other processes are not kept out */
     bool unsupported;
 };

@@ -10,8 +10,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
@@ -43,12 +45,24 @@ static int write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+/* A name that no file has, for one that will be renamed to `path`; NULL: no memory. */
+static const char *part_name(struct af_arena *arena, const char *path)
+{
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number) {
+        struct timespec now = {0};
+        clock_gettime(CLOCK_REALTIME, &now);
+        number = (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 40;
+    }
+    return af_arena_format(arena, "%s.%016jx.part", path, (uintmax_t)number);
+}
+
 /* `mode`: of the new file, which nobody else may read before it has it; NULL: the usual one. */
 static enum anyflash_status write_pieces(struct af_arena *arena, const char *path,
                                          const struct af_span *pieces, size_t count,
                                          const mode_t *mode, struct anyflash_error *err)
 {
-    const char *part = af_arena_format(arena, "%s.%ld.part", path, (long)getpid());
+    const char *part = part_name(arena, path);
     int number = 0;
     if (part == NULL)
         return af_fail_memory(err);
@@ -104,7 +118,7 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
 {
     char shown[160];
     const char *folder = af_path_folder(arena, to);
-    const char *part = af_arena_format(arena, "%s.%ld.part", to, (long)getpid());
+    const char *part = part_name(arena, to);
     if (folder == NULL || part == NULL)
         return af_fail_memory(err);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)

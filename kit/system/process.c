@@ -19,6 +19,7 @@
 
 struct program_call {
     const char *const *argv;
+    const char *folder;
 };
 
 int64_t af_clock_ms(void)
@@ -75,14 +76,17 @@ static int program_body(int out_fd, void *context)
 {
     struct program_call *call = context;
     dup2(out_fd, STDOUT_FILENO);
+    if (call->folder != NULL && chdir(call->folder) != 0)
+        return 127;
     execvp(call->argv[0], (char *const *)(uintptr_t)call->argv);
     return 127;
 }
 
-enum anyflash_status af_child_start_program(const char *const *argv, struct af_child *child_out,
+enum anyflash_status af_child_start_program(const char *const *argv, const char *folder,
+                                            struct af_child *child_out,
                                             struct anyflash_error *err)
 {
-    struct program_call call = {argv};
+    struct program_call call = {argv, folder};
     return af_child_start_fork(program_body, &call, child_out, err);
 }
 

@@ -23,11 +23,12 @@ struct af_child {
 };
 
 /*
- * Starts `argv` (argv[0] searched on PATH, NULL-terminated) with stdin and stderr on /dev/null
- * and stdout to a pipe. Fails with IO when the system cannot start it; if the program does not
- * exist, its exit code at collection is 127.
+ * Starts `argv` (argv[0] searched on PATH, NULL-terminated) in `folder` (NULL: the current one)
+ * with stdin and stderr on /dev/null and stdout to a pipe. Fails with IO when the system cannot
+ * start it; if the program or the folder does not exist, its exit code at collection is 127.
  */
-enum anyflash_status af_child_start_program(const char *const *argv, struct af_child *child_out,
+enum anyflash_status af_child_start_program(const char *const *argv, const char *folder,
+                                            struct af_child *child_out,
                                             struct anyflash_error *err);
 
 /* Milliseconds of a clock that only moves forward. */

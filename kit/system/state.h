@@ -36,7 +36,8 @@ enum af_state_use {
 
 /*
  * Opens the state. With AF_STATE_READ and no file, *state_out is NULL and the status is OK.
- * Any other problem (no home, read-only, corrupt, made by a newer version, not a database)
+ * Any other problem (no home, read-only, corrupt, made by a newer version, not a database, the
+ * file or its folder belongs to another user or can be written by others)
  * fails with NOT_FOUND, IO, DATA or LIMIT; the message names the file and the reason. A caller
  * that does not need the state continues with NULL. If a corrupt file was moved aside to
  * state.db.corrupt-N, *remark_out (arena text; else NULL) says so.

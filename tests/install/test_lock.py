@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import make_wheel
+from conftest import KILLABLE, make_wheel
 
 
 def hold(place):
@@ -115,3 +115,14 @@ def test_a_read_only_environment_is_refused_with_the_reason(quick_place, tmp_pat
         assert done.returncode == 1 and "not writable" in done.stdout, done.all
     finally:
         subprocess.run(["umount", place.venv])
+
+
+@pytest.mark.parametrize("mode, lock_mode", [(0o755, 0o644), (0o775, 0o666)])
+def test_others_may_lock_what_they_may_change(quick_place, tmp_path, mode, lock_mode):
+    """A killed run leaves its lock file to the other users of a shared environment."""
+    site = quick_place.site
+    site.chmod(mode)
+    child = quick_place.start("install", make_wheel(tmp_path), program=KILLABLE,
+                              env={"ANYFLASH_KILL_AT": "1"})
+    child.communicate()
+    assert stat.S_IMODE((site / ".anyflash.lock").stat().st_mode) == lock_mode

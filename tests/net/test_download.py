@@ -228,6 +228,37 @@ def test_links_in_place_of_the_part_are_not_followed(server, net_try, wheel, tmp
     assert done.code == 3 and (tmp_path / "precious").read_text() == "keep", done
 
 
+def test_links_in_place_of_the_identity_are_not_followed(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    (tmp_path / "precious").write_text("keep")
+    (tmp_path / "a.whl.part.json.new").symlink_to("precious")
+    (tmp_path / "a.whl.part.json").symlink_to("precious")
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")
+    assert done.code == 0 and (tmp_path / "precious").read_text() == "keep", done
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_part_of_somebody_else_is_not_used(server, net_try, wheel, tmp_path, owner):
+    if owner != os.geteuid() and os.geteuid() != 0:
+        pytest.skip("needs root, to give a file away")
+    server.files["a.whl"] = File(wheel)
+    (tmp_path / "precious").write_text("keep")
+    if owner == os.geteuid():
+        os.link(tmp_path / "precious", tmp_path / "a.whl.part")
+    else:
+        (tmp_path / "a.whl.part").write_text("")
+        os.chown(tmp_path / "a.whl.part", owner, owner)
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")
+    assert done.code == 3 and "a.whl.part' belongs to another user" in done.err, done
+    assert (tmp_path / "precious").read_text() == "keep"
+
+
+def test_a_body_without_length_leaves_no_part(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel, chunked=True, etag="")
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-", TRY_MAX_BYTES="500000")
+    assert done.code == 3 and os.listdir(tmp_path) == [], done
+
+
 def test_a_full_disk_says_how_much_is_needed(server, net_try, wheel):
     if not os.path.ismount("/dev/shm"):
         pytest.skip("needs a tmpfs that can be full: mount one at /dev/shm")

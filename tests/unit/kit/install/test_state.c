@@ -172,7 +172,7 @@ static const char schema_1[] =
     " path TEXT NOT NULL, has_old INTEGER NOT NULL, has_new INTEGER NOT NULL,"
     " PRIMARY KEY (operation, position)) WITHOUT ROWID;"
     "INSERT INTO operation (kind, phase, undoes, title, time, site, fresh_root, aside_root)"
-    " VALUES (0, 3, 0, 'kept', '2026', '/old', '/old/f', '/old/a');"
+    " VALUES (0, 3, 0, 'kept', '2026', '/old', '/old/.anyflash-new-1', '/old/.anyflash-old-1');"
     "PRAGMA user_version = 1;";
 
 static void make_schema_1(void)
@@ -298,6 +298,89 @@ static void test_journal__gives_back_what_was_written(void **unused)
     af_arena_release(&arena);
 }
 
+/* What the journal answers about an operation with these folders and this entry. */
+static enum anyflash_status read_planted(const char *fresh_root, const char *fresh,
+                                         const char *aside_root, const char *entry)
+{
+    struct af_arena arena;
+    struct af_operation *list;
+    size_t count;
+    const struct af_entry entries[] = {{entry, true, true}};
+    struct af_operation operation = {.kind = AF_OPERATION_INSTALL,
+                                     .title = "planted",
+                                     .site = "/site",
+                                     .fresh_root = fresh_root,
+                                     .aside_root = aside_root,
+                                     .fresh = fresh,
+                                     .aside = aside_root,
+                                     .entries = entries,
+                                     .entry_count = 1};
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    assert_int_equal(af_journal_begin(state, &operation, &arena, NULL), ANYFLASH_OK);
+    assert_int_equal(af_journal_moving(state, &operation, NULL), ANYFLASH_OK);
+    enum anyflash_status status = af_journal_list(state, AF_PHASE_MOVING, AF_PHASE_MOVING, NULL,
+                                                  &arena, &list, &count, NULL);
+    if (status == ANYFLASH_OK)
+        status = af_journal_entries(state, &list[0], &arena, NULL);
+    af_state_close(state);
+    remove_file();
+    af_arena_release(&arena);
+    return status;
+}
+
+static void test_journal__nothing_outside_the_environment_is_listed(void **unused)
+{
+    static const char fresh[] = "/site/.anyflash-new-1";
+    static const char aside[] = "/site/.anyflash-old-1";
+    (void)unused;
+    remove_file();
+    assert_int_equal(read_planted(fresh, fresh, aside, "../../../bin/x"), ANYFLASH_OK);
+    assert_int_equal(read_planted("/victim/.anyflash-1", fresh, aside, "x"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted("/site/torch", fresh, aside, "x"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, "/victim", aside, "x"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, "/site/.anyflash-new-1/../../v", aside, "x"),
+                     ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, fresh, "/site/.anyflash-x/y", "x"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, fresh, aside, "/victim"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, fresh, aside, "../../../../victim"), ANYFLASH_E_DATA);
+    assert_int_equal(read_planted(fresh, fresh, aside, "a/../../x"), ANYFLASH_E_DATA);
+}
+
+static enum anyflash_status try_open(enum af_state_use use)
+{
+    struct af_arena arena;
+    struct af_state *state;
+    const char *remark;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_state_open(use, &arena, &state, &remark, NULL);
+    af_state_close(state);
+    af_arena_release(&arena);
+    return status;
+}
+
+static void test_state__what_others_can_write_is_not_read(void **unused)
+{
+    char path[64];
+    (void)unused;
+    snprintf(path, sizeof path, "%s/state.db", folder);
+    assert_int_equal(try_open(AF_STATE_WRITE), ANYFLASH_OK);
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_int_equal(try_open(AF_STATE_READ), ANYFLASH_E_IO);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(chmod(folder, 0702), 0);
+    assert_int_equal(try_open(AF_STATE_WRITE), ANYFLASH_E_IO);
+    assert_int_equal(chmod(folder, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 1, 1), 0);
+        assert_int_equal(try_open(AF_STATE_WRITE), ANYFLASH_E_IO);
+        assert_int_equal(chown(folder, 1, 1), 0);
+        assert_int_equal(try_open(AF_STATE_FACTS), ANYFLASH_E_IO);
+        assert_int_equal(chown(folder, 0, 0), 0);
+    }
+    remove_file();
+}
+
 /* Every operation on a state; stops at the first failure. */
 static enum anyflash_status use_everything(struct anyflash_error *err)
 {
@@ -361,6 +444,8 @@ int main(void)
         cmocka_unit_test(test_state__an_older_file_is_read_and_brought_up_to_date),
         cmocka_unit_test(test_state__facts_leave_a_damaged_file_where_it_is),
         cmocka_unit_test(test_journal__gives_back_what_was_written),
+        cmocka_unit_test(test_journal__nothing_outside_the_environment_is_listed),
+        cmocka_unit_test(test_state__what_others_can_write_is_not_read),
         cmocka_unit_test(test_state__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -118,7 +118,7 @@ static int remove_place(void **state)
     af_scope_release(&scope);
     af_machine_release(&machine);
     af_tables_release(&tables);
-    if (af_child_start_program(argv, &child, NULL) == ANYFLASH_OK)
+    if (af_child_start_program(argv, NULL, &child, NULL) == ANYFLASH_OK)
         (void)af_child_collect(&child, 10000, &arena, &output, &code, NULL);
     af_arena_release(&arena);
     return 0;

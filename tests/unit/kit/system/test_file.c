@@ -164,6 +164,17 @@ static void test_read__survives_each_failing_allocation(void **state)
     }
 }
 
+static void test_write_text__a_leftover_of_an_earlier_process_is_no_obstacle(void **state)
+{
+    struct place *place = *state;
+    const char *path = af_path_join(&place->arena, place->folder, "text");
+    const char *left = af_arena_format(&place->arena, "%s.%ld.part", path, (long)getpid());
+    assert_int_equal(close(open(left, O_WRONLY | O_CREAT | O_EXCL, 0600)), 0);
+    assert_int_equal(af_file_write_text(&place->arena, path, "content", NULL), ANYFLASH_OK);
+    assert_int_equal(unlink(left), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void end(int number)
 {
     (void)number;
@@ -286,6 +297,7 @@ int main(void)
         PLACE_TEST(test_read__refuses_folder_and_link_loop),
         PLACE_TEST(test_read__large_sparse_file_is_refused_at_once),
         PLACE_TEST(test_read__survives_each_failing_allocation),
+        PLACE_TEST(test_write_text__a_leftover_of_an_earlier_process_is_no_obstacle),
         PLACE_TEST(test_write_text__is_whole_when_a_signal_ends_the_program),
         PLACE_TEST(test_rewrite__keeps_the_permissions_at_any_time),
         PLACE_TEST(test_list__is_sorted_and_capped),

@@ -23,7 +23,7 @@ static enum anyflash_status run(const char *const *argv, int limit_ms, struct af
 {
     struct af_child child = {0};
     af_arena_init(arena);
-    assert_int_equal(af_child_start_program(argv, &child, NULL), ANYFLASH_OK);
+    assert_int_equal(af_child_start_program(argv, NULL, &child, NULL), ANYFLASH_OK);
     return af_child_collect(&child, limit_ms, arena, output, exit_code, NULL);
 }
 
@@ -76,7 +76,7 @@ static void test_child__dies_with_an_interrupted_parent(void **state)
     pid_t parent = fork();
     if (parent == 0) {
         struct af_child child = {0};
-        af_child_start_program(argv, &child, NULL);
+        af_child_start_program(argv, NULL, &child, NULL);
         ssize_t done = write(ends[1], &child.pid, sizeof child.pid);
         _exit(done > 0 ? 0 : 1);
     }
