@@ -35,7 +35,7 @@ static inline bool compile_library(struct af_arena *arena, const char *path, con
     for (size_t i = 0; more != NULL && more[i] != NULL && count + 1 < COMPILE_WORDS_MAX; i++)
         argv[count++] = more[i];
     argv[count] = NULL;
-    if (af_child_start_program(argv, &child, NULL) != ANYFLASH_OK ||
+    if (af_child_start_program(argv, NULL, &child, NULL) != ANYFLASH_OK ||
         af_child_collect(&child, 60000, arena, &output, &code, NULL) != ANYFLASH_OK)
         return false;
     return code == 0;
