@@ -34,7 +34,7 @@ _anyflash() {
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;
   package) options='--dry-run --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
   shim) options='--fa3 --python --offline --json --verbose --quiet --color --help' words='install remove status' ;;
-  providers) options='--offline --json --verbose --quiet --color --help' words='' ;;
+  providers) options='--python --offline --json --verbose --quiet --color --help' words='' ;;
   version) options='--catalog --offline --json --verbose --quiet --color --help' words='' ;;
   help) options='--offline --verbose --quiet --color --help' words='' ;;
   esac

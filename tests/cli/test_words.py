@@ -57,11 +57,12 @@ def test_help_of_a_command_fits_80_columns(anyflash, command):
 
 
 @pytest.mark.parametrize("command", ["shim", "providers"])
-def test_commands_of_the_python_package_say_how_to_reach_them(anyflash, command):
-    answer = anyflash(command)
+def test_commands_of_the_python_package_say_how_to_get_it(anyflash, command):
+    answer = anyflash(command, "--python", "/usr")
     assert answer.code == 3
     assert f"'{command}' is a command of anyflash's Python package" in answer.err
-    assert f"`python -m anyflash {command}`" in answer.err
+    assert "which is not in '/usr'" in answer.err
+    assert "`anyflash package install --python /usr`" in answer.err
 
 
 def test_overview_fits_80_columns(anyflash):

@@ -112,3 +112,15 @@ def test_a_saved_plan_brings_the_package(quick_place, tmp_path):
 def test_other_words_are_wrong_usage(quick_place, words, text):
     done = quick_place.run("package", *words)
     assert done.returncode == 2 and text in done.stderr and "hint:" in done.stderr
+
+
+def test_the_program_runs_the_commands_of_the_package(quick_place):
+    place = quick_place
+    assert place.run("package", "install").returncode == 0
+    (place.root / "anyflash.py").write_text("raise SystemExit('ran the file of this folder')")
+    done = place.run("shim", "status", "--json")
+    assert done.returncode == 1 and not json.loads(done.stdout)["installed"], done.all
+    done = place.run("providers", "--json")
+    assert done.returncode in (0, 1) and json.loads(done.stdout)["providers"], done.all
+    done = place.run("shim", "instal")
+    assert done.returncode == 2 and "instal" in done.stderr, done.all
