@@ -201,3 +201,16 @@ def test_explain_refuses_an_unknown_cause(anyflash):
     answer = anyflash("doctor", "--explain", "nonsense")
     assert answer.code == 2 and "no cause 'nonsense'" in answer.err
     assert "--explain all" in answer.err
+
+
+@pytest.mark.parametrize("version", ["2.8.3", "2.8.2", "2.7.4.post1", "2.5.8"])
+@pytest.mark.parametrize("torch", ["2.4", "2.7", "2.9", "2.10", "2.11", "2.15"])
+def test_only_what_the_catalog_lacks_is_called_unpublished(anyflash, diagnose, torch, version):
+    found = json.loads(anyflash("find", f"torch={torch}", "--official", "package=flash_attn",
+                                f"flash_attn-{version.split('.post')[0]}", "--json").out)["count"]
+    answer, ids, _ = diagnose(f"torch.__version__  = {torch}.0+cu128\n"
+                              f"Collecting flash-attn=={version}\n"
+                              "Precompiled wheel not found. Building from source...\n"
+                              "error: subprocess-exited-with-error\n")
+    proved = [cause["id"] for cause in answer["causes"] if cause["confidence"] == "proved"]
+    assert ("no-wheel-for-torch" in proved) == (found == 0), (found, answer)

@@ -210,6 +210,16 @@ static value published_version(const struct af_lookup *lookup)
                                  AF_PUBLISHED_VERSION);
 }
 
+static value published_torch_of_version(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_VERSION);
+}
+
+static value published_python_of_version(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PYTHON | AF_PUBLISHED_VERSION);
+}
+
 static value published_torch(const struct af_lookup *lookup)
 {
     return published(lookup, AF_PUBLISHED_TORCH);
@@ -235,6 +245,8 @@ const struct af_lookup_row af_lookup_log_rows[] = {
     {"wheel.glibc", wheel_glibc, NULL},
     {"catalog.wheel", published_wheel, "anyflash find"},
     {"catalog.wheel_of_version", published_version, "anyflash find"},
+    {"catalog.torch_of_version", published_torch_of_version, "anyflash find"},
+    {"catalog.python_of_version", published_python_of_version, "anyflash find"},
     {"catalog.torch", published_torch, "anyflash find"},
     {"catalog.python", published_python, "anyflash find"},
     {"catalog.platform", published_platform, "anyflash find"},

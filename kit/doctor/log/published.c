@@ -61,10 +61,18 @@ static bool is_for_platform(const struct af_catalog_wheel *wheel, const struct w
            (wanted->arch == NULL || strstr(wheel->platform, wanted->arch) != NULL);
 }
 
+/* Bytes of the release: "2.8.3" of "2.8.3.post1" and of "2.8.3+cu12torch2.8". */
+static size_t release_len(const char *version)
+{
+    const char *post = strstr(version, ".post");
+    size_t len = strcspn(version, "+");
+    return post != NULL && (size_t)(post - version) < len ? (size_t)(post - version) : len;
+}
+
 static bool has_version(const struct af_catalog_wheel *wheel, const char *version)
 {
-    size_t len = strcspn(version, "+");
-    return strlen(wheel->version) == len && memcmp(wheel->version, version, len) == 0;
+    size_t len = release_len(version);
+    return release_len(wheel->version) == len && memcmp(wheel->version, version, len) == 0;
 }
 
 static bool agrees(const struct af_catalog_wheel *wheel, const struct wanted *wanted,
@@ -90,9 +98,12 @@ enum af_answer af_published_find(const struct af_catalog *catalog,
     struct wanted wanted = read_wanted(machine);
     if (!is_known(&wanted, what))
         return AF_UNKNOWN;
+    bool is_known_version = false; /* the catalog cannot say what an unlisted version has */
     for (size_t i = 0; i < catalog->count; i++) {
         if (agrees(&catalog->wheels[i], &wanted, what))
             return AF_YES;
+        is_known_version = is_known_version ||
+                           agrees(&catalog->wheels[i], &wanted, what & AF_PUBLISHED_VERSION);
     }
-    return AF_NO;
+    return is_known_version ? AF_NO : AF_UNKNOWN;
 }
