@@ -206,11 +206,29 @@ def test_explain_refuses_an_unknown_cause(anyflash):
 @pytest.mark.parametrize("version", ["2.8.3", "2.8.2", "2.7.4.post1", "2.5.8"])
 @pytest.mark.parametrize("torch", ["2.4", "2.7", "2.9", "2.10", "2.11", "2.15"])
 def test_only_what_the_catalog_lacks_is_called_unpublished(anyflash, diagnose, torch, version):
-    found = json.loads(anyflash("find", f"torch={torch}", "--official", "package=flash_attn",
-                                f"flash_attn-{version.split('.post')[0]}", "--json").out)["count"]
+    name = f"flash_attn-{version.split('.post')[0]}"
+    found = json.loads(anyflash("find", f"torch={torch}", "--official", name, "--json").out)
     answer, ids, _ = diagnose(f"torch.__version__  = {torch}.0+cu128\n"
                               f"Collecting flash-attn=={version}\n"
                               "Precompiled wheel not found. Building from source...\n"
                               "error: subprocess-exited-with-error\n")
     proved = [cause["id"] for cause in answer["causes"] if cause["confidence"] == "proved"]
-    assert ("no-wheel-for-torch" in proved) == (found == 0), (found, answer)
+    assert ("no-wheel-for-torch" in proved) == (found["count"] == 0), (found, answer)
+
+
+@pytest.mark.parametrize("gpu, version, cause", [
+    ("RTX 5090", "2.6.3", "gpu-newer-than-release"),
+    ("RTX 4090", "2.6.3", "wrong-device-visible"),
+    ("T4", "2.6.3", "sm-unsupported"),
+])
+def test_a_release_that_is_older_than_the_gpu(diagnose, gpu, version, cause):
+    answer, ids, _ = diagnose("RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n",
+                              "--given", f"gpu={gpu}", "--given", f"flash_attn={version}")
+    assert (ids[0], answer["causes"][0]["confidence"]) == (cause, "proved")
+
+
+def test_a_new_gpu_does_not_prove_that_it_is_not_used(diagnose):
+    answer, ids, _ = diagnose("RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n",
+                              "--given", "gpu=RTX 5090")
+    assert ids[0] == "gpu-newer-than-release"
+    assert all(cause["confidence"] != "proved" for cause in answer["causes"])
