@@ -206,7 +206,7 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
         path = af_path_join(&cli->arena, path, "config.json");
     if (path == NULL)
         return af_fail_memory(err);
-    status = af_file_read(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
+    status = af_file_read_input(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
     if (status != ANYFLASH_OK)
         cli->hint = "without the file: --head-dim 128 --dtype bf16 --features none";
     *words_out = words;

@@ -117,10 +117,13 @@ def test_hostile_records_exit_3_and_name_the_file(anyflash, tmp_path, document):
     assert answer.code == 3 and "bad.json" in answer.err and answer.out == ""
 
 
-def test_a_named_pipe_is_no_record_and_does_not_block(anyflash, tmp_path):
+def test_a_named_pipe_is_read_when_its_writer_comes(anyflash, tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
+    script = "sleep 0.2; echo '{\"remark\": \"mine\"}' > pipe.json"
+    writer = subprocess.Popen(["sh", "-c", script], cwd=tmp_path)
     answer = anyflash("machine", "--machine", "pipe.json")
-    assert answer.code == 3 and "pipe.json" in answer.err
+    assert json.loads(answer.out)["remark"] == "mine"
+    assert writer.wait() == 0
 
 
 def test_terminal_escapes_of_a_record_are_not_printed(anyflash, tmp_path):
