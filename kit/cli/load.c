@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/cli/given_words.h"
 #include "kit/cli/publishers.h"
+#include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
 #include "kit/probe/catalog_file.h"
@@ -34,20 +36,6 @@ static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine
     };
     af_machine_init(machine, "this machine", "not looked at");
     return af_probe_machine(machine, &options, err);
-}
-
-static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *machine,
-                                        bool with_remarks, struct anyflash_error *err)
-{
-    const struct af_word_list *words = &cli->options.givens;
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < words->count; i++) {
-        const char *remark = NULL;
-        status = af_machine_given(machine, words->items[i], &remark, err);
-        if (status == ANYFLASH_OK && remark != NULL && with_remarks)
-            af_cli_remark(cli, remark);
-    }
-    return status;
 }
 
 /* Prints contradictions and unclear lines of pasted text. */
@@ -118,7 +106,7 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
         status = load_one(cli, i, machine, err);
         machines.pointers[machines.count++] = machine;
         if (status == ANYFLASH_OK)
-            status = apply_given(cli, machine, i == 0, err);
+            status = af_cli_given_apply(cli, machine, i == 0, err);
         if (status == ANYFLASH_OK && machine->arena.failed)
             status = af_fail_memory(err);
     }
@@ -252,6 +240,8 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
         status = read_build_words(cli, &words.build, err);
     if (status == ANYFLASH_OK)
         status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
+    if (status == ANYFLASH_OK)
+        status = af_fit_check_asked(catalog, &request->fit, &cli->arena, &notes.hint, err);
     tell(cli, &notes);
     return status;
 }

@@ -233,6 +233,12 @@ def test_official_narrows_the_choice(anyflash):
 @pytest.mark.parametrize("words", [
     ["plan", "--prefer", "magic"],
     ["plan", "--arch", "fast"],
+    ["plan", "--package", "flash_attn_9"],
+    ["plan", "--version", "9.9"],
+    ["install", "--version", "9.9"],
+    ["config", "uv", "--package", "flash_attn_9"],
+    ["plan", "--given", "torch=abc"],
+    ["doctor", "--given", "python=banana"],
     ["plan", "--limit", "3"],
     ["plan", "--all", "--limit", "0"],
     ["plan", "--all", "--wheel", "a.whl"],
@@ -243,6 +249,37 @@ def test_official_narrows_the_choice(anyflash):
 def test_wrong_values_exit_2(anyflash, words):
     answer = anyflash(*words)
     assert answer.code == 2 and answer.err.startswith("error: ") and answer.out == ""
+
+
+@pytest.mark.parametrize("words, hint", [
+    (["--package", "flash_attn_9"], "it has flash_attn, flash_attn4, flash_attn_3"),
+    (["--version", "9.9"], " 2.8.3, 2.8.2"),
+    (["--package", "flash_attn_3", "--version", "2.8.3"], "it has 3.0.0, 3.0.0b1"),
+    (["--given", "cuda=12.8"], "did you mean torch_cuda, cuda_api or cuda_toolkit?"),
+    (["--given", "tosch=2.9.1"], "did you mean torch?"),
+    (["--given", "torch=abc"], "values of torch: 2.9.1+cu128"),
+])
+def test_an_error_says_what_there_is(anyflash, words, hint):
+    answer = anyflash("plan", *words)
+    assert answer.code == 2 and "hint: " in answer.err and hint in answer.err, answer
+
+
+def test_a_release_without_wheels_may_be_asked_for(anyflash):
+    words = ("--version", "2.8.3.post2", "--given", "torch=2.8.0+cu128")
+    assert anyflash("plan", *words).code in (0, 1)
+
+
+def test_a_key_given_twice_is_noted(anyflash):
+    answer = anyflash("machine", "--given", "torch=2.8.0", "--given", "torch=2.9.1",
+                      "--given", "gpu=h100", "--given", "gpu=a100")
+    assert answer.err == "note: torch is given twice; the last value counts\n"
+    assert [gpu["sm"]["value"] for gpu in json.loads(answer.out)["gpus"]] == ["9.0", "8.0"]
+
+
+def test_an_unknown_gpu_is_no_silent_decision(anyflash):
+    answer = anyflash("plan", "--given", "torch=2.9.1+cu128", "--given", "gpu=FOO9000")
+    assert "gpu=FOO9000: not a known product" in answer.err
+    assert answer.out.startswith("A wheel may fit") and "the GPU is unknown" in answer.out
 
 
 @pytest.mark.parametrize("text", ["9.0", "90", "sm_90"])

@@ -122,7 +122,8 @@ def test_closed_standard_streams_make_no_noise():
 @pytest.mark.parametrize("words, code", [
     (["machine", "--machine", b"\xff\x1b[2J.json"], 3),
     (["machine", "--given", b"\xff\x1b[2J=1"], 2),
-    (["machine", "--given", b"torch=\xff\x1b[2J"], 0),
+    (["machine", "--given", b"gpu=\xff\x1b[2J"], 0),
+    (["machine", "--given", b"torch=\xff\x1b[2J"], 2),
     (["machine", "--python", b"/\xff\x1b[2J"], 3),
     (["find", b"\xff\x1b[2J"], 1),
     (["find", "--catalog", b"\xff\x1b[2J"], 3),
