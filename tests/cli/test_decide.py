@@ -320,7 +320,6 @@ def test_all_lists_every_wheel_best_first(anyflash):
     order = [VERDICTS.index("yes"), VERDICTS.index("unknown"), VERDICTS.index("no")]
     ranks = [order.index(VERDICTS.index(line.split()[0])) for line in lines[1:]]
     assert answer.code == 0 and len(ranks) > 7000 and ranks == sorted(ranks)
-    assert max(len(line) for line in lines) <= 96
 
 
 def test_all_with_limit_in_json(anyflash):
@@ -346,14 +345,31 @@ def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
 
 
 def test_find_answers_in_a_table(anyflash):
-    answer = anyflash("find", "torch=2.9", "python=3.12", "cuda=12", "abi=true",
-                      "platform=linux_x86_64")
+    answer = anyflash("find", "package=flash_attn", "torch=2.9", "python=3.12", "cuda=12",
+                      "abi=true", "platform=linux_x86_64")
     lines = answer.out.splitlines()
     assert answer.code == 0 and lines[0].startswith("VERSION ") and len(lines) > 1
     for line in lines[1:]:
-        version, torch, _, abi = line.split()[:4]
-        assert torch.startswith("2.9") or version.startswith("4.")
-        assert abi in ("true", "-") and len(line) <= 96
+        _, torch, _, abi = line.split()[:4]
+        assert torch.startswith("2.9") and abi == "true"
+
+
+def test_find_names_the_package_if_there_are_several(anyflash):
+    answer = anyflash("find", "torch=2.9", "python=3.12", "--official")
+    lines = answer.out.splitlines()
+    packages = [line.split()[0].replace("_", "") for line in lines[1:]]
+    betas = [int(line.split()[1][len("4.0.0b"):]) for line in lines if " 4.0.0b" in line]
+    assert lines[0].startswith("PACKAGE ") and packages[0] == "flashattn"
+    assert packages == sorted(packages) and betas == sorted(betas, reverse=True)
+
+
+def test_find_cuts_nothing_in_a_pipe(anyflash):
+    answer = anyflash("find", "package=flash_attn", "source=astral", "torch=2.9",
+                      "python=3.12", "-v")
+    assert " astral-sh-build v2.8.3.post1\n" in answer.out and "..." not in answer.out
+    plan = anyflash("plan", *WORKSTATION, "--all", "-v")
+    assert "..." not in plan.out
+    assert "-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl\n" in plan.out
 
 
 def test_find_says_how_many_wheels_match(anyflash):
@@ -373,7 +389,6 @@ def test_find_judges_when_a_machine_is_named(anyflash):
     assert answer.code == 0 and lines[0].startswith("FITS ")
     verdicts = {line.split()[0] for line in lines[1:] if not line.startswith(" ")}
     assert {"yes", "no"} <= verdicts <= {*VERDICTS, "-"}
-    assert [line for line in lines if is_wide(line)] == []
 
 
 def test_find_quiet_prints_whole_addresses(anyflash):
