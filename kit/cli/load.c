@@ -4,6 +4,7 @@
  */
 #include "kit/cli/load.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
+#include "kit/machine/gpu_facts.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/probe.h"
 #include "kit/proof/proved_wheels.h"
@@ -221,6 +223,28 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
     return status;
 }
 
+/*
+ * --arch as a compute capability: "sm90" and "9.0" are one, and so is the name of a product,
+ * "h100". Of major version 9 there is only 9.0. Other texts are left to the check that follows.
+ */
+static const char *arch_of(struct af_arena *arena, const char *typed)
+{
+    char sm[24];
+    const char *vendor = NULL;
+    const char *found = NULL;
+    if (typed == NULL || strcmp(typed, "9") == 0)
+        return typed == NULL ? NULL : "9.0";
+    if (af_machine_gpu_sm_parse(typed, sm, sizeof sm))
+        return af_arena_text(arena, sm);
+    char *lower = af_arena_text(arena, typed);
+    for (char *at = lower; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &found) &&
+                   found != NULL
+               ? found
+               : typed;
+}
+
 static enum anyflash_status read_request(struct af_cli *cli, const struct af_catalog *catalog,
                                          struct af_plan_request *request,
                                          struct anyflash_error *err)
@@ -230,7 +254,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
     struct af_plan_words words = {
         .package = values[AF_OPTION_PACKAGE],
         .version = values[AF_OPTION_RELEASE],
-        .arch = values[AF_OPTION_ARCH],
+        .arch = arch_of(&cli->arena, values[AF_OPTION_ARCH]),
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };

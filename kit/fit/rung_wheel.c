@@ -130,8 +130,8 @@ static bool closer(const struct af_fit_context *fit, const struct af_candidate *
 }
 
 /*
- * On AMD GPUs only wheels for ROCm: every other one is for the wrong kind of GPU. If the closest
- * one may fit, because a fact is unknown, it is no miss, and the others are farther away.
+ * On AMD GPUs only wheels for ROCm: every other one is for the wrong kind of GPU. If the
+ * closest one may fit, because a fact is unknown, it is no miss, and the others are farther.
  */
 static void add_closest(struct af_rung_context *context, bool official, const char *what)
 {

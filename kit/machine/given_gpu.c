@@ -172,7 +172,7 @@ static size_t take_count(const char *text, const char **text_out)
     return (size_t)count;
 }
 
-/* After the rows of another `gpu`, whose GPUs it adds to; the same word again changes nothing. */
+/* After the rows of another `gpu`, to which it adds; the same word again changes nothing. */
 static size_t first_row(const struct af_given *given)
 {
     const struct af_gpu_rows *gpus = &given->machine->gpus;

@@ -282,7 +282,7 @@ def test_an_unknown_gpu_is_no_silent_decision(anyflash):
     assert answer.out.startswith("A wheel may fit") and "the GPU is unknown" in answer.out
 
 
-@pytest.mark.parametrize("text", ["9.0", "90", "sm_90"])
+@pytest.mark.parametrize("text", ["9.0", "90", "sm_90", "sm90", "9", "h100", "H100"])
 def test_arch_is_read_as_people_write_it(anyflash, text):
     without_gpu = WORKSTATION[:WORKSTATION.index("sm=8.9") - 1]
     plan = answer_json(anyflash, "plan", *without_gpu, "--arch", text)

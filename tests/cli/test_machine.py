@@ -193,3 +193,9 @@ def test_an_ignored_interrupt_stays_ignored():
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(b"}", timeout=60)
     assert process.returncode == 0 and json.loads(out)["schema"] == "anyflash-machine/1"
+
+
+def test_tags_are_no_json(anyflash):
+    answer = anyflash("machine", "--tags", "--json")
+    assert answer.code == 2 and answer.out == ""
+    assert "--tags cannot be used with --json" in answer.err
