@@ -388,6 +388,32 @@ static void say_official(struct af_rung_context *context, const struct af_catalo
                            found->filename, found->release_tag);
 }
 
+/* Why the newest version was not taken, if only an installed package speaks against it. */
+static void say_newer(struct af_rung_context *context, const struct af_catalog_wheel *best)
+{
+    const struct af_decision *decision = context->decision;
+    const struct af_catalog_wheel *newest = NULL;
+    int rank = best->version_rank;
+    for (size_t i = 0; i < decision->candidate_count; i++) {
+        const struct af_candidate *candidate = &decision->candidates[i];
+        if (candidate->answer != AF_NO || candidate->wheel->version_rank <= rank ||
+            af_verdict_stage(candidate->reason_bits) != AF_FIT_STAGE_PEERS)
+            continue;
+        newest = candidate->wheel;
+        rank = newest->version_rank;
+    }
+    if (newest == NULL)
+        return;
+    size_t count;
+    struct af_reason *reasons =
+        af_verdict_explain(context->fit, newest, context->arena, &count);
+    for (size_t i = 0; i < count && reasons != NULL; i++)
+        if (reasons[i].id == AF_REASON_PEER_WINDOW)
+            af_rung_add_reason(context, AF_REASON_NEWER_BLOCKED, "%s %s: %s", newest->package,
+                               newest->version,
+                               reasons[i].detail == NULL ? "" : reasons[i].detail);
+}
+
 static void say_best(struct af_rung_context *context)
 {
     enum af_fit_stage last;
@@ -402,6 +428,7 @@ static void say_best(struct af_rung_context *context)
             af_rung_add_reason(context, reasons[i].id, "%s", reasons[i].detail);
     }
     say_official(context, best->wheel);
+    say_newer(context, best->wheel);
     sieve(context, &last);
     af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);

@@ -556,3 +556,11 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
 def test_build_refuses_words_that_it_does_not_know(anyflash, words, text):
     answer = anyflash("build", *words)
     assert answer.code == 2 and text in answer.err and answer.out == "", answer
+
+
+def test_plan_says_why_an_older_version_is_taken(anyflash):
+    answer = anyflash("plan", "-v", "--machine", BY_NAME["xformers-window"])
+    said = " ".join(answer.out.split())
+    reason = "a newer version does not suit an installed package: flash_attn 2.8.3"
+    assert reason in said, answer
+    assert "flash_attn 2.8.3" not in answer.out.splitlines()[0]
