@@ -486,13 +486,25 @@ static bool matches(const struct af_query *query, const struct af_catalog_wheel 
     return true;
 }
 
+/* As is_package(), by order: "flash_attn4" and "flash_attn_4" are one package. */
+static int compare_packages(const char *a, const char *b)
+{
+    for (; *a != '\0' && *b != '\0'; a++, b++) {
+        a += *a == '_';
+        b += *b == '_';
+        if (*a != *b)
+            break;
+    }
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
 /* Orders by package, newest version, official, source, file name, row. */
 static int compare(const void *left, const void *right, const void *context)
 {
     (void)context;
     const struct af_catalog_wheel *a = *(const struct af_catalog_wheel *const *)left;
     const struct af_catalog_wheel *b = *(const struct af_catalog_wheel *const *)right;
-    int order = a->package == b->package ? 0 : strcmp(a->package, b->package);
+    int order = a->package == b->package ? 0 : compare_packages(a->package, b->package);
     if (order != 0)
         return order;
     if (a->version_rank != b->version_rank)

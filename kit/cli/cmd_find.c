@@ -5,6 +5,7 @@
  * JSON. plan/ makes the answers and their JSON.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "kit/base/url.h"
 #include "kit/cli/load.h"
@@ -12,14 +13,24 @@
 #include "kit/plan/find_answer.h"
 #include "kit/plan/grid.h"
 
+/* The verdicts if there are some, and the package if the rows are of several. */
+static unsigned columns_of(const struct af_plan_find_answer *answer)
+{
+    unsigned columns = answer->candidates != NULL ? AF_CLI_WHEEL_VERDICT : 0;
+    for (size_t i = 1; i < answer->shown; i++)
+        if (strcmp(answer->wheels[i]->package, answer->wheels[0]->package) != 0)
+            columns |= AF_CLI_WHEEL_PACKAGE;
+    return columns;
+}
+
 static void write_table(struct af_cli *cli, const struct af_plan_find_answer *answer)
 {
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    bool with_verdict = answer->candidates != NULL;
+    unsigned columns = columns_of(answer);
     if (answer->count > 0)
-        af_cli_wheel_table_head(&cli->out, with_verdict);
+        af_cli_wheel_table_head(&cli->out, columns);
     for (size_t i = 0; i < answer->shown; i++)
-        af_cli_wheel_table_row(&cli->out, answer->wheels[i], with_verdict,
+        af_cli_wheel_table_row(&cli->out, answer->wheels[i], columns,
                                af_plan_find_candidate(answer, answer->wheels[i]), verbose);
 }
 

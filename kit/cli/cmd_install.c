@@ -98,7 +98,7 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     json_t *json;
     const char *changed = NULL;
     const struct af_machine *machine = install->inputs.machines.pointers[0];
-    enum anyflash_status status = af_file_read_json(path, AF_PLAN_BYTES_MAX, &json, err);
+    enum anyflash_status status = af_file_read_input_json(path, AF_PLAN_BYTES_MAX, &json, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->other,

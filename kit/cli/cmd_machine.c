@@ -86,6 +86,9 @@ enum anyflash_status af_cmd_machine(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_SCHEMA) &&
         af_option_given(&cli->options, AF_OPTION_TAGS))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--schema cannot be used with --tags");
+    if (af_option_given(&cli->options, AF_OPTION_TAGS) &&
+        af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--tags cannot be used with --json");
     if (af_option_given(&cli->options, AF_OPTION_SCHEMA))
         return write_schema(cli, err);
     if (cli->options.machines.count > 1)

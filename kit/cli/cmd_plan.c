@@ -271,9 +271,9 @@ static enum anyflash_status answer_all(struct af_cli *cli, const struct plan *pl
     *exit_out = decision->fitting_count > 0 ? AF_EXIT_YES : AF_EXIT_NO;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli, af_plan_candidates_json(&plan->answer, count), err);
-    af_cli_wheel_table_head(&cli->out, true);
+    af_cli_wheel_table_head(&cli->out, AF_CLI_WHEEL_VERDICT);
     for (size_t i = 0; i < count; i++)
-        af_cli_wheel_table_row(&cli->out, decision->candidates[i].wheel, true,
+        af_cli_wheel_table_row(&cli->out, decision->candidates[i].wheel, AF_CLI_WHEEL_VERDICT,
                                &decision->candidates[i], verbose);
     return ANYFLASH_OK;
 }

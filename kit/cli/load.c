@@ -4,12 +4,16 @@
  */
 #include "kit/cli/load.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/cli/given_words.h"
 #include "kit/cli/publishers.h"
+#include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
+#include "kit/machine/gpu_facts.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/probe.h"
 #include "kit/proof/proved_wheels.h"
@@ -34,20 +38,6 @@ static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine
     };
     af_machine_init(machine, "this machine", "not looked at");
     return af_probe_machine(machine, &options, err);
-}
-
-static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *machine,
-                                        bool with_remarks, struct anyflash_error *err)
-{
-    const struct af_word_list *words = &cli->options.givens;
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < words->count; i++) {
-        const char *remark = NULL;
-        status = af_machine_given(machine, words->items[i], &remark, err);
-        if (status == ANYFLASH_OK && remark != NULL && with_remarks)
-            af_cli_remark(cli, remark);
-    }
-    return status;
 }
 
 /* Prints contradictions and unclear lines of pasted text. */
@@ -118,7 +108,7 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
         status = load_one(cli, i, machine, err);
         machines.pointers[machines.count++] = machine;
         if (status == ANYFLASH_OK)
-            status = apply_given(cli, machine, i == 0, err);
+            status = af_cli_given_apply(cli, machine, i == 0, err);
         if (status == ANYFLASH_OK && machine->arena.failed)
             status = af_fail_memory(err);
     }
@@ -206,7 +196,7 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
         path = af_path_join(&cli->arena, path, "config.json");
     if (path == NULL)
         return af_fail_memory(err);
-    status = af_file_read(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
+    status = af_file_read_input(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
     if (status != ANYFLASH_OK)
         cli->hint = "without the file: --head-dim 128 --dtype bf16 --features none";
     *words_out = words;
@@ -233,6 +223,28 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
     return status;
 }
 
+/*
+ * --arch as a compute capability: "sm90" and "9.0" are one, and so is the name of a product,
+ * "h100". Of major version 9 there is only 9.0. Other texts are left to the check that follows.
+ */
+static const char *arch_of(struct af_arena *arena, const char *typed)
+{
+    char sm[24];
+    const char *vendor = NULL;
+    const char *found = NULL;
+    if (typed == NULL || strcmp(typed, "9") == 0)
+        return typed == NULL ? NULL : "9.0";
+    if (af_machine_gpu_sm_parse(typed, sm, sizeof sm))
+        return af_arena_text(arena, sm);
+    char *lower = af_arena_text(arena, typed);
+    for (char *at = lower; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &found) &&
+                   found != NULL
+               ? found
+               : typed;
+}
+
 static enum anyflash_status read_request(struct af_cli *cli, const struct af_catalog *catalog,
                                          struct af_plan_request *request,
                                          struct anyflash_error *err)
@@ -242,7 +254,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
     struct af_plan_words words = {
         .package = values[AF_OPTION_PACKAGE],
         .version = values[AF_OPTION_RELEASE],
-        .arch = values[AF_OPTION_ARCH],
+        .arch = arch_of(&cli->arena, values[AF_OPTION_ARCH]),
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };
@@ -252,6 +264,8 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
         status = read_build_words(cli, &words.build, err);
     if (status == ANYFLASH_OK)
         status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
+    if (status == ANYFLASH_OK)
+        status = af_fit_check_asked(catalog, &request->fit, &cli->arena, &notes.hint, err);
     tell(cli, &notes);
     return status;
 }

@@ -18,6 +18,7 @@
 
 #define CAUSE_COLUMNS 28 /* for the longest id */
 #define TAIL_BYTES 8192u
+#define STREAM_BYTES_MAX (UINT64_C(1) << 30)
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
 struct log_doctor {
@@ -57,7 +58,8 @@ static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doc
         if (name == NULL)
             return af_fail_memory(err);
         af_log_evidence_begin(doctor->evidence, name);
-        status = af_file_read_pieces(words->items[i], feed, doctor, err);
+        status =
+            af_file_read_input_pieces(words->items[i], STREAM_BYTES_MAX, feed, doctor, err);
         enum anyflash_status ended =
             af_log_evidence_end(doctor->evidence, status == ANYFLASH_OK ? err : NULL);
         status = status == ANYFLASH_OK ? ended : status;

@@ -65,6 +65,27 @@ static const char *quoted(struct parse *parse, const char *word)
     return text != NULL ? text : "?";
 }
 
+/* Words of other programs for what a command here does. */
+static const char *other_word(const char *word)
+{
+    static const struct {
+        const char *word;
+        const char *hint;
+    } rows[] = {
+        {"search", "`anyflash find WORD...` searches the wheels"},
+        {"list", "`anyflash find` lists the wheels; `anyflash doctor` says what is installed"},
+        {"explain", "`anyflash doctor --explain CAUSE` explains a cause"},
+        {"upgrade", "`anyflash install` installs the wheel that fits; `anyflash update` "
+                    "downloads a newer catalog"},
+        {"uninstall", "did you mean `anyflash undo`?"},
+        {"remove", "did you mean `anyflash undo`?"},
+    };
+    for (size_t i = 0; i < AF_COUNT(rows); i++)
+        if (strcmp(rows[i].word, word) == 0)
+            return rows[i].hint;
+    return NULL;
+}
+
 static enum anyflash_status take_command(struct parse *parse, const char *word)
 {
     const char *names[AF_COMMAND_COUNT];
@@ -77,11 +98,11 @@ static enum anyflash_status take_command(struct parse *parse, const char *word)
         }
     }
     const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
-    if (strcmp(word, "uninstall") == 0 || strcmp(word, "remove") == 0)
-        near = "undo";
-    parse->hint = near != NULL
-                      ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
-                      : "`anyflash help` lists the commands";
+    parse->hint = other_word(word);
+    if (parse->hint == NULL)
+        parse->hint = near != NULL
+                          ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
+                          : "`anyflash help` lists the commands";
     return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown command '%s'",
                    quoted(parse, word));
 }
@@ -290,8 +311,9 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
     struct parse parse = {.options = &options, .arena = arena, .err = err};
     if (!make_lists(&options, argc, arena))
         return af_fail_memory(err);
-    /* `--version` without a value is a command; with a value it is an option of plan. */
-    if (argc > 1 && strcmp(argv[1], "--version") == 0 && (argc == 2 || argv[2][0] == '-')) {
+    /* `--version` or -V without a value is a command; with one it is an option of plan. */
+    if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) &&
+        (argc == 2 || argv[2][0] == '-')) {
         options.command = AF_COMMAND_VERSION;
         parse.has_command = true;
         argc--;

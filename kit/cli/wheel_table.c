@@ -3,11 +3,13 @@
  */
 #include "kit/cli/wheel_table.h"
 
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/catalog/publisher.h"
 
-#define SOURCE_COLUMNS 26
+#define PACKAGE_COLUMNS 15 /* flash_attn_3_nv */
 #define PLATFORM_COLUMNS 22
 
 /* The C++ ABI that the extension has; if that is unknown, the one in the name. */
@@ -30,11 +32,34 @@ static bool has_reason(const struct af_candidate *verdict, int id)
     return (verdict->reason_bits >> id & 1u) != 0;
 }
 
-void af_cli_wheel_table_head(struct af_text *out, bool with_verdict)
+/* Bytes that a row may still have after `used` of them; a pipe has no right edge. */
+static int room_after(int used)
 {
-    af_text_format(out, "%s%-11s %-6s %-5s %-5s %-6s %-*s %s\n", with_verdict ? "FITS    " : "",
-                   "VERSION", "TORCH", "CUDA", "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM",
-                   "SOURCE, RELEASE");
+    int room = af_page_columns() - used;
+    return isatty(STDOUT_FILENO) != 1 ? INT_MAX : room < 0 ? 0 : room;
+}
+
+void af_cli_wheel_table_head(struct af_text *out, unsigned columns)
+{
+    if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
+        af_text_format(out, "%-7s ", "FITS");
+    if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
+        af_text_format(out, "%-*s ", PACKAGE_COLUMNS, "PACKAGE");
+    af_text_format(out, "%-11s %-6s %-5s %-5s %-6s %-*s %s\n", "VERSION", "TORCH", "CUDA",
+                   "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM", "SOURCE, RELEASE");
+}
+
+/* The last column: "official v2.8.3", "mjun0812 v0.4.0". */
+static void add_source(struct af_text *out, const struct af_catalog_wheel *wheel, int room)
+{
+    struct af_text source = {0};
+    const char *name = wheel->official ? "official" : wheel->source;
+    af_text_add_n(&source, name, af_publisher_len(name));
+    if (wheel->release_tag != NULL)
+        af_text_format(&source, " %s", wheel->release_tag);
+    af_text_format(out, "%.*s\n", room, af_text_get(&source));
+    out->failed |= source.failed;
+    af_text_release(&source);
 }
 
 static void add_reasons(struct af_page *page, const struct af_candidate *verdict)
@@ -51,28 +76,25 @@ static void add_reasons(struct af_page *page, const struct af_candidate *verdict
 }
 
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
-                            bool with_verdict, const struct af_candidate *verdict, bool verbose)
+                            unsigned columns, const struct af_candidate *verdict, bool verbose)
 {
     struct af_page page = {out, AF_PAGE_COLUMNS, false};
-    const char *source = wheel->official ? "official" : wheel->source;
-    int source_len = (int)af_publisher_len(source);
-    const char *tag = wheel->release_tag != NULL ? wheel->release_tag : "";
+    size_t start = out->len;
     const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
     size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */
     if (platform_len > PLATFORM_COLUMNS)
         platform_len = PLATFORM_COLUMNS;
-    if (with_verdict)
+    if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
         af_text_format(out, "%-7s ", verdict != NULL ? af_answer_text(verdict->answer) : "-");
+    if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
+        af_text_format(out, "%-*.*s ", PACKAGE_COLUMNS, PACKAGE_COLUMNS, wheel->package);
     af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s ", wheel->version,
                    wheel->torch != NULL ? wheel->torch : "-", cuda_text(wheel), abi_text(wheel),
                    python, PLATFORM_COLUMNS, (int)platform_len, wheel->platform);
-    af_text_format(out, "%.*s%s%.*s\n",
-                   source_len < SOURCE_COLUMNS ? source_len : SOURCE_COLUMNS, source,
-                   tag[0] == '\0' ? "" : " ",
-                   source_len < SOURCE_COLUMNS ? SOURCE_COLUMNS - source_len : 0, tag);
+    add_source(out, wheel, room_after((int)(out->len - start)));
     if (!verbose)
         return;
-    af_page_add(&page, 8, "", AF_TONE_PLAIN, wheel->filename);
+    af_text_format(out, "        %s\n", wheel->filename);
     if (verdict != NULL)
         add_reasons(&page, verdict);
 }

@@ -8,16 +8,18 @@
 #include "kit/cli/page.h"
 #include "kit/fit/fit.h"
 
-/* with_verdict: adds a column for the verdict. */
-void af_cli_wheel_table_head(struct af_text *out, bool with_verdict);
+/* Columns that not every table has. */
+enum af_cli_wheel_column { AF_CLI_WHEEL_VERDICT = 1, AF_CLI_WHEEL_PACKAGE = 2 };
+
+/* `columns`: AF_CLI_WHEEL_*, joined by |. */
+void af_cli_wheel_table_head(struct af_text *out, unsigned columns);
 
 /*
- * One row of at most 96 columns. with_verdict: adds the verdict; "-" if that is
- * NULL because the decision was about another package. `verbose` adds the file
- * name and the ids of the verdict's reasons below it.
+ * One row. On a terminal its last column, source and release, is cut to the page; elsewhere it
+ * is complete. The verdict is "-" if that is NULL because the decision was about another
+ * package. `verbose` adds the complete file name and the ids of the verdict's reasons below it.
  */
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
-                            bool with_verdict, const struct af_candidate *verdict,
-                            bool verbose);
+                            unsigned columns, const struct af_candidate *verdict, bool verbose);
 
 #endif

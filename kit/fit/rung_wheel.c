@@ -95,22 +95,44 @@ static void add_guess(struct af_rung_context *context)
         .what = what, .filename = filename, .reasons = reason, .reason_count = 1};
 }
 
-/* Which wheel is closer to fitting: by the rules it passes, its torch, its rank. */
+/* How many releases of torch lie between the wheel's and ours; 0 if ours is unknown. */
+static int torch_distance(const struct af_view_torch *torch,
+                          const struct af_catalog_wheel *wheel)
+{
+    enum { RELEASES_OF_A_MAJOR = 100 };
+    int apart = (wheel->torch_major - torch->major) * RELEASES_OF_A_MAJOR + wheel->torch_minor -
+                torch->minor;
+    return torch->state == AF_FACT_KNOWN ? abs(apart) : 0;
+}
+
+/*
+ * Which wheel is closer to fitting: of those for this platform the one for the nearest torch,
+ * this Python and torch's CUDA. A reader can change the others more easily than the torch.
+ */
 static bool closer(const struct af_fit_context *fit, const struct af_candidate *a,
                    const struct af_candidate *b)
 {
-    int here = fit->views[0].torch.minor;
-    int stages[2] = {(int)af_verdict_stage(a->reason_bits),
-                     (int)af_verdict_stage(b->reason_bits)};
-    int distance[2] = {abs(a->wheel->torch_minor - here), abs(b->wheel->torch_minor - here)};
-    if (stages[0] != stages[1])
-        return stages[0] > stages[1];
-    if (here >= 0 && distance[0] != distance[1])
-        return distance[0] < distance[1];
+    const struct af_view_torch *torch = &fit->views[0].torch;
+    const struct af_candidate *const both[] = {a, b};
+    int rows[2][5];
+    for (int i = 0; i < 2; i++) {
+        enum af_fit_stage stage = af_verdict_stage(both[i]->reason_bits);
+        rows[i][0] = stage > AF_FIT_STAGE_PLATFORM;
+        rows[i][1] = -torch_distance(torch, both[i]->wheel);
+        rows[i][2] = stage != AF_FIT_STAGE_PYTHON;
+        rows[i][3] = af_fit_wheel_cuda_major(both[i]->wheel) == torch->cuda_major;
+        rows[i][4] = (int)stage;
+    }
+    for (size_t i = 0; i < AF_COUNT(rows[0]); i++)
+        if (rows[0][i] != rows[1][i])
+            return rows[0][i] > rows[1][i];
     return af_rank_compare(fit, a, b) < 0;
 }
 
-/* On AMD GPUs only wheels for ROCm: every other one is for the wrong kind of GPU. */
+/*
+ * On AMD GPUs only wheels for ROCm: every other one is for the wrong kind of GPU. If the
+ * closest one may fit, because a fact is unknown, it is no miss, and the others are farther.
+ */
 static void add_closest(struct af_rung_context *context, bool official, const char *what)
 {
     const struct af_decision *decision = context->decision;
@@ -119,14 +141,14 @@ static void add_closest(struct af_rung_context *context, bool official, const ch
     const struct af_candidate *best = NULL;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
-        if (candidate->answer != AF_NO || candidate->wheel->official != official ||
+        if (candidate->answer == AF_YES || candidate->wheel->official != official ||
             candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel) ||
             (rocm_only && !candidate->wheel->rocm))
             continue;
         if (best == NULL || closer(context->fit, candidate, best))
             best = candidate;
     }
-    if (best != NULL)
+    if (best != NULL && best->answer == AF_NO)
         add(context, what, best->wheel);
 }
 
@@ -366,6 +388,32 @@ static void say_official(struct af_rung_context *context, const struct af_catalo
                            found->filename, found->release_tag);
 }
 
+/* Why the newest version was not taken, if only an installed package speaks against it. */
+static void say_newer(struct af_rung_context *context, const struct af_catalog_wheel *best)
+{
+    const struct af_decision *decision = context->decision;
+    const struct af_catalog_wheel *newest = NULL;
+    int rank = best->version_rank;
+    for (size_t i = 0; i < decision->candidate_count; i++) {
+        const struct af_candidate *candidate = &decision->candidates[i];
+        if (candidate->answer != AF_NO || candidate->wheel->version_rank <= rank ||
+            af_verdict_stage(candidate->reason_bits) != AF_FIT_STAGE_PEERS)
+            continue;
+        newest = candidate->wheel;
+        rank = newest->version_rank;
+    }
+    if (newest == NULL)
+        return;
+    size_t count;
+    struct af_reason *reasons =
+        af_verdict_explain(context->fit, newest, context->arena, &count);
+    for (size_t i = 0; i < count && reasons != NULL; i++)
+        if (reasons[i].id == AF_REASON_PEER_WINDOW)
+            af_rung_add_reason(context, AF_REASON_NEWER_BLOCKED, "%s %s: %s", newest->package,
+                               newest->version,
+                               reasons[i].detail == NULL ? "" : reasons[i].detail);
+}
+
 static void say_best(struct af_rung_context *context)
 {
     enum af_fit_stage last;
@@ -380,6 +428,7 @@ static void say_best(struct af_rung_context *context)
             af_rung_add_reason(context, reasons[i].id, "%s", reasons[i].detail);
     }
     say_official(context, best->wheel);
+    say_newer(context, best->wheel);
     sieve(context, &last);
     af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);

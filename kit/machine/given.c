@@ -83,9 +83,16 @@ void af_given_remark(struct af_given *given, const char *format, ...)
         af_arena_format(given->arena, "%s=%s: %s", given->key, given->value, sentence);
 }
 
+void af_given_unreadable(struct af_given *given, const char *what)
+{
+    af_given_remark(given, "%s", what);
+    given->problem = what;
+}
+
 void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what)
 {
     af_given_remark(given, "%s, so this stays unknown", what);
+    given->problem = what;
     af_fact_unknown(given->arena, fact, "%s: %s", given->source, what);
 }
 
@@ -248,8 +255,9 @@ static void fold(char *text, bool dashes)
         *text = dashes && *text == '-' ? '_' : (char)tolower((unsigned char)*text);
 }
 
-enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
-                                      const char **remark_out, struct anyflash_error *err)
+static enum anyflash_status apply_word(struct af_machine *machine, const char *word,
+                                       bool strict, const char **remark_out,
+                                       struct anyflash_error *err)
 {
     const char *equals = strchr(word, '=');
     if (equals == NULL)
@@ -278,7 +286,22 @@ enum anyflash_status af_machine_given(struct af_machine *machine, const char *wo
         return af_fail_memory(err);
     if (!known)
         return refuse_key(key.data, key.len, err);
+    if (strict && given.problem != NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "%s: %s", given.source, given.problem);
     *machine = made;
     *remark_out = given.remark;
     return ANYFLASH_OK;
+}
+
+enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
+                                      const char **remark_out, struct anyflash_error *err)
+{
+    return apply_word(machine, word, false, remark_out, err);
+}
+
+enum anyflash_status af_machine_given_strictly(struct af_machine *machine, const char *word,
+                                               const char **remark_out,
+                                               struct anyflash_error *err)
+{
+    return apply_word(machine, word, true, remark_out, err);
 }

@@ -13,16 +13,20 @@ struct af_given {
     struct af_machine *machine;
     struct af_arena *arena; /* the machine's arena */
     const char *key;
-    const char *value;  /* scrubbed, trimmed */
-    const char *lower;  /* value in lower case */
-    const char *source; /* "--given key=value" */
-    const char *remark; /* what could not be parsed; NULL: nothing so far */
+    const char *value;   /* scrubbed, trimmed */
+    const char *lower;   /* value in lower case */
+    const char *source;  /* "--given key=value" */
+    const char *remark;  /* what could not be parsed; NULL: nothing so far */
+    const char *problem; /* why the value cannot be read at all; NULL: it can */
 };
 
 /* Replaces the remark with "key=value: " and the formatted sentence. */
 void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Makes the fact unknown and says so in the remark: "'13.x' is not a version". */
+/* The value cannot be read at all: "not a version". Sets the remark, too. */
+void af_given_unreadable(struct af_given *given, const char *what);
+
+/* As af_given_unreadable(), and makes the fact unknown. */
 void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what);
 
 /* Whether the value is none, no, null, absent, not installed, or empty. */

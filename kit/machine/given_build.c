@@ -137,7 +137,8 @@ void af_given_installer(struct af_given *given)
         at += len == 0 ? 1 : len;
     }
     if (!any)
-        af_given_remark(given, "names no installer (uv, pip, conda, mamba, pixi, poetry, pdm)");
+        af_given_unreadable(given,
+                            "names no installer (uv, pip, conda, mamba, pixi, poetry, pdm)");
 }
 
 /* uv=0.7.8, ninja=none */
@@ -273,7 +274,7 @@ void af_given_variable(struct af_given *given)
 {
     const char *equals = strchr(given->value, '=');
     if (equals == NULL || equals == given->value) {
-        af_given_remark(given, "expected NAME=VALUE; ignored");
+        af_given_unreadable(given, "expected NAME=VALUE");
         return;
     }
     struct af_variable *variable =

@@ -107,6 +107,16 @@ static const char *vendor_word(const char *lower)
     return NULL;
 }
 
+/* There are GPUs that the table does not have, so this is not an error. */
+static void unknown_product(struct af_given *given, struct af_gpu *gpu, const char *example)
+{
+    af_given_remark(given,
+                    "not a known product, so its compute capability stays unknown; "
+                    "give sm=%s, for example",
+                    example);
+    af_fact_unknown(given->arena, &gpu->sm, "%s: not a known product", given->source);
+}
+
 void af_given_gpu_describe(struct af_given *given, size_t index, const char *name,
                            const char *lower)
 {
@@ -143,10 +153,7 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     else if (known || af_equal(vendor, "intel") || af_equal(vendor, "apple"))
         af_fact_absent(given->arena, &gpu->sm, source);
     else
-        af_given_unclear(given, &gpu->sm,
-                         af_equal(vendor, "amd")
-                             ? "not a known product; give sm=gfx942, for example"
-                             : "not a known product; give sm=8.9, for example");
+        unknown_product(given, gpu, af_equal(vendor, "amd") ? "gfx942" : "8.9");
 }
 
 /* "8x A100" is 8 of "A100"; *text_out is the rest. */
@@ -165,15 +172,27 @@ static size_t take_count(const char *text, const char **text_out)
     return (size_t)count;
 }
 
+/* After the rows of another `gpu`, to which it adds; the same word again changes nothing. */
+static size_t first_row(const struct af_given *given)
+{
+    const struct af_gpu_rows *gpus = &given->machine->gpus;
+    size_t index = 0;
+    while (index < gpus->count && af_given_fact_by(&gpus->rows[index].name, "gpu=") &&
+           !af_equal(gpus->rows[index].name.source, given->source))
+        index++;
+    return index;
+}
+
+/* Two of them are two GPUs: gpu=h100 and gpu=a100. */
 void af_given_gpu(struct af_given *given)
 {
     struct af_gpu_rows *gpus = &given->machine->gpus;
-    size_t index = 0;
     if (af_given_is_none(given)) {
         *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
         return;
     }
     begin_rows(given);
+    size_t index = first_row(given);
     for (const char *at = given->value; *at != '\0';) {
         size_t len = strcspn(at, ",+");
         struct af_span part = af_text_trim((struct af_span){at, len});

@@ -134,7 +134,10 @@ void af_given_distribution(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;
     if (!give_distribution(given)) {
-        af_given_unclear(given, &platform->distribution, "not a known distribution");
+        /* there are distributions that the table does not have, so this is not an error */
+        af_given_remark(given, "not a known distribution, so this stays unknown");
+        af_fact_unknown(given->arena, &platform->distribution, "%s: not a known distribution",
+                        given->source);
         return;
     }
     if (platform->os.state != AF_FACT_KNOWN)

@@ -192,6 +192,11 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
 enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
                                       const char **remark_out, struct anyflash_error *err);
 
+/* As af_machine_given(), but a value that cannot be parsed fails with ARGUMENT. */
+enum anyflash_status af_machine_given_strictly(struct af_machine *machine, const char *word,
+                                               const char **remark_out,
+                                               struct anyflash_error *err);
+
 /*
  * Key `index` of af_machine_given() and the form of its values, in the order of
  * the help text; NULL after the last. Static storage. In addition, "record.fact"

@@ -61,13 +61,12 @@ enum anyflash_status af_probe_record(struct af_machine *machine, const char *pat
 {
     struct af_arena arena;
     struct af_span bytes;
-    bool is_stdin = strcmp(path, "-") == 0;
+    const char *origin = strcmp(path, "-") == 0 ? "stdin" : path;
     af_arena_init(&arena);
     enum anyflash_status status =
-        is_stdin ? af_stdin_read(&arena, AF_PASTED_BYTES_MAX, &bytes, err)
-                 : af_file_read(&arena, path, AF_PASTED_BYTES_MAX, &bytes, err);
+        af_file_read_input(&arena, path, AF_PASTED_BYTES_MAX, &bytes, err);
     if (status == ANYFLASH_OK)
-        status = af_machine_read(machine, bytes, is_stdin ? "stdin" : path, err);
+        status = af_machine_read(machine, bytes, origin, err);
     af_arena_release(&arena);
     return status;
 }

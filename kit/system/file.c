@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,18 +88,23 @@ static enum anyflash_status read_all(int fd, const char *path, size_t size_hint,
     }
 }
 
+static enum anyflash_status fail_large(struct anyflash_error *err, const char *path,
+                                       uint64_t max_bytes)
+{
+    char shown[200];
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %" PRIu64 " bytes", shown,
+                   max_bytes);
+}
+
 /* Checks the size and moves what was read into the arena. */
 static enum anyflash_status keep(struct af_arena *arena, const char *path, size_t max_bytes,
                                  bool start_only, const struct af_text *content,
                                  struct af_span *content_out, struct anyflash_error *err)
 {
     size_t len = content->len;
-    if (len > max_bytes && !start_only) {
-        char shown[200];
-        af_text_quote(shown, sizeof shown, path, strlen(path));
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
-                       max_bytes);
-    }
+    if (len > max_bytes && !start_only)
+        return fail_large(err, path, max_bytes);
     if (len > max_bytes)
         len = max_bytes;
     char *copy = af_arena_text_n(arena, content->data, len);
@@ -108,28 +114,38 @@ static enum anyflash_status keep(struct af_arena *arena, const char *path, size_
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status read_file(struct af_arena *arena, const char *path,
-                                      size_t max_bytes, bool start_only,
-                                      struct af_span *content_out, struct anyflash_error *err)
+/* Reads what was opened as `fd`, and closes it; `name` is for messages. */
+static enum anyflash_status read_opened(struct af_arena *arena, int fd,
+                                        const struct stat *facts, const char *name,
+                                        size_t max_bytes, bool start_only,
+                                        struct af_span *content_out, struct anyflash_error *err)
 {
     struct af_text content = {0};
-    struct stat facts;
-    int fd;
-    enum anyflash_status status = open_regular(path, &fd, &facts, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    size_t size_hint = facts.st_size < 0 ? 0 : (size_t)facts.st_size;
+    enum anyflash_status status = ANYFLASH_OK;
+    size_t size_hint = facts->st_size < 0 ? 0 : (size_t)facts->st_size;
     if (!start_only && size_hint > max_bytes)
         content.len = size_hint; /* too large: do not read it first */
     else
-        status = read_all(fd, path, size_hint, max_bytes, &content, err);
+        status = read_all(fd, name, size_hint, max_bytes, &content, err);
     close(fd);
     if (status == ANYFLASH_OK)
-        status = keep(arena, path, max_bytes, start_only, &content, content_out, err);
+        status = keep(arena, name, max_bytes, start_only, &content, content_out, err);
     if (status == ANYFLASH_E_NO_MEMORY)
         arena->failed = true;
     af_mem_free(content.data);
     return status;
+}
+
+static enum anyflash_status read_file(struct af_arena *arena, const char *path,
+                                      size_t max_bytes, bool start_only,
+                                      struct af_span *content_out, struct anyflash_error *err)
+{
+    struct stat facts;
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &facts, err);
+    return status == ANYFLASH_OK
+               ? read_opened(arena, fd, &facts, path, max_bytes, start_only, content_out, err)
+               : status;
 }
 
 enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
@@ -145,15 +161,86 @@ enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path
     return read_file(arena, path, max_bytes, true, content_out, err);
 }
 
-enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
-                                   struct af_span *content_out, struct anyflash_error *err)
+static bool is_standard_input(const char *path)
 {
-    struct af_text content = {0};
-    enum anyflash_status status =
-        read_all(STDIN_FILENO, "standard input", 0, max_bytes, &content, err);
-    if (status == ANYFLASH_OK)
-        status = keep(arena, "standard input", max_bytes, false, &content, content_out, err);
-    af_mem_free(content.data);
+    return strcmp(path, "-") == 0;
+}
+
+static const char *input_name(const char *path)
+{
+    return is_standard_input(path) ? "standard input" : path;
+}
+
+/* Whether it can be read once from start to end, although it has no size. */
+static bool is_stream(mode_t mode)
+{
+    return S_ISFIFO(mode) || S_ISCHR(mode);
+}
+
+/* Waits for the writer of a pipe, which open_regular() must not do. */
+static enum anyflash_status open_input(const char *path, int *fd_out, struct stat *facts,
+                                       struct anyflash_error *err)
+{
+    if (!is_standard_input(path) && (stat(path, facts) != 0 || !is_stream(facts->st_mode)))
+        return open_regular(path, fd_out, facts, err);
+    int fd = is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                     : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(err, "open", input_name(path), errno);
+    if (fstat(fd, facts) != 0 || S_ISDIR(facts->st_mode)) {
+        close(fd);
+        return fail_errno(err, "read", input_name(path), EISDIR);
+    }
+    *fd_out = fd;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_file_read_input(struct af_arena *arena, const char *path,
+                                        size_t max_bytes, struct af_span *content_out,
+                                        struct anyflash_error *err)
+{
+    struct stat facts;
+    int fd;
+    enum anyflash_status status = open_input(path, &fd, &facts, err);
+    return status == ANYFLASH_OK ? read_opened(arena, fd, &facts, input_name(path), max_bytes,
+                                               false, content_out, err)
+                                 : status;
+}
+
+/* The next piece, of length 0 at the end. */
+static enum anyflash_status read_piece(int fd, const char *name, char *piece, size_t *len_out,
+                                       struct anyflash_error *err)
+{
+    ssize_t got;
+    do
+        got = read(fd, piece, PIECE_BYTES);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return fail_errno(err, "read", name, errno);
+    *len_out = (size_t)got;
+    return ANYFLASH_OK;
+}
+
+/* Reads what was opened as `fd` in pieces, and closes it; `name` is for messages. */
+static enum anyflash_status read_pieces(int fd, const char *name, uint64_t max_bytes,
+                                        af_file_take *take, void *context,
+                                        struct anyflash_error *err)
+{
+    uint64_t total = 0;
+    size_t len = 1;
+    char *piece = af_mem_alloc(PIECE_BYTES);
+    enum anyflash_status status = piece == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    while (status == ANYFLASH_OK && len > 0) {
+        status = read_piece(fd, name, piece, &len, err);
+        if (status != ANYFLASH_OK || len == 0)
+            break;
+        take(context, piece, len);
+        total += len;
+        if (total > max_bytes)
+            status = fail_large(err, name, max_bytes);
+    }
+    af_mem_free(piece);
+    close(fd);
     return status;
 }
 
@@ -161,26 +248,23 @@ enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, v
                                          struct anyflash_error *err)
 {
     struct stat facts;
-    bool is_input = strcmp(path, "-") == 0;
-    int fd = STDIN_FILENO;
-    ssize_t got;
-    enum anyflash_status status = is_input ? ANYFLASH_OK : open_regular(path, &fd, &facts, err);
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &facts, err);
+    return status == ANYFLASH_OK ? read_pieces(fd, path, UINT64_MAX, take, context, err)
+                                 : status;
+}
+
+enum anyflash_status af_file_read_input_pieces(const char *path, uint64_t max_stream_bytes,
+                                               af_file_take *take, void *context,
+                                               struct anyflash_error *err)
+{
+    struct stat facts;
+    int fd;
+    enum anyflash_status status = open_input(path, &fd, &facts, err);
     if (status != ANYFLASH_OK)
         return status;
-    char *piece = af_mem_alloc(PIECE_BYTES);
-    if (piece == NULL)
-        status = af_fail_memory(err);
-    while (piece != NULL &&
-           ((got = read(fd, piece, PIECE_BYTES)) > 0 || (got < 0 && errno == EINTR))) {
-        if (got > 0)
-            take(context, piece, (size_t)got);
-    }
-    if (piece != NULL && got < 0)
-        status = fail_errno(err, "read", is_input ? "standard input" : path, errno);
-    af_mem_free(piece);
-    if (!is_input)
-        close(fd);
-    return status;
+    uint64_t max_bytes = S_ISREG(facts.st_mode) ? UINT64_MAX : max_stream_bytes;
+    return read_pieces(fd, input_name(path), max_bytes, take, context, err);
 }
 
 enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_out,
@@ -369,17 +453,29 @@ enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYT
     return status;
 }
 
-enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
-                                       struct anyflash_error *err)
+static enum anyflash_status read_json(const char *path, bool is_input, size_t max_bytes,
+                                      json_t **json_out, struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_span bytes;
     af_arena_init(&arena);
-    enum anyflash_status status = strcmp(path, "-") == 0
-                                      ? af_stdin_read(&arena, max_bytes, &bytes, err)
+    enum anyflash_status status = is_input
+                                      ? af_file_read_input(&arena, path, max_bytes, &bytes, err)
                                       : af_file_read(&arena, path, max_bytes, &bytes, err);
     if (status == ANYFLASH_OK)
         status = af_json_parse(bytes, max_bytes, path, json_out, err);
     af_arena_release(&arena);
     return status;
+}
+
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err)
+{
+    return read_json(path, false, max_bytes, json_out, err);
+}
+
+enum anyflash_status af_file_read_input_json(const char *path, size_t max_bytes,
+                                             json_t **json_out, struct anyflash_error *err)
+{
+    return read_json(path, true, max_bytes, json_out, err);
 }

@@ -2,8 +2,10 @@
  * file.h: reading files and folders that may be hostile, with bounded sizes; hashes and JSON of
  * files.
  *
- * Only regular files are read (a FIFO or device never blocks the program); sizes are limited;
- * the kernel follows links, and fails with ELOOP for too many. Writing is in output.h.
+ * Only regular files are read (a FIFO or device never blocks the program), except for inputs:
+ * paths that the user named, which may be pipes, as in `-m <(ssh node anyflash machine)`. Sizes
+ * are limited; the kernel follows links, and fails with ELOOP for too many. Writing is in
+ * output.h.
  */
 #ifndef AF_KIT_SYSTEM_FILE_H
 #define AF_KIT_SYSTEM_FILE_H
@@ -28,19 +30,28 @@ enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path
                                         size_t max_bytes, struct af_span *content_out,
                                         struct anyflash_error *err);
 
-/* As af_file_read(), but reads standard input to its end; it may be a pipe or a terminal. */
-enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
-                                   struct af_span *content_out, struct anyflash_error *err);
+/*
+ * As af_file_read(), but also reads a pipe or a character device to its end or to max_bytes,
+ * and waits for what it delivers; "-" is standard input. For paths that the user named.
+ */
+enum anyflash_status af_file_read_input(struct af_arena *arena, const char *path,
+                                        size_t max_bytes, struct af_span *content_out,
+                                        struct anyflash_error *err);
 
 /* Receives the next bytes of a file. */
 typedef void af_file_take(void *context, const char *bytes, size_t len);
 
-/*
- * Reads a regular file of any size in pieces, in constant memory. The path "-" means standard
- * input, which may also be a pipe or a terminal. Fails with NOT_FOUND, IO or NO_MEMORY.
- */
+/* Reads a regular file of any size in pieces and constant memory. Fails as af_file_read(). */
 enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, void *context,
                                          struct anyflash_error *err);
+
+/*
+ * As af_file_read_pieces(), but reads an input. Of anything but a regular file it reads at most
+ * about `max_stream_bytes`, because it may have no end, and then fails with LIMIT.
+ */
+enum anyflash_status af_file_read_input_pieces(const char *path, uint64_t max_stream_bytes,
+                                               af_file_take *take, void *context,
+                                               struct anyflash_error *err);
 
 /*
  * Maps a regular file read-only. Release with af_file_unmap(). If the file is
@@ -89,8 +100,10 @@ enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYT
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err);
 
-/* af_file_read() and af_json_parse(); "-" reads stdin. */
+/* af_file_read(), or af_file_read_input(), and af_json_parse(). */
 enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
                                        struct anyflash_error *err);
+enum anyflash_status af_file_read_input_json(const char *path, size_t max_bytes,
+                                             json_t **json_out, struct anyflash_error *err);
 
 #endif

@@ -148,6 +148,13 @@ def test_standard_input(anyflash):
     assert json.loads(done.stdout)["files"] == ["standard input"]
 
 
+def test_a_pipe_is_read(tmp_path):
+    (tmp_path / "a.log").write_text(SYMBOL)
+    script = f"exec {PROGRAM} doctor --json <(cat {tmp_path}/a.log)"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+    assert json.loads(done.stdout)["causes"], done
+
+
 def test_facts_of_this_machine_count_only_if_the_log_names_its_environment(anyflash, tmp_path):
     environment = tmp_path / "project" / ".venv"
     subprocess.run(["python3", "-m", "venv", "--without-pip", environment], check=True)

@@ -71,14 +71,15 @@ def test_here_starts_from_this_machine(anyflash):
     assert found["resources"]["cores"]["value"] == 99
 
 
-def test_a_value_that_is_not_understood_is_remarked_and_unknown(anyflash):
+def test_a_value_that_cannot_be_read_is_an_error(anyflash):
     answer = anyflash("machine", "--given", "torch=newest")
-    assert answer.code == 0 and answer.err.startswith("note: ")
-    assert "unknown" in json.loads(answer.out)["torch"]["version"]
+    assert answer.code == 2 and answer.out == ""
+    assert answer.err.startswith("error: --given torch=newest: not one version of torch\n")
 
 
 def test_quiet_drops_the_remark(anyflash):
-    assert anyflash("machine", "-q", "--given", "torch=newest").err == ""
+    assert anyflash("machine", "--given", "gpu=FOO9000").err.startswith("note: gpu=FOO9000: ")
+    assert anyflash("machine", "-q", "--given", "gpu=FOO9000").err == ""
 
 
 @pytest.mark.parametrize("words, code", [
@@ -117,10 +118,13 @@ def test_hostile_records_exit_3_and_name_the_file(anyflash, tmp_path, document):
     assert answer.code == 3 and "bad.json" in answer.err and answer.out == ""
 
 
-def test_a_named_pipe_is_no_record_and_does_not_block(anyflash, tmp_path):
+def test_a_named_pipe_is_read_when_its_writer_comes(anyflash, tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
+    script = "sleep 0.2; echo '{\"remark\": \"mine\"}' > pipe.json"
+    writer = subprocess.Popen(["sh", "-c", script], cwd=tmp_path)
     answer = anyflash("machine", "--machine", "pipe.json")
-    assert answer.code == 3 and "pipe.json" in answer.err
+    assert json.loads(answer.out)["remark"] == "mine"
+    assert writer.wait() == 0
 
 
 def test_terminal_escapes_of_a_record_are_not_printed(anyflash, tmp_path):
@@ -189,3 +193,9 @@ def test_an_ignored_interrupt_stays_ignored():
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(b"}", timeout=60)
     assert process.returncode == 0 and json.loads(out)["schema"] == "anyflash-machine/1"
+
+
+def test_tags_are_no_json(anyflash):
+    answer = anyflash("machine", "--tags", "--json")
+    assert answer.code == 2 and answer.out == ""
+    assert "--tags cannot be used with --json" in answer.err

@@ -1,5 +1,6 @@
 """`--machine` with text that people paste; tests/machine/pasted holds the texts."""
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_standard_input_is_read(anyflash):
     found = json.loads(anyflash("machine", "--machine", "-", input=text).out)
     assert found["gpus"][1]["sm"] == {
         "value": "8.9", "source": "line 21 of stdin: that product"}
+
+
+def test_a_pipe_is_read(anyflash):
+    script = f"exec {anyflash.program} machine --machine <(cat {TEXTS / 'nvidia_smi_q.txt'})"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+    assert json.loads(done.stdout)["gpus"][1]["sm"]["value"] == "8.9"
+
+
+def test_a_device_without_an_end_is_refused(anyflash):
+    answer = anyflash("plan", "--machine", "/dev/zero")
+    assert answer.code == 3 and "'/dev/zero' is larger than" in answer.err
 
 
 def test_a_record_of_it_is_a_record(anyflash, tmp_path):

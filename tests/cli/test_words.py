@@ -18,6 +18,7 @@ def test_double_dash_version_alone_is_the_programs_version(anyflash):
 
 
 def test_double_dash_version_takes_the_options_of_version(anyflash):
+    assert anyflash("-V").out == anyflash("--version").out
     assert anyflash("--version", "--json").out == anyflash("version", "--json").out
     assert anyflash("--version", "-q").out == anyflash("version", "-q").out
 
@@ -123,7 +124,8 @@ def test_closed_standard_streams_make_no_noise():
 @pytest.mark.parametrize("words, code", [
     (["machine", "--machine", b"\xff\x1b[2J.json"], 3),
     (["machine", "--given", b"\xff\x1b[2J=1"], 2),
-    (["machine", "--given", b"torch=\xff\x1b[2J"], 0),
+    (["machine", "--given", b"gpu=\xff\x1b[2J"], 0),
+    (["machine", "--given", b"torch=\xff\x1b[2J"], 2),
     (["machine", "--python", b"/\xff\x1b[2J"], 3),
     (["find", b"\xff\x1b[2J"], 1),
     (["find", "--catalog", b"\xff\x1b[2J"], 3),
@@ -140,3 +142,13 @@ def test_bytes_that_are_no_text_are_never_printed_raw(anyflash, words, code):
     assert answer.code == code, answer
     assert "\x1b" not in answer.out + answer.err
     assert "\udcff" not in answer.out + answer.err
+
+
+@pytest.mark.parametrize("word, hint", [
+    ("search", "`anyflash find WORD...`"), ("list", "`anyflash find`"),
+    ("explain", "`anyflash doctor --explain CAUSE`"), ("upgrade", "`anyflash update`"),
+    ("remove", "did you mean `anyflash undo`?"),
+])
+def test_words_of_other_programs_lead_to_the_command(anyflash, word, hint):
+    answer = anyflash(word)
+    assert answer.code == 2 and hint in answer.err, answer

@@ -129,6 +129,42 @@ static void test_given__text_that_is_not_understood_is_unknown_with_a_remark(voi
     }
 }
 
+static void test_given__strictly_refuses_values_that_cannot_be_read(void **state)
+{
+    static const char *const refused[] = {"torch=abc",   "python=banana", "installer=cargo",
+                                          "env=novalue", "os=plan 9",     "sm=fast",
+                                          "ram_gb=much"};
+    static const char *const noted[] = {"gpu=FOO9000", "distribution=banana 7"};
+    struct af_machine machine;
+    const char *remark;
+    (void)state;
+    af_machine_init(&machine, "test", "not said");
+    for (size_t i = 0; i < AF_COUNT(refused); i++) {
+        assert_int_equal(af_machine_given_strictly(&machine, refused[i], &remark, &problem),
+                         ANYFLASH_E_ARGUMENT);
+        assert_non_null(strstr(problem.message, refused[i]));
+    }
+    assert_int_equal(machine.gpus.count, 0);
+    for (size_t i = 0; i < AF_COUNT(noted); i++) {
+        assert_int_equal(af_machine_given_strictly(&machine, noted[i], &remark, &problem),
+                         ANYFLASH_OK);
+        assert_non_null(strstr(remark, noted[i]));
+    }
+    af_machine_release(&machine);
+}
+
+static void test_given__a_second_gpu_is_added(void **state)
+{
+    struct af_machine machine;
+    (void)state;
+    GIVE(&machine, "gpu=2x h100", "gpu=a100", "gpu=2x h100", "gpu=a100");
+    assert_int_equal(machine.gpus.count, 3);
+    assert_fact(&machine.gpus.rows[0].sm, "9.0");
+    assert_fact(&machine.gpus.rows[1].sm, "9.0");
+    assert_fact(&machine.gpus.rows[2].sm, "8.0");
+    af_machine_release(&machine);
+}
+
 static void test_given__an_unknown_key_is_an_error_that_names_the_keys(void **state)
 {
     struct af_machine machine;
@@ -473,6 +509,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_given__reads_systems_as_people_write_them),
         cmocka_unit_test(test_given__text_that_is_not_understood_is_unknown_with_a_remark),
+        cmocka_unit_test(test_given__strictly_refuses_values_that_cannot_be_read),
+        cmocka_unit_test(test_given__a_second_gpu_is_added),
         cmocka_unit_test(test_given__an_unknown_key_is_an_error_that_names_the_keys),
         cmocka_unit_test(test_given__torch_says_cuda_and_who_built_it),
         cmocka_unit_test(test_given__rocm_and_cpu_torch_have_no_cuda),

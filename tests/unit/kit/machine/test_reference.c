@@ -117,18 +117,17 @@ static void add_given(struct af_text *page)
 {
     const char *doc;
     const char *key;
-    af_text_add(page,
-                "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) states one fact on "
-                "the command line. A value that is\nnot understood makes the fact "
-                "unknown, with a remark. `none` means that there is none.\n`record.fact=VALUE` "
-                "names any fact of a record above.\n\n"
-                "A GPU and a torch are enough: of a machine that only `--given` describes, "
-                "linux, x86_64,\nPython "
-                "3.12 and the CUDA build of torch that `pip install torch` gets are assumed "
-                "where\nnothing else is "
-                "stated, and the answer says so.\n\n| key | "
-                "values "
-                "|\n|---|---|\n");
+    af_text_add(
+        page,
+        "\n## Facts by hand\n\n`--given KEY=VALUE` (repeatable) states one fact on "
+        "the command line. A value that\ncannot be read is an error; a product "
+        "that is not known is unknown, with a note. `none` means that\nthere is none. A second "
+        "`gpu` adds its GPUs; of every other key but `env` the last value counts.\n"
+        "`record.fact=VALUE` names any fact of a record above.\n\n"
+        "A GPU and a torch are enough: of a machine that only `--given` describes, "
+        "linux, x86_64,\nPython 3.12 and the CUDA build of torch that `pip install torch` "
+        "gets are assumed where\nnothing else is stated, and the answer says so.\n\n| key | "
+        "values |\n|---|---|\n");
     for (size_t i = 0; (key = af_machine_given_key(i, &doc)) != NULL; i++)
         af_text_format(page, "| %s | %s |\n", key, doc);
 }

@@ -56,6 +56,40 @@ static void test_decision__falls_to_torch_kernels_on_a_new_torch(void **state)
     af_decision_release(&decision);
 }
 
+/* Fails unless the closest official wheel is for that torch; NULL: none is shown. */
+static void check_closest(const char *words, const char *torch, const char *python)
+{
+    struct af_decision decision;
+    const struct af_near_miss *closest = NULL;
+    decide(&decision, words);
+    for (size_t i = 0; i < decision.near_miss_count; i++)
+        if (strcmp(decision.near_misses[i].what, "the closest official wheel") == 0)
+            closest = &decision.near_misses[i];
+    if (torch == NULL) {
+        assert_null(closest);
+    } else {
+        assert_non_null(closest);
+        assert_string_equal(closest->wheel->torch, torch);
+        assert_string_equal(closest->wheel->python, python);
+    }
+    af_decision_release(&decision);
+}
+
+static void test_decision__the_closest_wheel_is_for_the_nearest_torch(void **state)
+{
+    (void)state;
+    check_closest(LINUX GPU "python=3.11 torch=2.15.0+cu132", "2.10", "cp312");
+    check_closest(LINUX GPU "python=3.12 torch=2.15.0+cu132", "2.10", "cp312");
+    check_closest(LINUX GPU "python=3.12 torch=2.0.1+cu117", "2.0", "cp310");
+}
+
+static void test_decision__what_may_fit_is_closer_than_what_does_not(void **state)
+{
+    (void)state;
+    check_closest(LINUX GPU "python=3.12", NULL, NULL);
+    check_closest(LINUX GPU "torch=2.9.1+cu128", NULL, NULL);
+}
+
 static void test_decision__sieve_ends_where_no_wheel_is_left(void **state)
 {
     struct af_decision decision;
@@ -465,6 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decision__takes_newest_official_wheel),
         cmocka_unit_test(test_decision__falls_to_torch_kernels_on_a_new_torch),
+        cmocka_unit_test(test_decision__the_closest_wheel_is_for_the_nearest_torch),
+        cmocka_unit_test(test_decision__what_may_fit_is_closer_than_what_does_not),
         cmocka_unit_test(test_decision__sieve_ends_where_no_wheel_is_left),
         cmocka_unit_test(test_decision__missing_torch_gets_one_with_an_official_wheel),
         cmocka_unit_test(test_decision__keeps_the_minor_when_only_the_build_is_wrong),

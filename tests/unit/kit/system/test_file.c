@@ -146,6 +146,73 @@ static void test_read__large_sparse_file_is_refused_at_once(void **state)
                      ANYFLASH_OK);
 }
 
+/* The path of a FIFO into which a child process writes "hello", and the child. */
+static const char *fed_fifo(struct place *place, pid_t *writer_out)
+{
+    const char *path = af_path_join(&place->arena, place->folder, "fed");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    *writer_out = fork();
+    if (*writer_out == 0) {
+        usleep(20000);
+        put(place, "fed", "hello");
+        _exit(0);
+    }
+    return path;
+}
+
+static void test_read_input__waits_for_the_writer_of_a_pipe(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    pid_t writer;
+    const char *path = fed_fifo(place, &writer);
+    assert_int_equal(af_file_read_input(&place->arena, path, 100, &content, NULL), ANYFLASH_OK);
+    assert_string_equal(content.data, "hello");
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
+}
+
+static void test_read_input__ends_at_the_limit_of_an_endless_device(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    struct anyflash_error err = {0};
+    assert_int_equal(af_file_read_input(&place->arena, "/dev/zero", 1000, &content, &err),
+                     ANYFLASH_E_LIMIT);
+    assert_non_null(strstr(err.message, "'/dev/zero' is larger than 1000 bytes"));
+    assert_int_equal(af_file_read_input(&place->arena, "/dev/null", 1000, &content, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(content.len, 0);
+}
+
+static void test_read_input__refuses_a_folder_and_a_missing_file(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    assert_int_equal(af_file_read_input(&place->arena, place->folder, 9, &content, NULL),
+                     ANYFLASH_E_IO);
+    const char *missing = af_path_join(&place->arena, place->folder, "missing");
+    assert_int_equal(af_file_read_input(&place->arena, missing, 9, &content, NULL),
+                     ANYFLASH_E_NOT_FOUND);
+}
+
+static void count_bytes(void *context, const char *bytes, size_t len)
+{
+    (void)bytes;
+    *(size_t *)context += len;
+}
+
+static void test_read_input_pieces__limits_streams_but_not_regular_files(void **state)
+{
+    struct place *place = *state;
+    size_t total = 0;
+    const char *path = put(place, "log", "hello");
+    assert_int_equal(af_file_read_input_pieces(path, 1, count_bytes, &total, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(total, 5);
+    assert_int_equal(af_file_read_input_pieces("/dev/zero", 1 << 20, count_bytes, &total, NULL),
+                     ANYFLASH_E_LIMIT);
+}
+
 static void test_read__survives_each_failing_allocation(void **state)
 {
     struct place *place = *state;
@@ -296,6 +363,10 @@ int main(void)
         PLACE_TEST(test_read__refuses_fifo_without_blocking),
         PLACE_TEST(test_read__refuses_folder_and_link_loop),
         PLACE_TEST(test_read__large_sparse_file_is_refused_at_once),
+        PLACE_TEST(test_read_input__waits_for_the_writer_of_a_pipe),
+        PLACE_TEST(test_read_input__ends_at_the_limit_of_an_endless_device),
+        PLACE_TEST(test_read_input__refuses_a_folder_and_a_missing_file),
+        PLACE_TEST(test_read_input_pieces__limits_streams_but_not_regular_files),
         PLACE_TEST(test_read__survives_each_failing_allocation),
         PLACE_TEST(test_write_text__a_leftover_of_an_earlier_process_is_no_obstacle),
         PLACE_TEST(test_write_text__is_whole_when_a_signal_ends_the_program),
