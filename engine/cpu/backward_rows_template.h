@@ -5,7 +5,7 @@
  * the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_PARTS, AF_LOAD, AF_LOAD_SOME,
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
  * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
  * Defines: struct view, span, back, block; set_ranges(), pack_tile(),
  * take_block(), put_tile(), put_keys(), each in AF_FN().
@@ -13,25 +13,17 @@
 
 #include "engine/attn/backward.h"
 
-#define PAIR (1 + AF_PAIRS)    /* numbers in a word */
-#define WORD (PAIR / AF_PARTS) /* elements in a word */
+#define WORD (1 + AF_PAIRS) /* elements in a word */
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS (AF_AMX ? 128 : 96)
-#define STEP_KEYS (AF_AMX ? 64 : 48)  /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS (AF_AMX ? 32 : 24)  /* a tile's keys begin and end at multiples of it */
-#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
-#define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
-#define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
-/* A row is padded to a multiple of this many floats or words. */
-#define ROW_STEP (AF_PARTS * AF_LANES)
-/* The index of the pair of rows (or keys) j and j + 1; the pair of their rests is at + 16. */
-#define PAIR_AT(j) ((j) / PAIR + (AF_PARTS - 1) * ((j) / 32 * 16))
+#define BLOCK_KEYS 96
+#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
+#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
 #define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS (AF_AMX ? 16 : 8)
-#define LINE_MAX (AF_DIM_MAX + ROW_STEP)
+#define PAIR_COLUMNS 8
+#define LINE_MAX (AF_DIM_MAX + AF_LANES)
 #define LINE_BYTES 64 /* of the cache */
 #define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
 
@@ -62,7 +54,7 @@ struct AF_FN(back) {
     int64_t tiles;    /* of the pass */
     int64_t qk_words; /* words of a packed query */
     int64_t v_words;
-    int64_t qk_width; /* D rounded up to ROW_STEP */
+    int64_t qk_width; /* D rounded up to AF_LANES */
     int64_t v_width;
     int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
     bool featured;    /* scores need more than scaling and a range */
@@ -90,13 +82,9 @@ struct AF_FN(back) {
     float *stage;              /* [TILE_LANES][qk_width or v_width] */
     float *keys;               /* [BLOCK_KEYS][qk_width], copied */
     float *values;             /* [BLOCK_KEYS][v_width], copied */
-    /*
-     * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
-     * [dq_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
-     */
-    float *key_pairs;
-    float *dk; /* [keys of the task, rounded up to KEY_STEP][qk_width] */
-    float *dv; /* alike [v_width] */
+    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
+    float *dk;        /* [keys of the task, rounded up to WORD][qk_width] */
+    float *dv;        /* alike [v_width] */
 };
 
 /* A block of keys and values as words. */
@@ -115,14 +103,14 @@ static int64_t AF_FN(round_up)(int64_t count, int64_t to)
     return (count + to - 1) / to * to;
 }
 
-/* Reads `count` elements at `from` as floats, then zeros up to a multiple of ROW_STEP. */
+/* Reads `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
 {
     const AF_ELEMENT *elements = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
     if (sizeof(AF_ELEMENT) != sizeof *to && dtype == ANYFLASH_F32) {
         memcpy(to, from, (size_t)count * sizeof *to);
-        for (i = count; i % ROW_STEP != 0; i++)
+        for (i = count; i % AF_LANES != 0; i++)
             to[i] = 0;
         return;
     }
@@ -132,7 +120,7 @@ static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, flo
         vec_store(to + i, AF_LOAD_SOME(elements + i, (int)(count - i)));
         i += AF_LANES;
     }
-    if (i % ROW_STEP != 0)
+    if (i % AF_LANES != 0)
         vec_store(to + i, vec_zero());
 }
 
@@ -256,12 +244,11 @@ static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, flo
     }
 }
 
-/* Interleaves elements [begin, end) of two rows. Of numbers with two parts it takes `part`. */
-static void AF_FN(pair_rows)(int part, const float *even, const float *odd, int64_t begin,
-                             int64_t end, float *to)
+/* Interleaves elements [begin, end) of two rows. */
+static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin, int64_t end,
+                             float *to)
 {
-    const int64_t at = (AF_PARTS - 1) * (begin * 2 + part * 64);
-    const char *a = (const char *)even + at, *b = (const char *)odd + at;
+    const char *a = (const char *)even, *b = (const char *)odd;
     char *pairs = (char *)to;
     for (int64_t d = begin; d < end; d++) {
         uint16_t low, high;
@@ -280,11 +267,9 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
         int64_t end = width - d < PANEL ? width : d + PANEL;
         float *to = panels + (d * work->tiles + tile * PANEL) * TILE_WORDS;
         for (int64_t r = 0; r < TILE_WORDS; r++, to += PANEL) {
-            const int64_t row = r % (TILE_LANES / PAIR) * PAIR;
             if (AF_PAIRS)
                 AF_FN(pair_rows)
-            ((int)(r / (TILE_LANES / PAIR)), rows + row * width, rows + (row + 1) * width, d,
-             end, to);
+            (rows + 2 * r * width, rows + (2 * r + 1) * width, d, end, to);
             for (int64_t at = d; !AF_PAIRS && at < end; at += AF_LANES)
                 vec_store(to + at - d, vec_load(rows + r * width + at));
         }
@@ -294,10 +279,7 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
 /* Converts a row of `count` floats to words at `to`, padded with zeros. */
 static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 {
-#if AF_PARTS > 1
-    for (int64_t i = 0; i < count; i += 2 * AF_LANES)
-        af_parts_put(to + i, vec_load(line + i), vec_load(line + i + AF_LANES));
-#elif AF_PAIRS
+#if AF_PAIRS
     AF_FN(put_row)(line, 1.0f, count, to);
 #else
     for (int64_t i = 0; i < count; i += AF_LANES)
@@ -315,7 +297,7 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
     const int64_t first = tile * TILE_LANES;
     const int64_t rows = af_clamp(work->task->rows - work->row - first, 0, TILE_LANES);
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % DIM_STEP != 0)
+    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % WORD != 0)
         memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
     for (int64_t lane = 0; lane < rows; lane++) {
         const char *row = AF_FN(row_at)(work, tensor, first + lane);
@@ -367,8 +349,6 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
      work->do_lanes + tile * work->v_words * TILE_LANES);
     AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
     AF_FN(set_view)(work, tile);
-    for (int64_t lane = 0; AF_PARTS > 1 && lane < TILE_LANES; lane++)
-        finite &= isfinite(work->delta[tile * TILE_LANES + lane]) != 0; /* else nor is dS */
     work->views[tile].finite = finite;
     memset(work->dq_lanes + tile * work->dq_rows * TILE_LANES, 0,
            (size_t)(work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
@@ -378,10 +358,9 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
  * Whether `count` rows of a tensor are read as words in place. Rows that are not contiguous
  * could be, too, but if they lie a power of two apart, the L1 cache holds only a few of them.
  */
-static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
+static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
 {
-    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride == dim &&
-           count % KEY_GROUP == 0;
+    return AF_DIRECT && dim % WORD == 0 && tensor->row_stride == dim;
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
@@ -394,12 +373,12 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
     float line[LINE_MAX] __attribute__((aligned(64)));
     const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
                                     task->key_begin + j);
-    if (AF_FN(in_place)(tensor, dim, count)) {
+    if (AF_FN(in_place)(tensor, dim)) {
         *stride = tensor->row_stride / WORD;
         return (const float *)(const void *)row;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (dim % DIM_STEP != 0)
+        if (dim % WORD != 0)
             memset(copies + i * width, 0, (size_t)width * sizeof *copies);
         if (AF_DIRECT)
             memcpy(copies + i * width, row, (size_t)dim * sizeof(AF_ELEMENT));
@@ -409,31 +388,9 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
         }
         row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
     }
-    for (; count % KEY_GROUP != 0; count++)
-        memset(copies + count * width, 0, (size_t)width * sizeof *copies);
     return copies;
 }
 
-#if AF_AMX
-/* Copies the columns of the keys; those of keys beyond the block are 0. */
-static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
-{
-    const struct anyflash_attend_args *a = &work->problem->a;
-    const int64_t dim = a->head_dim, key = work->task->key_begin + block->key;
-    const uint16_t *rows[KEY_STEP];
-    for (int64_t j = 0; j < block->count; j += KEY_STEP) {
-        for (int64_t i = 0; i < KEY_STEP; i++)
-            rows[i] = j + i < block->count ? (const uint16_t *)(const void *)af_row_of_key(
-                                                 work->problem, &a->k, &work->task->sequence,
-                                                 work->task->kv_head, key + j + i)
-                                           : NULL;
-        for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
-            af_columns_put(AF_PARTS, rows, d, dim - d,
-                           work->key_pairs + d * (BLOCK_KEYS / WORD) + j / WORD * PAIR_COLUMNS);
-    }
-}
-
-#else
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
 static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
 {
@@ -444,11 +401,10 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
         const float *odd = j + 1 < block->count ? even + block->k_stride : zeros;
         for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
             AF_FN(pair_rows)
-        (0, even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
+        (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
          work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }
-#endif
 
 static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_t count)
 {

@@ -30,23 +30,14 @@
  *   AF_ELEMENT            type of the tensors in memory
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
- *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
- *   AF_PARTS              2: AF_ELEMENT is f16, and each number is the sum of two
- *                         bf16 (product_amx.h). 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  *   GRADIENT_ROWS, GRADIENT_VECS  the same for dK and dV
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
- * with AF_AMX product_amx.h), finite_template.h. Defines AF_FN(scratch_bytes) and
- * AF_FN(run) for a row of the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
+ * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
+ * (kernels.h).
  */
-#ifndef AF_AMX
-#define AF_AMX 0
-#endif
-#ifndef AF_PARTS
-#define AF_PARTS 1
-#endif
 
 #include "engine/cpu/backward_rows_template.h"
 
@@ -67,7 +58,7 @@ static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t
     for (int v = 0; v < TILE_VECS; v++)
         span.ends[v] = af_clamp(view->ends[v] - block->key, span.first, span.end);
     span.whole = view->all_first <= block->key + span.first &&
-                 view->all_end >= block->key + AF_FN(round_up)(span.end, KEY_STEP);
+                 view->all_end >= block->key + AF_FN(round_up)(span.end, WORD);
     return span;
 }
 
@@ -85,8 +76,7 @@ static struct AF_FN(span)
         AF_FN(weigh_step)
     (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
     bool finite = block->finite && work->views[tile].finite;
-    /* With two parts, infinity times a part of a number can be NaN for all. */
-    if (!finite && (AF_PARTS > 1 || !span.whole || work->problem->a.mask.data != NULL)) {
+    if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
         AF_FN(add_visible)(work, block, tile, slot, span);
         return (struct AF_FN(span)){0, 0, {0}, false};
     }
@@ -130,7 +120,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     const int64_t qk_panels = AF_FN(round_up)(work->qk_width, PANEL);
     const int64_t v_panels = AF_FN(round_up)(work->v_width, PANEL);
     const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
-    const int64_t padded_keys = AF_FN(round_up)(keys, KEY_STEP);
+    const int64_t padded_keys = AF_FN(round_up)(keys, WORD);
     const int64_t step = (STEP_KEYS + 1) * TILE_LANES, block = BLOCK_KEYS * TILE_WORDS;
 #define PART(pointer, type, count)                                                             \
     do {                                                                                       \
@@ -174,10 +164,10 @@ static struct AF_FN(back) AF_FN(back_of)(const struct af_problem *problem)
     struct AF_FN(back) work;
     memset(&work, 0, sizeof work);
     work.problem = problem;
-    work.qk_words = AF_FN(round_up)(problem->a.head_dim, DIM_STEP) / WORD;
-    work.v_words = AF_FN(round_up)(problem->a.value_dim, DIM_STEP) / WORD;
-    work.qk_width = AF_FN(round_up)(problem->a.head_dim, ROW_STEP);
-    work.v_width = AF_FN(round_up)(problem->a.value_dim, ROW_STEP);
+    work.qk_words = AF_FN(round_up)(problem->a.head_dim, WORD) / WORD;
+    work.v_words = AF_FN(round_up)(problem->a.value_dim, WORD) / WORD;
+    work.qk_width = AF_FN(round_up)(problem->a.head_dim, AF_LANES);
+    work.v_width = AF_FN(round_up)(problem->a.value_dim, AF_LANES);
     work.dq_rows = AF_FN(round_up)(problem->a.head_dim, PAIR_COLUMNS);
     work.featured = (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_DROPOUT)) != 0;
     return work;
@@ -234,7 +224,7 @@ static void AF_FN(run_pass)(const struct AF_FN(back) *work)
     const bool any = AF_FN(set_ranges)(work) || task->partial_dq == NULL;
     for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
         const int64_t end = key + BLOCK_KEYS < keys ? key + BLOCK_KEYS : keys;
-        const size_t sums = (size_t)AF_FN(round_up)(end - key, KEY_STEP) * sizeof(float);
+        const size_t sums = (size_t)AF_FN(round_up)(end - key, WORD) * sizeof(float);
         if (first) {
             memset(work->dk + key * work->qk_width, 0, sums * (size_t)work->qk_width);
             memset(work->dv + key * work->v_width, 0, sums * (size_t)work->v_width);
@@ -258,9 +248,6 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
     work.task = task;
     work.backward = task->problem;
     AF_FN(lay_out)(&work, task->rows, task->key_end - task->key_begin, scratch.memory);
-#if AF_AMX
-    AF_TILES_CONFIGURE();
-#endif
     /* Without rows there is one empty pass, which writes dk and dv. */
     do {
         int64_t tiles = (task->rows - work.row + TILE_LANES - 1) / TILE_LANES;
@@ -268,15 +255,9 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
         AF_FN(run_pass)(&work);
         work.row += PASS_TILES * TILE_LANES;
     } while (work.row < task->rows);
-#if AF_AMX
-    AF_TILES_RELEASE();
-#endif
 }
 
-#undef PAIR
 #undef WORD
-#undef ROW_STEP
-#undef PAIR_AT
 #undef TILE_LANES
 #undef TILE_WORDS
 #undef BLOCK_KEYS
@@ -286,9 +267,6 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #undef PASS_TILES
 #undef PANEL
 #undef PAIR_COLUMNS
-#undef KEY_STEP
-#undef KEY_GROUP
-#undef DIM_STEP
 #undef LINE_MAX
 #undef LINE_BYTES
 #undef PUT_AHEAD

@@ -4,10 +4,9 @@
  * by pair where a product with 0 would be NaN. Second of the three parts of the
  * backward kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, AF_AMX, AF_PARTS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
  * GRADIENT_VECS (backward_template.h). Uses the structs of
- * backward_rows_template.h and the products of tile_template.h, or with AF_AMX
- * those of backward_amx_template.h. Defines AF_FN(weigh_step),
+ * backward_rows_template.h and the products of tile_template.h. Defines AF_FN(weigh_step),
  * AF_FN(add_queries), AF_FN(add_gradient), AF_FN(add_visible).
  */
 
@@ -20,9 +19,6 @@ static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
     return tiles;
 }
 
-#if AF_AMX
-#include "engine/cpu/backward_amx_template.h"
-#else
 /* The first vector of a tile with a row that may see key `j` of the block or later ones. */
 static int AF_FN(first_vec)(const struct AF_FN(span) *span, int64_t j)
 {
@@ -69,12 +65,11 @@ static void AF_FN(product)(const struct AF_FN(span) *span, int64_t key, const fl
     for (; j < count; j++, out += TILE_LANES)
         AF_FN(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
 }
-#endif
 
 /* 2^x, as accurate as P is stored. */
 AF_INLINE vec AF_FN(exp2)(vec x)
 {
-#if AF_PAIRS && AF_PARTS == 1
+#if AF_PAIRS
     return vec_exp2_coarse(x);
 #else
     return vec_exp2(x);
@@ -82,7 +77,7 @@ AF_INLINE vec AF_FN(exp2)(vec x)
 }
 
 /*
- * Stores P and dS of PAIR adjacent keys for one vector of rows: P at p_rows and dS at
+ * Stores P and dS of WORD adjacent keys for one vector of rows: P at p_rows and dS at
  * ds_rows, key by key. With AF_PAIRS it also stores dS as pairs of keys.
  */
 AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
@@ -91,13 +86,6 @@ AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, fl
 #if AF_PAIRS
     vec_store_pair(p_rows, p_rows + TILE_WORDS, p[0], p[1]);
     vec_store(ds_pairs, vec_store_pair(ds_rows, ds_rows + TILE_WORDS, ds[0], ds[1]));
-#if AF_PARTS > 1
-    p_rows += 16;
-    ds_rows += 16;
-    vec_store_pair(p_rows, p_rows + TILE_WORDS, vec_rest(p[0]), vec_rest(p[1]));
-    vec_store(ds_pairs + 16 * TILE_LANES,
-              vec_store_pair(ds_rows, ds_rows + TILE_WORDS, vec_rest(ds[0]), vec_rest(ds[1])));
-#endif
 #else
     (void)ds_pairs;
     vec_store(p_rows, p[0]);
@@ -129,15 +117,15 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
         lse[v] = vec_load(work->lse2 + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
-    const int64_t count = AF_FN(round_up)(step->count, KEY_STEP);
-    for (int64_t j = 0; j < count; j += PAIR) {
+    const int64_t count = AF_FN(round_up)(step->count, WORD);
+    for (int64_t j = 0; j < count; j += WORD) {
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++) {
             const int64_t at = j * TILE_LANES + v * AF_LANES;
-            const int64_t word = j * TILE_WORDS + v * AF_LANES / PAIR;
-            vec p[PAIR], ds[PAIR];
+            const int64_t word = j * TILE_WORDS + v * AF_LANES / WORD;
+            vec p[WORD], ds[WORD];
             AF_UNROLL
-            for (int w = 0; w < PAIR; w++) {
+            for (int w = 0; w < WORD; w++) {
                 const int32_t key = (int32_t)(step->key + j + w);
                 p[w] = vec_load(step->scores + at + w * TILE_LANES);
                 ds[w] = vec_load(step->dp + at + w * TILE_LANES);
@@ -154,7 +142,7 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
             }
             AF_FN(put_weights)
             (p, ds, step->p_rows + word, step->ds_rows + word,
-             step->ds_pairs + PAIR_AT(j) * TILE_LANES + v * AF_LANES);
+             step->ds_pairs + j / WORD * TILE_LANES + v * AF_LANES);
         }
     }
 }
@@ -307,13 +295,12 @@ static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN
      work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
         AF_FN(weigh_featured)(work, &step);
-    else if (view->all_first <= key && key + AF_FN(round_up)(count, KEY_STEP) <= view->all_end)
+    else if (view->all_first <= key && key + AF_FN(round_up)(count, WORD) <= view->all_end)
         AF_FN(weigh_whole)(work, &step);
     else
         AF_FN(weigh_masked)(work, &step);
 }
 
-#if !AF_AMX
 /*
  * C = `rows` columns of A times dS^T. Vector v uses the first ends[v] words of keys, because
  * its rows see none after those; ends never decreases.
@@ -469,29 +456,17 @@ static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
                                          out + d, width);
     }
 }
-#endif
-
-/* Reads number `i` at `words`; with two parts adds the one `rest` words further. */
-static float AF_FN(number)(const float *words, int64_t i, int64_t rest)
-{
-#if AF_PAIRS
-    float sum = 0;
-    for (int part = 0; part < AF_PARTS; part++) {
-        uint16_t bits;
-        memcpy(&bits, (const char *)(words + part * rest) + i * 2, sizeof bits);
-        sum += af_f32_of_bf16(bits);
-    }
-    return sum;
-#else
-    (void)rest;
-    return words[i];
-#endif
-}
 
 /* Reads element `i` of a row of words. */
 static float AF_FN(element)(const float *words, int64_t i)
 {
-    return AF_FN(number)(words + (AF_PARTS - 1) * (i / 32 * 16), i, 16);
+#if AF_PAIRS
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + i * 2, sizeof bits);
+    return af_f32_of_bf16(bits);
+#else
+    return words[i];
+#endif
 }
 
 /* Reads element d of row r of the pass from panels. */
@@ -499,8 +474,8 @@ static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *p
                                   int64_t r, int64_t d)
 {
     int64_t begin = d / PANEL * PANEL;
-    const float *row = panels + begin * work->tiles * TILE_WORDS + PAIR_AT(r) * PANEL;
-    return AF_FN(number)(row, (d - begin) * PAIR + r % PAIR, 16 * PANEL);
+    const float *row = panels + begin * work->tiles * TILE_WORDS + r / WORD * PANEL;
+    return AF_FN(element)(row, (d - begin) * WORD + r % WORD);
 }
 
 /*

@@ -5,27 +5,21 @@
  * and rounded. First of the three parts of the forward kernel;
  * forward_template.h has the formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
- * AF_PARTS, AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also
- * pair_rows() of forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8
- * widen_f8.h. Defines: struct tile, work, block, prefetch, kept; set_ranges(),
- * start_tile(), take_keys(), take_values(), finish_tile(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_LOAD,
+ * AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
+ * forward_avx512bf16.c; with AF_F8 widen_f8.h. Defines: struct tile, work, block,
+ * prefetch, kept; set_ranges(), start_tile(), take_keys(), take_values(),
+ * finish_tile(), each in AF_FN().
  */
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
-#define WORD ((1 + AF_PAIRS) / AF_PARTS) /* elements in a word */
-/* The index of the pair of keys j and j + 1; the pair of their rests is at + 16. */
-#define PAIR_AT(j) ((j) / 2 + (AF_PARTS - 1) * ((j) / 32 * 16))
-/* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
-#define KEY_STEP (AF_AMX ? 32 : WORD)
-#define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
-#define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
+#define WORD (1 + AF_PAIRS) /* elements in a word */
 /*
  * Words of a column of a block's values. Panels of 8 columns are padded by a cache line: at
  * multiples of 2 KiB those of a wide head would share two sets of L1.
  */
-#define COLUMN_WORDS (BLOCK_KEYS / WORD + (AF_AMX ? 0 : 2))
+#define COLUMN_WORDS (BLOCK_KEYS / WORD + 2)
 /* Values in pairs are kept for the next task of a head if all of them fit into this. */
 #define KEPT_BYTES ((int64_t)17 << 16)
 
@@ -79,7 +73,7 @@ struct AF_FN(work) {
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
     int64_t key_words;  /* of one copied key */
-    int64_t value_rows; /* Dv rounded up to 8, or to 16 with AF_AMX */
+    int64_t value_rows; /* Dv rounded up to 8 */
     bool featured;      /* scores need more than scaling and a range */
     float fold;         /* factor of the queries, applied when packing */
     float unit;         /* factor from a stored score to log2 units */
@@ -89,11 +83,7 @@ struct AF_FN(work) {
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
     float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
-    /*
-     * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8]; AF_AMX:
-     * [value_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
-     */
-    float *values;
+    float *values; /* [BLOCK_KEYS][value_rows]; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8] */
     /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
     float *kept_values;
     struct AF_FN(kept) *kept; /* [value_blocks] */
@@ -134,14 +124,6 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
     memset(to, 0, (size_t)words * sizeof *to);
 #if AF_DIRECT
     memcpy(to, from, (size_t)count * sizeof(AF_ELEMENT));
-#elif AF_PARTS > 1
-    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
-    for (int64_t i = 0; i < count; i += 2 * AF_LANES) {
-        const int first = (int)af_clamp(count - i, 0, AF_LANES);
-        const int second = (int)af_clamp(count - i - AF_LANES, 0, AF_LANES);
-        af_parts_put(to + i, AF_LOAD_SOME(row + i, first),
-                     AF_LOAD_SOME(row + i + AF_LANES, second));
-    }
 #else
     const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
@@ -176,7 +158,7 @@ static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN
         const char *row =
             af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
                             &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
-        if (AF_DIRECT && dim % DIM_STEP == 0)
+        if (AF_DIRECT && dim % WORD == 0)
             rows[i] = (const float *)(const void *)row;
         else
             AF_FN(take_query)(work, row, copies[i]);
@@ -291,8 +273,7 @@ static struct AF_FN(block)
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-    bool whole =
-        a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
+    bool whole = a->head_dim % WORD == 0 && a->k.row_stride % WORD == 0;
     if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
         return (struct AF_FN(block)){(const float *)(const void *)row, a->k.row_stride / WORD};
@@ -301,8 +282,6 @@ static struct AF_FN(block)
         AF_FN(take_key)
     (work, &a->k, a->k_scales, j + i, a->head_dim, work->keys + i * work->key_words,
      work->words);
-    for (; count % KEY_GROUP != 0; count++)
-        memset(work->keys + count * work->key_words, 0, (size_t)work->words * sizeof(float));
     return (struct AF_FN(block)){work->keys, work->key_words};
 }
 
@@ -340,17 +319,7 @@ static struct AF_FN(block)
     AF_FN(take_values)(const struct AF_FN(work) *work, int64_t j, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-#if AF_AMX
-    const uint16_t *rows[KEY_STEP];
-    for (int64_t i = 0; i < count; i += KEY_STEP) {
-        for (int64_t n = 0; n < KEY_STEP; n++)
-            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
-        for (int64_t d = 0; d < a->value_dim; d += 16)
-            af_columns_put(AF_PARTS, rows, d, a->value_dim - d,
-                           work->values + d * COLUMN_WORDS + i * (16 / WORD));
-    }
-    return (struct AF_FN(block)){work->values, 16};
-#elif AF_PAIRS
+#if AF_PAIRS
     uint16_t wide[2][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     for (int64_t i = 0; i < count; i += 2) {
         const uint16_t *even = AF_FN(find_value)(work, j + i, wide[0]);

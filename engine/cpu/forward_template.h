@@ -12,8 +12,7 @@
  *
  * K and V are read in place. They are copied only to convert their type, to
  * gather pages, or (AF_PAIRS) to put the values of two keys side by side, which is done
- * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES. With
- * AF_AMX V^T is copied, and K to split it or where tiles would reach beyond its rows.
+ * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES.
  *
  * fp8 keys and values are widened as they are copied: to f32, times their scales, or
  * (AF_PAIRS) exactly to bf16; then the scales multiply scores and results. Only the
@@ -34,21 +33,12 @@
  *                         bits; q is of any type or, with AF_PAIRS, bf16
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
- *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
- *   AF_PARTS              2: AF_ELEMENT is f16, and each number is the sum of two
- *                         bf16 (product_amx.h). 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
- * with AF_AMX product_amx.h), finite_template.h or with AF_F8 widen_f8.h. Defines
- * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
+ * finite_template.h or with AF_F8 widen_f8.h. Defines AF_FN(scratch_bytes) and AF_FN(run)
+ * for a row of the manifest (kernels.h).
  */
-#ifndef AF_AMX
-#define AF_AMX 0
-#endif
-#ifndef AF_PARTS
-#define AF_PARTS 1
-#endif
 
 #include "engine/cpu/forward_rows_template.h"
 
@@ -63,7 +53,7 @@ static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int6
 {
     struct af_range part;
     /* Values come in steps: with pairs, a tile starts at an even key of the block. */
-    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(KEY_STEP - 1);
+    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(WORD - 1);
     part.end = af_clamp(tile->end - key, 0, count);
     return part;
 }
@@ -79,7 +69,7 @@ static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     (part.end % KEY_STEP == 0 || part.end == count);
+                     (part.end % WORD == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
@@ -110,14 +100,7 @@ static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t fro
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
 static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
 {
-#if AF_AMX
-    for (int64_t d = 0; d < work->value_rows; d++) {
-        float *column = work->values + d / 16 * (COLUMN_WORDS * 16) +
-                        i / 32 * (256 * AF_PARTS) + d % 16 * 16;
-        for (int part = 0; part < AF_PARTS; part++)
-            memset((char *)(column + part * 256) + i % 32 * 2, 0, 2);
-    }
-#elif AF_PAIRS
+#if AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
         char *pair = (char *)(work->values + d / 8 * (COLUMN_WORDS * 8) + i / 2 * 8 + d % 8);
         memset(pair + i % 2 * 2, 0, 2);
@@ -162,14 +145,10 @@ static float AF_FN(probability)(const struct AF_FN(work) *work, int64_t j, int64
                                 int lane)
 {
 #if AF_PAIRS
-    const float *pair = work->pairs + PAIR_AT(j) * width + lane;
-    float sum = 0;
-    for (int part = 0; part < AF_PARTS; part++, pair += 16 * width) {
-        uint16_t half;
-        memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
-        sum += af_f32_of_bf16(half);
-    }
-    return sum;
+    const float *pair = work->pairs + j / 2 * width + lane;
+    uint16_t half;
+    memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
+    return af_f32_of_bf16(half);
 #else
     return work->scores[j * width + lane];
 #endif
@@ -220,7 +199,7 @@ static bool AF_FN(keeps_values)(const struct AF_FN(work) *work, int64_t key, int
     const struct AF_FN(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
     /* A block ends with zeros up to a whole step. */
     return kept->from == from && kept->count >= count &&
-           (kept->count == count || count % KEY_STEP == 0);
+           (kept->count == count || count % WORD == 0);
 }
 #endif
 
@@ -235,7 +214,7 @@ static struct AF_FN(block)
     const int64_t place = AF_FN(place_of)(work, key);
     work->values = work->kept_values + place * COLUMN_WORDS * work->value_rows;
     if (AF_FN(keeps_values)(work, key, from, count))
-        return (struct AF_FN(block)){work->values, AF_AMX ? 16 : 8};
+        return (struct AF_FN(block)){work->values, 8};
     work->kept[place] = (struct AF_FN(kept)){from, count};
 #else
     (void)key;
@@ -348,9 +327,7 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t c
     struct AF_FN(block) keys = AF_FN(take_keys)(work, from, count);
     struct AF_FN(block) values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
-    /* With two parts, infinity times a part of the weight can be NaN for all. */
-    if ((AF_PARTS > 1 || AF_FN(hides_values)(work, key, count)) &&
-        !AF_FN(has_finite_values)(work, from, count))
+    if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
     for (int t = 0; t < work->tile_count; t++) {
         const struct AF_FN(tile) *tile = &work->tiles[t];
@@ -417,8 +394,8 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     struct AF_FN(work) work;
     work.problem = problem;
     work.task = NULL;
-    const int64_t value_step = AF_AMX ? 16 : 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
-    work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
+    const int64_t value_step = 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
+    work.words = (problem->a.head_dim + WORD - 1) / WORD;
     work.key_words = (work.words + key_step - 1) / key_step * key_step;
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
     const int64_t block_bytes = COLUMN_WORDS * work.value_rows * (int64_t)sizeof(float);
@@ -480,16 +457,10 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = tile->first < first ? tile->first : first;
         end = tile->end > end ? tile->end : end;
     }
-#if AF_AMX
-    AF_TILES_CONFIGURE();
-#endif
     for (int64_t key = first; key < end; key += BLOCK_KEYS)
         AF_FN(attend_block)
     (&work, key, af_clamp(end - key, 0, BLOCK_KEYS),
      af_clamp(end - key - BLOCK_KEYS, 0, BLOCK_KEYS), key == first);
-#if AF_AMX
-    AF_TILES_RELEASE();
-#endif
     for (int t = 0; t < work.tile_count; t++) {
         if (first >= end)
             AF_FN(start_tile)(&work, &work.tiles[t]);
@@ -502,9 +473,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef COLUMN_WORDS
 #undef KEPT_BYTES
 #undef WORD
-#undef PAIR_AT
-#undef KEY_STEP
-#undef DIM_STEP
-#undef KEY_GROUP
 #undef ROW_LOW
 #undef HIDDEN

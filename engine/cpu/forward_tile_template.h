@@ -4,9 +4,9 @@
  * maximum and sum, dropout, values. Second of the three parts of the forward
  * kernel.
  *
- * Parameters: AF_FN, AF_F8, AF_PAIRS, AF_AMX, AF_PARTS, TILE_VECS, TILE_ROWS
+ * Parameters: AF_FN, AF_F8, AF_PAIRS, TILE_VECS, TILE_ROWS
  * (forward_template.h). Uses the structs of forward_rows_template.h and the products of
- * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
+ * tile_template.h. Defines
  * AF_FN(attend_any)().
  */
 
@@ -29,9 +29,6 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
     }
 }
 
-#if AF_AMX
-#include "engine/cpu/forward_amx_template.h"
-#else
 /*
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
@@ -97,7 +94,6 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
     }
 }
-#endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
 static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
@@ -174,14 +170,6 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
     }
 }
 
-#if AF_PAIRS
-/* 2^x, as accurate as p is stored. */
-AF_INLINE vec AF_FN(exp2)(vec x)
-{
-    return AF_PARTS > 1 ? vec_exp2(x) : vec_exp2_coarse(x);
-}
-#endif
-
 /* Computes the new maximum, the factor for earlier sums, p and its sum. */
 AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *work,
                                     const struct AF_FN(tile) *tile, int64_t count,
@@ -199,7 +187,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         vec_store(alpha + v * AF_LANES, a);
     }
 #if AF_PAIRS
-    for (; count % KEY_STEP != 0; count++) {
+    for (; count % WORD != 0; count++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
             vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
@@ -210,13 +198,10 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         for (int v = 0; v < vecs; v++) {
             vec even = vec_load(s + v * AF_LANES);
             vec odd = vec_load(s + (vecs + v) * AF_LANES);
-            even = AF_FN(exp2)(vec_fms(even, unit, m[v]));
-            odd = AF_FN(exp2)(vec_fms(odd, unit, m[v]));
+            even = vec_exp2_coarse(vec_fms(even, unit, m[v]));
+            odd = vec_exp2_coarse(vec_fms(odd, unit, m[v]));
             l[v] = vec_add(l[v], vec_add(even, odd));
-            float *pair = work->pairs + (PAIR_AT(j) * vecs + v) * AF_LANES;
-            vec_store(pair, vec_pair(even, odd));
-            if (AF_PARTS > 1)
-                vec_store(pair + 16 * vecs * AF_LANES, vec_pair(vec_rest(even), vec_rest(odd)));
+            vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
         }
     }
 #else
@@ -257,7 +242,6 @@ static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work
 }
 #endif
 
-#if !AF_AMX
 /*
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
@@ -308,7 +292,6 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
     (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
 #endif
 }
-#endif
 
 /* The first half of a tile: the factor alpha, and p in work->scores or work->pairs. */
 AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,

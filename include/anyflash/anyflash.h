@@ -323,18 +323,12 @@ struct anyflash_context;
 
 /* Limits the kernels to the instruction sets of a level and of the levels before it. */
 enum anyflash_cpu_level {
-    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support, except AMX */
+    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support */
     ANYFLASH_CPU_BASE = 1, /* only what every processor of the architecture has */
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
-    ANYFLASH_CPU_AVX512BF16 = 5,
-    /*
-     * AMX's bf16 tiles, for bf16 and f16, on Linux. Not part of ALL: these kernels
-     * never ran on a real processor with AMX, let alone were timed. The process asks
-     * the system for the tiles; if it refuses, this level is AVX512BF16.
-     */
-    ANYFLASH_CPU_AMX = 6
+    ANYFLASH_CPU_AVX512BF16 = 5
 };
 
 struct anyflash_context_args {
