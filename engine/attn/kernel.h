@@ -26,7 +26,7 @@ struct af_scratch {
  * head kv_head * group + r % group, so rows of all heads that share a key head
  * are adjacent. If partial_o is NULL, the results are final and are written to o
  * and lse. Otherwise the kernel writes unnormalised o to partial_o (f32 [rows, Dv])
- * and row maximum and row sum to partial_ml (f32 [rows, 2], maximum in log2 units),
+ * and row maximum and row sum to partial_ml (f32 [rows, 2], maximum as in af_is_natural()),
  * to be merged.
  *
  * A decode task of two or more rows may cover kv_head_count key heads, starting with

@@ -63,7 +63,7 @@ struct AF_FN(back) {
     float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
     float *do_panels; /* alike */
     float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
-    float *lse2;      /* [tiles * TILE_LANES] lse in log2 units */
+    float *lse;       /* [tiles * TILE_LANES] in log2 units unless featured */
     float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
     int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
     int32_t *end;
@@ -147,7 +147,7 @@ static bool AF_FN(set_ranges)(const struct AF_FN(back) *work)
     for (int64_t r = 0; r < work->tiles * TILE_LANES; r++) {
         int64_t row = work->row + r;
         work->first[r] = work->end[r] = 0;
-        work->lse2[r] = work->delta[r] = 0;
+        work->lse[r] = work->delta[r] = 0;
         work->query[r] = (int32_t)(row / group);
         work->head[r] = (int32_t)(task->kv_head * group + row % group);
         if (row >= task->rows)
@@ -221,9 +221,9 @@ static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const ch
     work->delta[r] = AF_FN(dot)(o->dtype, AF_FN(row_at)(work, o, r), dout, dim);
     if (work->backward->dlse != NULL)
         work->delta[r] -= work->backward->dlse[lse - work->problem->a.lse];
-    work->lse2[r] = *lse * AF_LOG2E;
+    work->lse[r] = *lse * (work->featured ? 1.0f : AF_LOG2E);
     if (*lse == -INFINITY) {
-        work->lse2[r] = 0;
+        work->lse[r] = 0;
         work->end[r] = work->first[r];
     }
 }

@@ -133,7 +133,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     PART(work->q_panels, float, lanes / WORD * qk_panels);
     PART(work->do_panels, float, lanes / WORD * v_panels);
     PART(work->dq_lanes, float, lanes * work->dq_rows);
-    PART(work->lse2, float, lanes);
+    PART(work->lse, float, lanes);
     PART(work->delta, float, lanes);
     PART(work->first, int32_t, lanes);
     PART(work->end, int32_t, lanes);

@@ -114,7 +114,7 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
     vec lse[TILE_VECS], delta[TILE_VECS];
     AF_UNROLL
     for (int v = 0; v < TILE_VECS; v++) {
-        lse[v] = vec_load(work->lse2 + step->lane + v * AF_LANES);
+        lse[v] = vec_load(work->lse + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
     const int64_t count = AF_FN(round_up)(step->count, WORD);
@@ -207,7 +207,7 @@ AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
     const int64_t at = j * TILE_LANES + lane;
     const int32_t *first = work->first + step->lane + lane;
     const int32_t *end = work->end + step->lane + lane;
-    const vec lse = vec_load(work->lse2 + step->lane + lane);
+    const vec lse = vec_load(work->lse + step->lane + lane);
     const vec delta = vec_load(work->delta + step->lane + lane);
     vec s = vec_mul(vec_load(step->scores + at), vec_set(a->scale));
     vec steep = vec_set(1.0f);
@@ -219,7 +219,7 @@ AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
     s = vec_add(s, vec_load(work->bias + at));
     if (a->alibi_slopes != NULL)
         s = vec_sub(s, vec_mul(slope, vec_abs(vec_sub(place, vec_set((float)j)))));
-    vec p = vec_exp2(vec_fms(s, vec_set(AF_LOG2E), lse));
+    vec p = vec_exp2(vec_mul(vec_sub(s, lse), vec_set(AF_LOG2E)));
     vec keep = vec_load(work->keep + at), hidden = vec_load(work->hidden + at);
     vec ds = vec_mul(p, vec_fms(vec_load(step->dp + at), keep, delta));
     p = vec_where_small(hidden, 0.5f, vec_mul(p, keep), vec_zero());

@@ -272,11 +272,12 @@ AF_INLINE vec AF_FN(weights)(const bool by_key, const struct AF_FN(work) *work, 
 }
 
 /*
- * Converts a row's scores to probabilities; rescales its sum and its o to the
+ * Converts a row's scores, times `unit`, to probabilities; rescales its sum and its o to the
  * new maximum.
  */
-AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *work, int r,
-                                  float unit, struct AF_FN(row) *row)
+AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
+                                  const struct AF_FN(work) *work, int r, float unit,
+                                  struct AF_FN(row) *row)
 {
     float *s = work->s + r * BLOCK_KEYS, *o = work->o + r * work->width;
     const vec units = vec_set(unit);
@@ -285,7 +286,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
         highest = vec_max(highest, vec_mul(vec_load(s + key), units));
     if (vec_any_above(highest, vec_set(row->m))) {
         const float top = vec_top(highest);
-        const vec alpha = vec_set(row->m > ROW_LOW ? exp2f(row->m - top) : 0);
+        const vec alpha = vec_set(row->m > ROW_LOW ? af_exp_of(natural, row->m - top) : 0);
         row->m = top;
         row->l = vec_mul(row->l, alpha);
         for (int64_t d = 0; d < work->width; d += AF_LANES)
@@ -294,7 +295,12 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
     const vec m = vec_set(row->m);
     vec l = row->l;
     for (int key = 0; key < work->block; key += AF_LANES) {
-        vec p = AF_FN(exp2)(vec_fms(vec_load(s + key), units, m));
+        vec x = vec_load(s + key);
+        if (natural)
+            x = vec_mul(vec_sub(x, m), vec_set(AF_LOG2E));
+        else
+            x = vec_fms(x, units, m);
+        vec p = AF_FN(exp2)(x);
         l = vec_add(l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(by_key, work, key, p));
     }
@@ -308,10 +314,10 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
 static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
     const struct af_problem *problem = work->problem;
-    const bool featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    const bool natural = af_is_natural(problem);
     const bool by_key = AF_F8 && problem->a.scale_per_page;
     const float factor = problem->a.scale * AF_FN(key_scale)(work);
-    const float unit = featured ? AF_LOG2E : factor * AF_LOG2E;
+    const float unit = natural ? 1 : factor * AF_LOG2E;
     bool partly = problem->a.mask.data != NULL;
     for (int r = 0; r < work->padded; r++) {
         struct AF_FN(row) *row = &work->rows[r];
@@ -321,14 +327,16 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
         if (by_key)
             AF_FN(scale_scores)(work, s);
 #endif
-        if (featured)
+        if (natural)
             AF_FN(modify)(work, row, factor, j, count, s);
         if (!whole || problem->a.mask.data != NULL)
             AF_FN(hide)(work, row, j, unit, s);
-        if (by_key)
-            AF_FN(softmax_row)(true, work, r, unit, row);
+        if (natural)
+            AF_FN(softmax_row)(by_key, true, work, r, unit, row);
+        else if (by_key)
+            AF_FN(softmax_row)(true, false, work, r, unit, row);
         else
-            AF_FN(softmax_row)(false, work, r, unit, row);
+            AF_FN(softmax_row)(false, false, work, r, unit, row);
         partly = partly || !whole;
     }
     return partly;

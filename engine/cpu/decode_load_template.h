@@ -22,14 +22,14 @@
 #define FETCH_BYTES (FETCH_LINES * 64)
 #define FETCHES (AF_F8 ? 1 : 2)          /* fp8 is bound by widening */
 #define IN_REGISTERS (AF_F8 && AF_PAIRS) /* fp8 can be widened as it is loaded, 64 at once */
-#define ROW_LOW (-0x1p126f)              /* below any real score */
+#define ROW_LOW (-0x1.fffffep127f)       /* the lowest score that is not hidden */
 
 struct AF_FN(row) {
     int64_t i; /* query */
     int64_t head;
     int64_t first; /* keys that it sees: [first, end) of the sequence */
     int64_t end;
-    float m; /* running maximum, log2 units */
+    float m; /* running maximum, units: af_is_natural() */
     vec l;   /* running sum, in parts */
 };
 

@@ -24,10 +24,10 @@
 #define KEPT_BYTES ((int64_t)17 << 16)
 
 /*
- * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
- * never NaN.
+ * A row's maximum starts at ROW_LOW, the lowest score that is not hidden, so p of HIDDEN
+ * is 0, never NaN.
  */
-#define ROW_LOW (-0x1p126f)
+#define ROW_LOW (-0x1.fffffep127f)
 #define HIDDEN (-INFINITY)
 
 /* State of a tile between blocks. */
@@ -76,7 +76,8 @@ struct AF_FN(work) {
     int64_t value_rows; /* Dv rounded up to 8 */
     bool featured;      /* scores need more than scaling and a range */
     float fold;         /* factor of the queries, applied when packing */
-    float unit;         /* factor from a stored score to log2 units */
+    bool natural;       /* scores end in natural units: af_is_natural() */
+    float unit;         /* factor from a stored score to its units in the softmax */
     float result_scale; /* factor of the results: that of fp8 values, or 1 */
     int tile_count;
     struct AF_FN(tile) tiles[AF_TILES_MAX];

@@ -404,6 +404,7 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     work.value_blocks = shared && blocks <= KEPT_BYTES / block_bytes ? blocks : 1;
     work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0 ||
                     (AF_F8 && AF_PAIRS && problem->a.scale_per_page);
+    work.natural = af_is_natural(problem);
     work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
     work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;
     work.result_scale = 1;

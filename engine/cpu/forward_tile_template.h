@@ -139,7 +139,6 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
         (work, tile->head[lane], i, task->key_begin + key, count, work->extra + lane, width);
     }
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
-    const vec log2e = vec_set(AF_LOG2E);
     vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f);
     for (int64_t j = 0; j < count; j++) {
         const vec at = vec_set((float)(key + j));
@@ -161,13 +160,26 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
                 vec away = vec_abs(vec_sub(vec_load(place + v * AF_LANES), at));
                 s = vec_sub(s, vec_mul(vec_load(slope + v * AF_LANES), away));
             }
-            s = vec_between(vec_mul(s, log2e), (int32_t)(key + j),
-                            tile->lane_first + v * AF_LANES, tile->lane_end + v * AF_LANES,
-                            vec_set(HIDDEN));
+#if AF_F8 && AF_PAIRS
+            if (!work->natural)
+                s = vec_mul(s, vec_set(AF_LOG2E));
+#endif
+            s = vec_between(s, (int32_t)(key + j), tile->lane_first + v * AF_LANES,
+                            tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
             top[v] = vec_max(top[v], s);
             vec_store(stored, s);
         }
     }
+}
+
+/* 2^x, as accurate as p is stored. */
+AF_INLINE vec AF_FN(exp2)(vec x)
+{
+#if AF_PAIRS
+    return vec_exp2_coarse(x);
+#else
+    return vec_exp2(x);
+#endif
 }
 
 /* Computes the new maximum, the factor for earlier sums, p and its sum. */
@@ -198,8 +210,8 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         for (int v = 0; v < vecs; v++) {
             vec even = vec_load(s + v * AF_LANES);
             vec odd = vec_load(s + (vecs + v) * AF_LANES);
-            even = vec_exp2_coarse(vec_fms(even, unit, m[v]));
-            odd = vec_exp2_coarse(vec_fms(odd, unit, m[v]));
+            even = AF_FN(exp2)(vec_fms(even, unit, m[v]));
+            odd = AF_FN(exp2)(vec_fms(odd, unit, m[v]));
             l[v] = vec_add(l[v], vec_add(even, odd));
             vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
         }
@@ -209,7 +221,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         float *s = work->scores + j * vecs * AF_LANES;
         AF_UNROLL
         for (int v = 0; v < vecs; v++) {
-            vec p = vec_exp2(vec_sub(vec_load(s + v * AF_LANES), m[v]));
+            vec p = AF_FN(exp2)(vec_sub(vec_load(s + v * AF_LANES), m[v]));
             l[v] = vec_add(l[v], p);
             vec_store(s + v * AF_LANES, p);
         }
@@ -218,6 +230,44 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
         vec_store(tile->l + v * AF_LANES, l[v]);
+}
+
+/* The same for scores in natural units, one vector of rows after the other. */
+static __attribute__((noinline)) void AF_FN(softmax_natural)(const struct AF_FN(work) *work,
+                                                             const struct AF_FN(tile) *tile,
+                                                             int64_t count, const vec *top,
+                                                             float *alpha)
+{
+    const vec log2e = vec_set(AF_LOG2E);
+    const int64_t width = tile->vecs * AF_LANES;
+    for (; AF_PAIRS && count % WORD != 0; count++) {
+        for (int64_t lane = 0; lane < width; lane++)
+            work->scores[count * width + lane] = HIDDEN;
+    }
+    for (int v = 0; v < tile->vecs; v++) {
+        float *s = work->scores + v * AF_LANES;
+        const vec old = vec_load(tile->m + v * AF_LANES), m = vec_max(old, top[v]);
+        const vec a = vec_exp2(vec_mul(vec_sub(old, m), log2e));
+        vec l = vec_mul(vec_load(tile->l + v * AF_LANES), a);
+        vec_store(tile->m + v * AF_LANES, m);
+        vec_store(alpha + v * AF_LANES, a);
+        for (int64_t j = 0; j < count; j += WORD) {
+            vec p[WORD];
+            AF_UNROLL
+            for (int w = 0; w < WORD; w++) {
+                const vec x = vec_mul(vec_sub(vec_load(s + (j + w) * width), m), log2e);
+                p[w] = AF_FN(exp2)(x);
+            }
+#if AF_PAIRS
+            l = vec_add(l, vec_add(p[0], p[1]));
+            vec_store(work->pairs + j / 2 * width + v * AF_LANES, vec_pair(p[0], p[1]));
+#else
+            l = vec_add(l, p[0]);
+            vec_store(s + j * width, p[0]);
+#endif
+        }
+        vec_store(tile->l + v * AF_LANES, l);
+    }
 }
 
 #if !AF_PAIRS
@@ -312,7 +362,10 @@ AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,
             top[v] = vec_set(ROW_LOW);
         AF_FN(modify)(work, tile, key, count, top);
     }
-    AF_FN(softmax_block)(vecs, work, tile, count, top, alpha);
+    if (work->natural)
+        AF_FN(softmax_natural)(work, tile, count, top, alpha);
+    else
+        AF_FN(softmax_block)(vecs, work, tile, count, top, alpha);
 #if !AF_PAIRS
     if (work->problem->a.dropout > 0)
         AF_FN(drop)(work, tile, key, count);
