@@ -1,107 +1,14 @@
 /*
- * backward_rows_template.h: the state of a backward task, and the input
- * and output of its rows: queries and dO packed in both layouts, keys and
- * values of a block, gradients rounded and written. First of the three parts of
- * the backward kernel; backward_template.h has the formulas and includes all of
+ * backward_rows_template.h: the input and output of rows: queries and dO packed in both
+ * layouts, keys and values of a block, gradients rounded and written. Second of the three
+ * parts of the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
- * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
- * Defines: struct view, span, back, block; set_ranges(), pack_tile(),
- * take_block(), put_tile(), put_keys(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, AF_STORE,
+ * TILE_VECS, GRADIENT_VECS (backward_template.h). Uses the structs of
+ * backward_tile_template.h. Defines: set_ranges(), pack_tile(), take_block(), put_tile(),
+ * put_keys(), each in AF_FN().
  */
-
-#include "engine/attn/backward.h"
-
-#define WORD (1 + AF_PAIRS) /* elements in a word */
-#define TILE_LANES (TILE_VECS * AF_LANES)
-#define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS 96
-#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
-#define GROUP_TILES 4
-#define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
-#define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS 8
-#define LINE_MAX (AF_DIM_MAX + AF_LANES)
-#define LINE_BYTES 64 /* of the cache */
-#define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
-
-/* Keys that the rows of a tile see, relative to the task's first key. */
-struct AF_FN(view) {
-    int64_t first; /* keys that any row sees: [first, end) */
-    int64_t end;
-    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
-    int64_t all_end;
-    int64_t ends[TILE_VECS]; /* no row of this vector or of those before it sees more keys */
-    bool finite; /* q and dout, with two parts also delta, hold no NaN and no infinity */
-};
-
-/* The range of a block's keys that a tile uses, relative to the block: [first, end). */
-struct AF_FN(span) {
-    int64_t first;
-    int64_t end;
-    int64_t ends[TILE_VECS]; /* as in the view */
-    bool whole;              /* every row sees every key */
-};
-
-/* State of one task. Lanes, rows and results belong to one pass. */
-struct AF_FN(back) {
-    const struct af_backward_task *task;
-    const struct af_backward_problem *backward;
-    const struct af_problem *problem;
-    int64_t row;      /* first of the pass */
-    int64_t tiles;    /* of the pass */
-    int64_t qk_words; /* words of a packed query */
-    int64_t v_words;
-    int64_t qk_width; /* D rounded up to AF_LANES */
-    int64_t v_width;
-    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
-    bool featured;    /* scores need more than scaling and a range */
-    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
-    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
-    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
-    float *do_panels; /* alike */
-    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
-    float *lse;       /* [tiles * TILE_LANES] in log2 units unless featured */
-    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
-    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
-    int32_t *end;
-    int32_t *query;
-    int32_t *head;
-    struct AF_FN(view) *views; /* [tiles] */
-    float *p;                  /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
-    float *ds;                 /* alike */
-    float *ds_pairs;           /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
-    float *scores;             /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
-    float *dp;                 /* alike */
-    float *bias;               /* [STEP_KEYS][TILE_LANES], featured */
-    float *hidden;             /* alike: 1 where the mask hides */
-    float *keep;               /* alike: dropout's factor */
-    float *dbias;              /* alike */
-    float *stage;              /* [TILE_LANES][qk_width or v_width] */
-    float *keys;               /* [BLOCK_KEYS][qk_width], copied */
-    float *values;             /* [BLOCK_KEYS][v_width], copied */
-    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
-    float *dk;        /* [keys of the task, rounded up to WORD][qk_width] */
-    float *dv;        /* alike [v_width] */
-};
-
-/* A block of keys and values as words. */
-struct AF_FN(block) {
-    int64_t key; /* first, relative to the task's first */
-    int64_t count;
-    const float *k;
-    int64_t k_stride;
-    const float *v;
-    int64_t v_stride;
-    bool finite; /* keys hold no NaN and no infinity */
-};
-
-static int64_t AF_FN(round_up)(int64_t count, int64_t to)
-{
-    return (count + to - 1) / to * to;
-}
 
 /* Reads `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
@@ -138,7 +45,7 @@ static void AF_FN(put_row)(const float *from, float factor, int64_t count, void 
  * Numbers the rows of the pass and sets what each sees; padding rows see nothing. Returns
  * whether any row sees a key.
  */
-static bool AF_FN(set_ranges)(const struct AF_FN(back) *work)
+static bool AF_FN(set_ranges)(const struct AF_SHARED(back) * work)
 {
     const struct af_backward_task *task = work->task;
     const int64_t group = work->problem->group;
@@ -186,8 +93,8 @@ static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t cou
 }
 
 /* The row of q, o, dq or dout that is row `r` of the pass. */
-static char *AF_FN(row_at)(const struct AF_FN(back) *work, const struct anyflash_tensor *tensor,
-                           int64_t r)
+static char *AF_FN(row_at)(const struct AF_SHARED(back) * work,
+                           const struct anyflash_tensor *tensor, int64_t r)
 {
     return af_row_of_query(tensor, af_dtype_bytes(tensor->dtype), &work->task->sequence,
                            work->head[r], work->query[r]);
@@ -201,7 +108,7 @@ static void AF_FN(prefetch)(const char *row, int64_t bytes)
 }
 
 /* Prefetches the row that is read one group of tiles after row `r`. */
-static void AF_FN(prefetch_row)(const struct AF_FN(back) *work,
+static void AF_FN(prefetch_row)(const struct AF_SHARED(back) * work,
                                 const struct anyflash_tensor *tensor, int64_t r, int64_t dim)
 {
     r += GROUP_TILES * TILE_LANES;
@@ -210,8 +117,8 @@ static void AF_FN(prefetch_row)(const struct AF_FN(back) *work,
     (AF_FN(row_at)(work, tensor, r), dim * (int64_t)af_dtype_bytes(tensor->dtype));
 }
 
-/* Computes delta, and lse in log2 units; disables a row that saw nothing. */
-static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const char *dout)
+/* Computes delta, and lse in its units; disables a row that saw nothing. */
+static void AF_FN(close_row)(const struct AF_SHARED(back) * work, int64_t r, const char *dout)
 {
     const struct anyflash_tensor *o = &work->problem->a.o;
     const int64_t dim = work->problem->a.value_dim;
@@ -260,8 +167,8 @@ static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin,
 }
 
 /* Copies the rows of a tile into the panels; with AF_PAIRS a word holds a pair of rows. */
-static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const float *rows,
-                             int64_t width, float *panels)
+static void AF_FN(to_panels)(const struct AF_SHARED(back) * work, int64_t tile,
+                             const float *rows, int64_t width, float *panels)
 {
     for (int64_t d = 0; d < width; d += PANEL) {
         int64_t end = width - d < PANEL ? width : d + PANEL;
@@ -288,7 +195,7 @@ static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 }
 
 /* Reads a tile's rows of q or dout into `stage` as words; true if all are finite. */
-static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
+static bool AF_FN(stage_rows)(const struct AF_SHARED(back) * work, int64_t tile,
                               const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
 {
     float line[LINE_MAX] __attribute__((aligned(64)));
@@ -317,9 +224,9 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
     return AF_FN(is_finite)(sums);
 }
 
-static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(set_view)(const struct AF_SHARED(back) * work, int64_t tile)
 {
-    struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
+    struct AF_SHARED(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         int32_t first = work->first[tile * TILE_LANES + lane];
         int32_t end = work->end[tile * TILE_LANES + lane];
@@ -335,7 +242,7 @@ static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
 }
 
 /* Packs queries and dO of a tile in both layouts, and clears its dq. */
-static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(pack_tile)(const struct AF_SHARED(back) * work, int64_t tile)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
@@ -344,10 +251,10 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
      work->q_lanes + tile * work->qk_words * TILE_LANES);
     AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
     finite &= AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
+    AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
     AF_FN(to_lanes)
     (work->stage, work->v_width, work->v_words,
      work->do_lanes + tile * work->v_words * TILE_LANES);
-    AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
     AF_FN(set_view)(work, tile);
     work->views[tile].finite = finite;
     memset(work->dq_lanes + tile * work->dq_rows * TILE_LANES, 0,
@@ -364,7 +271,7 @@ static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
-static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
+static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
                                       const struct anyflash_tensor *tensor, int64_t dim,
                                       int64_t j, int64_t count, float *copies, int64_t *stride)
 {
@@ -392,7 +299,8 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
 }
 
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
-static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
+static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
+                             const struct AF_SHARED(block) * block)
 {
     static const float zeros[AF_DIM_MAX / 2 + 1];
     const int64_t dim = work->problem->a.head_dim;
@@ -406,7 +314,7 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
     }
 }
 
-static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_t count)
+static bool AF_FN(keys_finite)(const struct AF_SHARED(back) * work, int64_t j, int64_t count)
 {
     const struct anyflash_tensor *k = &work->problem->a.k;
     const struct af_backward_task *task = work->task;
@@ -419,11 +327,11 @@ static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_
     return AF_FN(is_finite)(sums);
 }
 
-static struct AF_FN(block)
-    AF_FN(take_block)(const struct AF_FN(back) *work, int64_t key, int64_t count)
+static struct AF_SHARED(block)
+    AF_FN(take_block)(const struct AF_SHARED(back) * work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    struct AF_FN(block) block = {.key = key, .count = count};
+    struct AF_SHARED(block) block = {.key = key, .count = count};
     block.k_stride = work->qk_width;
     block.v_stride = work->v_width;
     block.k =
@@ -437,8 +345,8 @@ static struct AF_FN(block)
 }
 
 /* Transposes lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
-static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes, int64_t dim,
-                              float factor)
+static void AF_FN(from_lanes)(const struct AF_SHARED(back) * work, const float *lanes,
+                              int64_t dim, float factor)
 {
     for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
         for (int64_t d = 0; d < dim; d += AF_LANES) {
@@ -455,7 +363,7 @@ static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes
 }
 
 /* Writes dq of a tile, final or partial. */
-static void AF_FN(put_tile)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(put_tile)(const struct AF_SHARED(back) * work, int64_t tile)
 {
     const struct af_backward_task *task = work->task;
     const struct anyflash_tensor *dq = &work->backward->dq;
@@ -481,9 +389,9 @@ static void AF_FN(put_tile)(const struct AF_FN(back) *work, int64_t tile)
 }
 
 /* Writes dk or dv of `count` keys of the task from `key` on, times `factor`. */
-static void AF_FN(put_keys)(const struct AF_FN(back) *work, const struct anyflash_tensor *to,
-                            const float *sums, int64_t width, int64_t dim, float factor,
-                            int64_t key, int64_t count)
+static void AF_FN(put_keys)(const struct AF_SHARED(back) * work,
+                            const struct anyflash_tensor *to, const float *sums, int64_t width,
+                            int64_t dim, float factor, int64_t key, int64_t count)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t j = key; to->data != NULL && j < key + count; j++) {

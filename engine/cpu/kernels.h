@@ -53,10 +53,11 @@
 #define AF_FORWARD_ROW_F8(type, element, positive, rows)                                       \
     AF_FORWARD_ROW_OF(type, element, true, AF_FEATURE_DROPOUT, positive, rows)
 
-#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false)
-#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true)
+#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false, type)
+#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true, type)
 
-#define AF_DECODE_ROW_OF(type, element, f8)                                                    \
+/* `suffix`: that of the functions' names. */
+#define AF_DECODE_ROW_OF(type, element, f8, suffix)                                            \
     const struct af_kernel AF_NAME(dec, type, AF_LEVEL, r16) = {                               \
         .name = AF_TEXT(AF_NAME(dec, type, AF_LEVEL, r16)),                                    \
         .operation = AF_DECODE,                                                                \
@@ -67,8 +68,8 @@
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
         .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \
-        .scratch_bytes = scratch_bytes_##type,                                                 \
-        .run_forward = run_##type,                                                             \
+        .scratch_bytes = scratch_bytes_##suffix,                                               \
+        .run_forward = run_##suffix,                                                           \
     }
 
 #define AF_BACKWARD_ROW(type, element)                                                         \
