@@ -55,6 +55,7 @@ static bool AF_FN(set_ranges)(const struct AF_SHARED(back) * work)
         int64_t row = work->row + r;
         work->first[r] = work->end[r] = 0;
         work->lse[r] = work->delta[r] = 0;
+        work->single[r] = false;
         work->query[r] = (int32_t)(row / group);
         work->head[r] = (int32_t)(task->kv_head * group + row % group);
         if (row >= task->rows)
@@ -117,6 +118,28 @@ static void AF_FN(prefetch_row)(const struct AF_SHARED(back) * work,
     (AF_FN(row_at)(work, tensor, r), dim * (int64_t)af_dtype_bytes(tensor->dtype));
 }
 
+/*
+ * Whether row `r` sees one key, whose value is o: then dO.V and dO.O are the same sum, but each
+ * is rounded in its own way. In a problem of one key the difference would be all of dq and dk,
+ * which are 0.
+ */
+static bool AF_FN(sees_one_key)(const struct AF_SHARED(back) * work, int64_t r)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const struct af_range seen = af_visible_range(work->problem, sequence, work->query[r]);
+    float o[AF_DIM_MAX], v[AF_DIM_MAX];
+    if (seen.end - seen.first != 1 || !isfinite(work->delta[r]))
+        return false;
+    af_row_floats((enum anyflash_dtype)a->o.dtype, AF_FN(row_at)(work, &a->o, r), a->value_dim,
+                  o);
+    af_row_floats(
+        (enum anyflash_dtype)a->v.dtype,
+        af_row_of_key(work->problem, &a->v, sequence, work->task->kv_head, seen.first),
+        a->value_dim, v);
+    return memcmp(o, v, (size_t)a->value_dim * sizeof *o) == 0;
+}
+
 /* Computes delta, and lse in its units; disables a row that saw nothing. */
 static void AF_FN(close_row)(const struct AF_SHARED(back) * work, int64_t r, const char *dout)
 {
@@ -126,6 +149,9 @@ static void AF_FN(close_row)(const struct AF_SHARED(back) * work, int64_t r, con
         af_lse_at(work->problem, &work->task->sequence, work->head[r], work->query[r]);
     AF_FN(prefetch_row)(work, o, r, dim);
     work->delta[r] = AF_FN(dot)(o->dtype, AF_FN(row_at)(work, o, r), dout, dim);
+    work->single[r] = AF_FN(sees_one_key)(work, r);
+    if (work->single[r])
+        work->delta[r] = 0;
     if (work->backward->dlse != NULL)
         work->delta[r] -= work->backward->dlse[lse - work->problem->a.lse];
     work->lse[r] = *lse * (work->featured ? 1.0f : AF_LOG2E);
@@ -252,6 +278,11 @@ static void AF_FN(pack_tile)(const struct AF_SHARED(back) * work, int64_t tile)
     AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
     finite &= AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
     AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        if (work->single[tile * TILE_LANES + lane]) /* then dP is 0, as delta is */
+            memset(work->stage + lane * work->v_width, 0,
+                   (size_t)work->v_width * sizeof *work->stage);
+    }
     AF_FN(to_lanes)
     (work->stage, work->v_width, work->v_words,
      work->do_lanes + tile * work->v_words * TILE_LANES);

@@ -162,6 +162,7 @@ static size_t AF_FN(lay_out)(struct AF_SHARED(back) * work, int64_t rows, int64_
     PART(work->dq_lanes, float, lanes * work->dq_rows);
     PART(work->lse, float, lanes);
     PART(work->delta, float, lanes);
+    PART(work->single, bool, lanes);
     PART(work->first, int32_t, lanes);
     PART(work->end, int32_t, lanes);
     PART(work->query, int32_t, lanes);

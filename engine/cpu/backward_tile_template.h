@@ -50,6 +50,7 @@ struct AF_SHARED(back) {
     float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
     float *lse;       /* [tiles * TILE_LANES] in log2 units unless featured */
     float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
+    bool *single;     /* [tiles * TILE_LANES] sees_one_key() */
     int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
     int32_t *end;
     int32_t *query;

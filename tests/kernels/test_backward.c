@@ -405,6 +405,38 @@ static void test_backward__only_minus_infinity_hides(void **state)
     }
 }
 
+/* dS is dO.V - dO.O, which are equal, however their sums are rounded. */
+static void test_backward__a_single_key_has_no_gradient(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(16, types[n / 2]);
+        set_sizes(c, 1, 1, 3, n % 2 == 0 ? 1 : 239, 1, 64, 192);
+        c->a.causal = 1;
+        case_tensors(c);
+        c->args.dlse = NULL;
+        case_forward(c);
+        case_oracle(c);
+        size_t count;
+        const struct af_kernel *const *kernels = af_kernels(&count);
+        for (size_t k = 0; k < count; k++) {
+            if (!is_for(kernels[k], c))
+                continue;
+            contexts[0]->cpu_features = kernels[k]->needs;
+            attend_backward(contexts[0], c);
+            contexts[0]->cpu_features = af_cpu_features();
+            struct af_problem problem = case_problem(c);
+            bool owned;
+            for (int64_t e = 0; e < c->counts[CASE_DQ]; e++)
+                assert_true(output_at(c, &problem, CASE_DQ, e, &owned) == 0);
+            for (int64_t e = 0; e < c->counts[CASE_DK]; e++)
+                assert_true(output_at(c, &problem, CASE_DK, e, &owned) == 0);
+            check_closely(c, kernels[k]->name);
+        }
+        case_free(c);
+    }
+}
+
 static void make_positive(const struct anyflash_tensor *tensor, int64_t count)
 {
     for (int64_t e = 0; e < count; e++)
@@ -581,6 +613,7 @@ int main(void)
         cmocka_unit_test(test_backward__large_head_sizes),
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
         cmocka_unit_test(test_backward__only_minus_infinity_hides),
+        cmocka_unit_test(test_backward__a_single_key_has_no_gradient),
         cmocka_unit_test(test_backward__infinity_goes_where_the_oracle_sends_it),
         cmocka_unit_test(test_backward__every_bit_of_f16_counts),
         cmocka_unit_test(test_backward__masked_keys_may_hold_nan),
