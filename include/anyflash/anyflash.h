@@ -157,8 +157,9 @@ enum anyflash_align {
  * Scores: s = scale * q.k; s = softcap * tanh(s / softcap) if softcap > 0;
  * s += bias(b, h, i, j); s -= slope * |p - j| (ALiBi). A sink adds exp(sink[h])
  * to the sum of the row, but no value. A row that sees no key and has no sink
- * gives o = 0 and lse = -infinity. Only -infinity hides: bias may have any other
- * number, the lowest float included.
+ * gives o = 0 and lse = -infinity, even if its query holds NaN, which nothing
+ * is multiplied by. Only -infinity hides: bias may have any other number, the
+ * lowest float included.
  *
  * NaN and infinity propagate as in the formulas. A key that is not visible has
  * no influence on the result, whatever it contains. A visible key has one even

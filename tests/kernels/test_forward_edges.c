@@ -70,6 +70,9 @@ static void test_forward__rows_that_see_nothing_are_zero(void **state)
                 memset(af_row_of_tensor(&c->a.mask, 1, 1, 1, i), 0, 70);
         }
         case_tensors(c);
+        af_convert_store(types[n / 4],
+                         af_row_of_tensor(&c->a.q, af_dtype_bytes(types[n / 4]), 1, 1, 0), 5,
+                         NAN); /* a query that nothing is multiplied by */
         case_attend(c, contexts[0], af_cpu_features());
         struct af_problem problem = case_problem(c);
         struct af_sequence s = af_problem_sequence(&problem, 1);
