@@ -5,7 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 arch=$1
 folder=build/release-$arch-static
-max_bytes=8000000
 
 cmake -G Ninja -B $folder --toolchain cmake/zig.cmake -DANYFLASH_TARGET="$arch-linux-musl" \
     -DANYFLASH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s \
@@ -22,13 +21,9 @@ rm $stage/"$name"/share/doc/anyflash/mingw-w64.txt # of the library for Windows
 packaging/sbom.py program $stage/"$name"/bin/anyflash \
     $stage/"$name"/share/doc/anyflash/anyflash.cdx.json
 
-bytes=$(stat -c %s $stage/"$name"/bin/anyflash)
-if [ "$bytes" -gt $max_bytes ]; then
-    echo "error: the program for $arch has $bytes bytes, at most $max_bytes are meant" >&2
-    exit 1
-fi
+packaging/size.sh static $stage/"$name"/bin/anyflash
 mkdir -p dist
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+w,go=rX \
     --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" -C $stage "$name" |
     gzip -9n >dist/"$name".tar.gz
-echo "dist/$name.tar.gz: the program has $bytes bytes"
+echo "dist/$name.tar.gz"

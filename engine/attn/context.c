@@ -52,10 +52,10 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
     if (args->threads < 0 || args->threads > THREADS_MAX)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, must be 0 to %d",
                        (int)args->threads, THREADS_MAX);
-    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AMX)
+    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AVX512BF16)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "context args: cpu_level is %d, must be 0 to %d", (int)args->cpu_level,
-                       (int)ANYFLASH_CPU_AMX);
+                       (int)ANYFLASH_CPU_AVX512BF16);
     if (args->reserved != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, must be 0",
                        (int)args->reserved);
@@ -67,16 +67,13 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
 
 /*
  * The processor's features up to a level; bits of enum af_cpu_feature have the
- * same order, with AVX512VBMI before AVX512BF16. The level AMX permits kernels that nobody
- * has timed.
+ * same order, with AVX512VBMI before AVX512BF16.
  */
 static uint32_t features_of(int32_t cpu_level)
 {
     const uint32_t found = af_cpu_features();
     if (cpu_level == ANYFLASH_CPU_ALL)
         return found;
-    if (cpu_level == ANYFLASH_CPU_AMX)
-        return af_cpu_permit_amx() ? found | AF_CPU_UNMEASURED : found & ~(uint32_t)AF_CPU_AMX;
     const uint32_t last =
         cpu_level == ANYFLASH_CPU_AVX512BF16 ? AF_CPU_AVX512BF16 : 1u << (cpu_level - 1);
     return found & (2 * last - 1);

@@ -364,11 +364,11 @@ const struct af_kernel *af_schedule_task(const struct af_schedule *schedule, int
 }
 
 /* Adds a chunk's row to the merged one; m is the final maximum. */
-static void add_part(const float *o, const float *ml, float m, int64_t dim, float *line,
-                     float *l)
+static void add_part(bool natural, const float *o, const float *ml, float m, int64_t dim,
+                     float *line, float *l)
 {
     /* Parts with a weight of 0 count, too: they may be NaN. */
-    float weight = ml[1] != 0 ? exp2f(ml[0] - m) : 0;
+    float weight = ml[1] != 0 ? af_exp_of(natural, ml[0] - m) : 0;
     *l += weight * ml[1];
     for (int64_t d = 0; d < dim; d++)
         line[d] += weight * o[d];
@@ -393,7 +393,7 @@ void af_schedule_merge(const struct af_schedule *schedule, int64_t index, float 
     }
     memset(line, 0, (size_t)dim * sizeof *line);
     for (int64_t c = 0; c < split.chunks; c++)
-        add_part(task.partial_o + (c * step + row) * dim,
+        add_part(af_is_natural(problem), task.partial_o + (c * step + row) * dim,
                  task.partial_ml + (c * step + row) * 2, m, dim, line, &l);
     int64_t head = kv_head * problem->group + number % problem->group;
     int64_t i = number / problem->group;

@@ -45,7 +45,7 @@ struct af_schedule {
     /* Set by af_forward_plan_place(). Not owned. */
     const struct af_schedule_entry *entries; /* [batch] */
     float *partial_o;                        /* [partial_rows, Dv] */
-    float *partial_ml;                       /* [partial_rows, 2]: maximum (log2 units), sum */
+    float *partial_ml;                       /* [partial_rows, 2]: maximum, sum (kernel.h) */
 };
 
 struct af_forward_plan {

@@ -13,8 +13,6 @@ const char *af_decline_text(enum af_decline decline)
         return "is for a different element type";
     case AF_DECLINE_CPU:
         return "needs instructions that this processor or system does not support";
-    case AF_DECLINE_UNMEASURED:
-        return "was never timed and only runs if the context's cpu_level is AMX";
     case AF_DECLINE_FEATURE:
         return "lacks a feature that the call needs";
     case AF_DECLINE_SCALE:
@@ -32,8 +30,6 @@ enum af_decline af_kernel_declines(const struct af_kernel *kernel,
         return AF_DECLINE_DTYPE;
     if ((kernel->needs & ~cpu_features) != 0)
         return AF_DECLINE_CPU;
-    if (kernel->unmeasured && (cpu_features & AF_CPU_UNMEASURED) == 0)
-        return AF_DECLINE_UNMEASURED;
     if ((problem->features & ~kernel->features) != 0)
         return AF_DECLINE_FEATURE;
     if (kernel->positive_scale && !(problem->a.scale > 0))

@@ -26,7 +26,7 @@ struct af_scratch {
  * head kv_head * group + r % group, so rows of all heads that share a key head
  * are adjacent. If partial_o is NULL, the results are final and are written to o
  * and lse. Otherwise the kernel writes unnormalised o to partial_o (f32 [rows, Dv])
- * and row maximum and row sum to partial_ml (f32 [rows, 2], maximum in log2 units),
+ * and row maximum and row sum to partial_ml (f32 [rows, 2], maximum as in af_is_natural()),
  * to be merged.
  *
  * A decode task of two or more rows may cover kv_head_count key heads, starting with
@@ -77,15 +77,9 @@ struct af_kernel {
     uint32_t needs;            /* bits of enum af_cpu_feature that must all be set */
     uint32_t features;         /* supported features, bits of enum af_feature */
     bool positive_scale;       /* declines a negative scale */
-    /*
-     * Nobody has timed it, so nobody knows that it is not slower than the kernels
-     * above it in the manifest. It is chosen only on request: if AF_CPU_UNMEASURED
-     * is among the features, which a context has whose cpu_level names AMX.
-     */
-    bool unmeasured;
-    int64_t rows_max;       /* forward, decode: most rows per task */
-    int64_t rows_granule;   /* forward, decode: rows per tile; tasks are multiples of it */
-    int64_t rows_preferred; /* forward, decode: rows per task when there are enough */
+    int64_t rows_max;          /* forward, decode: most rows per task */
+    int64_t rows_granule;      /* forward, decode: rows per tile; tasks are multiples of it */
+    int64_t rows_preferred;    /* forward, decode: rows per task when there are enough */
     /*
      * For tasks of at most `rows` rows and, for backward, at most `span` keys or, for
      * decode, exactly `span` key heads.
@@ -103,7 +97,6 @@ enum af_decline {
     AF_DECLINE_NOT = 0, /* the kernel can run */
     AF_DECLINE_DTYPE,
     AF_DECLINE_CPU,
-    AF_DECLINE_UNMEASURED,
     AF_DECLINE_FEATURE,
     AF_DECLINE_SCALE
 };

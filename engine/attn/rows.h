@@ -105,26 +105,44 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
 }
 
 /*
- * Finishes a row whose scores had maximum m (log2 units) and sum l of
- * 2^(s - m); adds a sink to the sum. Returns the factor for o: 0 if nothing
+ * Whether scores, and so the maximum m of a row, are in natural units instead of log2 units:
+ * those to which a mask or a bias is added. Its numbers may be as low as the lowest float,
+ * which times log2(e) is -infinity; and if all of a row are about -1e9, the backward needs
+ * their exact difference from lse.
+ */
+static inline bool af_is_natural(const struct af_problem *problem)
+{
+    return (problem->features & AF_FEATURES_OF_SCORES) != 0;
+}
+
+/* e^x or, if x is in log2 units, 2^x. */
+static inline float af_exp_of(bool natural, float x)
+{
+    return exp2f(natural ? x * AF_LOG2E : x);
+}
+
+/*
+ * Finishes a row whose scores had maximum m (units: af_is_natural()) and sum l of
+ * e^(s - m) or 2^(s - m); adds a sink to the sum. Returns the factor for o: 0 if nothing
  * was visible, and lse is then -infinity (or the sink's).
  */
 static inline float af_close_row(const struct af_problem *problem, int64_t head, float m,
                                  float l, float *lse_out)
 {
+    const bool natural = af_is_natural(problem);
     float scale = 1.0f;
     if (problem->a.sinks != NULL) {
-        float sink = problem->a.sinks[head] * AF_LOG2E;
+        float sink = problem->a.sinks[head] * (natural ? 1.0f : AF_LOG2E);
         float top = l > 0 && m > sink ? m : sink;
-        scale = l > 0 ? exp2f(m - top) : 0.0f;
-        l = l * scale + exp2f(sink - top);
+        scale = l > 0 ? af_exp_of(natural, m - top) : 0.0f;
+        l = l * scale + af_exp_of(natural, sink - top);
         m = top;
     }
     if (l == 0) {
         *lse_out = -INFINITY;
         return 0;
     }
-    *lse_out = m * AF_LN2 + logf(l);
+    *lse_out = (natural ? m : m * AF_LN2) + logf(l);
     return scale / l;
 }
 

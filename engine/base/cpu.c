@@ -1,8 +1,6 @@
 /*
  * cpu.c: detects instruction sets with CPUID and XGETBV (Intel SDM volume 1,
  * 13.3, 15.2 and 18.3) or the kernel's HWCAP.
- *
- * With AF_AMX_EMULATED, for tests, AMX is found wherever AVX512BF16 is.
  */
 #include "engine/base/cpu.h"
 
@@ -10,18 +8,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#if defined(__linux__) && defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-#define XCR0_YMM 0x6u                 /* SSE and AVX state */
-#define XCR0_ZMM 0xE6u                /* and opmask, upper halves, upper registers */
-#define XCR0_AMX 0x60000u             /* tile configuration and tile data */
-#define EDX_AMX (1u << 22 | 1u << 24) /* AMX-BF16 and AMX-TILE, of leaf 7 */
+#define XCR0_YMM 0x6u  /* SSE and AVX state */
+#define XCR0_ZMM 0xE6u /* and opmask, upper halves, upper registers */
 
 struct leaf {
     uint32_t eax, ebx, ecx, edx;
@@ -50,16 +41,6 @@ static uint32_t saved_state(struct leaf one)
     return low;
 }
 
-static bool has_amx(struct leaf seven, uint32_t state)
-{
-#ifdef AF_AMX_EMULATED
-    (void)seven, (void)state;
-    return true;
-#else
-    return has(state, XCR0_AMX) && has(seven.edx, EDX_AMX);
-#endif
-}
-
 static uint32_t look(void)
 {
     const struct leaf one = read_leaf(1, 0);
@@ -79,8 +60,6 @@ static uint32_t look(void)
     if (seven.eax < 1 || !has(read_leaf(7, 1).eax, bit_AVX512BF16))
         return found;
     found |= AF_CPU_AVX512BF16;
-    if (has_amx(seven, state))
-        found |= AF_CPU_AMX;
     return found;
 }
 
@@ -135,31 +114,4 @@ uint32_t af_cpu_features(void)
         atomic_store_explicit(&remembered, features, memory_order_relaxed);
     }
     return features;
-}
-
-/* Linux documents the request in Documentation/arch/x86/xstate.rst. */
-static bool ask_for_tiles(void)
-{
-#if defined(AF_AMX_EMULATED)
-    return true;
-#elif defined(__linux__) && defined(__x86_64__)
-    const long request = 0x1023; /* ARCH_REQ_XCOMP_PERM */
-    const long tile_data = 18;   /* the bit of XCR0 */
-    return syscall(SYS_arch_prctl, request, tile_data) == 0;
-#else
-    return false;
-#endif
-}
-
-bool af_cpu_permit_amx(void)
-{
-    enum { UNKNOWN, REFUSED, GRANTED };
-    static _Atomic int remembered;
-    int answer = atomic_load_explicit(&remembered, memory_order_relaxed);
-    if (answer == UNKNOWN) {
-        /* Racing threads ask twice; the second request changes nothing. */
-        answer = (af_cpu_features() & AF_CPU_AMX) != 0 && ask_for_tiles() ? GRANTED : REFUSED;
-        atomic_store_explicit(&remembered, answer, memory_order_relaxed);
-    }
-    return answer == GRANTED;
 }

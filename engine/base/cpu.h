@@ -19,13 +19,7 @@ enum af_cpu_feature {
     AF_CPU_AVX2 = 1u << 2,       /* AVX2, FMA and F16C, and the OS saves YMM */
     AF_CPU_AVX512 = 1u << 3,     /* F, BW, DQ, VL and AVX2's, and the OS saves ZMM */
     AF_CPU_AVX512VBMI = 1u << 4, /* AVX512's and VPERMI2B */
-    AF_CPU_AVX512BF16 = 1u << 5, /* AVX512's and VDPBF16PS */
-    AF_CPU_AMX = 1u << 6,        /* AVX512BF16's and TDPBF16PS, and the OS saves tiles */
-    /*
-     * No instruction set, and never found by af_cpu_features(): kernels that
-     * nobody has timed may be chosen, too (kernel.h).
-     */
-    AF_CPU_UNMEASURED = 1u << 30
+    AF_CPU_AVX512BF16 = 1u << 5  /* AVX512's and VDPBF16PS */
 };
 
 /*
@@ -36,14 +30,5 @@ enum af_cpu_feature {
  * from any thread.
  */
 uint32_t af_cpu_features(void);
-
-/*
- * Whether this process may use AMX's tiles. The first call asks Linux, which
- * then saves tiles in signal frames, too: so ask only when tiles will be used.
- * False where there are none, and where the system refuses, for example because
- * a thread's alternate signal stack is too small for them. The answer is cached.
- * Safe from any thread.
- */
-bool af_cpu_permit_amx(void);
 
 #endif

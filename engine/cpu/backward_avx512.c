@@ -24,7 +24,6 @@ AF_INSTRUCTIONS_AVX512
 #define TILE_ROWS 8
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 4
-#define AF_TILES 1
 #define AF_TEMPLATE "engine/cpu/backward_template.h"
 #define AF_ROW AF_BACKWARD_ROW
 #include "engine/cpu/element_types.h"

@@ -34,8 +34,6 @@ AF_INSTRUCTIONS_AVX512BF16
 #define AF_STORE vec_store_some_rounded
 #include "engine/cpu/finite_template.h"
 
-#include "engine/cpu/tile_template.h"
-
 #include "engine/cpu/backward_template.h"
 
 AF_BACKWARD_ROW(bf16, ANYFLASH_BF16);

@@ -1,128 +1,23 @@
 /*
- * backward_rows_template.h: the state of a backward task, and the input
- * and output of its rows: queries and dO packed in both layouts, keys and
- * values of a block, gradients rounded and written. First of the three parts of
- * the backward kernel; backward_template.h has the formulas and includes all of
+ * backward_rows_template.h: the input and output of rows: queries and dO packed in both
+ * layouts, keys and values of a block, gradients rounded and written. Second of the three
+ * parts of the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_PARTS, AF_LOAD, AF_LOAD_SOME,
- * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
- * Defines: struct view, span, back, block; set_ranges(), pack_tile(),
- * take_block(), put_tile(), put_keys(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, AF_STORE,
+ * TILE_VECS, GRADIENT_VECS (backward_template.h). Uses the structs of
+ * backward_tile_template.h. Defines: set_ranges(), pack_tile(), take_block(), put_tile(),
+ * put_keys(), each in AF_FN().
  */
 
-#include "engine/attn/backward.h"
-
-#define PAIR (1 + AF_PAIRS)    /* numbers in a word */
-#define WORD (PAIR / AF_PARTS) /* elements in a word */
-#define TILE_LANES (TILE_VECS * AF_LANES)
-#define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS (AF_AMX ? 128 : 96)
-#define STEP_KEYS (AF_AMX ? 64 : 48)  /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS (AF_AMX ? 32 : 24)  /* a tile's keys begin and end at multiples of it */
-#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
-#define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
-#define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
-/* A row is padded to a multiple of this many floats or words. */
-#define ROW_STEP (AF_PARTS * AF_LANES)
-/* The index of the pair of rows (or keys) j and j + 1; the pair of their rests is at + 16. */
-#define PAIR_AT(j) ((j) / PAIR + (AF_PARTS - 1) * ((j) / 32 * 16))
-#define GROUP_TILES 4
-#define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
-#define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS (AF_AMX ? 16 : 8)
-#define LINE_MAX (AF_DIM_MAX + ROW_STEP)
-#define LINE_BYTES 64 /* of the cache */
-#define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
-
-/* Keys that the rows of a tile see, relative to the task's first key. */
-struct AF_FN(view) {
-    int64_t first; /* keys that any row sees: [first, end) */
-    int64_t end;
-    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
-    int64_t all_end;
-    int64_t ends[TILE_VECS]; /* no row of this vector or of those before it sees more keys */
-    bool finite; /* q and dout, with two parts also delta, hold no NaN and no infinity */
-};
-
-/* The range of a block's keys that a tile uses, relative to the block: [first, end). */
-struct AF_FN(span) {
-    int64_t first;
-    int64_t end;
-    int64_t ends[TILE_VECS]; /* as in the view */
-    bool whole;              /* every row sees every key */
-};
-
-/* State of one task. Lanes, rows and results belong to one pass. */
-struct AF_FN(back) {
-    const struct af_backward_task *task;
-    const struct af_backward_problem *backward;
-    const struct af_problem *problem;
-    int64_t row;      /* first of the pass */
-    int64_t tiles;    /* of the pass */
-    int64_t qk_words; /* words of a packed query */
-    int64_t v_words;
-    int64_t qk_width; /* D rounded up to ROW_STEP */
-    int64_t v_width;
-    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
-    bool featured;    /* scores need more than scaling and a range */
-    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
-    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
-    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
-    float *do_panels; /* alike */
-    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
-    float *lse2;      /* [tiles * TILE_LANES] lse in log2 units */
-    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
-    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
-    int32_t *end;
-    int32_t *query;
-    int32_t *head;
-    struct AF_FN(view) *views; /* [tiles] */
-    float *p;                  /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
-    float *ds;                 /* alike */
-    float *ds_pairs;           /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
-    float *scores;             /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
-    float *dp;                 /* alike */
-    float *bias;               /* [STEP_KEYS][TILE_LANES], featured */
-    float *hidden;             /* alike: 1 where the mask hides */
-    float *keep;               /* alike: dropout's factor */
-    float *dbias;              /* alike */
-    float *stage;              /* [TILE_LANES][qk_width or v_width] */
-    float *keys;               /* [BLOCK_KEYS][qk_width], copied */
-    float *values;             /* [BLOCK_KEYS][v_width], copied */
-    /*
-     * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
-     * [dq_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
-     */
-    float *key_pairs;
-    float *dk; /* [keys of the task, rounded up to KEY_STEP][qk_width] */
-    float *dv; /* alike [v_width] */
-};
-
-/* A block of keys and values as words. */
-struct AF_FN(block) {
-    int64_t key; /* first, relative to the task's first */
-    int64_t count;
-    const float *k;
-    int64_t k_stride;
-    const float *v;
-    int64_t v_stride;
-    bool finite; /* keys hold no NaN and no infinity */
-};
-
-static int64_t AF_FN(round_up)(int64_t count, int64_t to)
-{
-    return (count + to - 1) / to * to;
-}
-
-/* Reads `count` elements at `from` as floats, then zeros up to a multiple of ROW_STEP. */
+/* Reads `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
 {
     const AF_ELEMENT *elements = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
     if (sizeof(AF_ELEMENT) != sizeof *to && dtype == ANYFLASH_F32) {
         memcpy(to, from, (size_t)count * sizeof *to);
-        for (i = count; i % ROW_STEP != 0; i++)
+        for (i = count; i % AF_LANES != 0; i++)
             to[i] = 0;
         return;
     }
@@ -132,7 +27,7 @@ static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, flo
         vec_store(to + i, AF_LOAD_SOME(elements + i, (int)(count - i)));
         i += AF_LANES;
     }
-    if (i % ROW_STEP != 0)
+    if (i % AF_LANES != 0)
         vec_store(to + i, vec_zero());
 }
 
@@ -150,7 +45,7 @@ static void AF_FN(put_row)(const float *from, float factor, int64_t count, void 
  * Numbers the rows of the pass and sets what each sees; padding rows see nothing. Returns
  * whether any row sees a key.
  */
-static bool AF_FN(set_ranges)(const struct AF_FN(back) *work)
+static bool AF_FN(set_ranges)(const struct AF_SHARED(back) * work)
 {
     const struct af_backward_task *task = work->task;
     const int64_t group = work->problem->group;
@@ -159,7 +54,8 @@ static bool AF_FN(set_ranges)(const struct AF_FN(back) *work)
     for (int64_t r = 0; r < work->tiles * TILE_LANES; r++) {
         int64_t row = work->row + r;
         work->first[r] = work->end[r] = 0;
-        work->lse2[r] = work->delta[r] = 0;
+        work->lse[r] = work->delta[r] = 0;
+        work->single[r] = false;
         work->query[r] = (int32_t)(row / group);
         work->head[r] = (int32_t)(task->kv_head * group + row % group);
         if (row >= task->rows)
@@ -198,8 +94,8 @@ static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t cou
 }
 
 /* The row of q, o, dq or dout that is row `r` of the pass. */
-static char *AF_FN(row_at)(const struct AF_FN(back) *work, const struct anyflash_tensor *tensor,
-                           int64_t r)
+static char *AF_FN(row_at)(const struct AF_SHARED(back) * work,
+                           const struct anyflash_tensor *tensor, int64_t r)
 {
     return af_row_of_query(tensor, af_dtype_bytes(tensor->dtype), &work->task->sequence,
                            work->head[r], work->query[r]);
@@ -213,7 +109,7 @@ static void AF_FN(prefetch)(const char *row, int64_t bytes)
 }
 
 /* Prefetches the row that is read one group of tiles after row `r`. */
-static void AF_FN(prefetch_row)(const struct AF_FN(back) *work,
+static void AF_FN(prefetch_row)(const struct AF_SHARED(back) * work,
                                 const struct anyflash_tensor *tensor, int64_t r, int64_t dim)
 {
     r += GROUP_TILES * TILE_LANES;
@@ -222,8 +118,30 @@ static void AF_FN(prefetch_row)(const struct AF_FN(back) *work,
     (AF_FN(row_at)(work, tensor, r), dim * (int64_t)af_dtype_bytes(tensor->dtype));
 }
 
-/* Computes delta, and lse in log2 units; disables a row that saw nothing. */
-static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const char *dout)
+/*
+ * Whether row `r` sees one key, whose value is o: then dO.V and dO.O are the same sum, but each
+ * is rounded in its own way. In a problem of one key the difference would be all of dq and dk,
+ * which are 0.
+ */
+static bool AF_FN(sees_one_key)(const struct AF_SHARED(back) * work, int64_t r)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const struct af_range seen = af_visible_range(work->problem, sequence, work->query[r]);
+    float o[AF_DIM_MAX], v[AF_DIM_MAX];
+    if (seen.end - seen.first != 1 || !isfinite(work->delta[r]))
+        return false;
+    af_row_floats((enum anyflash_dtype)a->o.dtype, AF_FN(row_at)(work, &a->o, r), a->value_dim,
+                  o);
+    af_row_floats(
+        (enum anyflash_dtype)a->v.dtype,
+        af_row_of_key(work->problem, &a->v, sequence, work->task->kv_head, seen.first),
+        a->value_dim, v);
+    return memcmp(o, v, (size_t)a->value_dim * sizeof *o) == 0;
+}
+
+/* Computes delta, and lse in its units; disables a row that saw nothing. */
+static void AF_FN(close_row)(const struct AF_SHARED(back) * work, int64_t r, const char *dout)
 {
     const struct anyflash_tensor *o = &work->problem->a.o;
     const int64_t dim = work->problem->a.value_dim;
@@ -231,11 +149,14 @@ static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const ch
         af_lse_at(work->problem, &work->task->sequence, work->head[r], work->query[r]);
     AF_FN(prefetch_row)(work, o, r, dim);
     work->delta[r] = AF_FN(dot)(o->dtype, AF_FN(row_at)(work, o, r), dout, dim);
+    work->single[r] = AF_FN(sees_one_key)(work, r);
+    if (work->single[r])
+        work->delta[r] = 0;
     if (work->backward->dlse != NULL)
         work->delta[r] -= work->backward->dlse[lse - work->problem->a.lse];
-    work->lse2[r] = *lse * AF_LOG2E;
+    work->lse[r] = *lse * (work->featured ? 1.0f : AF_LOG2E);
     if (*lse == -INFINITY) {
-        work->lse2[r] = 0;
+        work->lse[r] = 0;
         work->end[r] = work->first[r];
     }
 }
@@ -256,12 +177,11 @@ static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, flo
     }
 }
 
-/* Interleaves elements [begin, end) of two rows. Of numbers with two parts it takes `part`. */
-static void AF_FN(pair_rows)(int part, const float *even, const float *odd, int64_t begin,
-                             int64_t end, float *to)
+/* Interleaves elements [begin, end) of two rows. */
+static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin, int64_t end,
+                             float *to)
 {
-    const int64_t at = (AF_PARTS - 1) * (begin * 2 + part * 64);
-    const char *a = (const char *)even + at, *b = (const char *)odd + at;
+    const char *a = (const char *)even, *b = (const char *)odd;
     char *pairs = (char *)to;
     for (int64_t d = begin; d < end; d++) {
         uint16_t low, high;
@@ -273,18 +193,16 @@ static void AF_FN(pair_rows)(int part, const float *even, const float *odd, int6
 }
 
 /* Copies the rows of a tile into the panels; with AF_PAIRS a word holds a pair of rows. */
-static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const float *rows,
-                             int64_t width, float *panels)
+static void AF_FN(to_panels)(const struct AF_SHARED(back) * work, int64_t tile,
+                             const float *rows, int64_t width, float *panels)
 {
     for (int64_t d = 0; d < width; d += PANEL) {
         int64_t end = width - d < PANEL ? width : d + PANEL;
         float *to = panels + (d * work->tiles + tile * PANEL) * TILE_WORDS;
         for (int64_t r = 0; r < TILE_WORDS; r++, to += PANEL) {
-            const int64_t row = r % (TILE_LANES / PAIR) * PAIR;
             if (AF_PAIRS)
                 AF_FN(pair_rows)
-            ((int)(r / (TILE_LANES / PAIR)), rows + row * width, rows + (row + 1) * width, d,
-             end, to);
+            (rows + 2 * r * width, rows + (2 * r + 1) * width, d, end, to);
             for (int64_t at = d; !AF_PAIRS && at < end; at += AF_LANES)
                 vec_store(to + at - d, vec_load(rows + r * width + at));
         }
@@ -294,10 +212,7 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
 /* Converts a row of `count` floats to words at `to`, padded with zeros. */
 static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 {
-#if AF_PARTS > 1
-    for (int64_t i = 0; i < count; i += 2 * AF_LANES)
-        af_parts_put(to + i, vec_load(line + i), vec_load(line + i + AF_LANES));
-#elif AF_PAIRS
+#if AF_PAIRS
     AF_FN(put_row)(line, 1.0f, count, to);
 #else
     for (int64_t i = 0; i < count; i += AF_LANES)
@@ -306,7 +221,7 @@ static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 }
 
 /* Reads a tile's rows of q or dout into `stage` as words; true if all are finite. */
-static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
+static bool AF_FN(stage_rows)(const struct AF_SHARED(back) * work, int64_t tile,
                               const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
 {
     float line[LINE_MAX] __attribute__((aligned(64)));
@@ -315,7 +230,7 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
     const int64_t first = tile * TILE_LANES;
     const int64_t rows = af_clamp(work->task->rows - work->row - first, 0, TILE_LANES);
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % DIM_STEP != 0)
+    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % WORD != 0)
         memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
     for (int64_t lane = 0; lane < rows; lane++) {
         const char *row = AF_FN(row_at)(work, tensor, first + lane);
@@ -335,9 +250,9 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
     return AF_FN(is_finite)(sums);
 }
 
-static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(set_view)(const struct AF_SHARED(back) * work, int64_t tile)
 {
-    struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
+    struct AF_SHARED(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         int32_t first = work->first[tile * TILE_LANES + lane];
         int32_t end = work->end[tile * TILE_LANES + lane];
@@ -353,7 +268,7 @@ static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
 }
 
 /* Packs queries and dO of a tile in both layouts, and clears its dq. */
-static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(pack_tile)(const struct AF_SHARED(back) * work, int64_t tile)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
@@ -362,13 +277,16 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
      work->q_lanes + tile * work->qk_words * TILE_LANES);
     AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
     finite &= AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
+    AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        if (work->single[tile * TILE_LANES + lane]) /* then dP is 0, as delta is */
+            memset(work->stage + lane * work->v_width, 0,
+                   (size_t)work->v_width * sizeof *work->stage);
+    }
     AF_FN(to_lanes)
     (work->stage, work->v_width, work->v_words,
      work->do_lanes + tile * work->v_words * TILE_LANES);
-    AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
     AF_FN(set_view)(work, tile);
-    for (int64_t lane = 0; AF_PARTS > 1 && lane < TILE_LANES; lane++)
-        finite &= isfinite(work->delta[tile * TILE_LANES + lane]) != 0; /* else nor is dS */
     work->views[tile].finite = finite;
     memset(work->dq_lanes + tile * work->dq_rows * TILE_LANES, 0,
            (size_t)(work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
@@ -378,14 +296,13 @@ static void AF_FN(pack_tile)(const struct AF_FN(back) *work, int64_t tile)
  * Whether `count` rows of a tensor are read as words in place. Rows that are not contiguous
  * could be, too, but if they lie a power of two apart, the L1 cache holds only a few of them.
  */
-static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
+static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
 {
-    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride == dim &&
-           count % KEY_GROUP == 0;
+    return AF_DIRECT && dim % WORD == 0 && tensor->row_stride == dim;
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
-static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
+static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
                                       const struct anyflash_tensor *tensor, int64_t dim,
                                       int64_t j, int64_t count, float *copies, int64_t *stride)
 {
@@ -394,12 +311,12 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
     float line[LINE_MAX] __attribute__((aligned(64)));
     const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
                                     task->key_begin + j);
-    if (AF_FN(in_place)(tensor, dim, count)) {
+    if (AF_FN(in_place)(tensor, dim)) {
         *stride = tensor->row_stride / WORD;
         return (const float *)(const void *)row;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (dim % DIM_STEP != 0)
+        if (dim % WORD != 0)
             memset(copies + i * width, 0, (size_t)width * sizeof *copies);
         if (AF_DIRECT)
             memcpy(copies + i * width, row, (size_t)dim * sizeof(AF_ELEMENT));
@@ -409,33 +326,12 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
         }
         row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
     }
-    for (; count % KEY_GROUP != 0; count++)
-        memset(copies + count * width, 0, (size_t)width * sizeof *copies);
     return copies;
 }
 
-#if AF_AMX
-/* Copies the columns of the keys; those of keys beyond the block are 0. */
-static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
-{
-    const struct anyflash_attend_args *a = &work->problem->a;
-    const int64_t dim = a->head_dim, key = work->task->key_begin + block->key;
-    const uint16_t *rows[KEY_STEP];
-    for (int64_t j = 0; j < block->count; j += KEY_STEP) {
-        for (int64_t i = 0; i < KEY_STEP; i++)
-            rows[i] = j + i < block->count ? (const uint16_t *)(const void *)af_row_of_key(
-                                                 work->problem, &a->k, &work->task->sequence,
-                                                 work->task->kv_head, key + j + i)
-                                           : NULL;
-        for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
-            af_columns_put(AF_PARTS, rows, d, dim - d,
-                           work->key_pairs + d * (BLOCK_KEYS / WORD) + j / WORD * PAIR_COLUMNS);
-    }
-}
-
-#else
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
-static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
+static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
+                             const struct AF_SHARED(block) * block)
 {
     static const float zeros[AF_DIM_MAX / 2 + 1];
     const int64_t dim = work->problem->a.head_dim;
@@ -444,13 +340,12 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
         const float *odd = j + 1 < block->count ? even + block->k_stride : zeros;
         for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
             AF_FN(pair_rows)
-        (0, even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
+        (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
          work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }
-#endif
 
-static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_t count)
+static bool AF_FN(keys_finite)(const struct AF_SHARED(back) * work, int64_t j, int64_t count)
 {
     const struct anyflash_tensor *k = &work->problem->a.k;
     const struct af_backward_task *task = work->task;
@@ -463,11 +358,11 @@ static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_
     return AF_FN(is_finite)(sums);
 }
 
-static struct AF_FN(block)
-    AF_FN(take_block)(const struct AF_FN(back) *work, int64_t key, int64_t count)
+static struct AF_SHARED(block)
+    AF_FN(take_block)(const struct AF_SHARED(back) * work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    struct AF_FN(block) block = {.key = key, .count = count};
+    struct AF_SHARED(block) block = {.key = key, .count = count};
     block.k_stride = work->qk_width;
     block.v_stride = work->v_width;
     block.k =
@@ -481,8 +376,8 @@ static struct AF_FN(block)
 }
 
 /* Transposes lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
-static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes, int64_t dim,
-                              float factor)
+static void AF_FN(from_lanes)(const struct AF_SHARED(back) * work, const float *lanes,
+                              int64_t dim, float factor)
 {
     for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
         for (int64_t d = 0; d < dim; d += AF_LANES) {
@@ -499,7 +394,7 @@ static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes
 }
 
 /* Writes dq of a tile, final or partial. */
-static void AF_FN(put_tile)(const struct AF_FN(back) *work, int64_t tile)
+static void AF_FN(put_tile)(const struct AF_SHARED(back) * work, int64_t tile)
 {
     const struct af_backward_task *task = work->task;
     const struct anyflash_tensor *dq = &work->backward->dq;
@@ -525,9 +420,9 @@ static void AF_FN(put_tile)(const struct AF_FN(back) *work, int64_t tile)
 }
 
 /* Writes dk or dv of `count` keys of the task from `key` on, times `factor`. */
-static void AF_FN(put_keys)(const struct AF_FN(back) *work, const struct anyflash_tensor *to,
-                            const float *sums, int64_t width, int64_t dim, float factor,
-                            int64_t key, int64_t count)
+static void AF_FN(put_keys)(const struct AF_SHARED(back) * work,
+                            const struct anyflash_tensor *to, const float *sums, int64_t width,
+                            int64_t dim, float factor, int64_t key, int64_t count)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t j = key; to->data != NULL && j < key + count; j++) {

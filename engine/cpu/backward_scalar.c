@@ -21,7 +21,6 @@
 #define TILE_ROWS 2
 #define GRADIENT_ROWS 3
 #define GRADIENT_VECS 2
-#define AF_TILES 1
 #define AF_TEMPLATE "engine/cpu/backward_template.h"
 #define AF_ROW AF_BACKWARD_ROW
 #include "engine/cpu/element_types.h"

@@ -1,18 +1,96 @@
 /*
- * backward_tile_template.h: computes one tile against keys of a block: P and dS
- * from the scores, then their contributions to dQ, dK and dV, by tiles, or pair
- * by pair where a product with 0 would be NaN. Second of the three parts of the
+ * backward_tile_template.h: the state of a backward task; and one tile against keys of a
+ * block: P and dS from the scores, then their contributions to dQ, dK and dV, by tiles, or
+ * pair by pair where a product with 0 would be NaN. First of the three parts of the
  * backward kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, AF_AMX, AF_PARTS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
- * GRADIENT_VECS (backward_template.h). Uses the structs of
- * backward_rows_template.h and the products of tile_template.h, or with AF_AMX
- * those of backward_amx_template.h. Defines AF_FN(weigh_step),
- * AF_FN(add_queries), AF_FN(add_gradient), AF_FN(add_visible).
+ * Parameters: AF_SHARED(name) names, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * GRADIENT_VECS (backward_template.h). Defines: struct view, span, back, block;
+ * weigh_step(), add_queries(), add_gradient(), add_visible(), each in AF_SHARED().
  */
 
+#include "engine/attn/backward.h"
+#include "engine/cpu/tile_template.h"
+
+/* Keys that the rows of a tile see, relative to the task's first key. */
+struct AF_SHARED(view) {
+    int64_t first; /* keys that any row sees: [first, end) */
+    int64_t end;
+    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
+    int64_t all_end;
+    int64_t ends[TILE_VECS]; /* no row of this vector or of those before it sees more keys */
+    bool finite;             /* q and dout hold no NaN and no infinity */
+};
+
+/* The range of a block's keys that a tile uses, relative to the block: [first, end). */
+struct AF_SHARED(span) {
+    int64_t first;
+    int64_t end;
+    int64_t ends[TILE_VECS]; /* as in the view */
+    bool whole;              /* every row sees every key */
+};
+
+/* State of one task. Lanes, rows and results belong to one pass. */
+struct AF_SHARED(back) {
+    const struct af_backward_task *task;
+    const struct af_backward_problem *backward;
+    const struct af_problem *problem;
+    int64_t row;      /* first of the pass */
+    int64_t tiles;    /* of the pass */
+    int64_t qk_words; /* words of a packed query */
+    int64_t v_words;
+    int64_t qk_width; /* D rounded up to AF_LANES */
+    int64_t v_width;
+    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
+    bool featured;    /* scores need more than scaling and a range */
+    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
+    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
+    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
+    float *do_panels; /* alike */
+    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
+    float *lse;       /* [tiles * TILE_LANES] in log2 units unless featured */
+    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
+    bool *single;     /* [tiles * TILE_LANES] sees_one_key() */
+    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
+    int32_t *end;
+    int32_t *query;
+    int32_t *head;
+    struct AF_SHARED(view) * views; /* [tiles] */
+    float *p;                       /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
+    float *ds;                      /* alike */
+    float *ds_pairs;                /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
+    float *scores;                  /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
+    float *dp;                      /* alike */
+    float *bias;                    /* [STEP_KEYS][TILE_LANES], featured */
+    float *hidden;                  /* alike: 1 where the mask hides */
+    float *keep;                    /* alike: dropout's factor */
+    float *dbias;                   /* alike */
+    float *stage;                   /* [TILE_LANES][qk_width or v_width] */
+    float *keys;                    /* [BLOCK_KEYS][qk_width], copied */
+    float *values;                  /* [BLOCK_KEYS][v_width], copied */
+    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
+    float *dk;        /* [keys of the task, rounded up to WORD][qk_width] */
+    float *dv;        /* alike [v_width] */
+};
+
+/* A block of keys and values as words. */
+struct AF_SHARED(block) {
+    int64_t key; /* first, relative to the task's first */
+    int64_t count;
+    const float *k;
+    int64_t k_stride;
+    const float *v;
+    int64_t v_stride;
+    bool finite; /* keys hold no NaN and no infinity */
+};
+
+static int64_t AF_SHARED(round_up)(int64_t count, int64_t to)
+{
+    return (count + to - 1) / to * to;
+}
+
 /* The tiles of a group that use key `j` of the block, as bits. */
-static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
+static unsigned AF_SHARED(tiles_at)(const struct AF_SHARED(span) * spans, int64_t j)
 {
     unsigned tiles = 0;
     for (unsigned n = 0; n < GROUP_TILES; n++)
@@ -20,11 +98,8 @@ static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
     return tiles;
 }
 
-#if AF_AMX
-#include "engine/cpu/backward_amx_template.h"
-#else
 /* The first vector of a tile with a row that may see key `j` of the block or later ones. */
-static int AF_FN(first_vec)(const struct AF_FN(span) *span, int64_t j)
+static int AF_SHARED(first_vec)(const struct AF_SHARED(span) * span, int64_t j)
 {
     int v = 0;
     while (v < TILE_VECS - 1 && span->ends[v] <= j)
@@ -36,12 +111,12 @@ static int AF_FN(first_vec)(const struct AF_FN(span) *span, int64_t j)
  * Multiplies `rows` rows of A by packed lanes: out [rows][TILE_LANES], 0 before
  * vector `from`.
  */
-AF_INLINE void AF_FN(product_rows)(const int rows, const int from, const float *a,
-                                   int64_t stride, const float *lanes, int64_t words,
-                                   float *out)
+AF_INLINE void AF_SHARED(product_rows)(const int rows, const int from, const float *a,
+                                       int64_t stride, const float *lanes, int64_t words,
+                                       float *out)
 {
     vec c[TILE_ROWS][TILE_VECS];
-    AF_FN(scores_from)(rows, from, TILE_VECS, a, stride, lanes, words, c);
+    AF_SHARED(scores_from)(rows, from, TILE_VECS, a, stride, lanes, words, c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -51,30 +126,29 @@ AF_INLINE void AF_FN(product_rows)(const int rows, const int from, const float *
 }
 
 /* The same for `count` rows, which belong to keys of the block from `key` on. */
-static void AF_FN(product)(const struct AF_FN(span) *span, int64_t key, const float *a,
-                           int64_t stride, int64_t count, const float *lanes, int64_t words,
-                           float *out)
+static void AF_SHARED(product)(const struct AF_SHARED(span) * span, int64_t key, const float *a,
+                               int64_t stride, int64_t count, const float *lanes, int64_t words,
+                               float *out)
 {
     int64_t j = 0;
     for (; j + TILE_ROWS <= count; j += TILE_ROWS, out += TILE_ROWS * TILE_LANES) {
         const float *rows = a + j * stride;
-        const int from = AF_FN(first_vec)(span, key + j);
+        const int from = AF_SHARED(first_vec)(span, key + j);
         if (from == 0)
-            AF_FN(product_rows)(TILE_ROWS, 0, rows, stride, lanes, words, out);
+            AF_SHARED(product_rows)(TILE_ROWS, 0, rows, stride, lanes, words, out);
         else if (from == 1)
-            AF_FN(product_rows)(TILE_ROWS, 1, rows, stride, lanes, words, out);
+            AF_SHARED(product_rows)(TILE_ROWS, 1, rows, stride, lanes, words, out);
         else
-            AF_FN(product_rows)(TILE_ROWS, 2, rows, stride, lanes, words, out);
+            AF_SHARED(product_rows)(TILE_ROWS, 2, rows, stride, lanes, words, out);
     }
     for (; j < count; j++, out += TILE_LANES)
-        AF_FN(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
+        AF_SHARED(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
 }
-#endif
 
 /* 2^x, as accurate as P is stored. */
-AF_INLINE vec AF_FN(exp2)(vec x)
+AF_INLINE vec AF_SHARED(exp2)(vec x)
 {
-#if AF_PAIRS && AF_PARTS == 1
+#if AF_PAIRS
     return vec_exp2_coarse(x);
 #else
     return vec_exp2(x);
@@ -82,22 +156,15 @@ AF_INLINE vec AF_FN(exp2)(vec x)
 }
 
 /*
- * Stores P and dS of PAIR adjacent keys for one vector of rows: P at p_rows and dS at
+ * Stores P and dS of WORD adjacent keys for one vector of rows: P at p_rows and dS at
  * ds_rows, key by key. With AF_PAIRS it also stores dS as pairs of keys.
  */
-AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
-                                  float *ds_pairs)
+AF_INLINE void AF_SHARED(put_weights)(const vec *p, const vec *ds, float *p_rows,
+                                      float *ds_rows, float *ds_pairs)
 {
 #if AF_PAIRS
     vec_store_pair(p_rows, p_rows + TILE_WORDS, p[0], p[1]);
     vec_store(ds_pairs, vec_store_pair(ds_rows, ds_rows + TILE_WORDS, ds[0], ds[1]));
-#if AF_PARTS > 1
-    p_rows += 16;
-    ds_rows += 16;
-    vec_store_pair(p_rows, p_rows + TILE_WORDS, vec_rest(p[0]), vec_rest(p[1]));
-    vec_store(ds_pairs + 16 * TILE_LANES,
-              vec_store_pair(ds_rows, ds_rows + TILE_WORDS, vec_rest(ds[0]), vec_rest(ds[1])));
-#endif
 #else
     (void)ds_pairs;
     vec_store(p_rows, p[0]);
@@ -106,7 +173,7 @@ AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, fl
 }
 
 /* Inputs and outputs of one step. */
-struct AF_FN(step) {
+struct AF_SHARED(step) {
     int64_t key; /* first, relative to the task's first */
     int64_t count;
     int64_t lane;  /* first of the tile, in the pass */
@@ -118,31 +185,32 @@ struct AF_FN(step) {
 };
 
 /* Computes P and dS of a problem without features, or stores those of one with features. */
-AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
-                            const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
+                                const struct AF_SHARED(back) * work,
+                                const struct AF_SHARED(step) * step)
 {
     const vec unit = vec_set(work->problem->a.scale * AF_LOG2E);
     const int32_t *first = work->first + step->lane, *end = work->end + step->lane;
     vec lse[TILE_VECS], delta[TILE_VECS];
     AF_UNROLL
     for (int v = 0; v < TILE_VECS; v++) {
-        lse[v] = vec_load(work->lse2 + step->lane + v * AF_LANES);
+        lse[v] = vec_load(work->lse + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
-    const int64_t count = AF_FN(round_up)(step->count, KEY_STEP);
-    for (int64_t j = 0; j < count; j += PAIR) {
+    const int64_t count = AF_SHARED(round_up)(step->count, WORD);
+    for (int64_t j = 0; j < count; j += WORD) {
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++) {
             const int64_t at = j * TILE_LANES + v * AF_LANES;
-            const int64_t word = j * TILE_WORDS + v * AF_LANES / PAIR;
-            vec p[PAIR], ds[PAIR];
+            const int64_t word = j * TILE_WORDS + v * AF_LANES / WORD;
+            vec p[WORD], ds[WORD];
             AF_UNROLL
-            for (int w = 0; w < PAIR; w++) {
+            for (int w = 0; w < WORD; w++) {
                 const int32_t key = (int32_t)(step->key + j + w);
                 p[w] = vec_load(step->scores + at + w * TILE_LANES);
                 ds[w] = vec_load(step->dp + at + w * TILE_LANES);
                 if (!featured) {
-                    p[w] = AF_FN(exp2)(vec_fms(p[w], unit, lse[v]));
+                    p[w] = AF_SHARED(exp2)(vec_fms(p[w], unit, lse[v]));
                     ds[w] = vec_mul(p[w], vec_sub(ds[w], delta[v]));
                 }
                 if (masked) {
@@ -152,16 +220,16 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
                                         vec_zero());
                 }
             }
-            AF_FN(put_weights)
+            AF_SHARED(put_weights)
             (p, ds, step->p_rows + word, step->ds_rows + word,
-             step->ds_pairs + PAIR_AT(j) * TILE_LANES + v * AF_LANES);
+             step->ds_pairs + j / WORD * TILE_LANES + v * AF_LANES);
         }
     }
 }
 
 /* Writes one row's bias, mask and dropout for the step's keys to columns. */
-static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_FN(step) *step,
-                               int64_t lane)
+static void AF_SHARED(take_column)(const struct AF_SHARED(back) * work,
+                                   const struct AF_SHARED(step) * step, int64_t lane)
 {
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
@@ -182,7 +250,8 @@ static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_F
 }
 
 /* Writes the columns of all rows of the tile; those of padding rows stay 0. */
-static void AF_FN(take_columns)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+static void AF_SHARED(take_columns)(const struct AF_SHARED(back) * work,
+                                    const struct AF_SHARED(step) * step)
 {
     const size_t bytes = (size_t)step->count * TILE_LANES * sizeof(float);
     memset(work->bias, 0, bytes);
@@ -190,12 +259,13 @@ static void AF_FN(take_columns)(const struct AF_FN(back) *work, const struct AF_
     memset(work->keep, 0, bytes);
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         if (work->row + step->lane + lane < work->task->rows)
-            AF_FN(take_column)(work, step, lane);
+            AF_SHARED(take_column)(work, step, lane);
     }
 }
 
 /* Adds dS of the step to dbias, row by row. */
-static void AF_FN(add_bias)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+static void AF_SHARED(add_bias)(const struct AF_SHARED(back) * work,
+                                const struct AF_SHARED(step) * step)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
@@ -211,15 +281,15 @@ static void AF_FN(add_bias)(const struct AF_FN(back) *work, const struct AF_FN(s
 }
 
 /* Computes P Z and dC of a vector of rows and one key, in place of Q.K and dO.V. */
-AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
-                                        const struct AF_FN(step) *step, int64_t j, int lane,
-                                        vec slope, vec place)
+AF_INLINE void AF_SHARED(weigh_featured_at)(const struct AF_SHARED(back) * work,
+                                            const struct AF_SHARED(step) * step, int64_t j,
+                                            int lane, vec slope, vec place)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t at = j * TILE_LANES + lane;
     const int32_t *first = work->first + step->lane + lane;
     const int32_t *end = work->end + step->lane + lane;
-    const vec lse = vec_load(work->lse2 + step->lane + lane);
+    const vec lse = vec_load(work->lse + step->lane + lane);
     const vec delta = vec_load(work->delta + step->lane + lane);
     vec s = vec_mul(vec_load(step->scores + at), vec_set(a->scale));
     vec steep = vec_set(1.0f);
@@ -231,7 +301,7 @@ AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
     s = vec_add(s, vec_load(work->bias + at));
     if (a->alibi_slopes != NULL)
         s = vec_sub(s, vec_mul(slope, vec_abs(vec_sub(place, vec_set((float)j)))));
-    vec p = vec_exp2(vec_fms(s, vec_set(AF_LOG2E), lse));
+    vec p = vec_exp2(vec_mul(vec_sub(s, lse), vec_set(AF_LOG2E)));
     vec keep = vec_load(work->keep + at), hidden = vec_load(work->hidden + at);
     vec ds = vec_mul(p, vec_fms(vec_load(step->dp + at), keep, delta));
     p = vec_where_small(hidden, 0.5f, vec_mul(p, keep), vec_zero());
@@ -244,8 +314,8 @@ AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
 }
 
 /* Applies softcap, bias, ALiBi, mask and dropout, in the order of the formulas. */
-static __attribute__((noinline)) void AF_FN(weigh_featured)(const struct AF_FN(back) *work,
-                                                            const struct AF_FN(step) *step)
+static __attribute__((noinline)) void AF_SHARED(weigh_featured)(
+    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
 {
     const struct af_backward_task *task = work->task;
     float slope[TILE_LANES] __attribute__((aligned(64)));
@@ -258,38 +328,38 @@ static __attribute__((noinline)) void AF_FN(weigh_featured)(const struct AF_FN(b
         place[lane] =
             (float)(work->query[r] + task->sequence.offset - task->key_begin - step->key);
     }
-    AF_FN(take_columns)(work, step);
+    AF_SHARED(take_columns)(work, step);
     for (int64_t j = 0; j < step->count; j++) {
         for (int lane = 0; lane < TILE_LANES; lane += AF_LANES)
-            AF_FN(weigh_featured_at)
+            AF_SHARED(weigh_featured_at)
         (work, step, j, lane, vec_load(slope + lane), vec_load(place + lane));
     }
     if (work->backward->dbias.data != NULL)
-        AF_FN(add_bias)(work, step);
-    AF_FN(weigh)(AF_PAIRS, true, work, step);
+        AF_SHARED(add_bias)(work, step);
+    AF_SHARED(weigh)(AF_PAIRS, true, work, step);
 }
 
-static __attribute__((noinline)) void AF_FN(weigh_whole)(const struct AF_FN(back) *work,
-                                                         const struct AF_FN(step) *step)
+static __attribute__((noinline)) void AF_SHARED(weigh_whole)(
+    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
 {
-    AF_FN(weigh)(false, false, work, step);
+    AF_SHARED(weigh)(false, false, work, step);
 }
 
-static __attribute__((noinline)) void AF_FN(weigh_masked)(const struct AF_FN(back) *work,
-                                                          const struct AF_FN(step) *step)
+static __attribute__((noinline)) void AF_SHARED(weigh_masked)(
+    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
 {
-    AF_FN(weigh)(true, false, work, step);
+    AF_SHARED(weigh)(true, false, work, step);
 }
 
 /* Computes P and dS of a tile and keys [j, j + count) of a block. */
-static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                              int64_t tile, int slot, int64_t j, int64_t count,
-                              const struct AF_FN(span) *span)
+static void AF_SHARED(weigh_step)(const struct AF_SHARED(back) * work,
+                                  const struct AF_SHARED(block) * block, int64_t tile, int slot,
+                                  int64_t j, int64_t count, const struct AF_SHARED(span) * span)
 {
-    const struct AF_FN(view) *view = &work->views[tile];
+    const struct AF_SHARED(view) *view = &work->views[tile];
     const int64_t key = block->key + j;
     const int64_t at = (slot * BLOCK_KEYS + j) * TILE_WORDS;
-    struct AF_FN(step) step = {
+    struct AF_SHARED(step) step = {
         .key = key,
         .count = count,
         .lane = tile * TILE_LANES,
@@ -299,38 +369,38 @@ static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN
         .ds_rows = work->ds + at,
         .ds_pairs = work->ds_pairs + j / WORD * TILE_LANES,
     };
-    AF_FN(product)
+    AF_SHARED(product)
     (span, j, block->k + j * block->k_stride, block->k_stride, count,
      work->q_lanes + tile * work->qk_words * TILE_LANES, work->qk_words, step.scores);
-    AF_FN(product)
+    AF_SHARED(product)
     (span, j, block->v + j * block->v_stride, block->v_stride, count,
      work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
-        AF_FN(weigh_featured)(work, &step);
-    else if (view->all_first <= key && key + AF_FN(round_up)(count, KEY_STEP) <= view->all_end)
-        AF_FN(weigh_whole)(work, &step);
+        AF_SHARED(weigh_featured)(work, &step);
+    else if (view->all_first <= key && key + AF_SHARED(round_up)(count, WORD) <= view->all_end)
+        AF_SHARED(weigh_whole)(work, &step);
     else
-        AF_FN(weigh_masked)(work, &step);
+        AF_SHARED(weigh_masked)(work, &step);
 }
 
-#if !AF_AMX
 /*
  * C = `rows` columns of A times dS^T. Vector v uses the first ends[v] words of keys, because
  * its rows see none after those; ends never decreases.
  */
-AF_INLINE void AF_FN(query_tile)(const int rows, const float *a, int64_t stride,
-                                 const float *ds, const int64_t *ends, vec (*c)[TILE_VECS])
+AF_INLINE void AF_SHARED(query_tile)(const int rows, const float *a, int64_t stride,
+                                     const float *ds, const int64_t *ends, vec (*c)[TILE_VECS])
 {
-    AF_FN(clear)(rows, TILE_VECS, c);
-    AF_FN(values_from)(rows, 0, TILE_VECS, a, stride, ds, 0, ends[0], c);
+    AF_SHARED(clear)(rows, TILE_VECS, c);
+    AF_SHARED(values_from)(rows, 0, TILE_VECS, a, stride, ds, 0, ends[0], c);
     /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
-    AF_FN(values_from)(rows, 1, TILE_VECS, a, stride, ds, ends[0], ends[1], c);
-    AF_FN(values_from)(rows, 2, TILE_VECS, a, stride, ds, ends[1], ends[2], c);
+    AF_SHARED(values_from)(rows, 1, TILE_VECS, a, stride, ds, ends[0], ends[1], c);
+    AF_SHARED(values_from)(rows, 2, TILE_VECS, a, stride, ds, ends[1], ends[2], c);
 }
 
 /* dQ^T of a tile += K^T dS^T over the keys of a span; `ds` is that of its first key. */
-static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                               int64_t tile, const float *ds, const struct AF_FN(span) *span)
+static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
+                                   const struct AF_SHARED(block) * block, int64_t tile,
+                                   const float *ds, const struct AF_SHARED(span) * span)
 {
     const int64_t dim = AF_PAIRS ? work->dq_rows : work->problem->a.head_dim;
     const int64_t first = span->first;
@@ -343,7 +413,7 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
         const float *a = AF_PAIRS
                              ? work->key_pairs + d * (BLOCK_KEYS / 2) + first / 2 * PAIR_COLUMNS
                              : block->k + first * block->k_stride + d;
-        AF_FN(query_tile)
+        AF_SHARED(query_tile)
         (TILE_ROWS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int i = 0; i < TILE_ROWS; i++) {
@@ -355,7 +425,7 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
         }
     }
     for (; d < dim; d++, dq += TILE_LANES) {
-        AF_FN(query_tile)
+        AF_SHARED(query_tile)
         (1, block->k + first * block->k_stride + d, block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++)
@@ -367,9 +437,9 @@ static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_F
  * C [rows keys][vecs * LANES] += weights [rows keys][rows of the group] times
  * their panel, over the tiles of the group that use key `j` of the block, the first.
  */
-AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float *weights,
-                                     const struct AF_FN(span) *spans, int64_t j,
-                                     const float *panel, float *out, int64_t stride)
+AF_INLINE void AF_SHARED(gradient_strip)(const int rows, const int vecs, const float *weights,
+                                         const struct AF_SHARED(span) * spans, int64_t j,
+                                         const float *panel, float *out, int64_t stride)
 {
     vec c[GRADIENT_ROWS][GRADIENT_VECS];
     AF_UNROLL
@@ -381,7 +451,7 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
     for (int n = 0; n < GROUP_TILES; n++) {
         int w = TILE_WORDS;
         if (spans[n].first <= j && j < spans[n].end)
-            w = AF_FN(first_vec)(&spans[n], j) * AF_LANES / WORD;
+            w = AF_SHARED(first_vec)(&spans[n], j) * AF_LANES / WORD;
         const float *a = weights + w, *b = panel + w * PANEL;
         for (; w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
             AF_UNROLL
@@ -394,7 +464,7 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
                 for (int i = 0; i < rows; i++) {
                     AF_UNROLL
                     for (int v = 0; v < vecs; v++)
-                        c[i][v] = AF_FN(mac)(a + i * TILE_WORDS + u, row[v], c[i][v]);
+                        c[i][v] = AF_SHARED(mac)(a + i * TILE_WORDS + u, row[v], c[i][v]);
                 }
             }
         }
@@ -410,29 +480,29 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
 }
 
 /* Adds to one panel of dK or dV for all keys of a block. */
-AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *spans,
-                                     int64_t count, const float *weights, const float *panel,
-                                     float *out, int64_t stride)
+AF_INLINE void AF_SHARED(gradient_panel)(const int vecs, const struct AF_SHARED(span) * spans,
+                                         int64_t count, const float *weights,
+                                         const float *panel, float *out, int64_t stride)
 {
     int64_t j = 0;
     for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
-        if (AF_FN(tiles_at)(spans, j) != 0)
-            AF_FN(gradient_strip)
+        if (AF_SHARED(tiles_at)(spans, j) != 0)
+            AF_SHARED(gradient_strip)
         (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride,
          stride);
     }
     for (; j < count; j++)
-        AF_FN(gradient_strip)
+        AF_SHARED(gradient_strip)
     (1, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride, stride);
 }
 
 /* The possible widths of a panel, each with specialised loops. */
 #define PANEL_OF(vecs)                                                                         \
-    static __attribute__((noinline)) void AF_FN(gradient_panel_##vecs)(                        \
-        const struct AF_FN(span) *spans, int64_t count, const float *weights,                  \
+    static __attribute__((noinline)) void AF_SHARED(gradient_panel_##vecs)(                    \
+        const struct AF_SHARED(span) * spans, int64_t count, const float *weights,             \
         const float *panel, float *out, int64_t stride)                                        \
     {                                                                                          \
-        AF_FN(gradient_panel)(vecs, spans, count, weights, panel, out, stride);                \
+        AF_SHARED(gradient_panel)(vecs, spans, count, weights, panel, out, stride);            \
     }
 PANEL_OF(1)
 PANEL_OF(2)
@@ -445,21 +515,21 @@ PANEL_OF(4)
 #undef PANEL_OF
 
 /* dK or dV of a block += weights of the group's tiles times their rows. */
-static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
-                                const struct AF_FN(span) *spans, int64_t count,
-                                const float *weights, const float *panels, float *out,
-                                int64_t width)
+static void AF_SHARED(add_gradient)(const struct AF_SHARED(back) * work, int64_t tile,
+                                    const struct AF_SHARED(span) * spans, int64_t count,
+                                    const float *weights, const float *panels, float *out,
+                                    int64_t width)
 {
-    typedef void run(const struct AF_FN(span) *, int64_t, const float *, const float *, float *,
-                     int64_t);
+    typedef void run(const struct AF_SHARED(span) *, int64_t, const float *, const float *,
+                     float *, int64_t);
     static run *const of_width[] = {
-        AF_FN(gradient_panel_1),
-        AF_FN(gradient_panel_2),
+        AF_SHARED(gradient_panel_1),
+        AF_SHARED(gradient_panel_2),
 #if GRADIENT_VECS >= 3
-        AF_FN(gradient_panel_3),
+        AF_SHARED(gradient_panel_3),
 #endif
 #if GRADIENT_VECS >= 4
-        AF_FN(gradient_panel_4)
+        AF_SHARED(gradient_panel_4)
 #endif
     };
     for (int64_t d = 0; d < width; d += PANEL) {
@@ -469,46 +539,35 @@ static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
                                          out + d, width);
     }
 }
-#endif
 
-/* Reads number `i` at `words`; with two parts adds the one `rest` words further. */
-static float AF_FN(number)(const float *words, int64_t i, int64_t rest)
+/* Reads element `i` of a row of words. */
+static float AF_SHARED(element)(const float *words, int64_t i)
 {
 #if AF_PAIRS
-    float sum = 0;
-    for (int part = 0; part < AF_PARTS; part++) {
-        uint16_t bits;
-        memcpy(&bits, (const char *)(words + part * rest) + i * 2, sizeof bits);
-        sum += af_f32_of_bf16(bits);
-    }
-    return sum;
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + i * 2, sizeof bits);
+    return af_f32_of_bf16(bits);
 #else
-    (void)rest;
     return words[i];
 #endif
 }
 
-/* Reads element `i` of a row of words. */
-static float AF_FN(element)(const float *words, int64_t i)
-{
-    return AF_FN(number)(words + (AF_PARTS - 1) * (i / 32 * 16), i, 16);
-}
-
 /* Reads element d of row r of the pass from panels. */
-static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *panels,
-                                  int64_t r, int64_t d)
+static float AF_SHARED(panel_element)(const struct AF_SHARED(back) * work, const float *panels,
+                                      int64_t r, int64_t d)
 {
     int64_t begin = d / PANEL * PANEL;
-    const float *row = panels + begin * work->tiles * TILE_WORDS + PAIR_AT(r) * PANEL;
-    return AF_FN(number)(row, (d - begin) * PAIR + r % PAIR, 16 * PANEL);
+    const float *row = panels + begin * work->tiles * TILE_WORDS + r / WORD * PANEL;
+    return AF_SHARED(element)(row, (d - begin) * WORD + r % WORD);
 }
 
 /*
  * Adds the contribution of row r of the pass and key j of the block, which it
  * sees, to dq, dk and dv.
  */
-static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
-                            int64_t r, int64_t j, float p, float ds)
+static void AF_SHARED(add_pair)(const struct AF_SHARED(back) * work,
+                                const struct AF_SHARED(block) * block, int64_t r, int64_t j,
+                                float p, float ds)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t tile = r / TILE_LANES, lane = r % TILE_LANES;
@@ -516,18 +575,17 @@ static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(b
     float *dv = work->dv + (block->key + j) * work->v_width;
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES + lane;
     for (int64_t d = 0; d < a->head_dim; d++) {
-        dq[d * TILE_LANES] += ds * AF_FN(element)(block->k + j * block->k_stride, d);
-        dk[d] += ds * AF_FN(panel_element)(work, work->q_panels, r, d);
+        dq[d * TILE_LANES] += ds * AF_SHARED(element)(block->k + j * block->k_stride, d);
+        dk[d] += ds * AF_SHARED(panel_element)(work, work->q_panels, r, d);
     }
     for (int64_t d = 0; d < a->value_dim; d++)
-        dv[d] += p * AF_FN(panel_element)(work, work->do_panels, r, d);
+        dv[d] += p * AF_SHARED(panel_element)(work, work->do_panels, r, d);
 }
 
 /* Adds all contributions of a tile, one visible pair at a time. */
-static __attribute__((noinline)) void AF_FN(add_visible)(const struct AF_FN(back) *work,
-                                                         const struct AF_FN(block) *block,
-                                                         int64_t tile, int slot,
-                                                         struct AF_FN(span) span)
+static __attribute__((noinline)) void AF_SHARED(add_visible)(
+    const struct AF_SHARED(back) * work, const struct AF_SHARED(block) * block, int64_t tile,
+    int slot, struct AF_SHARED(span) span)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
@@ -539,8 +597,8 @@ static __attribute__((noinline)) void AF_FN(add_visible)(const struct AF_FN(back
             if (key >= work->first[r] && key < work->end[r] &&
                 af_mask_allows(work->problem, &task->sequence, work->head[r], work->query[r],
                                task->key_begin + key))
-                AF_FN(add_pair)
-            (work, block, r, j, AF_FN(element)(p, lane), AF_FN(element)(ds, lane));
+                AF_SHARED(add_pair)
+            (work, block, r, j, AF_SHARED(element)(p, lane), AF_SHARED(element)(ds, lane));
         }
     }
 }

@@ -19,6 +19,8 @@ AF_INSTRUCTIONS_AVX512BF16
 #define AF_LEVEL avx512bf16
 #define AF_NEEDS AF_CPU_AVX512BF16
 #define DECODE_SUMS 16
+#define DECODE_SMALL 0
+#define AF_STORED_BYTES(problem) ((void)(problem), (int64_t)sizeof(AF_STORED))
 
 #define AF_PAIRS 1
 #define AF_ELEMENT uint16_t

@@ -156,9 +156,11 @@ AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
         AF_FN(score_all)(halves, dim, work, stored, keys, fetch);                              \
     }
 SCORE_OF(score_short, true, a->head_dim)
+#if !DECODE_SMALL
 SCORE_OF(score_64, false, 64)
 SCORE_OF(score_128, false, 128)
 SCORE_OF(score_any, false, a->head_dim)
+#endif
 #undef SCORE_OF
 
 /*
@@ -169,15 +171,20 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
                                const void *const *keys, const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
-    const int64_t dim = work->problem->a.head_dim;
-    if (AF_FN(is_short)(next_keys, dim) || AF_FN(is_short)(values, work->problem->a.value_dim))
+#if DECODE_SMALL
+    AF_FN(score_short)(work, stored, keys, values, next_keys);
+#else
+    const struct anyflash_attend_args *a = &work->problem->a;
+    if (AF_FN(is_short)(work, next_keys, a->head_dim) ||
+        AF_FN(is_short)(work, values, a->value_dim))
         AF_FN(score_short)(work, stored, keys, values, next_keys);
-    else if (dim == 64)
+    else if (a->head_dim == 64)
         AF_FN(score_64)(work, stored, keys, values, next_keys);
-    else if (dim == 128)
+    else if (a->head_dim == 128)
         AF_FN(score_128)(work, stored, keys, values, next_keys);
     else
         AF_FN(score_any)(work, stored, keys, values, next_keys);
+#endif
 }
 
 /*
@@ -272,11 +279,12 @@ AF_INLINE vec AF_FN(weights)(const bool by_key, const struct AF_FN(work) *work, 
 }
 
 /*
- * Converts a row's scores to probabilities; rescales its sum and its o to the
+ * Converts a row's scores, times `unit`, to probabilities; rescales its sum and its o to the
  * new maximum.
  */
-AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *work, int r,
-                                  float unit, struct AF_FN(row) *row)
+AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
+                                  const struct AF_FN(work) *work, int r, float unit,
+                                  struct AF_FN(row) *row)
 {
     float *s = work->s + r * BLOCK_KEYS, *o = work->o + r * work->width;
     const vec units = vec_set(unit);
@@ -285,7 +293,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
         highest = vec_max(highest, vec_mul(vec_load(s + key), units));
     if (vec_any_above(highest, vec_set(row->m))) {
         const float top = vec_top(highest);
-        const vec alpha = vec_set(row->m > ROW_LOW ? exp2f(row->m - top) : 0);
+        const vec alpha = vec_set(row->m > ROW_LOW ? af_exp_of(natural, row->m - top) : 0);
         row->m = top;
         row->l = vec_mul(row->l, alpha);
         for (int64_t d = 0; d < work->width; d += AF_LANES)
@@ -294,7 +302,12 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
     const vec m = vec_set(row->m);
     vec l = row->l;
     for (int key = 0; key < work->block; key += AF_LANES) {
-        vec p = AF_FN(exp2)(vec_fms(vec_load(s + key), units, m));
+        vec x = vec_load(s + key);
+        if (natural)
+            x = vec_mul(vec_sub(x, m), vec_set(AF_LOG2E));
+        else
+            x = vec_fms(x, units, m);
+        vec p = AF_FN(exp2)(x);
         l = vec_add(l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(by_key, work, key, p));
     }
@@ -308,10 +321,10 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const struct AF_FN(work) *w
 static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
     const struct af_problem *problem = work->problem;
-    const bool featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    const bool natural = af_is_natural(problem);
     const bool by_key = AF_F8 && problem->a.scale_per_page;
     const float factor = problem->a.scale * AF_FN(key_scale)(work);
-    const float unit = featured ? AF_LOG2E : factor * AF_LOG2E;
+    const float unit = natural ? 1 : factor * AF_LOG2E;
     bool partly = problem->a.mask.data != NULL;
     for (int r = 0; r < work->padded; r++) {
         struct AF_FN(row) *row = &work->rows[r];
@@ -321,14 +334,16 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
         if (by_key)
             AF_FN(scale_scores)(work, s);
 #endif
-        if (featured)
+        if (natural)
             AF_FN(modify)(work, row, factor, j, count, s);
         if (!whole || problem->a.mask.data != NULL)
             AF_FN(hide)(work, row, j, unit, s);
-        if (by_key)
-            AF_FN(softmax_row)(true, work, r, unit, row);
+        if (natural)
+            AF_FN(softmax_row)(by_key, true, work, r, unit, row);
+        else if (by_key)
+            AF_FN(softmax_row)(true, false, work, r, unit, row);
         else
-            AF_FN(softmax_row)(false, work, r, unit, row);
+            AF_FN(softmax_row)(false, false, work, r, unit, row);
         partly = partly || !whole;
     }
     return partly;
@@ -399,6 +414,23 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
 #endif
 }
 
+/* c[rows][vecs] += p v for one key, or two keys with AF_PAIRS, from `key` on. */
+AF_INLINE void AF_FN(add_step)(const int rows, const int vecs, const int some,
+                               const bool stored, const vec *table, const float *p,
+                               const void *const *values, int key, int64_t d, vec (*c)[8])
+{
+    vec x[8];
+    AF_FN(take_values)
+    (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
+    AF_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
+    }
+}
+
 /*
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
  * columns; each step prefetches `share` bytes.
@@ -424,19 +456,16 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
     }
     for (int first = 0; first < work->block; first += steps * KEY_STEP) {
         AF_FN(fetch_some)(halves, share * steps, 0, fetch);
-        AF_UNROLL
-        for (int i = 0; i < steps; i++) {
-            const int key = first + i * KEY_STEP;
-            vec x[8];
-            AF_FN(take_values)
-            (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
+        if (some == 0) {
             AF_UNROLL
-            for (int r = 0; r < rows; r++) {
-                const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
-                AF_UNROLL
-                for (int v = 0; v < vecs; v++)
-                    c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
-            }
+            for (int i = 0; i < steps; i++)
+                AF_FN(add_step)
+            (rows, vecs, 0, stored, table, p, values, first + i * KEY_STEP, d, c);
+        } else {
+            AF_ROLLED /* at most one strip of a row: not worth the code */
+            for (int i = 0; i < steps; i++)
+                AF_FN(add_step)
+            (rows, vecs, some, stored, table, p, values, first + i * KEY_STEP, d, c);
         }
     }
     AF_UNROLL
@@ -504,7 +533,9 @@ AF_INLINE void AF_FN(add_all)(const bool halves, const struct AF_FN(work) *work,
         AF_FN(add_all)(halves, work, stored, values, fetch);                                   \
     }
 ADD_OF(add_short, true)
+#if !DECODE_SMALL
 ADD_OF(add_any, false)
+#endif
 #undef ADD_OF
 
 /*
@@ -515,9 +546,13 @@ static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
                              const void *const *values, const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {
+#if !DECODE_SMALL
     const struct anyflash_attend_args *a = &work->problem->a;
-    if (AF_FN(is_short)(next_keys, a->head_dim) || AF_FN(is_short)(next_values, a->value_dim))
-        AF_FN(add_short)(work, stored, values, next_keys, next_values);
-    else
+    if (!AF_FN(is_short)(work, next_keys, a->head_dim) &&
+        !AF_FN(is_short)(work, next_values, a->value_dim)) {
         AF_FN(add_any)(work, stored, values, next_keys, next_values);
+        return;
+    }
+#endif
+    AF_FN(add_short)(work, stored, values, next_keys, next_values);
 }

@@ -51,7 +51,7 @@ AF_INLINE void AF_FN(copy_keys)(const int words, const vec *table, const void *c
 }
 
 /* Computes rows [row, row + 8); four words of each key prefetch `share` bytes. */
-AF_INLINE void AF_FN(score_eight)(const int words, const bool halves, const int share,
+AF_INLINE void AF_FN(score_eight)(const int words, const int share,
                                   const struct AF_FN(work) *work, int row,
                                   const struct AF_FN(rows) *keys, struct AF_FN(fetch) fetch[2])
 {
@@ -71,7 +71,7 @@ AF_INLINE void AF_FN(score_eight)(const int words, const bool halves, const int 
             c[i] = vec_zero();
         AF_ROLLED
         for (int four = 0; four < words; four += 4) {
-            AF_FN(fetch_some)(halves, share, (unsigned)four / 4, fetch);
+            AF_FN(fetch_some)(true, share, (unsigned)four / 4, fetch);
             AF_UNROLL
             for (int w = four; w < four + 4; w += 2) {
                 const vec two = vec_load(q + w * 8);
@@ -85,7 +85,7 @@ AF_INLINE void AF_FN(score_eight)(const int words, const bool halves, const int 
 }
 
 /* Functions of their own, as in decode_block_template.h. */
-#define SCORE_OF(name, words, halves)                                                          \
+#define SCORE_OF(name, words)                                                                  \
     static __attribute__((noinline)) void AF_FN(name)(                                         \
         const struct AF_FN(work) *work, const struct AF_FN(rows) *keys,                        \
         const struct AF_FN(rows) *values, const struct AF_FN(rows) *next_keys)                 \
@@ -95,14 +95,12 @@ AF_INLINE void AF_FN(score_eight)(const int words, const bool halves, const int 
         struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, a->head_dim),         \
                                         AF_FN(fetch_of)(work, values, a->value_dim)};          \
         if (work->padded == 8)                                                                 \
-            AF_FN(score_eight)(words, halves, share, work, 0, keys, fetch);                    \
+            AF_FN(score_eight)(words, share, work, 0, keys, fetch);                            \
         for (int row = 0; work->padded == 16 && row < 16; row += 8)                            \
-            AF_FN(score_eight)(words, halves, share / 2, work, row, keys, fetch);              \
+            AF_FN(score_eight)(words, share / 2, work, row, keys, fetch);                      \
     }
-SCORE_OF(score_eights_32, 32, false)
-SCORE_OF(score_eights_32_short, 32, true)
-SCORE_OF(score_eights_64, 64, false)
-SCORE_OF(score_eights_64_short, 64, true)
+SCORE_OF(score_eights_32, 32)
+SCORE_OF(score_eights_64, 64)
 #undef SCORE_OF
 
 /* Computes the raw scores of a block, and prefetches as score_block() does. */
@@ -110,14 +108,7 @@ static void AF_FN(score_eights)(const struct AF_FN(work) *work, const struct AF_
                                 const struct AF_FN(rows) *values,
                                 const struct AF_FN(rows) *next_keys)
 {
-    const struct anyflash_attend_args *a = &work->problem->a;
-    const bool is_short =
-        AF_FN(is_short)(next_keys, a->head_dim) || AF_FN(is_short)(values, a->value_dim);
-    if (is_short && work->words == 32)
-        AF_FN(score_eights_32_short)(work, keys, values, next_keys);
-    else if (is_short)
-        AF_FN(score_eights_64_short)(work, keys, values, next_keys);
-    else if (work->words == 32)
+    if (work->words == 32)
         AF_FN(score_eights_32)(work, keys, values, next_keys);
     else
         AF_FN(score_eights_64)(work, keys, values, next_keys);

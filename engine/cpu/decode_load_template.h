@@ -22,14 +22,14 @@
 #define FETCH_BYTES (FETCH_LINES * 64)
 #define FETCHES (AF_F8 ? 1 : 2)          /* fp8 is bound by widening */
 #define IN_REGISTERS (AF_F8 && AF_PAIRS) /* fp8 can be widened as it is loaded, 64 at once */
-#define ROW_LOW (-0x1p126f)              /* below any real score */
+#define ROW_LOW (-0x1.fffffep127f)       /* the lowest score that is not hidden */
 
 struct AF_FN(row) {
     int64_t i; /* query */
     int64_t head;
     int64_t first; /* keys that it sees: [first, end) of the sequence */
     int64_t end;
-    float m; /* running maximum, log2 units */
+    float m; /* running maximum, units: af_is_natural() */
     vec l;   /* running sum, in parts */
 };
 
@@ -106,16 +106,17 @@ AF_INLINE void AF_FN(start_piece)(const bool halves, struct AF_FN(fetch) *fetch)
 }
 
 /* Whether pieces have two rows. */
-AF_INLINE bool AF_FN(is_short)(const struct AF_FN(rows) *rows, int64_t dim)
+AF_INLINE bool AF_FN(is_short)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows,
+                               int64_t dim)
 {
-    return rows->adjacent == 1 && dim * (int64_t)sizeof(AF_STORED) < FETCH_BYTES;
+    return rows->adjacent == 1 && dim * AF_STORED_BYTES(work->problem) < FETCH_BYTES;
 }
 
 AF_INLINE struct AF_FN(fetch)
     AF_FN(fetch_of)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows, int64_t dim)
 {
-    const int64_t bytes = rows->adjacent * dim * (int64_t)sizeof(AF_STORED);
-    const bool is_short = AF_FN(is_short)(rows, dim);
+    const int64_t bytes = rows->adjacent * dim * AF_STORED_BYTES(work->problem);
+    const bool is_short = AF_FN(is_short)(work, rows, dim);
     struct AF_FN(fetch) fetch = {.half = FETCH_BYTES / 2,
                                  .step = is_short ? FETCH_BYTES / 2 : FETCH_BYTES,
                                  .row = rows->at,
@@ -163,12 +164,12 @@ AF_INLINE void AF_FN(fetch_some)(const bool halves, const int share, unsigned st
     }
 }
 
-/* Sets rows [key, end) of a block: they start at `row`, `stride` elements apart. */
+/* Sets rows [key, end) of a block: they start at `row`, `stride` bytes apart. */
 AF_INLINE void AF_FN(put_rows)(const char *row, int64_t stride, int64_t key, int64_t end,
                                struct AF_FN(rows) *rows)
 {
     for (int64_t i = 0; i < end - key; i++)
-        rows->at[key + i] = row + i * stride * (int64_t)sizeof(AF_STORED);
+        rows->at[key + i] = row + i * stride;
 }
 
 /* Whether AF_LANES rows at a time, from the first of a block on, lie one after the other. */
@@ -186,6 +187,7 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_sequence *sequence = &work->task->sequence;
     const bool paged = a->block_table != NULL;
+    const int64_t bytes = AF_STORED_BYTES(work->problem);
     int64_t page = paged ? j / a->page_size : 0;
     int64_t row = paged ? j - page * a->page_size : sequence->k_row + j;
     for (int64_t key = 0, end = count; key < count; key = end, page++, row = 0) {
@@ -194,10 +196,10 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
             batch = a->block_table[sequence->batch * a->block_table_stride + page];
             end = key + a->page_size - row < count ? key + a->page_size - row : count;
         }
-        AF_FN(put_rows)(af_row_of_tensor(&a->k, sizeof(AF_STORED), batch, kv_head, row),
-                        a->k.row_stride, key, end, keys);
-        AF_FN(put_rows)(af_row_of_tensor(&a->v, sizeof(AF_STORED), batch, kv_head, row),
-                        a->v.row_stride, key, end, values);
+        AF_FN(put_rows)(af_row_of_tensor(&a->k, (size_t)bytes, batch, kv_head, row),
+                        a->k.row_stride * bytes, key, end, keys);
+        AF_FN(put_rows)(af_row_of_tensor(&a->v, (size_t)bytes, batch, kv_head, row),
+                        a->v.row_stride * bytes, key, end, values);
     }
     for (int64_t key = count; key < work->block; key++)
         keys->at[key] = values->at[key] = work->nil;
@@ -247,11 +249,13 @@ static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t coun
 }
 #endif
 
-/* Pointers to the rows of a block as AF_ELEMENT; fp8 rows are widened to the buffer. */
+/* Pointers to the rows of a block as AF_ELEMENT; other types are widened to a buffer. */
 static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *rows,
                                  const struct anyflash_tensor *tensor, int64_t dim)
 {
 #if AF_F8
+    if (tensor->dtype == (int32_t)AF_WIDE_DTYPE)
+        return rows->at;
     for (int key = 0; key < work->block; key++) {
         AF_ELEMENT *wide = work->wide + key * work->wide_row;
         AF_WIDEN(tensor->dtype, (const AF_STORED *)rows->at[key], dim, wide);

@@ -154,7 +154,7 @@ static struct af_range AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first
     const int64_t count = range.end - range.first;
     if (work->padded != 1 || a->value_dim != dim || count <= 0 ||
         (paged && a->page_size % AF_LANES != 0) || (AF_F8 && a->scale_per_page) ||
-        (work->problem->features & AF_FEATURES_OF_SCORES) != 0)
+        af_is_natural(work->problem))
         return none;
     if (dim == 64 && dim <= ROW_DIM_MAX)
         AF_FN(attend_lanes)(64, work, range.first, count, &work->rows[0]);

@@ -29,16 +29,18 @@
  * Parameters, defined before it is included:
  *   AF_FN(name)   name with the suffix of the element type
  *   AF_ELEMENT    the C type of the elements that the kernel multiplies
- *   AF_STORED     the C type of k and v in memory: AF_ELEMENT, or uint8_t for fp8
- *   AF_F8         1 if k and v are fp8, else 0. The next three are for fp8 only
- *   AF_WIDEN(dtype, from, count, to)   converts a row of fp8 numbers to AF_ELEMENT; with
- *                 AF_PAIRS it writes element d at af_apart(d, count)
- *   AF_WIDE_UNIT(dtype)   factor from a converted number to the fp8 number
+ *   AF_STORED     the C type of k and v in memory: AF_ELEMENT or uint8_t, or the largest one
+ *   AF_STORED_BYTES(problem)   the bytes of one of their elements
+ *   AF_F8         1 if k and v are fp8 or may be, else 0. The next three are for 1 only
+ *   AF_WIDEN(dtype, from, count, to)   converts a row to AF_ELEMENT; with AF_PAIRS it
+ *                 writes element d at af_apart(d, count)
+ *   AF_WIDE_UNIT(dtype)   factor from a converted number to the stored number
  *   AF_WIDE_DTYPE   the enum anyflash_dtype of AF_ELEMENT
  *   AF_LOAD(p)    AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
  *   DECODE_SUMS   sums that stay in registers: 16, or 8 where there are 16 registers
+ *   DECODE_SMALL  1: one loop for all head sizes and strides; 0: faster ones for some
  * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h.
  * Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
  * (kernels.h).
@@ -46,6 +48,8 @@
 #define PAGE_BYTES 4096 /* the smallest pages of memory */
 #define TOUCH_BLOCKS 8  /* a page is translated as many blocks before it is used */
 #define SPAN_BLOCKS 2   /* of a key head, before those of the next */
+/* decode_row_template.h needs registers for a query and a result of 64 elements. */
+#define HAS_ROW (DECODE_SUMS / 2 * AF_LANES >= 64 && (!AF_F8 || AF_PAIRS))
 
 #include "engine/cpu/decode_load_template.h"
 
@@ -53,7 +57,7 @@
 
 #include "engine/cpu/decode_eight_template.h"
 
-#if !AF_F8 || AF_PAIRS
+#if HAS_ROW
 #include "engine/cpu/decode_row_template.h"
 #endif
 
@@ -254,7 +258,7 @@ static void AF_FN(touch_pages)(const struct AF_FN(work) *work,
                                int64_t end)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    const int64_t row_bytes = tensor->row_stride * (int64_t)sizeof(AF_STORED);
+    const int64_t row_bytes = tensor->row_stride * AF_STORED_BYTES(work->problem);
     int64_t step = row_bytes <= 0 ? 1 : af_clamp(PAGE_BYTES / row_bytes, 1, work->block);
     if (a->block_table != NULL && a->page_size < step)
         step = a->page_size;
@@ -382,10 +386,10 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
             end = row->end > row->first && row->end > end ? row->end : end;
         }
     }
-#if AF_F8 && !AF_PAIRS
-    struct af_range done = {first, first};
-#else
+#if HAS_ROW
     struct af_range done = AF_FN(attend_row)(&work, first, end);
+#else
+    struct af_range done = {first, first};
 #endif
     if (first < done.first)
         AF_FN(attend_keys)(&work, first, done.first);
@@ -401,6 +405,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef PAGE_BYTES
 #undef TOUCH_BLOCKS
 #undef SPAN_BLOCKS
+#undef HAS_ROW
 #undef ROWS_MAX
 #undef BLOCK_KEYS
 #undef BLOCK_BYTES

@@ -4,7 +4,8 @@
  *
  * Parameters: those of decode_template.h that do not depend on the type.
  */
-#define AF_TILES 0
+#define AF_STORED_BYTES(problem) ((void)(problem), (int64_t)sizeof(AF_STORED))
+#define DECODE_SMALL 0
 #define AF_TEMPLATE "engine/cpu/decode_template.h"
 #define AF_ROW AF_DECODE_ROW
 #include "engine/cpu/element_types.h"

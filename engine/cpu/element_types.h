@@ -4,8 +4,7 @@
  * the manifest row.
  *
  * Parameters: AF_TEMPLATE the file to include; AF_ROW(type, dtype) one of the
- * macros of kernels.h; AF_TILES 1 when the template multiplies register tiles
- * (tile_template.h); all other parameters of the template.
+ * macros of kernels.h; all other parameters of the template.
  */
 #define AF_PAIRS 0
 #define AF_F8 0
@@ -18,9 +17,6 @@
 #define AF_LOAD_SOME vec_load_some
 #define AF_STORE vec_store_some
 #include "engine/cpu/finite_template.h"
-#if AF_TILES
-#include "engine/cpu/tile_template.h"
-#endif
 #include AF_TEMPLATE
 AF_ROW(f32, ANYFLASH_F32);
 #undef AF_FN
@@ -38,9 +34,6 @@ AF_ROW(f32, ANYFLASH_F32);
 #define AF_LOAD_SOME vec_load_some_f16
 #define AF_STORE vec_store_f16
 #include "engine/cpu/finite_template.h"
-#if AF_TILES
-#include "engine/cpu/tile_template.h"
-#endif
 #include AF_TEMPLATE
 AF_ROW(f16, ANYFLASH_F16);
 #undef AF_FN
@@ -53,9 +46,6 @@ AF_ROW(f16, ANYFLASH_F16);
 #define AF_LOAD_SOME vec_load_some_bf16
 #define AF_STORE vec_store_bf16
 #include "engine/cpu/finite_template.h"
-#if AF_TILES
-#include "engine/cpu/tile_template.h"
-#endif
 #include AF_TEMPLATE
 AF_ROW(bf16, ANYFLASH_BF16);
 #undef AF_FN

@@ -76,8 +76,6 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
 #define AF_STORED AF_ELEMENT
 #include "engine/cpu/finite_template.h"
 
-#include "engine/cpu/tile_template.h"
-
 #include "engine/cpu/forward_template.h"
 
 AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, false, AF_FEATURE_DROPOUT, true, 384);
@@ -95,7 +93,6 @@ AF_INSTRUCTIONS_AVX512VBMI_BF16
 #define AF_FN(name) name##_bf16_f8
 #define AF_F8 1
 #define AF_STORED uint8_t
-#include "engine/cpu/tile_template.h"
 
 #include "engine/cpu/forward_template.h"
 

@@ -1,119 +1,19 @@
 /*
- * forward_rows_template.h: the state of a forward task, and the input and output
- * of its rows: queries packed in the order in which the scores read them, keys
- * and values of a block (in place where possible), results divided, transposed
- * and rounded. First of the three parts of the forward kernel;
- * forward_template.h has the formula and includes all of them.
+ * forward_rows_template.h: the input and output of rows: queries packed in the order in
+ * which the scores read them, keys and values of a block (in place where possible),
+ * results divided, transposed and rounded. Second of the three parts of the forward
+ * kernel; forward_template.h has the formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
- * AF_PARTS, AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also
- * pair_rows() of forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8
- * widen_f8.h. Defines: struct tile, work, block, prefetch, kept; set_ranges(),
- * start_tile(), take_keys(), take_values(), finish_tile(), each in AF_FN().
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_LOAD,
+ * AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
+ * forward_avx512bf16.c; with AF_F8 widen_f8.h. Uses the structs of
+ * forward_tile_template.h. Defines: set_ranges(), start_tile(), take_keys(),
+ * take_values(), finish_tile(), each in AF_FN().
  */
-
-#define TILE_LANES (TILE_VECS * AF_LANES)
-#define BLOCK_KEYS 128
-#define WORD ((1 + AF_PAIRS) / AF_PARTS) /* elements in a word */
-/* The index of the pair of keys j and j + 1; the pair of their rests is at + 16. */
-#define PAIR_AT(j) ((j) / 2 + (AF_PARTS - 1) * ((j) / 32 * 16))
-/* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
-#define KEY_STEP (AF_AMX ? 32 : WORD)
-#define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
-#define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
-/*
- * Words of a column of a block's values. Panels of 8 columns are padded by a cache line: at
- * multiples of 2 KiB those of a wide head would share two sets of L1.
- */
-#define COLUMN_WORDS (BLOCK_KEYS / WORD + (AF_AMX ? 0 : 2))
-/* Values in pairs are kept for the next task of a head if all of them fit into this. */
-#define KEPT_BYTES ((int64_t)17 << 16)
-
-/*
- * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
- * never NaN.
- */
-#define ROW_LOW (-0x1p126f)
-#define HIDDEN (-INFINITY)
-
-/* State of a tile between blocks. */
-struct AF_FN(tile) {
-    int vecs;      /* vectors in use: 1 to TILE_VECS */
-    int64_t row;   /* first row of the task's numbering */
-    int rows;      /* rows in use */
-    int64_t first; /* keys that any row sees: [first, end) */
-    int64_t end;
-    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
-    int64_t all_end;
-    int64_t vec_end[TILE_VECS]; /* keys that any row of a vector sees end here; never falls */
-    float *q;                   /* [words][vecs * LANES] packed queries */
-    float *o;                   /* [value_rows][vecs * LANES] */
-    float *m;                   /* [vecs * LANES] running maximum, log2 units */
-    float *l;                   /* [vecs * LANES] running sum */
-    int32_t *lane_first;        /* [vecs * LANES], relative to the task's first key */
-    int32_t *lane_end;
-    int32_t *query; /* [vecs * LANES] which query and which head a row is; rows */
-    int32_t *head;  /* beyond the last repeat the last */
-};
-
-/* Rows needed soon: the part that is not yet prefetched. */
-struct AF_FN(prefetch) {
-    const char *row;
-    int64_t stride_bytes;
-    int64_t rows;
-    int64_t rows_a_step;
-    int64_t heads; /* of each row, head_bytes apart */
-    int64_t head_bytes;
-    int64_t row_bytes;
-};
-
-/* The keys whose values a block of work->kept_values holds: [from, from + count). */
-struct AF_FN(kept) {
-    int64_t from;
-    int64_t count;
-};
-
-/* State of one task, with pointers to the parts of the worker's scratch. */
-struct AF_FN(work) {
-    const struct af_forward_task *task;
-    const struct af_problem *problem;
-    int64_t words;      /* of one packed query */
-    int64_t key_words;  /* of one copied key */
-    int64_t value_rows; /* Dv rounded up to 8, or to 16 with AF_AMX */
-    bool featured;      /* scores need more than scaling and a range */
-    float fold;         /* factor of the queries, applied when packing */
-    float unit;         /* factor from a stored score to log2 units */
-    float result_scale; /* factor of the results: that of fp8 values, or 1 */
-    int tile_count;
-    struct AF_FN(tile) tiles[AF_TILES_MAX];
-    float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
-    float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
-    float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
-    /*
-     * [BLOCK_KEYS][value_rows] alike; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8]; AF_AMX:
-     * [value_rows / 16][BLOCK_KEYS / 32][AF_PARTS][16 columns][16 pairs].
-     */
-    float *values;
-    /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
-    float *kept_values;
-    struct AF_FN(kept) *kept; /* [value_blocks] */
-    int64_t value_blocks;
-    float *extra; /* [BLOCK_KEYS][TILE_LANES] bias */
-    struct AF_FN(prefetch) prefetches[4];
-    int prefetch_count;
-    int64_t prefetch_steps; /* over which the prefetches are spread */
-    int nonfinite_count;    /* of nonfinite; 0 where no row could meet them */
-    uint8_t nonfinite[BLOCK_KEYS];
-};
-
-/* Address and stride, in words, of keys or values [j, j + count). */
-struct AF_FN(block) {
-    const float *data;
-    int64_t stride;
-};
 
 /* Numbers the rows: query by query, and within each by the heads of the group. */
-static void AF_FN(number_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+static void AF_FN(number_rows)(const struct AF_SHARED(work) * work,
+                               const struct AF_SHARED(tile) * tile)
 {
     const int64_t group = work->problem->group;
     int64_t query = tile->row / group;
@@ -134,14 +34,6 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
     memset(to, 0, (size_t)words * sizeof *to);
 #if AF_DIRECT
     memcpy(to, from, (size_t)count * sizeof(AF_ELEMENT));
-#elif AF_PARTS > 1
-    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
-    for (int64_t i = 0; i < count; i += 2 * AF_LANES) {
-        const int first = (int)af_clamp(count - i, 0, AF_LANES);
-        const int second = (int)af_clamp(count - i - AF_LANES, 0, AF_LANES);
-        af_parts_put(to + i, AF_LOAD_SOME(row + i, first),
-                     AF_LOAD_SOME(row + i + AF_LANES, second));
-    }
 #else
     const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
     int64_t i = 0;
@@ -153,7 +45,7 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
 }
 
 /* Copies a query in the same way. If keys are fp8, its type may not be AF_ELEMENT. */
-static void AF_FN(take_query)(const struct AF_FN(work) *work, const char *from, float *to)
+static void AF_FN(take_query)(const struct AF_SHARED(work) * work, const char *from, float *to)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     if (AF_F8 && !AF_PAIRS && a->q.dtype != ANYFLASH_F16)
@@ -163,8 +55,9 @@ static void AF_FN(take_query)(const struct AF_FN(work) *work, const char *from, 
 }
 
 /* Finds rows as words in place, or copied to `copies`; 0 beyond the last row. */
-static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
-                              int lane, float (*copies)[AF_DIM_MAX], const float **rows)
+static void AF_FN(query_rows)(const struct AF_SHARED(work) * work,
+                              const struct AF_SHARED(tile) * tile, int lane,
+                              float (*copies)[AF_DIM_MAX], const float **rows)
 {
     const int64_t dim = work->problem->a.head_dim;
     for (int i = 0; i < AF_LANES; i++) {
@@ -176,7 +69,7 @@ static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN
         const char *row =
             af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
                             &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
-        if (AF_DIRECT && dim % DIM_STEP == 0)
+        if (AF_DIRECT && dim % WORD == 0)
             rows[i] = (const float *)(const void *)row;
         else
             AF_FN(take_query)(work, row, copies[i]);
@@ -200,7 +93,8 @@ AF_INLINE void AF_FN(pack_words)(const float *const *rows, int64_t w, int count,
 }
 
 /* Packs the tile's queries: [words][vecs * LANES]; padding rows are 0. */
-static void AF_FN(pack_queries)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+static void AF_FN(pack_queries)(const struct AF_SHARED(work) * work,
+                                const struct AF_SHARED(tile) * tile)
 {
     float copies[AF_LANES][AF_DIM_MAX] __attribute__((aligned(64)));
     const float *rows[AF_LANES];
@@ -218,7 +112,8 @@ static void AF_FN(pack_queries)(const struct AF_FN(work) *work, const struct AF_
 }
 
 /* Sets the ranges of the tile's rows, relative to the task's first key. */
-static void AF_FN(set_ranges)(const struct AF_FN(work) *work, struct AF_FN(tile) *tile)
+static void AF_FN(set_ranges)(const struct AF_SHARED(work) * work,
+                              struct AF_SHARED(tile) * tile)
 {
     const struct af_forward_task *task = work->task;
     const struct af_sight sight = af_sight_of(work->problem, &task->sequence);
@@ -239,7 +134,8 @@ static void AF_FN(set_ranges)(const struct AF_FN(work) *work, struct AF_FN(tile)
         tile->vec_end[v] = tile->lane_end[v * AF_LANES + AF_LANES - 1];
 }
 
-static void AF_FN(start_tile)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+static void AF_FN(start_tile)(const struct AF_SHARED(work) * work,
+                              const struct AF_SHARED(tile) * tile)
 {
     const int width = tile->vecs * AF_LANES;
     AF_FN(pack_queries)(work, tile);
@@ -261,7 +157,7 @@ static bool AF_FN(is_strided)(const struct af_problem *problem, int64_t j, int64
  * with zeros to `words`. fp8 numbers are widened and, without AF_PAIRS, multiplied by their
  * scale.
  */
-static void AF_FN(take_key)(const struct AF_FN(work) *work,
+static void AF_FN(take_key)(const struct AF_SHARED(work) * work,
                             const struct anyflash_tensor *tensor, const float *scales,
                             int64_t j, int64_t count, float *to, int64_t words)
 {
@@ -285,29 +181,27 @@ static void AF_FN(take_key)(const struct AF_FN(work) *work,
 }
 
 /* Finds keys [j, j + count) of the sequence as words, in place if possible. */
-static struct AF_FN(block)
-    AF_FN(take_keys)(const struct AF_FN(work) *work, int64_t j, int64_t count)
+static struct AF_SHARED(block)
+    AF_FN(take_keys)(const struct AF_SHARED(work) * work, int64_t j, int64_t count)
 {
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-    bool whole =
-        a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
+    bool whole = a->head_dim % WORD == 0 && a->k.row_stride % WORD == 0;
     if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
-        return (struct AF_FN(block)){(const float *)(const void *)row, a->k.row_stride / WORD};
+        return (struct AF_SHARED(block)){(const float *)(const void *)row,
+                                         a->k.row_stride / WORD};
     }
     for (int64_t i = 0; i < count; i++)
         AF_FN(take_key)
     (work, &a->k, a->k_scales, j + i, a->head_dim, work->keys + i * work->key_words,
      work->words);
-    for (; count % KEY_GROUP != 0; count++)
-        memset(work->keys + count * work->key_words, 0, (size_t)work->words * sizeof(float));
-    return (struct AF_FN(block)){work->keys, work->key_words};
+    return (struct AF_SHARED(block)){work->keys, work->key_words};
 }
 
 /* Value `j` of the sequence, in memory. */
-static const char *AF_FN(value_row)(const struct AF_FN(work) *work, int64_t j)
+static const char *AF_FN(value_row)(const struct AF_SHARED(work) * work, int64_t j)
 {
     return af_row_of_key(work->problem, &work->problem->a.v, &work->task->sequence,
                          work->task->kv_head, j);
@@ -315,7 +209,7 @@ static const char *AF_FN(value_row)(const struct AF_FN(work) *work, int64_t j)
 
 #if AF_PAIRS
 /* Value `j` of the sequence: in memory or, if it is fp8, widened to `wide`. */
-static const uint16_t *AF_FN(find_value)(const struct AF_FN(work) *work, int64_t j,
+static const uint16_t *AF_FN(find_value)(const struct AF_SHARED(work) * work, int64_t j,
                                          uint16_t *wide)
 {
     const char *row = AF_FN(value_row)(work, j);
@@ -336,21 +230,11 @@ static const uint16_t *AF_FN(find_value)(const struct AF_FN(work) *work, int64_t
 }
 #endif
 
-static struct AF_FN(block)
-    AF_FN(take_values)(const struct AF_FN(work) *work, int64_t j, int64_t count)
+static struct AF_SHARED(block)
+    AF_FN(take_values)(const struct AF_SHARED(work) * work, int64_t j, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-#if AF_AMX
-    const uint16_t *rows[KEY_STEP];
-    for (int64_t i = 0; i < count; i += KEY_STEP) {
-        for (int64_t n = 0; n < KEY_STEP; n++)
-            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
-        for (int64_t d = 0; d < a->value_dim; d += 16)
-            af_columns_put(AF_PARTS, rows, d, a->value_dim - d,
-                           work->values + d * COLUMN_WORDS + i * (16 / WORD));
-    }
-    return (struct AF_FN(block)){work->values, 16};
-#elif AF_PAIRS
+#if AF_PAIRS
     uint16_t wide[2][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     for (int64_t i = 0; i < count; i += 2) {
         const uint16_t *even = AF_FN(find_value)(work, j + i, wide[0]);
@@ -358,23 +242,23 @@ static struct AF_FN(block)
             i + 1 < count ? AF_FN(find_value)(work, j + i + 1, wide[1]) : NULL;
         pair_rows(even, odd, a->value_dim, work->values + i / 2 * 8, COLUMN_WORDS * 8);
     }
-    return (struct AF_FN(block)){work->values, 8};
+    return (struct AF_SHARED(block)){work->values, 8};
 #else
     if (AF_DIRECT && AF_FN(is_strided)(work->problem, j, count)) {
         const char *row = AF_FN(value_row)(work, j);
-        return (struct AF_FN(block)){(const float *)(const void *)row, a->v.row_stride};
+        return (struct AF_SHARED(block)){(const float *)(const void *)row, a->v.row_stride};
     }
     for (int64_t i = 0; i < count; i++)
         AF_FN(take_key)
     (work, &a->v, a->v_scales, j + i, a->value_dim, work->values + i * work->value_rows,
      work->value_rows);
-    return (struct AF_FN(block)){work->values, work->value_rows};
+    return (struct AF_SHARED(block)){work->values, work->value_rows};
 #endif
 }
 
 /* Finishes the rows: writes their factors to `factor`, and lse if requested. */
-static void AF_FN(close_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
-                              float *factor)
+static void AF_FN(close_rows)(const struct AF_SHARED(work) * work,
+                              const struct AF_SHARED(tile) * tile, float *factor)
 {
     const struct af_forward_task *task = work->task;
     const struct af_problem *problem = work->problem;
@@ -392,8 +276,8 @@ static void AF_FN(close_rows)(const struct AF_FN(work) *work, const struct AF_FN
 }
 
 /* Address of the result of a lane, final or partial. */
-static char *AF_FN(result_row)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
-                               int lane)
+static char *AF_FN(result_row)(const struct AF_SHARED(work) * work,
+                               const struct AF_SHARED(tile) * tile, int lane)
 {
     const struct af_forward_task *task = work->task;
     const struct anyflash_tensor *o = &work->problem->a.o;
@@ -422,8 +306,8 @@ AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
 }
 
 /* Transposes LANES rows of o, times their factors, to their outputs. */
-static void AF_FN(put_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
-                            int lane, vec factor)
+static void AF_FN(put_rows)(const struct AF_SHARED(work) * work,
+                            const struct AF_SHARED(tile) * tile, int lane, vec factor)
 {
     const int64_t width = tile->vecs * AF_LANES;
     const int64_t dim = work->problem->a.value_dim;
@@ -448,7 +332,8 @@ static void AF_FN(put_rows)(const struct AF_FN(work) *work, const struct AF_FN(t
     }
 }
 
-static void AF_FN(finish_tile)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+static void AF_FN(finish_tile)(const struct AF_SHARED(work) * work,
+                               const struct AF_SHARED(tile) * tile)
 {
     const struct af_forward_task *task = work->task;
     float factor[TILE_LANES] __attribute__((aligned(64)));

@@ -12,16 +12,16 @@
  *
  * K and V are read in place. They are copied only to convert their type, to
  * gather pages, or (AF_PAIRS) to put the values of two keys side by side, which is done
- * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES. With
- * AF_AMX V^T is copied, and K to split it or where tiles would reach beyond its rows.
+ * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES.
  *
  * fp8 keys and values are widened as they are copied: to f32, times their scales, or
  * (AF_PAIRS) exactly to bf16; then the scales multiply scores and results. Only the
  * scales of pages multiply bf16 values, which are rounded.
  *
- * In three parts: forward_rows_template.h moves rows in and out,
- * forward_tile_template.h computes one tile against one block, this file runs a
- * task: its blocks, the scratch memory, values that are NaN or infinite.
+ * In three parts: forward_tile_template.h has the state of a task and computes one tile
+ * against one block, forward_rows_template.h moves rows in and out, this file runs a
+ * task: its blocks, the scratch memory, values that are NaN or infinite. The first part
+ * exists once for all types that are converted to floats.
  *
  * Error: scores and sums in f32; 2^x to 1.6e-7 relative. The result is within
  * twice the error of the plain formula computed in the type of the tensors.
@@ -34,52 +34,73 @@
  *                         bits; q is of any type or, with AF_PAIRS, bf16
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
- *   AF_AMX                1: tile_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
- *   AF_PARTS              2: AF_ELEMENT is f16, and each number is the sum of two
- *                         bf16 (product_amx.h). 1 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h (or
- * with AF_AMX product_amx.h), finite_template.h or with AF_F8 widen_f8.h. Defines
- * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h or with
+ * AF_F8 widen_f8.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
+ * (kernels.h).
  */
-#ifndef AF_AMX
-#define AF_AMX 0
+
+/* The name of what the types that are converted to floats share. */
+#if AF_PAIRS
+#define AF_SHARED(name) AF_FN(name)
+#else
+#define AF_SHARED(name) name##_floats
 #endif
-#ifndef AF_PARTS
-#define AF_PARTS 1
+
+#define TILE_LANES (TILE_VECS * AF_LANES)
+#define BLOCK_KEYS 128
+#define WORD (1 + AF_PAIRS) /* elements in a word */
+/*
+ * Words of a column of a block's values. Panels of 8 columns are padded by a cache line: at
+ * multiples of 2 KiB those of a wide head would share two sets of L1.
+ */
+#define COLUMN_WORDS (BLOCK_KEYS / WORD + 2)
+/* Values in pairs are kept for the next task of a head if all of them fit into this. */
+#define KEPT_BYTES ((int64_t)17 << 16)
+
+/*
+ * A row's maximum starts at ROW_LOW, the lowest score that is not hidden, so p of HIDDEN
+ * is 0, never NaN.
+ */
+#define ROW_LOW (-0x1.fffffep127f)
+#define HIDDEN (-INFINITY)
+
+#if AF_PAIRS || !defined(FORWARD_FLOATS)
+#if !AF_PAIRS
+#define FORWARD_FLOATS
+#endif
+#include "engine/cpu/forward_tile_template.h"
 #endif
 
 #include "engine/cpu/forward_rows_template.h"
-
-#include "engine/cpu/forward_tile_template.h"
 
 /*
  * The keys of a block of `count` from `key` on that a tile uses: [first, end) of
  * the block.
  */
-static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int64_t key,
+static struct af_range AF_FN(part_of_block)(const struct AF_SHARED(tile) * tile, int64_t key,
                                             int64_t count)
 {
     struct af_range part;
     /* Values come in steps: with pairs, a tile starts at an even key of the block. */
-    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(KEY_STEP - 1);
+    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(WORD - 1);
     part.end = af_clamp(tile->end - key, 0, count);
     return part;
 }
 
 /* Whether some row of some tile multiplies a value of the block by 0 without seeing it. */
-static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int64_t count)
+static bool AF_FN(hides_values)(const struct AF_SHARED(work) * work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     if (a->mask.data != NULL)
         return true;
     for (int t = 0; t < work->tile_count; t++) {
-        const struct AF_FN(tile) *tile = &work->tiles[t];
+        const struct AF_SHARED(tile) *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     (part.end % KEY_STEP == 0 || part.end == count);
+                     (part.end % WORD == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
@@ -87,7 +108,7 @@ static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int
 }
 
 /* Whether all values of keys [from, from + count) are finite. */
-static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t from,
+static bool AF_FN(has_finite_values)(const struct AF_SHARED(work) * work, int64_t from,
                                      int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -108,16 +129,9 @@ static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t fro
 }
 
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
-static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
+static void AF_FN(blank_values)(const struct AF_SHARED(work) * work, int64_t i)
 {
-#if AF_AMX
-    for (int64_t d = 0; d < work->value_rows; d++) {
-        float *column = work->values + d / 16 * (COLUMN_WORDS * 16) +
-                        i / 32 * (256 * AF_PARTS) + d % 16 * 16;
-        for (int part = 0; part < AF_PARTS; part++)
-            memset((char *)(column + part * 256) + i % 32 * 2, 0, 2);
-    }
-#elif AF_PAIRS
+#if AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
         char *pair = (char *)(work->values + d / 8 * (COLUMN_WORDS * 8) + i / 2 * 8 + d % 8);
         memset(pair + i % 2 * 2, 0, 2);
@@ -132,8 +146,8 @@ static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
  * see them. Lists such keys and zeroes their values, in a copy if the block is
  * the caller's; add_nonfinite() adds them to the rows that see them.
  */
-static __attribute__((noinline)) struct AF_FN(block)
-    AF_FN(separate_nonfinite)(struct AF_FN(work) *work, struct AF_FN(block) values,
+static __attribute__((noinline)) struct AF_SHARED(block)
+    AF_FN(separate_nonfinite)(struct AF_SHARED(work) * work, struct AF_SHARED(block) values,
                               int64_t from, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -146,7 +160,7 @@ static __attribute__((noinline)) struct AF_FN(block)
         for (int64_t i = 0; i < count; i++)
             memcpy(work->values + i * work->value_rows, values.data + i * values.stride,
                    (size_t)a->value_dim * sizeof(float));
-        values = (struct AF_FN(block)){work->values, work->value_rows};
+        values = (struct AF_SHARED(block)){work->values, work->value_rows};
     }
     for (int w = 0; w < work->nonfinite_count; w++)
         AF_FN(blank_values)(work, work->nonfinite[w]);
@@ -158,26 +172,22 @@ static __attribute__((noinline)) struct AF_FN(block)
 }
 
 /* The probability of key `j` of the current part, in a lane. */
-static float AF_FN(probability)(const struct AF_FN(work) *work, int64_t j, int64_t width,
+static float AF_FN(probability)(const struct AF_SHARED(work) * work, int64_t j, int64_t width,
                                 int lane)
 {
 #if AF_PAIRS
-    const float *pair = work->pairs + PAIR_AT(j) * width + lane;
-    float sum = 0;
-    for (int part = 0; part < AF_PARTS; part++, pair += 16 * width) {
-        uint16_t half;
-        memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
-        sum += af_f32_of_bf16(half);
-    }
-    return sum;
+    const float *pair = work->pairs + j / 2 * width + lane;
+    uint16_t half;
+    memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
+    return af_f32_of_bf16(half);
 #else
     return work->scores[j * width + lane];
 #endif
 }
 
 /* Adds non-finite values to the rows that see their keys, even with a weight of 0. */
-static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(work) *work,
-                                                           const struct AF_FN(tile) *tile,
+static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_SHARED(work) * work,
+                                                           const struct AF_SHARED(tile) * tile,
                                                            int64_t from, struct af_range part)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -208,19 +218,19 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(wo
 
 #if AF_PAIRS
 /* Which block of work->kept_values belongs to the block of keys from `key` on. */
-static int64_t AF_FN(place_of)(const struct AF_FN(work) *work, int64_t key)
+static int64_t AF_FN(place_of)(const struct AF_SHARED(work) * work, int64_t key)
 {
     return key / BLOCK_KEYS % work->value_blocks;
 }
 
 /* Whether that block already holds the values of keys [from, from + count) of the sequence. */
-static bool AF_FN(keeps_values)(const struct AF_FN(work) *work, int64_t key, int64_t from,
+static bool AF_FN(keeps_values)(const struct AF_SHARED(work) * work, int64_t key, int64_t from,
                                 int64_t count)
 {
-    const struct AF_FN(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
+    const struct AF_SHARED(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
     /* A block ends with zeros up to a whole step. */
     return kept->from == from && kept->count >= count &&
-           (kept->count == count || count % KEY_STEP == 0);
+           (kept->count == count || count % WORD == 0);
 }
 #endif
 
@@ -228,15 +238,15 @@ static bool AF_FN(keeps_values)(const struct AF_FN(work) *work, int64_t key, int
  * Returns the values of keys [key, key + count) of the task, which are keys [from, from +
  * count) of the sequence. They are not copied again if the task before has left them here.
  */
-static struct AF_FN(block)
-    AF_FN(find_values)(struct AF_FN(work) *work, int64_t key, int64_t from, int64_t count)
+static struct AF_SHARED(block)
+    AF_FN(find_values)(struct AF_SHARED(work) * work, int64_t key, int64_t from, int64_t count)
 {
 #if AF_PAIRS
     const int64_t place = AF_FN(place_of)(work, key);
     work->values = work->kept_values + place * COLUMN_WORDS * work->value_rows;
     if (AF_FN(keeps_values)(work, key, from, count))
-        return (struct AF_FN(block)){work->values, AF_AMX ? 16 : 8};
-    work->kept[place] = (struct AF_FN(kept)){from, count};
+        return (struct AF_SHARED(block)){work->values, 8};
+    work->kept[place] = (struct AF_SHARED(kept)){from, count};
 #else
     (void)key;
 #endif
@@ -247,12 +257,12 @@ static struct AF_FN(block)
  * Adds rows [first, end) of each of `heads` heads, `head_bytes` apart, starting
  * at `row`.
  */
-static void AF_FN(add_prefetch)(struct AF_FN(work) *work, const char *row, int64_t stride_bytes,
-                                int64_t rows, int64_t row_bytes, int64_t heads,
-                                int64_t head_bytes)
+static void AF_FN(add_prefetch)(struct AF_SHARED(work) * work, const char *row,
+                                int64_t stride_bytes, int64_t rows, int64_t row_bytes,
+                                int64_t heads, int64_t head_bytes)
 {
     if (rows > 0)
-        work->prefetches[work->prefetch_count++] = (struct AF_FN(prefetch)){
+        work->prefetches[work->prefetch_count++] = (struct AF_SHARED(prefetch)){
             row,      stride_bytes,
             rows,     (rows + work->prefetch_steps - 1) / work->prefetch_steps,
             heads,    head_bytes,
@@ -263,7 +273,8 @@ static void AF_FN(add_prefetch)(struct AF_FN(work) *work, const char *row, int64
  * Adds keys or values [j, end) of a task; of paged ones only the first page,
  * since others are elsewhere.
  */
-static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forward_task *task,
+static void AF_FN(prefetch_keys)(struct AF_SHARED(work) * work,
+                                 const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim, int64_t j,
                                  int64_t end)
 {
@@ -279,7 +290,8 @@ static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forwa
 }
 
 /* Adds the rows of a tile of `tensor`, q or o, that starts at row `first` of a task. */
-static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forward_task *task,
+static void AF_FN(prefetch_tile)(struct AF_SHARED(work) * work,
+                                 const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim,
                                  int64_t first)
 {
@@ -303,7 +315,7 @@ static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forwa
  * every TILE_ROWS keys. `after` is the first key of the task's next
  * block, which has `next` keys: 0 in the last block.
  */
-static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t count,
+static void AF_FN(list_prefetches)(struct AF_SHARED(work) * work, int t, int64_t count,
                                    int64_t after, int64_t next, bool starts)
 {
     const struct af_forward_task *task = work->task;
@@ -341,29 +353,27 @@ static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t coun
  * Computes all tiles of the task against keys [key, key + count) of the task;
  * the next block has `next` keys. The first block `starts` each tile in turn.
  */
-static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t count,
+static void AF_FN(attend_block)(struct AF_SHARED(work) * work, int64_t key, int64_t count,
                                 int64_t next, bool starts)
 {
     int64_t from = work->task->key_begin + key;
-    struct AF_FN(block) keys = AF_FN(take_keys)(work, from, count);
-    struct AF_FN(block) values = AF_FN(find_values)(work, key, from, count);
+    struct AF_SHARED(block) keys = AF_FN(take_keys)(work, from, count);
+    struct AF_SHARED(block) values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
-    /* With two parts, infinity times a part of the weight can be NaN for all. */
-    if ((AF_PARTS > 1 || AF_FN(hides_values)(work, key, count)) &&
-        !AF_FN(has_finite_values)(work, from, count))
+    if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
     for (int t = 0; t < work->tile_count; t++) {
-        const struct AF_FN(tile) *tile = &work->tiles[t];
+        const struct AF_SHARED(tile) *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         if (starts)
             AF_FN(start_tile)(work, tile);
         if (part.first >= part.end)
             continue;
         AF_FN(list_prefetches)(work, t, part.end - part.first, from + count, next, starts);
-        struct AF_FN(block) k = {keys.data + part.first * keys.stride, keys.stride};
-        struct AF_FN(block) v = {values.data + part.first / WORD * values.stride,
-                                 values.stride};
-        AF_FN(attend_any)(work, tile, k, v, key + part.first, part.end - part.first);
+        struct AF_SHARED(block) k = {keys.data + part.first * keys.stride, keys.stride};
+        struct AF_SHARED(block)
+            v = {values.data + part.first / WORD * values.stride, values.stride};
+        AF_SHARED(attend_any)(work, tile, k, v, key + part.first, part.end - part.first);
         if (work->nonfinite_count != 0)
             AF_FN(add_nonfinite)(work, tile, from, part);
     }
@@ -373,7 +383,7 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t c
  * Computes the bytes of all parts and, unless `memory` is NULL, sets their
  * addresses in it.
  */
-static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memory)
+static size_t AF_FN(lay_out)(struct AF_SHARED(work) * work, int64_t rows, char *memory)
 {
     size_t used = 0;
 #define PART(pointer, type, count)                                                             \
@@ -387,14 +397,14 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memor
     PART(work->keys, float, BLOCK_KEYS * work->key_words);
 #if AF_PAIRS
     PART(work->kept_values, float, work->value_blocks *COLUMN_WORDS * work->value_rows);
-    PART(work->kept, struct AF_FN(kept), work->value_blocks);
+    PART(work->kept, struct AF_SHARED(kept), work->value_blocks);
 #else
     PART(work->values, float, BLOCK_KEYS * work->value_rows);
 #endif
     PART(work->extra, float, work->featured ? BLOCK_KEYS *TILE_LANES : 0);
     work->tile_count = 0;
     for (int64_t row = 0; row < rows; row += TILE_LANES) {
-        struct AF_FN(tile) *tile = &work->tiles[work->tile_count++];
+        struct AF_SHARED(tile) *tile = &work->tiles[work->tile_count++];
         int64_t left = rows - row < TILE_LANES ? rows - row : TILE_LANES;
         tile->rows = (int)left;
         tile->vecs = (int)((left + AF_LANES - 1) / AF_LANES);
@@ -412,13 +422,13 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memor
     return used;
 }
 
-static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
+static struct AF_SHARED(work) AF_FN(work_of)(const struct af_problem *problem)
 {
-    struct AF_FN(work) work;
+    struct AF_SHARED(work) work;
     work.problem = problem;
     work.task = NULL;
-    const int64_t value_step = AF_AMX ? 16 : 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
-    work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
+    const int64_t value_step = 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
+    work.words = (problem->a.head_dim + WORD - 1) / WORD;
     work.key_words = (work.words + key_step - 1) / key_step * key_step;
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
     const int64_t block_bytes = COLUMN_WORDS * work.value_rows * (int64_t)sizeof(float);
@@ -427,6 +437,7 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
     work.value_blocks = shared && blocks <= KEPT_BYTES / block_bytes ? blocks : 1;
     work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0 ||
                     (AF_F8 && AF_PAIRS && problem->a.scale_per_page);
+    work.natural = af_is_natural(problem);
     work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
     work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;
     work.result_scale = 1;
@@ -435,7 +446,7 @@ static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
 
 #if AF_F8 && AF_PAIRS
 /* Scales of a head or a sequence multiply all scores and results of the task. */
-static void AF_FN(take_scales)(struct AF_FN(work) *work)
+static void AF_FN(take_scales)(struct AF_SHARED(work) * work)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_sequence *sequence = &work->task->sequence;
@@ -451,13 +462,13 @@ static void AF_FN(take_scales)(struct AF_FN(work) *work)
 static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
 {
     (void)keys;
-    struct AF_FN(work) work = AF_FN(work_of)(problem);
+    struct AF_SHARED(work) work = AF_FN(work_of)(problem);
     return AF_FN(lay_out)(&work, rows, NULL);
 }
 
 static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scratch)
 {
-    struct AF_FN(work) work = AF_FN(work_of)(task->problem);
+    struct AF_SHARED(work) work = AF_FN(work_of)(task->problem);
     work.task = task;
 #if AF_F8 && AF_PAIRS
     AF_FN(take_scales)(&work);
@@ -473,23 +484,17 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
     int64_t first = task->key_end - task->key_begin;
     int64_t end = 0;
     for (int t = 0; t < work.tile_count; t++) {
-        struct AF_FN(tile) *tile = &work.tiles[t];
+        struct AF_SHARED(tile) *tile = &work.tiles[t];
         tile->row = task->row_begin + (int64_t)t * TILE_LANES;
         AF_FN(number_rows)(&work, tile);
         AF_FN(set_ranges)(&work, tile);
         first = tile->first < first ? tile->first : first;
         end = tile->end > end ? tile->end : end;
     }
-#if AF_AMX
-    AF_TILES_CONFIGURE();
-#endif
     for (int64_t key = first; key < end; key += BLOCK_KEYS)
         AF_FN(attend_block)
     (&work, key, af_clamp(end - key, 0, BLOCK_KEYS),
      af_clamp(end - key - BLOCK_KEYS, 0, BLOCK_KEYS), key == first);
-#if AF_AMX
-    AF_TILES_RELEASE();
-#endif
     for (int t = 0; t < work.tile_count; t++) {
         if (first >= end)
             AF_FN(start_tile)(&work, &work.tiles[t]);
@@ -497,14 +502,11 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
     }
 }
 
+#undef AF_SHARED
 #undef TILE_LANES
 #undef BLOCK_KEYS
 #undef COLUMN_WORDS
 #undef KEPT_BYTES
 #undef WORD
-#undef PAIR_AT
-#undef KEY_STEP
-#undef DIM_STEP
-#undef KEY_GROUP
 #undef ROW_LOW
 #undef HIDDEN

@@ -1,20 +1,93 @@
 /*
- * forward_tile_template.h: computes one tile against one block of keys: scores
- * and their maximum, softcap, bias, mask and ALiBi, softmax with the running
- * maximum and sum, dropout, values. Second of the three parts of the forward
- * kernel.
+ * forward_tile_template.h: the state of a forward task; and one tile against one block of
+ * keys: scores and their maximum, softcap, bias, mask and ALiBi, softmax with the running
+ * maximum and sum, dropout, values. First of the three parts of the forward kernel.
  *
- * Parameters: AF_FN, AF_F8, AF_PAIRS, AF_AMX, AF_PARTS, TILE_VECS, TILE_ROWS
- * (forward_template.h). Uses the structs of forward_rows_template.h and the products of
- * tile_template.h, or with AF_AMX those of forward_amx_template.h. Defines
- * AF_FN(attend_any)().
+ * Parameters: AF_SHARED(name) names, AF_F8, AF_PAIRS, TILE_VECS, TILE_ROWS
+ * (forward_template.h). Defines: struct tile, work, block, prefetch, kept;
+ * attend_any(), each in AF_SHARED().
  */
 
+#include "engine/cpu/tile_template.h"
+
+/* State of a tile between blocks. */
+struct AF_SHARED(tile) {
+    int vecs;      /* vectors in use: 1 to TILE_VECS */
+    int64_t row;   /* first row of the task's numbering */
+    int rows;      /* rows in use */
+    int64_t first; /* keys that any row sees: [first, end) */
+    int64_t end;
+    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
+    int64_t all_end;
+    int64_t vec_end[TILE_VECS]; /* keys that any row of a vector sees end here; never falls */
+    float *q;                   /* [words][vecs * LANES] packed queries */
+    float *o;                   /* [value_rows][vecs * LANES] */
+    float *m;                   /* [vecs * LANES] running maximum, log2 units */
+    float *l;                   /* [vecs * LANES] running sum */
+    int32_t *lane_first;        /* [vecs * LANES], relative to the task's first key */
+    int32_t *lane_end;
+    int32_t *query; /* [vecs * LANES] which query and which head a row is; rows */
+    int32_t *head;  /* beyond the last repeat the last */
+};
+
+/* Rows needed soon: the part that is not yet prefetched. */
+struct AF_SHARED(prefetch) {
+    const char *row;
+    int64_t stride_bytes;
+    int64_t rows;
+    int64_t rows_a_step;
+    int64_t heads; /* of each row, head_bytes apart */
+    int64_t head_bytes;
+    int64_t row_bytes;
+};
+
+/* The keys whose values a block of work->kept_values holds: [from, from + count). */
+struct AF_SHARED(kept) {
+    int64_t from;
+    int64_t count;
+};
+
+/* State of one task, with pointers to the parts of the worker's scratch. */
+struct AF_SHARED(work) {
+    const struct af_forward_task *task;
+    const struct af_problem *problem;
+    int64_t words;      /* of one packed query */
+    int64_t key_words;  /* of one copied key */
+    int64_t value_rows; /* Dv rounded up to 8 */
+    bool featured;      /* scores need more than scaling and a range */
+    float fold;         /* factor of the queries, applied when packing */
+    bool natural;       /* scores end in natural units: af_is_natural() */
+    float unit;         /* factor from a stored score to its units in the softmax */
+    float result_scale; /* factor of the results: that of fp8 values, or 1 */
+    int tile_count;
+    struct AF_SHARED(tile) tiles[AF_TILES_MAX];
+    float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
+    float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
+    float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
+    float *values; /* [BLOCK_KEYS][value_rows]; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8] */
+    /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
+    float *kept_values;
+    struct AF_SHARED(kept) * kept; /* [value_blocks] */
+    int64_t value_blocks;
+    float *extra; /* [BLOCK_KEYS][TILE_LANES] bias */
+    struct AF_SHARED(prefetch) prefetches[4];
+    int prefetch_count;
+    int64_t prefetch_steps; /* over which the prefetches are spread */
+    int nonfinite_count;    /* of nonfinite; 0 where no row could meet them */
+    uint8_t nonfinite[BLOCK_KEYS];
+};
+
+/* Address and stride, in words, of keys or values [j, j + count). */
+struct AF_SHARED(block) {
+    const float *data;
+    int64_t stride;
+};
+
 /* Prefetches the next rows of each entry in the list. */
-static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work) *work)
+static __attribute__((noinline)) void AF_SHARED(issue_prefetches)(struct AF_SHARED(work) * work)
 {
     for (int i = 0; i < work->prefetch_count; i++) {
-        struct AF_FN(prefetch) *prefetch = &work->prefetches[i];
+        struct AF_SHARED(prefetch) *prefetch = &work->prefetches[i];
         int64_t rows =
             prefetch->rows < prefetch->rows_a_step ? prefetch->rows : prefetch->rows_a_step;
         prefetch->rows -= rows;
@@ -29,21 +102,18 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
     }
 }
 
-#if AF_AMX
-#include "engine/cpu/forward_amx_template.h"
-#else
 /*
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
  */
-AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
-                                 const bool masked, const struct AF_FN(tile) *tile,
-                                 struct AF_FN(block) keys, int64_t words, int64_t key,
-                                 float *scores, vec *top)
+AF_INLINE void AF_SHARED(score_keys)(const int rows, const int from, const int vecs,
+                                     const bool masked, const struct AF_SHARED(tile) * tile,
+                                     struct AF_SHARED(block) keys, int64_t words, int64_t key,
+                                     float *scores, vec *top)
 {
     vec c[TILE_ROWS][TILE_VECS];
     vec most[TILE_VECS]; /* in registers, which `top` is not: its address is passed on */
-    AF_FN(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
+    AF_SHARED(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
         most[v] = top[v];
@@ -67,41 +137,42 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
 }
 
 /* Computes the scores of a block; `masked`: some row does not see some key of it. */
-AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_FN(work) *work,
-                                  const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
-                                  int64_t key, int64_t count, vec *top)
+AF_INLINE void AF_SHARED(score_block)(const int vecs, const bool masked,
+                                      struct AF_SHARED(work) * work,
+                                      const struct AF_SHARED(tile) * tile,
+                                      struct AF_SHARED(block) keys, int64_t key, int64_t count,
+                                      vec *top)
 {
     const int64_t words = work->words;
     float *scores = work->scores;
     const int64_t last = count - TILE_ROWS;
     /* The last group overlaps the one before it: keys one by one take longer. */
     for (int64_t j = 0; last >= 0; j = j + TILE_ROWS < last ? j + TILE_ROWS : last) {
-        AF_FN(issue_prefetches)(work);
+        AF_SHARED(issue_prefetches)(work);
         const int64_t at = key + j;
         float *to = scores + j * vecs * AF_LANES;
-        struct AF_FN(block) rows = {keys.data + j * keys.stride, keys.stride};
+        struct AF_SHARED(block) rows = {keys.data + j * keys.stride, keys.stride};
         if (!masked || (at >= tile->all_first && at + TILE_ROWS <= tile->all_end))
-            AF_FN(score_keys)(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
+            AF_SHARED(score_keys)(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
         else if (vecs > 2 && at >= tile->vec_end[vecs > 2 ? 1 : 0])
-            AF_FN(score_keys)(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
+            AF_SHARED(score_keys)(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
         else if (vecs > 1 && at >= tile->vec_end[0])
-            AF_FN(score_keys)(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
+            AF_SHARED(score_keys)(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
         else
-            AF_FN(score_keys)(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
+            AF_SHARED(score_keys)(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
         if (j == last)
             break;
     }
     for (int64_t j = 0; last < 0 && j < count; j++) {
-        struct AF_FN(block) rows = {keys.data + j * keys.stride, keys.stride};
-        AF_FN(score_keys)
+        struct AF_SHARED(block) rows = {keys.data + j * keys.stride, keys.stride};
+        AF_SHARED(score_keys)
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
     }
 }
-#endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
-static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
-                             int64_t count, float *column, int64_t width)
+static void AF_SHARED(take_bias)(const struct AF_SHARED(work) * work, int64_t head, int64_t i,
+                                 int64_t j, int64_t count, float *column, int64_t width)
 {
     const struct af_problem *problem = work->problem;
     const struct af_forward_task *task = work->task;
@@ -124,9 +195,9 @@ static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64
  * formula; afterwards they are in log2 units, masked, and included in the
  * maximum.
  */
-static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *work,
-                                                    const struct AF_FN(tile) *tile, int64_t key,
-                                                    int64_t count, vec *top)
+static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(work) * work,
+                                                        const struct AF_SHARED(tile) * tile,
+                                                        int64_t key, int64_t count, vec *top)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_forward_task *task = work->task;
@@ -139,11 +210,10 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
         slope[lane] = af_alibi_slope(work->problem, task->sequence.batch, tile->head[lane]);
         place[lane] = (float)(i + task->sequence.offset - task->key_begin);
         if (lines)
-            AF_FN(take_bias)
+            AF_SHARED(take_bias)
         (work, tile->head[lane], i, task->key_begin + key, count, work->extra + lane, width);
     }
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
-    const vec log2e = vec_set(AF_LOG2E);
     vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f);
     for (int64_t j = 0; j < count; j++) {
         const vec at = vec_set((float)(key + j));
@@ -165,27 +235,32 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
                 vec away = vec_abs(vec_sub(vec_load(place + v * AF_LANES), at));
                 s = vec_sub(s, vec_mul(vec_load(slope + v * AF_LANES), away));
             }
-            s = vec_between(vec_mul(s, log2e), (int32_t)(key + j),
-                            tile->lane_first + v * AF_LANES, tile->lane_end + v * AF_LANES,
-                            vec_set(HIDDEN));
+#if AF_F8 && AF_PAIRS
+            if (!work->natural)
+                s = vec_mul(s, vec_set(AF_LOG2E));
+#endif
+            s = vec_between(s, (int32_t)(key + j), tile->lane_first + v * AF_LANES,
+                            tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
             top[v] = vec_max(top[v], s);
             vec_store(stored, s);
         }
     }
 }
 
-#if AF_PAIRS
 /* 2^x, as accurate as p is stored. */
-AF_INLINE vec AF_FN(exp2)(vec x)
+AF_INLINE vec AF_SHARED(exp2)(vec x)
 {
-    return AF_PARTS > 1 ? vec_exp2(x) : vec_exp2_coarse(x);
-}
+#if AF_PAIRS
+    return vec_exp2_coarse(x);
+#else
+    return vec_exp2(x);
 #endif
+}
 
 /* Computes the new maximum, the factor for earlier sums, p and its sum. */
-AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *work,
-                                    const struct AF_FN(tile) *tile, int64_t count,
-                                    const vec *top, float *alpha)
+AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(work) * work,
+                                        const struct AF_SHARED(tile) * tile, int64_t count,
+                                        const vec *top, float *alpha)
 {
     const vec unit = vec_set(work->unit);
     vec m[TILE_VECS], l[TILE_VECS];
@@ -199,7 +274,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         vec_store(alpha + v * AF_LANES, a);
     }
 #if AF_PAIRS
-    for (; count % KEY_STEP != 0; count++) {
+    for (; count % WORD != 0; count++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
             vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
@@ -210,13 +285,10 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         for (int v = 0; v < vecs; v++) {
             vec even = vec_load(s + v * AF_LANES);
             vec odd = vec_load(s + (vecs + v) * AF_LANES);
-            even = AF_FN(exp2)(vec_fms(even, unit, m[v]));
-            odd = AF_FN(exp2)(vec_fms(odd, unit, m[v]));
+            even = AF_SHARED(exp2)(vec_fms(even, unit, m[v]));
+            odd = AF_SHARED(exp2)(vec_fms(odd, unit, m[v]));
             l[v] = vec_add(l[v], vec_add(even, odd));
-            float *pair = work->pairs + (PAIR_AT(j) * vecs + v) * AF_LANES;
-            vec_store(pair, vec_pair(even, odd));
-            if (AF_PARTS > 1)
-                vec_store(pair + 16 * vecs * AF_LANES, vec_pair(vec_rest(even), vec_rest(odd)));
+            vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
         }
     }
 #else
@@ -224,7 +296,7 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         float *s = work->scores + j * vecs * AF_LANES;
         AF_UNROLL
         for (int v = 0; v < vecs; v++) {
-            vec p = vec_exp2(vec_sub(vec_load(s + v * AF_LANES), m[v]));
+            vec p = AF_SHARED(exp2)(vec_sub(vec_load(s + v * AF_LANES), m[v]));
             l[v] = vec_add(l[v], p);
             vec_store(s + v * AF_LANES, p);
         }
@@ -235,14 +307,51 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
         vec_store(tile->l + v * AF_LANES, l[v]);
 }
 
+/* The same for scores in natural units, one vector of rows after the other. */
+static __attribute__((noinline)) void AF_SHARED(softmax_natural)(
+    const struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile, int64_t count,
+    const vec *top, float *alpha)
+{
+    const vec log2e = vec_set(AF_LOG2E);
+    const int64_t width = tile->vecs * AF_LANES;
+    for (; AF_PAIRS && count % WORD != 0; count++) {
+        for (int64_t lane = 0; lane < width; lane++)
+            work->scores[count * width + lane] = HIDDEN;
+    }
+    for (int v = 0; v < tile->vecs; v++) {
+        float *s = work->scores + v * AF_LANES;
+        const vec old = vec_load(tile->m + v * AF_LANES), m = vec_max(old, top[v]);
+        const vec a = vec_exp2(vec_mul(vec_sub(old, m), log2e));
+        vec l = vec_mul(vec_load(tile->l + v * AF_LANES), a);
+        vec_store(tile->m + v * AF_LANES, m);
+        vec_store(alpha + v * AF_LANES, a);
+        for (int64_t j = 0; j < count; j += WORD) {
+            vec p[WORD];
+            AF_UNROLL
+            for (int w = 0; w < WORD; w++) {
+                const vec x = vec_mul(vec_sub(vec_load(s + (j + w) * width), m), log2e);
+                p[w] = AF_SHARED(exp2)(x);
+            }
+#if AF_PAIRS
+            l = vec_add(l, vec_add(p[0], p[1]));
+            vec_store(work->pairs + j / 2 * width + v * AF_LANES, vec_pair(p[0], p[1]));
+#else
+            l = vec_add(l, p[0]);
+            vec_store(s + j * width, p[0]);
+#endif
+        }
+        vec_store(tile->l + v * AF_LANES, l);
+    }
+}
+
 #if !AF_PAIRS
 /*
  * Applies dropout: zeroes dropped probabilities and scales the others; the sums
  * do not change.
  */
-static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work,
-                                                  const struct AF_FN(tile) *tile, int64_t key,
-                                                  int64_t count)
+static __attribute__((noinline)) void AF_SHARED(drop)(const struct AF_SHARED(work) * work,
+                                                      const struct AF_SHARED(tile) * tile,
+                                                      int64_t key, int64_t count)
 {
     const struct af_problem *problem = work->problem;
     const struct af_forward_task *task = work->task;
@@ -257,23 +366,22 @@ static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work
 }
 #endif
 
-#if !AF_AMX
 /*
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
  */
-AF_INLINE void AF_FN(add_values)(const int rows, const int vecs, const float *values,
-                                 int64_t stride, const float *p, const int64_t *ends, float *o,
-                                 const float *alpha)
+AF_INLINE void AF_SHARED(add_values)(const int rows, const int vecs, const float *values,
+                                     int64_t stride, const float *p, const int64_t *ends,
+                                     float *o, const float *alpha)
 {
     vec c[TILE_ROWS][TILE_VECS];
-    AF_FN(clear)(rows, vecs, c);
-    AF_FN(values_from)(rows, 0, vecs, values, stride, p, 0, ends[0], c);
+    AF_SHARED(clear)(rows, vecs, c);
+    AF_SHARED(values_from)(rows, 0, vecs, values, stride, p, 0, ends[0], c);
     /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
     if (vecs > 1)
-        AF_FN(values_from)(rows, 1, vecs, values, stride, p, ends[0], ends[1], c);
+        AF_SHARED(values_from)(rows, 1, vecs, values, stride, p, ends[0], ends[1], c);
     if (vecs > 2)
-        AF_FN(values_from)(rows, 2, vecs, values, stride, p, ends[1], ends[2], c);
+        AF_SHARED(values_from)(rows, 2, vecs, values, stride, p, ends[1], ends[2], c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -284,9 +392,10 @@ AF_INLINE void AF_FN(add_values)(const int rows, const int vecs, const float *va
     }
 }
 
-AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work,
-                                  const struct AF_FN(tile) *tile, struct AF_FN(block) values,
-                                  int64_t key, int64_t count, const float *alpha)
+AF_INLINE void AF_SHARED(value_block)(const int vecs, const struct AF_SHARED(work) * work,
+                                      const struct AF_SHARED(tile) * tile,
+                                      struct AF_SHARED(block) values, int64_t key,
+                                      int64_t count, const float *alpha)
 {
     const int64_t width = vecs * AF_LANES;
     int64_t ends[TILE_VECS];
@@ -294,26 +403,26 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
         ends[v] = (af_clamp(tile->vec_end[v] - key, 0, count) + WORD - 1) / WORD;
 #if AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d += 8)
-        AF_FN(add_values)
+        AF_SHARED(add_values)
     (8, vecs, values.data + d / 8 * (COLUMN_WORDS * 8), values.stride, work->pairs, ends,
      tile->o + d * width, alpha);
 #else
     int64_t d = 0;
     for (; d + TILE_ROWS <= work->problem->a.value_dim; d += TILE_ROWS)
-        AF_FN(add_values)
+        AF_SHARED(add_values)
     (TILE_ROWS, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width,
      alpha);
     for (; d < work->problem->a.value_dim; d++)
-        AF_FN(add_values)
+        AF_SHARED(add_values)
     (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
 #endif
 }
-#endif
 
 /* The first half of a tile: the factor alpha, and p in work->scores or work->pairs. */
-AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,
-                                  const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
-                                  int64_t key, int64_t count, float *alpha)
+AF_INLINE void AF_SHARED(weigh_block)(const int vecs, struct AF_SHARED(work) * work,
+                                      const struct AF_SHARED(tile) * tile,
+                                      struct AF_SHARED(block) keys, int64_t key, int64_t count,
+                                      float *alpha)
 {
     vec top[TILE_VECS];
     AF_UNROLL
@@ -321,18 +430,21 @@ AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,
         top[v] = vec_set(ROW_LOW);
     bool whole = key >= tile->all_first && key + count <= tile->all_end;
     if (whole || work->featured)
-        AF_FN(score_block)(vecs, false, work, tile, keys, key, count, top);
+        AF_SHARED(score_block)(vecs, false, work, tile, keys, key, count, top);
     else
-        AF_FN(score_block)(vecs, true, work, tile, keys, key, count, top);
+        AF_SHARED(score_block)(vecs, true, work, tile, keys, key, count, top);
     if (work->featured) {
         for (int v = 0; v < vecs; v++)
             top[v] = vec_set(ROW_LOW);
-        AF_FN(modify)(work, tile, key, count, top);
+        AF_SHARED(modify)(work, tile, key, count, top);
     }
-    AF_FN(softmax_block)(vecs, work, tile, count, top, alpha);
+    if (work->natural)
+        AF_SHARED(softmax_natural)(work, tile, count, top, alpha);
+    else
+        AF_SHARED(softmax_block)(vecs, work, tile, count, top, alpha);
 #if !AF_PAIRS
     if (work->problem->a.dropout > 0)
-        AF_FN(drop)(work, tile, key, count);
+        AF_SHARED(drop)(work, tile, key, count);
 #endif
 }
 
@@ -343,25 +455,26 @@ AF_INLINE void AF_FN(weigh_block)(const int vecs, struct AF_FN(work) *work,
  * they are one.
  */
 #define TILE_OF(vecs)                                                                          \
-    static __attribute__((noinline)) void AF_FN(weigh_block_##vecs)(                           \
-        struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \
-        int64_t key, int64_t count, float *alpha)                                              \
+    static __attribute__((noinline)) void AF_SHARED(weigh_block_##vecs)(                       \
+        struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,                    \
+        struct AF_SHARED(block) keys, int64_t key, int64_t count, float *alpha)                \
     {                                                                                          \
-        AF_FN(weigh_block)(vecs, work, tile, keys, key, count, alpha);                         \
+        AF_SHARED(weigh_block)(vecs, work, tile, keys, key, count, alpha);                     \
     }                                                                                          \
-    static __attribute__((noinline)) void AF_FN(value_block_##vecs)(                           \
-        const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,                        \
-        struct AF_FN(block) values, int64_t key, int64_t count, const float *alpha)            \
+    static __attribute__((noinline)) void AF_SHARED(value_block_##vecs)(                       \
+        const struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,              \
+        struct AF_SHARED(block) values, int64_t key, int64_t count, const float *alpha)        \
     {                                                                                          \
-        AF_FN(value_block)(vecs, work, tile, values, key, count, alpha);                       \
+        AF_SHARED(value_block)(vecs, work, tile, values, key, count, alpha);                   \
     }                                                                                          \
-    static void AF_FN(attend_tile_##vecs)(                                                     \
-        struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \
-        struct AF_FN(block) values, int64_t key, int64_t count)                                \
+    static void AF_SHARED(attend_tile_##vecs)(                                                 \
+        struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,                    \
+        struct AF_SHARED(block) keys, struct AF_SHARED(block) values, int64_t key,             \
+        int64_t count)                                                                         \
     {                                                                                          \
         float alpha[TILE_LANES] __attribute__((aligned(64)));                                  \
-        AF_FN(weigh_block_##vecs)(work, tile, keys, key, count, alpha);                        \
-        AF_FN(value_block_##vecs)(work, tile, values, key, count, alpha);                      \
+        AF_SHARED(weigh_block_##vecs)(work, tile, keys, key, count, alpha);                    \
+        AF_SHARED(value_block_##vecs)(work, tile, values, key, count, alpha);                  \
     }
 TILE_OF(1)
 #if TILE_VECS >= 2
@@ -372,19 +485,20 @@ TILE_OF(3)
 #endif
 #undef TILE_OF
 
-static void AF_FN(attend_any)(struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
-                              struct AF_FN(block) keys, struct AF_FN(block) values, int64_t key,
-                              int64_t count)
+static void AF_SHARED(attend_any)(struct AF_SHARED(work) * work,
+                                  const struct AF_SHARED(tile) * tile,
+                                  struct AF_SHARED(block) keys, struct AF_SHARED(block) values,
+                                  int64_t key, int64_t count)
 {
 #if TILE_VECS >= 3
     if (tile->vecs == 3)
-        AF_FN(attend_tile_3)(work, tile, keys, values, key, count);
+        AF_SHARED(attend_tile_3)(work, tile, keys, values, key, count);
     else
 #endif
 #if TILE_VECS >= 2
         if (tile->vecs == 2)
-        AF_FN(attend_tile_2)(work, tile, keys, values, key, count);
+        AF_SHARED(attend_tile_2)(work, tile, keys, values, key, count);
     else
 #endif
-        AF_FN(attend_tile_1)(work, tile, keys, values, key, count);
+        AF_SHARED(attend_tile_1)(work, tile, keys, values, key, count);
 }

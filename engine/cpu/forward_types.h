@@ -5,7 +5,6 @@
  *
  * Parameters: those of forward_template.h that do not depend on the type.
  */
-#define AF_TILES 1
 #define AF_TEMPLATE "engine/cpu/forward_template.h"
 #define AF_ROW AF_FORWARD_ROW
 #include "engine/cpu/element_types.h"
@@ -20,6 +19,5 @@
 #define AF_DIRECT 0
 #define AF_LOAD vec_load_f16
 #define AF_LOAD_SOME vec_load_some_f16
-#include "engine/cpu/tile_template.h"
 #include AF_TEMPLATE
 AF_FORWARD_ROW_F8(f8, 0, false, 192);

@@ -3,8 +3,7 @@
  * the manifest.
  *
  * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the
- * bits of the instruction sets; AF_TILE, except for decode; TILE_VECS; and
- * AF_UNMEASURED before it includes this file, if nobody has timed its kernels.
+ * bits of the instruction sets; AF_TILE, except for decode; and TILE_VECS.
  */
 #ifndef AF_ENGINE_CPU_KERNELS_H
 #define AF_ENGINE_CPU_KERNELS_H
@@ -13,10 +12,6 @@
 #include "engine/base/instructions.h"
 
 #define AF_FEATURES_ALL UINT32_MAX
-
-#ifndef AF_UNMEASURED
-#define AF_UNMEASURED false
-#endif
 
 /* The decode kernels accept tasks of at most this many rows. */
 #define AF_DECODE_ROWS_MAX 16
@@ -45,7 +40,6 @@
         .dtype = element,                                                                      \
         .reads_f8 = f8,                                                                        \
         .needs = AF_NEEDS,                                                                     \
-        .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL & ~(uint32_t)(lacks),                                      \
         .positive_scale = positive,                                                            \
         .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,                                       \
@@ -59,23 +53,23 @@
 #define AF_FORWARD_ROW_F8(type, element, positive, rows)                                       \
     AF_FORWARD_ROW_OF(type, element, true, AF_FEATURE_DROPOUT, positive, rows)
 
-#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false)
-#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true)
+#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false, type)
+#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true, type)
 
-#define AF_DECODE_ROW_OF(type, element, f8)                                                    \
+/* `suffix`: that of the functions' names. */
+#define AF_DECODE_ROW_OF(type, element, f8, suffix)                                            \
     const struct af_kernel AF_NAME(dec, type, AF_LEVEL, r16) = {                               \
         .name = AF_TEXT(AF_NAME(dec, type, AF_LEVEL, r16)),                                    \
         .operation = AF_DECODE,                                                                \
         .dtype = element,                                                                      \
         .reads_f8 = f8,                                                                        \
         .needs = AF_NEEDS,                                                                     \
-        .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,                           \
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
         .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \
-        .scratch_bytes = scratch_bytes_##type,                                                 \
-        .run_forward = run_##type,                                                             \
+        .scratch_bytes = scratch_bytes_##suffix,                                               \
+        .run_forward = run_##suffix,                                                           \
     }
 
 #define AF_BACKWARD_ROW(type, element)                                                         \
@@ -84,7 +78,6 @@
         .operation = AF_BACKWARD,                                                              \
         .dtype = element,                                                                      \
         .needs = AF_NEEDS,                                                                     \
-        .unmeasured = AF_UNMEASURED,                                                           \
         .features = AF_FEATURES_ALL,                                                           \
         .scratch_bytes = scratch_bytes_##type,                                                 \
         .run_backward = run_##type,                                                            \

@@ -10,12 +10,12 @@
  * `rows` and `vecs` are constants at every call: the loops unroll and C stays
  * in registers.
  *
- * Parameters: AF_FN(name) names; AF_PAIRS 0 or 1; TILE_VECS, TILE_ROWS;
+ * Parameters: AF_SHARED(name) names; AF_PAIRS 0 or 1; TILE_VECS, TILE_ROWS;
  * a vec_*.h included before.
  */
 
 /* c + a * b, a broadcast from the word at `a`. */
-AF_INLINE vec AF_FN(mac)(const float *a, vec b, vec c)
+AF_INLINE vec AF_SHARED(mac)(const float *a, vec b, vec c)
 {
 #if AF_PAIRS
     return vec_dot_pairs(vec_set_word(a), b, c);
@@ -24,9 +24,9 @@ AF_INLINE vec AF_FN(mac)(const float *a, vec b, vec c)
 #endif
 }
 
-AF_INLINE void AF_FN(mac_step)(const int rows, const int from, const int vecs,
-                               const float *const *a, const int64_t at, const float *b,
-                               vec (*c)[TILE_VECS])
+AF_INLINE void AF_SHARED(mac_step)(const int rows, const int from, const int vecs,
+                                   const float *const *a, const int64_t at, const float *b,
+                                   vec (*c)[TILE_VECS])
 {
     vec packed[TILE_VECS];
     AF_UNROLL
@@ -36,11 +36,11 @@ AF_INLINE void AF_FN(mac_step)(const int rows, const int from, const int vecs,
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
         for (int v = from; v < vecs; v++)
-            c[i][v] = AF_FN(mac)(a[i] + at, packed[v], c[i][v]);
+            c[i][v] = AF_SHARED(mac)(a[i] + at, packed[v], c[i][v]);
     }
 }
 
-AF_INLINE void AF_FN(clear)(const int rows, const int vecs, vec (*c)[TILE_VECS])
+AF_INLINE void AF_SHARED(clear)(const int rows, const int vecs, vec (*c)[TILE_VECS])
 {
     vec zero = vec_zero();
     AF_OPAQUE(zero);
@@ -56,12 +56,12 @@ AF_INLINE void AF_FN(clear)(const int rows, const int vecs, vec (*c)[TILE_VECS])
  * Scores of `rows` keys: A's rows are keys, a_stride words apart, `words` long.
  * Vectors before `from` are left 0.
  */
-AF_INLINE void AF_FN(scores_from)(const int rows, const int from, const int vecs,
-                                  const float *a, int64_t a_stride, const float *b,
-                                  int64_t words, vec (*c)[TILE_VECS])
+AF_INLINE void AF_SHARED(scores_from)(const int rows, const int from, const int vecs,
+                                      const float *a, int64_t a_stride, const float *b,
+                                      int64_t words, vec (*c)[TILE_VECS])
 {
     const float *row[TILE_ROWS];
-    AF_FN(clear)(rows, vecs, c);
+    AF_SHARED(clear)(rows, vecs, c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         row[i] = a + i * a_stride;
@@ -71,19 +71,19 @@ AF_INLINE void AF_FN(scores_from)(const int rows, const int from, const int vecs
     for (; w + 4 <= words; w += 4) {
         AF_UNROLL
         for (int u = 0; u < 4; u++)
-            AF_FN(mac_step)(rows, from, vecs, row, w + u, b + (w + u) * AF_LANES * vecs, c);
+            AF_SHARED(mac_step)(rows, from, vecs, row, w + u, b + (w + u) * AF_LANES * vecs, c);
     }
     for (; w < words; w++)
-        AF_FN(mac_step)(rows, from, vecs, row, w, b + w * AF_LANES * vecs, c);
+        AF_SHARED(mac_step)(rows, from, vecs, row, w, b + w * AF_LANES * vecs, c);
 }
 
 /*
  * Adds to C the values of `rows` columns of A, keys (or pairs) [j, end): key j
  * is at a + j * a_stride. Vectors before `from` are left alone.
  */
-AF_INLINE void AF_FN(values_from)(const int rows, const int from, const int vecs,
-                                  const float *a, int64_t a_stride, const float *b, int64_t j,
-                                  int64_t end, vec (*c)[TILE_VECS])
+AF_INLINE void AF_SHARED(values_from)(const int rows, const int from, const int vecs,
+                                      const float *a, int64_t a_stride, const float *b,
+                                      int64_t j, int64_t end, vec (*c)[TILE_VECS])
 {
     AF_UNROLL_2
     for (; j < end; j++) {
@@ -95,7 +95,7 @@ AF_INLINE void AF_FN(values_from)(const int rows, const int from, const int vecs
         for (int i = 0; i < rows; i++) {
             AF_UNROLL
             for (int v = from; v < vecs; v++)
-                c[i][v] = AF_FN(mac)(a + j * a_stride + i, packed[v], c[i][v]);
+                c[i][v] = AF_SHARED(mac)(a + j * a_stride + i, packed[v], c[i][v]);
         }
     }
 }

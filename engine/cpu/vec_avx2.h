@@ -53,11 +53,18 @@ AF_INLINE vec vec_load_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 }
 
-AF_INLINE vec vec_load_some_f16(const uint16_t *p, int count)
+/* The first `count` of 8 halves, the others 0. Inline code for this would be long. */
+static __attribute__((noinline, unused)) __m128i vec_load_some_halves(const uint16_t *p,
+                                                                      int count)
 {
     uint16_t some[AF_LANES] = {0};
     memcpy(some, p, (size_t)count * sizeof *p);
-    return vec_load_f16(some);
+    return _mm_loadu_si128((const void *)some);
+}
+
+AF_INLINE vec vec_load_some_f16(const uint16_t *p, int count)
+{
+    return _mm256_cvtph_ps(vec_load_some_halves(p, count));
 }
 
 AF_INLINE vec vec_load_bf16(const uint16_t *p)
@@ -68,9 +75,8 @@ AF_INLINE vec vec_load_bf16(const uint16_t *p)
 
 AF_INLINE vec vec_load_some_bf16(const uint16_t *p, int count)
 {
-    uint16_t some[AF_LANES] = {0};
-    memcpy(some, p, (size_t)count * sizeof *p);
-    return vec_load_bf16(some);
+    __m256i wide = _mm256_cvtepu16_epi32(vec_load_some_halves(p, count));
+    return (vec)_mm256_slli_epi32(wide, 16);
 }
 
 AF_INLINE void vec_store(float *p, vec x)

@@ -86,18 +86,6 @@ AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
 }
 
 /*
- * What rounding x to bf16 leaves, exactly: of an f16 at most 3 bits, which a bf16 can hold.
- * 0 if the rounded number is not finite.
- */
-AF_INLINE vec vec_rest(vec x)
-{
-    const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
-    const vec rounded = (vec)_mm512_slli_epi32(wide, 16);
-    const __mmask16 nonfinite = _mm512_fpclass_ps_mask(rounded, 0x99); /* NaN or infinity */
-    return _mm512_maskz_sub_ps(_knot_mask16(nonfinite), x, rounded);
-}
-
-/*
  * 2^x to 9e-5 relative, exactly 1 for 0: accurate enough for a value that is
  * rounded to bf16.
  */

@@ -157,7 +157,9 @@ enum anyflash_align {
  * Scores: s = scale * q.k; s = softcap * tanh(s / softcap) if softcap > 0;
  * s += bias(b, h, i, j); s -= slope * |p - j| (ALiBi). A sink adds exp(sink[h])
  * to the sum of the row, but no value. A row that sees no key and has no sink
- * gives o = 0 and lse = -infinity.
+ * gives o = 0 and lse = -infinity, even if its query holds NaN, which nothing
+ * is multiplied by. Only -infinity hides: bias may have any other number, the
+ * lowest float included.
  *
  * NaN and infinity propagate as in the formulas. A key that is not visible has
  * no influence on the result, whatever it contains. A visible key has one even
@@ -323,18 +325,12 @@ struct anyflash_context;
 
 /* Limits the kernels to the instruction sets of a level and of the levels before it. */
 enum anyflash_cpu_level {
-    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support, except AMX */
+    ANYFLASH_CPU_ALL = 0,  /* all that processor and system support */
     ANYFLASH_CPU_BASE = 1, /* only what every processor of the architecture has */
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
-    ANYFLASH_CPU_AVX512BF16 = 5,
-    /*
-     * AMX's bf16 tiles, for bf16 and f16, on Linux. Not part of ALL: these kernels
-     * never ran on a real processor with AMX, let alone were timed. The process asks
-     * the system for the tiles; if it refuses, this level is AVX512BF16.
-     */
-    ANYFLASH_CPU_AMX = 6
+    ANYFLASH_CPU_AVX512BF16 = 5
 };
 
 struct anyflash_context_args {

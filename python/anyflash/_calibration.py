@@ -9,18 +9,15 @@ those with more than 16 queries by the time of the prefill, the others by that o
 Kernels up to AVX2 compute them, too, because some processors run slower when they execute
 AVX-512: if they take less time in total, the engine uses only these.
 
-Kernels for AMX are tried where the processor has it and the system permits it. They compute
-bfloat16 and float16, more than 16 queries, forward and backward: so they are used if they
-compute correctly (_amx.py) and all four take less time with them, because a process has one
-level of instruction sets for all types. The choice holds for everything that computes on
-torch's threads, not only for F.scaled_dot_product_attention.
+The choice holds for everything that computes on torch's threads, not only for
+F.scaled_dot_product_attention.
 
 Calls whose heads share keys follow the same times, which are measured without sharing. The
 engine reads a shared key once for all its heads, so sharing saves it at least as large a part
 of its time as it saves torch: where the engine is faster, it stays faster. Where torch is
 faster, the outcome with sharing is not known, and torch keeps the call as in a tie.
 
-This takes 20 to 40 milliseconds, with AMX 20 more. Times that could be repeated are cached
+This takes 20 to 40 milliseconds. Times that could be repeated are cached
 (_result_cache.py) for processes with the same processor, number of threads and versions.
 """
 
@@ -33,31 +30,27 @@ from typing import NamedTuple
 
 import torch
 
-from . import _amx, _lib, _result_cache
+from . import _lib, _result_cache
 from ._version import __version__
 
 _TYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _ALL_TYPES = sum(1 << dtype for dtype in _TYPES.values())
 _ALL, _AVX2 = 0, 3  # enum anyflash_cpu_level
-_UP_TO_AVX2, _AMX = "anyflash up to AVX2", "anyflash with AMX"
+_UP_TO_AVX2 = "anyflash up to AVX2"
 #: Who can compute, as the arguments of anyflash_torch_choose().
 _WAYS = {
     "torch": (_ALL, _ALL_TYPES, _ALL_TYPES),
     "anyflash": (_ALL, 0, 0),
     _UP_TO_AVX2: (_AVX2, 0, 0),
-    _AMX: (_amx.CPU_LEVEL, 0, 0),
 }
 _KINDS = "prefill", "decode"
 #: What is measured: "float32 prefill", ...
 _PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
-#: What is computed differently with AMX.
-_BACKWARDS = ["bfloat16 backward", "float16 backward"]
-_AMX_PROBLEMS = ["bfloat16 prefill", "float16 prefill", *_BACKWARDS]
-#: Keys, of one head for each thread. A decode has one query, the others as many as keys.
-_KEYS, _SIZE = {"prefill": 256, "decode": 1024, "backward": 256}, 128
+#: Keys, of one head for each thread. A decode has one query, a prefill as many as keys.
+_KEYS, _SIZE = {"prefill": 256, "decode": 1024}, 128
 #: Calls in a round: several, because the first one after a change is slower, and more of the
 #: short ones, whose times vary more.
-_CALLS = {"prefill": 2, "decode": 4, "backward": 2}
+_CALLS = {"prefill": 2, "decode": 4}
 #: Rounds; more than the least if other programs disturb the measurement.
 _ROUNDS_LEAST, _ROUNDS_MOST = 3, 8
 #: Extensions of the processor that torch or the engine has kernels for.
@@ -118,39 +111,22 @@ def is_measured(facts, torch_version):
     )
 
 
-def _has_amx(facts):
-    return "amx_bf16" in facts.get("extensions", "").split()
-
-
-def _ways(facts):
+def _ways():
     """The names in _WAYS that compute differently on this processor."""
     ways = ["torch", "anyflash"]
     text = _lib.explain_kernel(_threads_of=_lib._Context(1))
     if "avx512" in re.search("^many rows: (?!not )(.*)", text, re.MULTILINE)[1]:
         ways.append(_UP_TO_AVX2)
-    if _has_amx(facts) and _amx.is_available():
-        ways.append(_AMX)
     return ways
-
-
-def _problems(way, ways):
-    """What is measured of one of `ways`."""
-    if way == _AMX:
-        return _AMX_PROBLEMS
-    return _PROBLEMS + _BACKWARDS if way == "anyflash" and _AMX in ways else _PROBLEMS
 
 
 def _call(problem, heads):
     """A function without arguments that computes the problem once."""
     dtype, kind = problem.split()
     attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     x = torch.full(
         (1, heads, _KEYS[kind], _SIZE), 0.5, dtype=getattr(torch, dtype), device="cpu"
     )
-    if kind == "backward":
-        out, lse = attend(x, x, x)
-        return lambda: gradients(x, x, x, x, out, lse, 0.0, False)
     q = x[:, :, :1] if kind == "decode" else x
     return lambda: attend(q, x, x)
 
@@ -169,14 +145,11 @@ def _settled(samples):
 
 
 def _measure(ways, heads):
-    """({way: {problem: milliseconds}}, whether all of them settled). The row of AMX is empty if
-    its kernels compute something wrong."""
+    """({way: {problem: milliseconds}}, whether all of them settled)."""
     times, all_settled = {way: {} for way in ways}, True
-    if _AMX in ways and not _amx.is_right():
-        ways = [way for way in ways if way != _AMX]
-    for problem in _problems("anyflash", ways):
+    for problem in _PROBLEMS:
         call, count = _call(problem, heads), _CALLS[problem.split()[1]]
-        samples = {way: [] for way in ways if problem in _problems(way, ways)}
+        samples = {way: [] for way in ways}
         for _ in range(_ROUNDS_MOST):
             for way in samples:
                 _set(*_WAYS[way])
@@ -195,10 +168,8 @@ def _valid(times, ways):
     """Whether `times`, from a file, is what _measure(ways) returns."""
     if not isinstance(times, dict) or set(times) != set(ways):
         return False
-    right = [way for way in ways if way != _AMX or times[way] != {}]
-    for way in right:
-        row = times[way]
-        if not isinstance(row, dict) or set(row) != set(_problems(way, right)):
+    for row in times.values():
+        if not isinstance(row, dict) or set(row) != set(_PROBLEMS):
             return False
         if not all(isinstance(t, float) and 0 < t < math.inf for t in row.values()):
             return False
@@ -220,33 +191,14 @@ def _times(facts, ways, heads):
 
 def _fastest(times):
     """The engine's fastest way, and the time of each in total."""
-    plain = times["anyflash"]
-    total = {}
-    for way, row in times.items():
-        is_slower = way == _AMX and any(row[what] >= plain[what] for what in row)
-        if way != "torch" and row and not is_slower:  # what AMX does not compute is as without
-            total[way] = sum({**plain, **row}[problem] for problem in _PROBLEMS)
+    total = {way: sum(row.values()) for way, row in times.items() if way != "torch"}
     return min(total, key=total.__getitem__), total
 
 
 def _about(problem, winner, times):
     """A line with all times of a problem, that of the winner first."""
-    found = {way: row[problem] for way, row in times.items() if problem in row}
-    texts = {way: f"{way} {milliseconds:.3f} ms" for way, milliseconds in found.items()}
+    texts = {way: f"{way} {row[problem]:.3f} ms" for way, row in times.items()}
     return f"{problem}: {texts.pop(winner)} ({', '.join(texts.values())})"
-
-
-def _about_amx(times, engine):
-    """A line about AMX on a processor that has it."""
-    if _AMX not in times:
-        return "AMX: not used, because the system or this build of anyflash does not support it"
-    if not times[_AMX]:
-        return "AMX: never used here, because its kernels computed wrong results in a check"
-    words = ["AMX: used" if engine == _AMX else "AMX: not used"]
-    for problem in _BACKWARDS:
-        pair = times[_AMX][problem], times["anyflash"][problem]
-        words.append(problem + " takes {:.3f} ms with it, {:.3f} ms without".format(*pair))
-    return "; ".join(words)
 
 
 def _decide(times, facts, how):
@@ -255,16 +207,15 @@ def _decide(times, facts, how):
     kept, lines = dict.fromkeys(_KINDS, 0), []
     for problem in _PROBLEMS:
         dtype, kind = problem.split()
-        winner = engine if problem in times[engine] else "anyflash"
-        if not times[winner][problem] < times["torch"][problem]:
-            winner = "torch"
+        winner = engine if times[engine][problem] < times["torch"][problem] else "torch"
+        if winner == "torch":
             kept[kind] |= 1 << _TYPES[dtype]
         lines.append(_about(problem, winner, times))
     if engine == _UP_TO_AVX2:
         pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
         lines.append(f"{engine}: {pair}")
-    if _has_amx(facts):
-        lines.append(_about_amx(times, engine))
+    if "amx_bf16" in facts.get("extensions", "").split():
+        lines.append("AMX: only torch uses it; bfloat16 calls stay torch's where it is faster")
     text = "\n".join([*lines, how])
     return Choice(_WAYS[engine][0], kept["prefill"], kept["decode"], text)
 
@@ -277,7 +228,7 @@ def choose(threads):
         return Choice(_ALL, 0, 0, f"anyflash computes all calls that it supports: {reason}")
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:
-        times, how = _times(facts, _ways(facts), threads)
+        times, how = _times(facts, _ways(), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
         return Choice(_ALL, _ALL_TYPES, 0, f"torch computes more than 16 queries: {reason}")

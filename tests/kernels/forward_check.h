@@ -205,7 +205,7 @@ static inline void check_case(struct forward_case *c)
             case_seal(c);
         sealed = true;
         /* Each of these needs one instruction set: that and those before it. */
-        check_level(c, ((2 * kernels[k]->needs - 1) & machine_features()) | AF_CPU_UNMEASURED);
+        check_level(c, (2 * kernels[k]->needs - 1) & af_cpu_features());
     }
     case_free(c);
 }

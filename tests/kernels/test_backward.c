@@ -170,7 +170,7 @@ static void check_kernel(struct backward_case *c, const struct af_kernel *kernel
 {
     uint64_t first = 0;
     for (int n = 0; n < POOLS; n++) {
-        contexts[n]->cpu_features = kernel->needs | AF_CPU_UNMEASURED;
+        contexts[n]->cpu_features = kernel->needs;
         attend_backward(contexts[n], c);
         first = n == 0 ? fingerprint(c) : first;
         if (fingerprint(c) != first)
@@ -345,6 +345,95 @@ static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state
         spoil(c, &c->a.q, 30, 24, numbers[n % 2]);
         spoil(c, &c->args.dout, 12, 16, numbers[n % 2]);
         check_case(c, 10);
+    }
+}
+
+/* Compares dq, dk and dv with the oracle: bound_of() counts errors of the plain formulas. */
+static void check_closely(struct backward_case *c, const char *kernel)
+{
+    struct af_problem problem = case_problem(c);
+    for (int n = CASE_DQ; n <= CASE_DV; n++) {
+        const double bound = 0x1p-6 * (1 + largest(c->want[n], c->counts[n]));
+        for (int64_t e = 0; e < c->counts[n]; e++) {
+            bool owned;
+            const double got = output_at(c, &problem, n, e, &owned);
+            if (owned && !same_or_near(got, c->want[n][e], bound))
+                fail_msg("%s: output %d, element %lld is %.9g, not %.9g (bound %g)", kernel, n,
+                         (long long)e, got, c->want[n][e], bound);
+        }
+    }
+}
+
+/* Row i sees key i % keys with the lowest number, others with minus infinity or less weight. */
+static void fill_extremes(const struct anyflash_tensor *bias, int64_t rows, int64_t keys,
+                          float lowest)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        char *row = af_row_of_tensor(bias, af_dtype_bytes(bias->dtype), 0, 0, i);
+        const float other = i % 3 == 0 ? -INFINITY : lowest;
+        const float one = i % 3 == 0 ? lowest : i % 3 == 1 ? lowest / 4 : lowest * 0x1p-98f;
+        for (int64_t j = 0; j < keys; j++)
+            af_convert_store(bias->dtype, row, j, j == i % keys ? one : other);
+    }
+}
+
+static void test_backward__only_minus_infinity_hides(void **state)
+{
+    (void)state;
+    static const float lowest[] = {-0x1.fffffep127f, -65504, -0x1.fep127f};
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(15, types[n / 2]);
+        set_sizes(c, 1, 1, 1, 70, 110, 24, 16);
+        case_tensors(c);
+        const int32_t of_bias = n % 2 == 0 ? ANYFLASH_F32 : types[n / 2];
+        c->a.bias = case_tensor(c, of_bias, 1, 1, 70, 110, true);
+        fill_extremes(&c->a.bias, 70, 110, lowest[n % 2 == 0 ? 0 : n / 2]);
+        c->args.dlse = NULL;
+        case_forward(c);
+        case_oracle(c);
+        size_t count;
+        const struct af_kernel *const *kernels = af_kernels(&count);
+        for (size_t k = 0; k < count; k++) {
+            if (!is_for(kernels[k], c))
+                continue;
+            contexts[0]->cpu_features = kernels[k]->needs;
+            attend_backward(contexts[0], c);
+            contexts[0]->cpu_features = af_cpu_features();
+            check_closely(c, kernels[k]->name);
+        }
+        case_free(c);
+    }
+}
+
+/* dS is dO.V - dO.O, which are equal, however their sums are rounded. */
+static void test_backward__a_single_key_has_no_gradient(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(16, types[n / 2]);
+        set_sizes(c, 1, 1, 3, n % 2 == 0 ? 1 : 239, 1, 64, 192);
+        c->a.causal = 1;
+        case_tensors(c);
+        c->args.dlse = NULL;
+        case_forward(c);
+        case_oracle(c);
+        size_t count;
+        const struct af_kernel *const *kernels = af_kernels(&count);
+        for (size_t k = 0; k < count; k++) {
+            if (!is_for(kernels[k], c))
+                continue;
+            contexts[0]->cpu_features = kernels[k]->needs;
+            attend_backward(contexts[0], c);
+            contexts[0]->cpu_features = af_cpu_features();
+            struct af_problem problem = case_problem(c);
+            bool owned;
+            for (int64_t e = 0; e < c->counts[CASE_DQ]; e++)
+                assert_true(output_at(c, &problem, CASE_DQ, e, &owned) == 0);
+            for (int64_t e = 0; e < c->counts[CASE_DK]; e++)
+                assert_true(output_at(c, &problem, CASE_DK, e, &owned) == 0);
+            check_closely(c, kernels[k]->name);
+        }
+        case_free(c);
     }
 }
 
@@ -523,6 +612,8 @@ int main(void)
         cmocka_unit_test(test_backward__very_low_scores_of_keys_that_fill_no_tile),
         cmocka_unit_test(test_backward__large_head_sizes),
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
+        cmocka_unit_test(test_backward__only_minus_infinity_hides),
+        cmocka_unit_test(test_backward__a_single_key_has_no_gradient),
         cmocka_unit_test(test_backward__infinity_goes_where_the_oracle_sends_it),
         cmocka_unit_test(test_backward__every_bit_of_f16_counts),
         cmocka_unit_test(test_backward__masked_keys_may_hold_nan),

@@ -70,6 +70,9 @@ static void test_forward__rows_that_see_nothing_are_zero(void **state)
                 memset(af_row_of_tensor(&c->a.mask, 1, 1, 1, i), 0, 70);
         }
         case_tensors(c);
+        af_convert_store(types[n / 4],
+                         af_row_of_tensor(&c->a.q, af_dtype_bytes(types[n / 4]), 1, 1, 0), 5,
+                         NAN); /* a query that nothing is multiplied by */
         case_attend(c, contexts[0], af_cpu_features());
         struct af_problem problem = case_problem(c);
         struct af_sequence s = af_problem_sequence(&problem, 1);
@@ -96,6 +99,71 @@ static void test_forward__a_bias_of_minus_infinity_hides(void **state)
         }
         case_tensors(c);
         check_case(c);
+    }
+}
+
+/* Compares all rows with the oracle: check_case()'s bound would be as large as the scores. */
+static void check_closely(struct forward_case *c, const char *kernel)
+{
+    const struct af_problem problem = case_problem(c);
+    const struct anyflash_attend_args *a = &problem.a;
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence s = af_problem_sequence(&problem, b);
+        for (int64_t n = 0; n < a->heads * a->q_len; n++) {
+            const double lse = c->want_lse[b * a->heads * a->q_len + n];
+            check_row(c, kernel, &problem, &s, n / a->q_len, n % a->q_len, 0.03,
+                      isfinite(lse) ? 0.01 + 0x1p-22 * fabs(lse) : 0);
+        }
+    }
+}
+
+static void check_levels_closely(struct forward_case *c)
+{
+    size_t count;
+    const struct af_kernel *const *kernels = af_kernels(&count);
+    case_seal(c);
+    for (size_t k = 0; k < count; k++) {
+        if (kernels[k]->operation != AF_FORWARD || (int32_t)kernels[k]->dtype != c->dtype ||
+            !machine_runs(kernels[k]))
+            continue;
+        case_attend(c, contexts[1], (2 * kernels[k]->needs - 1) & af_cpu_features());
+        check_closely(c, kernels[k]->name);
+    }
+    case_free(c);
+}
+
+/* Rows of the lowest numbers, of some and minus infinity, of numbers of every size. */
+static float extreme(struct forward_case *c, int64_t row, float lowest)
+{
+    const float all[] = {-INFINITY, lowest, lowest, lowest / 2, -1e9f, 0, -lowest};
+    if (row % 4 == 0)
+        return lowest;
+    return all[case_pick(c, 0, row % 4 == 1 ? 1 : row % 4 == 2 ? 4 : 6)];
+}
+
+/* Models put the lowest number of a type into rows of padding; times log2(e) it is infinite. */
+static void test_forward__only_minus_infinity_hides(void **state)
+{
+    (void)state;
+    static const float lowest[] = {-0x1.fffffep127f, -65504, -0x1.fep127f};
+    for (size_t n = 0; n < 2 * 2 * 3 * AF_COUNT(types); n++) {
+        const int32_t type = types[n / 12];
+        const int64_t q_len = n % 2 == 0 ? 60 : 4, k_len = n / 2 % 2 == 0 ? 3 : 2100;
+        struct forward_case *c = sized_case(n, type, 1, 2, q_len, k_len, 32);
+        c->a.scale = 1e-6f; /* a float and a double near 1e9 are the same */
+        const int32_t of_bias = n / 4 % 3 == 0 ? ANYFLASH_F32 : type;
+        c->a.bias = case_tensor(c, of_bias, 2, 2, q_len, k_len, false);
+        for (int64_t row = 0; row < 4 * q_len; row++) {
+            char *at = af_row_of_tensor(&c->a.bias, af_dtype_bytes(of_bias), row / q_len / 2,
+                                        row / q_len % 2, row % q_len);
+            for (int64_t j = 0; j < k_len; j++)
+                af_convert_store(of_bias, at, j,
+                                 extreme(c, row, lowest[of_bias == ANYFLASH_F32 ? 0 : n / 12]));
+        }
+        if (n / 4 % 3 == 2)
+            c->a.sinks = case_floats(c, c->a.heads);
+        case_tensors(c);
+        check_levels_closely(c);
     }
 }
 
@@ -319,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_forward__empty_problems),
         cmocka_unit_test(test_forward__rows_that_see_nothing_are_zero),
         cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
+        cmocka_unit_test(test_forward__only_minus_infinity_hides),
         cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
         cmocka_unit_test(test_forward__every_fp8_number_is_exact),
         cmocka_unit_test(test_forward__fp8_scales_are_those_of_their_keys),
