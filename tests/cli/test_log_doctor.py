@@ -9,6 +9,7 @@ SYMBOL = ("ImportError: /srv/v/lib/python3.10/site-packages/flash_attn_2_cuda.cp
           "x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
 GLIBC = ("ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found "
          "(required by /v/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so)\n")
+NEEDS_AMPERE = "RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n"
 NO_TORCH = """Collecting flash-attn
   Getting requirements to build wheel did not run successfully.
       File "/tmp/e/setuptools/build_meta.py", line 332, in get_requires_for_build_wheel
@@ -229,13 +230,12 @@ def test_only_what_the_catalog_lacks_is_called_unpublished(anyflash, diagnose, t
     ("T4", "2.6.3", "sm-unsupported"),
 ])
 def test_a_release_that_is_older_than_the_gpu(diagnose, gpu, version, cause):
-    answer, ids, _ = diagnose("RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n",
-                              "--given", f"gpu={gpu}", "--given", f"flash_attn={version}")
+    answer, ids, _ = diagnose(NEEDS_AMPERE, "--given", f"gpu={gpu}",
+                              "--given", f"flash_attn={version}")
     assert (ids[0], answer["causes"][0]["confidence"]) == (cause, "proved")
 
 
 def test_a_new_gpu_does_not_prove_that_it_is_not_used(diagnose):
-    answer, ids, _ = diagnose("RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n",
-                              "--given", "gpu=RTX 5090")
+    answer, ids, _ = diagnose(NEEDS_AMPERE, "--given", "gpu=RTX 5090")
     assert ids[0] == "gpu-newer-than-release"
     assert all(cause["confidence"] != "proved" for cause in answer["causes"])
