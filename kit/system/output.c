@@ -1,6 +1,6 @@
 /*
  * output.c: writes a file under a temporary name and renames it; creates folders with their
- * parents, exchanges and removes them.
+ * parents and removes them.
  */
 #include "kit/system/output.h"
 
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +19,6 @@
 #include "kit/system/file.h"
 
 #define WALK_FDS 32
-#define EXCHANGE 2 /* RENAME_EXCHANGE of linux/fs.h; musl declares neither it nor renameat2() */
 
 static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
 {
@@ -197,17 +195,4 @@ enum anyflash_status af_folder_remove(const char *path, struct anyflash_error *e
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_IO, "cannot remove '%s': %s",
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(errno));
-}
-
-enum anyflash_status af_file_exchange(const char *fresh, const char *path,
-                                      struct anyflash_error *err)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    if (syscall(SYS_renameat2, AT_FDCWD, fresh, AT_FDCWD, path, EXCHANGE) == 0)
-        return ANYFLASH_OK;
-    if (errno == EINVAL || errno == ENOSYS || errno == EXDEV)
-        status = af_folder_remove(path, err);
-    if (status == ANYFLASH_OK && rename(fresh, path) != 0)
-        status = fail_errno(path, errno, err);
-    return status;
 }

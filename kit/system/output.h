@@ -62,13 +62,4 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode,
  */
 enum anyflash_status af_folder_remove(const char *path, struct anyflash_error *err);
 
-/*
- * Exchanges the file or folder `path` with `fresh`, or moves `fresh` to `path` if there is
- * none. At any time `path` is the old one or the new one, except if the file system cannot
- * exchange (NFS, or a folder in a lower layer of overlayfs): then the old one is removed first.
- * Both must be in the same file system. Fails with IO, naming `path`.
- */
-enum anyflash_status af_file_exchange(const char *fresh, const char *path,
-                                      struct anyflash_error *err);
-
 #endif
