@@ -136,9 +136,8 @@ void af_given_installer(struct af_given *given)
         }
         at += len == 0 ? 1 : len;
     }
-    if (!any)
-        af_given_unreadable(given,
-                            "names no installer (uv, pip, conda, mamba, pixi, poetry, pdm)");
+    if (!any) /* there are others, so this is not an error */
+        af_given_remark(given, "names no installer (uv, pip, conda, mamba, pixi, poetry, pdm)");
 }
 
 /* uv=0.7.8, ninja=none */
