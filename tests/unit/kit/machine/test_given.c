@@ -131,10 +131,10 @@ static void test_given__text_that_is_not_understood_is_unknown_with_a_remark(voi
 
 static void test_given__strictly_refuses_values_that_cannot_be_read(void **state)
 {
-    static const char *const refused[] = {"torch=abc",   "python=banana", "installer=cargo",
-                                          "env=novalue", "os=plan 9",     "sm=fast",
-                                          "ram_gb=much"};
-    static const char *const noted[] = {"gpu=FOO9000", "distribution=banana 7"};
+    static const char *const refused[] = {"torch=abc", "python=banana", "env=novalue",
+                                          "os=plan 9", "sm=fast",       "ram_gb=much"};
+    static const char *const noted[] = {"gpu=FOO9000", "distribution=banana 7",
+                                        "installer=cargo"};
     struct af_machine machine;
     const char *remark;
     (void)state;
