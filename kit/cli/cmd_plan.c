@@ -235,7 +235,7 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
                        : wheel->candidate->answer == AF_YES ? "notes:"
                                                             : "reasons:");
         for (size_t j = 0; j < count; j++)
-            af_cli_reason_view(&page, 4, &wheel->machines[i].reasons[j]);
+            af_cli_reason_view(&page, 4, wheel->machines[i].reasons, count, j);
     }
 }
 

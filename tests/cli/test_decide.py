@@ -25,7 +25,7 @@ def answer_json(anyflash, *words, codes=(0, 1), **options):
 
 def check_reasons(reasons):
     for reason in reasons:
-        assert set(reason) == {"id", "effect", "message", "detail", "hint"}
+        assert set(reason) - {"machine"} == {"id", "effect", "message", "detail", "hint"}
         assert reason["effect"] in ("blocks", "open", "note") and reason["message"]
 
 
@@ -150,6 +150,34 @@ def test_plan_serves_several_machines(anyflash):
                        BY_NAME["a100-torch2.7"])
     assert len(plan["machines"]) == 2
     assert plan["rungs"][0]["verdict"] == "no"
+
+
+CLUSTER = ("colab-t4", "h100-ngc", "rtx4090-torch2.8")
+
+
+def machine_words(*names):
+    return [word for name in names for word in ("-m", BY_NAME[name])]
+
+
+def test_reasons_for_several_machines_name_the_machine(anyflash):
+    plan = answer_json(anyflash, "plan", *machine_words(*CLUSTER))
+    wheel = {(reason["id"], reason.get("machine")) for reason in plan["rungs"][0]["reasons"]}
+    assert ("sm-unsupported", "colab-t4.json") in wheel
+    assert ("ngc-prerelease-torch", "h100-ngc.json") in wheel
+    assert "rtx4090-torch2.8.json" not in {machine for _, machine in wheel}
+    shown = anyflash("plan", *machine_words(*CLUSTER)).out
+    assert "wheel          no      colab-t4.json: FlashAttention does not support" in shown
+    verbose = anyflash("plan", "-v", *machine_words(*CLUSTER)).out
+    assert "- h100-ngc.json: no published wheel matches a vendor's" in verbose
+    assert "on colab-t4.json" in plan["headline"], "only it has the memory-efficient kernel"
+
+
+def test_a_build_on_one_machine_does_not_serve_another_torch(anyflash):
+    words = machine_words("rtx4090-torch2.8", "rtx4090-torch2.15")
+    plan = answer_json(anyflash, "plan", *words)
+    build = plan["rungs"][RUNGS.index("build")]
+    assert build["verdict"] == "no"
+    assert "no-wheel-for-all" in [reason["id"] for reason in build["reasons"]]
 
 
 def test_a_wheel_is_found_for_an_ordinary_workstation(anyflash):
