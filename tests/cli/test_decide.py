@@ -429,6 +429,14 @@ def test_find_answers_in_a_table(anyflash):
         assert torch.startswith("2.9") and abi == "true"
 
 
+def test_find_says_that_only_wheels_for_any_torch_match(anyflash):
+    note = "no wheel was built for torch 9.9; these match any torch"
+    answer = anyflash("find", "torch=9.9")
+    assert answer.code == 0 and note in answer.err
+    assert "was built for" not in anyflash("find", "torch=2.9", "package=flash_attn_4").err
+    assert "these match" not in anyflash("find", "torch=9.9", "package=flash_attn").err
+
+
 def test_find_names_the_package_if_there_are_several(anyflash):
     answer = anyflash("find", "torch=2.9", "python=3.12", "--official")
     lines = answer.out.splitlines()
