@@ -536,3 +536,27 @@ enum anyflash_status af_query_run(const struct af_query *query,
     *count_out = count;
     return ANYFLASH_OK;
 }
+
+static bool is_built_for(const struct af_query_word *torch, const struct af_catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->wheels[i].torch_major >= 0 && holds(torch, &catalog->wheels[i]))
+            return true;
+    return false;
+}
+
+const char *af_query_unbuilt_torch(const struct af_query *query,
+                                   const struct af_catalog *catalog, struct af_arena *arena)
+{
+    for (size_t i = 0; i < query->count; i++) {
+        const struct af_query_word *word = &query->words[i];
+        if (word->key != AF_QUERY_TORCH || word->operator!= AF_QUERY_IS ||
+                                           is_built_for(word, catalog))
+            continue;
+        const char *text = af_arena_format(arena, "%d", word->parts[0]);
+        for (int part = 1; part < word->part_count && text != NULL; part++)
+            text = af_arena_format(arena, "%s.%d", text, word->parts[part]);
+        return text;
+    }
+    return NULL;
+}

@@ -42,4 +42,11 @@ enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog_wheel *const **wheels_out,
                                   size_t *count_out, struct anyflash_error *err);
 
+/*
+ * The torch that the query asks for ("9.9", in `arena`), if no wheel of the catalog was built
+ * for it, so that only wheels for every torch can match; else NULL.
+ */
+const char *af_query_unbuilt_torch(const struct af_query *query,
+                                   const struct af_catalog *catalog, struct af_arena *arena);
+
 #endif

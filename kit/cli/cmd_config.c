@@ -305,7 +305,7 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                                    const char *reason, struct anyflash_error *err)
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
-    const char *hint = undecided ? "`anyflash plan` shows every option; --prefer chooses one"
+    const char *hint = undecided                        ? af_cli_config_undecided_hint(cli)
                        : config->refusal.reason != NULL ? config->refusal.hint
                                                         : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;

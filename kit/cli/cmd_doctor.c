@@ -8,6 +8,7 @@
 #include "kit/cli/doctor_report.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/log_doctor.h"
+#include "kit/cli/next_command.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit_json.h"
 #include "kit/plan/plan_answer.h"
@@ -30,8 +31,10 @@ static const struct af_machine *patient(const struct doctor *doctor)
     return doctor->inputs.machines.pointers[0];
 }
 
-static void view_findings(struct af_page *page, const struct doctor *doctor, bool all)
+static void view_findings(struct af_page *page, struct af_cli *cli, const struct doctor *doctor,
+                          bool all)
 {
+    static const char *const verbose[] = {"-v", NULL};
     size_t shown = all || doctor->count <= FINDINGS_SHOWN ? doctor->count : FINDINGS_SHOWN;
     for (size_t i = 0; i < shown; i++) {
         const struct af_finding *finding = &doctor->findings[i];
@@ -47,18 +50,22 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
             af_page_format(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, "hint: %s", finding->hint);
     }
     if (shown < doctor->count)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "and %zu more: `anyflash doctor -v`",
-                       doctor->count - shown);
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "and %zu more: `%s`",
+                       doctor->count - shown,
+                       af_cli_next_command(cli, AF_COMMAND_DOCTOR, verbose));
 }
 
 /* If an unknown fact prevents an answer, the next step is to state it. */
-static void view_no_way(struct af_page *page, const struct af_decision *decision)
+static void view_no_way(struct af_page *page, struct af_cli *cli,
+                        const struct af_decision *decision)
 {
     const char *hint = af_cli_missing_fact_hint(decision);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                hint != NULL
-                    ? hint
-                    : "no option works here; `anyflash plan` shows what each one lacks");
+    if (hint != NULL)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
+    else
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN,
+                       "no option works here; `%s` shows what each one lacks",
+                       af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
 }
 
 /* If only the GPU is missing, another node of the same kind may have one. */
@@ -75,20 +82,21 @@ static const char *other_node_hint(const struct doctor *doctor)
     return NULL;
 }
 
-static void view_plan_step(struct af_page *page, const struct doctor *doctor,
-                           struct af_arena *arena)
+static void view_plan_step(struct af_page *page, struct af_cli *cli,
+                           const struct doctor *doctor)
 {
     const char *hint = other_node_hint(doctor);
-    af_cli_steps_view(page, &doctor->answer.plan, 1, arena);
-    if (doctor->answer.plan.step_count > 1)
-        af_page_format(
-            page, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `anyflash plan`)",
-            doctor->answer.plan.step_count - 1, doctor->answer.plan.step_count > 2 ? "s" : "");
+    size_t count = doctor->answer.plan.step_count;
+    af_cli_steps_view(page, &doctor->answer.plan, 1, &cli->arena);
+    if (count > 1)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `%s`)",
+                       count - 1, count > 2 ? "s" : "",
+                       af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
     if (hint != NULL)
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
 }
 
-static void view_next(struct af_page *page, const struct doctor *doctor, struct af_arena *arena)
+static void view_next(struct af_page *page, struct af_cli *cli, const struct doctor *doctor)
 {
     switch (doctor->next.kind) {
     case AF_NEXT_NOTHING:
@@ -101,10 +109,10 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
                         : af_reason_finding(doctor->next.finding->cause));
         return;
     case AF_NEXT_NO_WAY:
-        view_no_way(page, &doctor->answer.decision);
+        view_no_way(page, cli, &doctor->answer.decision);
         return;
     default:
-        view_plan_step(page, doctor, arena);
+        view_plan_step(page, cli, doctor);
     }
 }
 
@@ -119,16 +127,18 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
 }
 
 /* What "no problem was found" leaves open. */
-static void view_limits(struct af_page *page, const struct af_package *package)
+static void view_limits(struct af_page *page, struct af_cli *cli,
+                        const struct af_package *package)
 {
     bool compared = package->missing_files.state == AF_FACT_KNOWN;
-    af_page_format(page, 0, "", AF_TONE_PLAIN, "%s; `anyflash verify` reads them and runs it",
+    af_page_format(page, 0, "", AF_TONE_PLAIN, "%s; `%s` reads them and runs it",
                    compared ? "its files were compared by size, not by content"
-                            : "its files were not compared with RECORD");
+                            : "its files were not compared with RECORD",
+                   af_cli_next_command(cli, AF_COMMAND_VERIFY, NULL));
 }
 
-static void view_installed(struct af_page *page, const struct doctor *doctor,
-                           const struct af_package *package)
+static void view_installed(struct af_page *page, struct af_cli *cli,
+                           const struct doctor *doctor, const struct af_package *package)
 {
     const char *version = af_fact_text_or(&package->version, "of an unknown version");
     size_t risk_count = 0;
@@ -144,13 +154,13 @@ static void view_installed(struct af_page *page, const struct doctor *doctor,
     } else {
         af_page_format(page, 0, "", AF_TONE_GOOD,
                        "flash-attn %s is installed, and no problem was found", version);
-        view_limits(page, package);
+        view_limits(page, cli, package);
     }
 }
 
 /* Prints what is wrong, or whether flash-attn is installed; then the result of the next
    step. */
-static void view_answer(struct af_page *page, struct doctor *doctor)
+static void view_answer(struct af_page *page, struct af_cli *cli, struct doctor *doctor)
 {
     const struct af_package *package = af_machine_flash_attn(patient(doctor));
     const struct af_finding *finding =
@@ -162,7 +172,7 @@ static void view_answer(struct af_page *page, struct doctor *doctor)
     else if (package == NULL)
         af_page_add(page, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
     else
-        view_installed(page, doctor, package);
+        view_installed(page, cli, doctor, package);
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
         af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);
     af_page_gap(page);
@@ -182,15 +192,15 @@ static void view_facts(struct af_page *page, const struct doctor *doctor, bool v
 static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_page *page)
 {
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    view_answer(page, doctor);
+    view_answer(page, cli, doctor);
     if (doctor->next.kind != AF_NEXT_NOTHING) {
         af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-        view_next(page, doctor, &cli->arena);
+        view_next(page, cli, doctor);
         af_page_gap(page);
     }
     if (doctor->count > 0) {
         af_page_add(page, 0, "", AF_TONE_STRONG, "Problems");
-        view_findings(page, doctor, verbose);
+        view_findings(page, cli, doctor, verbose);
         af_page_gap(page);
     }
     af_page_add(page, 0, "", AF_TONE_STRONG, "What fits");
@@ -207,7 +217,7 @@ static void view(struct af_cli *cli, struct doctor *doctor)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        view_next(&page, doctor, &cli->arena);
+        view_next(&page, cli, doctor);
     else
         view_all(cli, doctor, &page);
 }
@@ -293,7 +303,8 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     struct doctor doctor = {0};
     const char *explained = cli->options.values[AF_OPTION_EXPLAIN];
     if (cli->options.machines.count > 1) {
-        cli->hint = "`anyflash plan` decides for several machines at once";
+        cli->hint = af_arena_format(&cli->arena, "`%s` decides for several machines at once",
+                                    af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' takes only one --machine");
     }
     if (explained != NULL)

@@ -63,6 +63,19 @@ static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *a
         af_cli_remark(cli, remark);
 }
 
+/* Wheels for every torch alone may not be what was looked for. */
+static void remark_torch(struct af_cli *cli, const struct af_plan_find_answer *answer)
+{
+    const char *remark =
+        answer->count > 0 && answer->unbuilt_torch != NULL
+            ? af_arena_format(&cli->arena,
+                              "no wheel was built for torch %s; these match any torch",
+                              answer->unbuilt_torch)
+            : NULL;
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
+}
+
 static enum anyflash_status write_answer(struct af_cli *cli,
                                          const struct af_plan_find_answer *answer,
                                          struct anyflash_error *err)
@@ -77,6 +90,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
         af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
         af_cli_remark(cli, "use -v for file names, -q for URLs only");
+    remark_torch(cli, answer);
     remark_count(cli, answer);
     return af_cli_finish(cli, err);
 }

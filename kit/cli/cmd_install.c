@@ -11,6 +11,7 @@
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/named_wheel.h"
+#include "kit/cli/next_command.h"
 #include "kit/plan/plan_answer.h"
 #include "kit/plan/saved.h"
 #include "kit/system/file.h"
@@ -107,7 +108,10 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     install->has_other = status == ANYFLASH_OK && changed == NULL;
     if (changed != NULL)
         install->done = (struct af_install_result){
-            .answer = AF_NO, .reason = changed, .hint = "run `anyflash plan` again"};
+            .answer = AF_NO,
+            .reason = changed,
+            .hint = af_arena_format(&cli->arena, "run `%s` again",
+                                    af_cli_next_command(cli, AF_COMMAND_PLAN, NULL))};
     return status;
 }
 
@@ -232,8 +236,9 @@ static bool brings_something(const struct af_plan *plan)
 }
 
 /* Gives the answers that need neither lock nor state; true if one was given. */
-static bool answered(struct install *install, bool is_preferred)
+static bool answered(struct af_cli *cli, struct install *install)
 {
+    bool is_preferred = cli->options.values[AF_OPTION_PREFER] != NULL;
     const struct af_decision *decision = &install->answer.decision;
     if (install->done.answer == AF_NO)
         return true;
@@ -244,7 +249,8 @@ static bool answered(struct install *install, bool is_preferred)
                           ? "a fact that the decision depends on is unknown"
                       : is_preferred ? "the preferred option is not possible"
                                      : "no option works on this machine",
-            .hint = "`anyflash plan` says why"};
+            .hint = af_arena_format(&cli->arena, "`%s` says why",
+                                    af_cli_next_command(cli, AF_COMMAND_PLAN, NULL))};
         return true;
     }
     if (brings_something(install->plan))
@@ -254,7 +260,9 @@ static bool answered(struct install *install, bool is_preferred)
     install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
-        .hint = is_there ? NULL : "run `anyflash plan` to see what to do"};
+        .hint = is_there ? NULL
+                         : af_arena_format(&cli->arena, "run `%s` to see what to do",
+                                           af_cli_next_command(cli, AF_COMMAND_PLAN, NULL))};
     return true;
 }
 
@@ -362,8 +370,7 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
         status = af_change_lock(&install->change, err);
     if (status == ANYFLASH_OK)
         status = make_plan(cli, install, err);
-    if (status != ANYFLASH_OK || (dry && install->plan != NULL) ||
-        answered(install, cli->options.values[AF_OPTION_PREFER] != NULL))
+    if (status != ANYFLASH_OK || (dry && install->plan != NULL) || answered(cli, install))
         return status;
     install->change.run.machine = install->inputs.machines.pointers[0];
     if (folder != NULL)

@@ -126,9 +126,95 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
         return NULL;
     if (!can_install(&plan->answer.plan))
         return rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
+    if (plan->answer.share_count > 0)
+        return "run the steps below on each machine";
     if (is_elsewhere(&cli->options))
         return "run these steps on the machine described below";
     return install_text(cli, plan, rung);
+}
+
+/* The names of the machines for which `is_one` holds: "a, b". */
+static const char *machines_text(struct af_cli *cli, const struct af_plan_answer *answer,
+                                 bool (*is_one)(const struct af_plan_share *share, size_t with),
+                                 size_t with)
+{
+    struct af_text text = {0};
+    for (size_t i = 0; i < answer->share_count; i++)
+        if (is_one(&answer->shares[i], with))
+            af_text_format(&text, "%s%s", text.len > 0 ? ", " : "",
+                           answer->shares[i].machine->name);
+    const char *names = af_arena_text(&cli->arena, af_text_get(&text));
+    cli->arena.failed |= text.failed;
+    af_text_release(&text);
+    return names != NULL ? names : "";
+}
+
+static bool decides(const struct af_plan_share *share, size_t with)
+{
+    (void)with;
+    return share->decides;
+}
+
+static bool has_steps_of(const struct af_plan_share *share, size_t with)
+{
+    return share->steps_of == with;
+}
+
+/* What is best for each of several machines, and which of them limit the others. */
+static void view_shares(struct af_page *page, struct af_cli *cli,
+                        const struct af_plan_answer *answer)
+{
+    size_t deciding = 0;
+    if (answer->share_count == 0)
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Each machine alone");
+    for (size_t i = 0; i < answer->share_count; i++) {
+        const struct af_plan_share *share = &answer->shares[i];
+        af_page_format(page, 4, "  - ", AF_TONE_PLAIN, "%s: %s", share->machine->name,
+                       share->headline);
+        deciding += share->decides;
+    }
+    if (deciding == 0)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN,
+                    "what is best for one of them does not fit another");
+    else if (deciding < answer->share_count)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "the answer for all follows from %s",
+                       machines_text(cli, answer, decides, 0));
+}
+
+static bool differ_in_steps(const struct af_plan_answer *answer)
+{
+    for (size_t i = 0; i < answer->share_count; i++)
+        if (answer->shares[i].steps_of != 0)
+            return true;
+    return false;
+}
+
+static void view_plan(struct af_page *page, struct af_cli *cli, const char *title,
+                      const struct af_plan *plan)
+{
+    if (plan->step_count == 0)
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, title);
+    af_cli_steps_view(page, plan, SIZE_MAX, &cli->arena);
+}
+
+/* The steps; where they differ, those of each machine. */
+static void view_steps(struct af_page *page, struct af_cli *cli,
+                       const struct af_plan_answer *answer)
+{
+    if (!differ_in_steps(answer)) {
+        view_plan(page, cli, "Steps", &answer->plan);
+        return;
+    }
+    for (size_t i = 0; i < answer->share_count; i++) {
+        const char *title = af_arena_format(&cli->arena, "Steps on %s",
+                                            machines_text(cli, answer, has_steps_of, i));
+        if (answer->shares[i].steps_of == i && title != NULL)
+            view_plan(page, cli, title, &answer->shares[i].plan);
+    }
 }
 
 /* The best wheel that may load but is not proved to. */
@@ -139,7 +225,9 @@ static void view_proof(struct af_page *page, const struct plan *plan)
     if (!plan->answer.has_proof)
         return;
     af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first");
+    af_page_format(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first%s%s",
+                   plan->answer.share_count > 0 ? ", as here on " : "",
+                   plan->answer.share_count > 0 ? plan->inputs.machines.pointers[0]->name : "");
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, "this reads its binaries and changes nothing:");
     af_page_command(page, 4, AF_SHELL_POSIX, proof->inspect);
@@ -186,11 +274,8 @@ static void view(struct af_cli *cli, const struct plan *plan)
         view_faster(&page, cli, answer->faster);
     if (answer->decision.possible)
         view_open(&page, &answer->decision.rungs[answer->decision.recommended]);
-    if (answer->has_plan && answer->plan.step_count > 0) {
-        af_page_gap(&page);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-        af_cli_steps_view(&page, &answer->plan, SIZE_MAX, &cli->arena);
-    }
+    view_shares(&page, cli, answer);
+    view_steps(&page, cli, answer);
     af_page_gap(&page);
     if (all) {
         af_page_add(&page, 0, "", AF_TONE_STRONG, "All options, best first");
@@ -207,16 +292,33 @@ static void view(struct af_cli *cli, const struct plan *plan)
     view_near_misses(&page, plan, all);
 }
 
-/* --quiet: only the commands, so that they can be piped into a shell. */
-static void view_commands(struct af_cli *cli, const struct plan *plan)
+static void view_commands(struct af_cli *cli, const struct af_plan *plan)
 {
-    for (size_t i = 0; plan->answer.has_plan && i < plan->answer.plan.step_count; i++) {
-        const struct af_step *step = &plan->answer.plan.steps[i];
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct af_step *step = &plan->steps[i];
         const char *command = step->argc > 0 && step->kind != AF_STEP_ADVICE
                                   ? af_step_command(step, AF_SHELL_POSIX, &cli->arena)
                                   : NULL;
         if (command != NULL)
             af_text_format(&cli->out, "%s\n", command);
+    }
+}
+
+/*
+ * --quiet: only the commands, so that they can be piped into a shell. Where those of several
+ * machines differ, a comment says which are whose.
+ */
+static void view_quiet(struct af_cli *cli, const struct af_plan_answer *answer)
+{
+    if (!differ_in_steps(answer)) {
+        view_commands(cli, &answer->plan);
+        return;
+    }
+    for (size_t i = 0; i < answer->share_count; i++) {
+        if (answer->shares[i].steps_of != i)
+            continue;
+        af_text_format(&cli->out, "# on %s\n", machines_text(cli, answer, has_steps_of, i));
+        view_commands(cli, &answer->shares[i].plan);
     }
 }
 
@@ -235,7 +337,7 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
                        : wheel->candidate->answer == AF_YES ? "notes:"
                                                             : "reasons:");
         for (size_t j = 0; j < count; j++)
-            af_cli_reason_view(&page, 4, &wheel->machines[i].reasons[j]);
+            af_cli_reason_view(&page, 4, wheel->machines[i].reasons, count, j);
     }
 }
 
@@ -285,7 +387,7 @@ static enum anyflash_status answer_plan(struct af_cli *cli, struct plan *plan,
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli, af_plan_answer_json(&plan->answer), err);
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        view_commands(cli, plan);
+        view_quiet(cli, &plan->answer);
     else
         view(cli, plan);
     return ANYFLASH_OK;

@@ -7,6 +7,7 @@
 
 #include "kit/base/json.h"
 #include "kit/cli/load.h"
+#include "kit/cli/next_command.h"
 #include "kit/cli/page.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/record.h"
@@ -141,11 +142,13 @@ static const char *conclusion(enum af_answer answer)
 }
 
 /* Nothing was found that could be checked. */
-static void view_absent(struct af_page *page, const char *wanted, const char *prefix)
+static void view_absent(struct af_page *page, struct af_cli *cli, const char *prefix)
 {
+    const char *wanted = cli->options.values[AF_OPTION_PACKAGE];
     af_page_format(page, 0, "", AF_TONE_BAD, "%s is not installed in %s",
                    wanted != NULL ? wanted : "flash-attn", prefix);
-    af_page_add(page, 6, "Next: ", AF_TONE_PLAIN, "`anyflash plan` says which one fits");
+    af_page_format(page, 6, "Next: ", AF_TONE_PLAIN, "`%s` says which one fits",
+                   af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
 }
 
 /* The answer first; then the package, as "flash-attn 2.8.3 in FOLDER", and each check. */
@@ -156,7 +159,7 @@ static void view(struct af_cli *cli, const struct verify *verify)
     const char *prefix = af_fact_text_or(&verify->machine->python.prefix, "this environment");
     enum af_answer answer = af_verify_answer(&verify->report);
     if (package == NULL) {
-        view_absent(&page, cli->options.values[AF_OPTION_PACKAGE], prefix);
+        view_absent(&page, cli, prefix);
         return;
     }
     af_page_add(&page, 0, "", tone_of(answer), conclusion(answer));
@@ -205,7 +208,8 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
     status = choose(cli, &verify, err);
     if (status == ANYFLASH_OK && verify.package == NULL)
         add(cli, &verify, "installed", AF_NO,
-            "not installed; `anyflash plan` says which one fits");
+            af_arena_format(&cli->arena, "not installed; `%s` says which one fits",
+                            af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
     else if (status == ANYFLASH_OK)
         status = run_checks(cli, &verify, err);
     if (status == ANYFLASH_OK && af_verify_answer(&verify.report) == AF_NO)

@@ -10,6 +10,7 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/catalog/tables.h"
+#include "kit/cli/next_command.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
@@ -194,6 +195,12 @@ static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_confi
     return af_config_lock_add(job->lock, decision, all[first], err);
 }
 
+const char *af_cli_config_undecided_hint(struct af_cli *cli)
+{
+    return af_arena_format(&cli->arena, "`%s` shows every option; --prefer chooses one",
+                           af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+}
+
 enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
                                           struct anyflash_error *err)
 {
@@ -210,7 +217,7 @@ enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_conf
     for (size_t i = 0; status == ANYFLASH_OK && i < job->inputs.machines.count; i++)
         status = decide_group(cli, job, i, err);
     if (status == ANYFLASH_E_UNSUPPORTED)
-        cli->hint = "`anyflash plan` shows every option; --prefer chooses one";
+        cli->hint = af_cli_config_undecided_hint(cli);
     return status;
 }
 

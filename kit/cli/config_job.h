@@ -40,6 +40,9 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
 enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
                                           struct anyflash_error *err);
 
+/* What to do if the decision is none that can be locked; arena text. */
+const char *af_cli_config_undecided_hint(struct af_cli *cli);
+
 /* Reads the wheels that are here and chooses each pin's source. */
 enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
                                           bool by_path, struct anyflash_error *err);

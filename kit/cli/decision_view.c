@@ -19,11 +19,45 @@ static void add_reason(struct af_text *text, const struct af_reason *reason, boo
         af_text_format(text, ": %s", reason->detail);
 }
 
-void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reason)
+static bool is_same(const struct af_reason *a, const struct af_reason *b)
+{
+    return a->id == b->id && (a->detail == b->detail || af_equal(a->detail, b->detail));
+}
+
+/* Whether an earlier one is the same, of another machine. */
+static bool is_repeated(const struct af_reason *reasons, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (is_same(&reasons[i], &reasons[at]))
+            return true;
+    return false;
+}
+
+/* "node1, node2: ": which of several machines give reason `at`. */
+static void add_machines(struct af_text *text, const struct af_reason *reasons, size_t count,
+                         size_t at)
+{
+    const char *before = "";
+    for (size_t i = at; i < count; i++) {
+        if (reasons[i].machine == NULL || !is_same(&reasons[i], &reasons[at]))
+            continue;
+        af_text_format(text, "%s%s", before, reasons[i].machine->name);
+        before = ", ";
+    }
+    if (before[0] != '\0')
+        af_text_add(text, ": ");
+}
+
+void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reasons,
+                        size_t count, size_t at)
 {
     char lead[64];
     struct af_text text = {0};
+    const struct af_reason *reason = &reasons[at];
     const char *hint = af_reason_hint(reason->id);
+    if (is_repeated(reasons, at))
+        return;
+    add_machines(&text, reasons, count, at);
     add_reason(&text, reason, true);
     if (hint != NULL)
         af_text_format(&text, "\nhint: %s", hint);
@@ -58,8 +92,20 @@ static void view_prerequisite(struct af_page *page, const struct af_prerequisite
                    need->fix != NULL ? "\nhint: " : "", need->fix != NULL ? need->fix : "");
 }
 
+/* The one of several machines that a rung was evaluated for; or NULL. */
+static const struct af_machine *machine_of(const struct af_rung *rung)
+{
+    const struct af_machine *machine = NULL;
+    for (size_t i = 0; i < rung->reason_count && machine == NULL; i++)
+        machine = rung->reasons[i].machine;
+    return machine;
+}
+
 static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
 {
+    const struct af_machine *machine = machine_of(rung);
+    if (rung->prerequisite_count > 0 && machine != NULL)
+        af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "on %s:", machine->name);
     for (size_t i = 0; i < rung->prerequisite_count; i++)
         view_prerequisite(page, &rung->prerequisites[i]);
 }
@@ -69,18 +115,29 @@ struct told {
     bool reasons[AF_REASON_COUNT];
 };
 
-/* Every reason; one that was already shown is only named. For a build, its prerequisites. */
+static bool has_id_before(const struct af_reason *reasons, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (reasons[i].id == reasons[at].id)
+            return true;
+    return false;
+}
+
+/* Every reason; one that another rung showed is only named. For a build, its prerequisites. */
 static void view_reasons(struct af_page *page, const struct af_rung *rung, struct told *told)
 {
+    const struct told above = *told;
     for (size_t i = 0; i < rung->reason_count; i++) {
         const struct af_reason *reason = &rung->reasons[i];
         if (rung->prerequisite_count > 0 && af_reason_effect(reason->id) != AF_REASON_NOTE)
             continue;
-        if (told->reasons[reason->id])
+        if (above.reasons[reason->id] && has_id_before(rung->reasons, i))
+            continue;
+        if (above.reasons[reason->id])
             af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
                            "%s (as above)", af_reason_message(reason->id));
         else
-            af_cli_reason_view(page, LABEL_COLUMNS + 2, reason);
+            af_cli_reason_view(page, LABEL_COLUMNS + 2, rung->reasons, rung->reason_count, i);
         told->reasons[reason->id] = true;
     }
 }
@@ -168,6 +225,8 @@ static const char *reason_text(struct af_arena *arena, const struct af_reason *r
 {
     const char *message = af_reason_message(reason->id);
     const char *hint = af_reason_hint(reason->id);
+    if (reason->machine != NULL)
+        message = af_arena_format(arena, "%s: %s", reason->machine->name, message);
     bool open = af_reason_effect(reason->id) == AF_REASON_OPEN && hint != NULL;
     const char *more = open ? hint : reason->detail;
     const char *both = more == NULL || more[0] == '\0'
@@ -178,7 +237,6 @@ static const char *reason_text(struct af_arena *arena, const struct af_reason *r
 
 /* "about 10 min: torch 2.13.0+cu132 has ..." */
 static const char *row_text(struct af_arena *arena, const struct af_rung *rung, int columns,
-
                             const struct af_offer_build_offer *offer)
 {
     const char *summary = rung->summary != NULL ? rung->summary : "";
@@ -255,6 +313,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
         if (af_reason_effect(reason->id) != AF_REASON_BLOCKS)
             continue;
         af_text_add(text, "\n");
+        add_machines(text, miss->reasons, miss->reason_count, i);
         add_reason(text, reason, true);
         return;
     }
@@ -280,7 +339,7 @@ void af_cli_near_misses_view(struct af_page *page, const struct af_decision *dec
         af_page_format(page, 4, "  - ", AF_TONE_PLAIN, "%s:\n%s", miss->what, miss->filename);
         for (size_t j = 0; j < miss->reason_count; j++)
             if (af_reason_effect(miss->reasons[j].id) == AF_REASON_BLOCKS)
-                af_cli_reason_view(page, 6, &miss->reasons[j]);
+                af_cli_reason_view(page, 6, miss->reasons, miss->reason_count, j);
     }
 }
 

@@ -26,8 +26,12 @@ void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
 /* How to state the missing fact: the first hint of a reason that is open; or NULL. */
 const char *af_cli_missing_fact_hint(const struct af_decision *decision);
 
-/* One reason: message, detail and hint, with a hanging indent at `indent`. */
-void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reason);
+/*
+ * Reason `at` of `reasons`: machines that give it, message, detail and hint, with a hanging
+ * indent at `indent`. Prints nothing if an earlier reason is the same of another machine.
+ */
+void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reasons,
+                        size_t count, size_t at);
 
 /* How many wheels each group of rules left. */
 void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision);

@@ -14,6 +14,7 @@
 #include "kit/base/url.h"
 #include "kit/cli/content_view.h"
 #include "kit/cli/gpu_code_view.h"
+#include "kit/cli/next_command.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
 
@@ -186,7 +187,8 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
     if (says(proof, AF_CHECK_FORMAT, AF_NO) || says(proof, AF_CHECK_MACHINE, AF_NO))
         return "use a file that was built for this system";
     if (is_flash(inspection))
-        return "`anyflash plan` shows what fits here";
+        return af_arena_format(arena, "`%s` shows what fits here",
+                               af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
     if (is_about_torch(proof) && torch_version(inspection) == NULL)
         return af_arena_format(arena,
                                "install %s, which this file belongs to (`--torch "

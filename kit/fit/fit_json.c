@@ -30,6 +30,17 @@ json_t *af_fit_json_publishers(const struct af_fit_options *options)
     return list;
 }
 
+/* `machine` only where it is one of several. */
+static json_t *reason_json(const struct af_reason *reason)
+{
+    static const char *const effects[] = {"blocks", "open", "note"};
+    enum af_reason_id id = reason->id;
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s*}", "id", af_reason_text_id(id), "effect",
+                     effects[af_reason_effect(id)], "message", af_reason_message(id), "detail",
+                     af_json_text(reason->detail), "hint", af_json_text(af_reason_hint(id)),
+                     "machine", reason->machine != NULL ? reason->machine->name : NULL);
+}
+
 /* true, false or null */
 static json_t *truth(enum af_answer answer)
 {
@@ -64,16 +75,9 @@ json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
 
 json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count)
 {
-    static const char *const effects[] = {"blocks", "open", "note"};
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        enum af_reason_id id = reasons[i].id;
-        list = af_json_append(
-            list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_reason_text_id(id), "effect",
-                            effects[af_reason_effect(id)], "message", af_reason_message(id),
-                            "detail", af_json_text(reasons[i].detail), "hint",
-                            af_json_text(af_reason_hint(id))));
-    }
+    for (size_t i = 0; i < count; i++)
+        list = af_json_append(list, reason_json(&reasons[i]));
     return list;
 }
 

@@ -29,9 +29,13 @@ enum af_reason_id {
 };
 #undef AF_REASON
 
+struct af_machine;
+
 struct af_reason {
     enum af_reason_id id;
     const char *detail; /* "torch 2.8, but torch 2.9.1 is installed"; or NULL */
+    /* the one of several machines that gives the reason; NULL: there is only one, or all do */
+    const struct af_machine *machine;
 };
 
 /* Static texts of a row. */

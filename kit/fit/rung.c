@@ -54,13 +54,19 @@ const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost 
 #define DETAIL_BYTES 512
 #define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators need torch 2.4 or newer */
 
+static size_t reasons_max(const struct af_fit_context *fit)
+{
+    return AF_RUNG_REASONS_MAX * fit->view_count;
+}
+
 void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind)
 {
     context->rung = &context->decision->rungs[kind];
     *context->rung = (struct af_rung){
         .kind = kind, .answer = AF_UNKNOWN, .summary = "", .price = {-1, -1, -1, -1}};
+    context->view = NULL;
     context->reasons =
-        af_arena_array(context->arena, AF_RUNG_REASONS_MAX, sizeof context->reasons[0]);
+        af_arena_array(context->arena, reasons_max(context->fit), sizeof context->reasons[0]);
     context->reason_count = 0;
 }
 
@@ -73,21 +79,39 @@ bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id
     return false;
 }
 
+/* Whether this machine gave the reason already, or all machines did. */
+static bool is_there(const struct af_rung_context *context, enum af_reason_id id,
+                     const struct af_machine *machine)
+{
+    for (size_t i = 0; i < context->reason_count; i++) {
+        const struct af_reason *reason = &context->reasons[i];
+        if (reason->id == id && (reason->machine == NULL || reason->machine == machine))
+            return true;
+    }
+    return false;
+}
+
+void af_rung_take_reason(struct af_rung_context *context, const struct af_reason *reason)
+{
+    if (context->reasons != NULL && context->reason_count < reasons_max(context->fit) &&
+        !is_there(context, reason->id, reason->machine))
+        context->reasons[context->reason_count++] = *reason;
+}
+
 void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
                         const char *format, ...)
 {
     char detail[DETAIL_BYTES] = "";
-    if (context->reasons == NULL || context->reason_count == AF_RUNG_REASONS_MAX ||
-        af_rung_has_reason(context, id))
-        return;
     if (format != NULL) {
         va_list args;
         va_start(args, format);
         vsnprintf(detail, sizeof detail, format, args);
         va_end(args);
     }
-    context->reasons[context->reason_count++] = (struct af_reason){
-        id, detail[0] == '\0' ? NULL : af_arena_text(context->arena, detail)};
+    const struct af_reason reason = {
+        id, detail[0] == '\0' ? NULL : af_arena_text(context->arena, detail),
+        af_fit_machine_of(context->fit, context->view)};
+    af_rung_take_reason(context, &reason);
 }
 
 bool af_rung_python_package_fits(const struct af_rung_context *context)
@@ -176,12 +200,14 @@ void af_rung_engine(struct af_rung_context *context)
     af_rung_start(context, AF_RUNG_ENGINE);
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
+        context->view = view;
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (!served(view))
             af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "%s %s", view->os,
                                view->arch);
     }
+    context->view = NULL;
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_ENGINE_BY_PACKAGE, NULL);
     if (af_rung_gpu_without_torch(&context->fit->views[0]) != NULL)

@@ -12,6 +12,7 @@
 /* A rung under evaluation: its reasons are collected here, each once. */
 struct af_rung_context {
     const struct af_fit_context *fit;
+    const struct af_view *view; /* whose reasons are being added; NULL: those of all machines */
     struct af_decision *decision;
     struct af_arena *arena; /* the decision's */
     struct af_rung *rung;
@@ -22,9 +23,12 @@ struct af_rung_context {
 /* Starts `kind`; the answer is UNKNOWN until af_rung_finish(). */
 void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind);
 
-/* Adds a reason unless it is already there. `format` NULL: no detail. */
+/* Adds a reason of `context->view` unless it is already there. `format` NULL: no detail. */
 void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
                         const char *format, ...) AF_PRINTF(3, 4);
+
+/* Adds a reason that was found elsewhere, unless it is already there. */
+void af_rung_take_reason(struct af_rung_context *context, const struct af_reason *reason);
 
 bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id id);
 

@@ -320,11 +320,13 @@ static void report_jetson(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
+        context->view = view;
         for (size_t g = 0; g < view->gpu_count; g++)
             if (af_sm_is_jetson(view->gpus[g].sm))
                 af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s",
                                    view->gpus[g].name);
     }
+    context->view = NULL;
 }
 
 static void report_found(struct af_rung_context *context, const struct found *found)
@@ -358,6 +360,7 @@ static bool report_obstacles(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
+        context->view = view;
         if (view->amd)
             af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
         else if (context->fit->options->version == NULL && all_too_old(view))
@@ -373,6 +376,7 @@ static bool report_obstacles(struct af_rung_context *context)
         if (view->torch.state == AF_FACT_UNKNOWN)
             af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);
     }
+    context->view = NULL;
     return context->reason_count > 0;
 }
 

@@ -228,6 +228,7 @@ static void check_nvidia(struct af_rung_context *context, const struct af_view *
 
 static void check_view(struct af_rung_context *context, const struct af_view *view)
 {
+    context->view = view;
     check_torch(context, view);
     if (af_equal(view->os, "macos"))
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
@@ -242,9 +243,33 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
         check_nvidia(context, view);
 }
 
+/* Those of several machines that only the memory-efficient kernel serves; "" if all are. */
+static const char *efficient_machines(const struct af_rung_context *context)
+{
+    struct af_text text = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        if (only_efficient(&context->fit->views[i]))
+            af_text_format(&text, "%s%s", count++ > 0 ? ", " : "",
+                           context->fit->views[i].machine->name);
+    }
+    const char *names = count < context->fit->view_count
+                            ? af_arena_text(context->arena, af_text_get(&text))
+                            : "";
+    context->arena->failed = context->arena->failed || text.failed;
+    af_text_release(&text);
+    return names != NULL ? names : "";
+}
+
 static const char *summary(const struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
+    const char *some = efficient_machines(context);
+    if (some[0] != '\0')
+        return af_arena_format(context->arena,
+                               "FlashAttention-2 inside torch, and its memory-efficient kernel "
+                               "on %s",
+                               some);
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
         return "the memory-efficient kernel inside torch";
     if (view->amd || (view->torch.rocm && view->gpu_count == 0))
@@ -257,6 +282,7 @@ void af_rung_torch_kernels(struct af_rung_context *context)
     af_rung_start(context, AF_RUNG_TORCH_KERNELS);
     for (size_t i = 0; i < context->fit->view_count; i++)
         check_view(context, &context->fit->views[i]);
+    context->view = NULL;
     if (context->fit->options->needs_softcap)
         af_rung_add_reason(context, AF_REASON_KERNELS_SOFTCAP, NULL);
     af_rung_finish(context);

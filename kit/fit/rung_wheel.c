@@ -89,8 +89,9 @@ static void add_guess(struct af_rung_context *context)
     reason = af_arena_alloc(context->arena, sizeof *reason);
     if (reason == NULL)
         return;
-    *reason = (struct af_reason){AF_REASON_WHEEL_404,
-                                 "`pip install flash-attn` compiles for hours instead"};
+    *reason =
+        (struct af_reason){.id = AF_REASON_WHEEL_404,
+                           .detail = "`pip install flash-attn` compiles for hours instead"};
     decision->near_misses[decision->near_miss_count++] = (struct af_near_miss){
         .what = what, .filename = filename, .reasons = reason, .reason_count = 1};
 }
@@ -155,7 +156,8 @@ static void add_closest(struct af_rung_context *context, bool official, const ch
 static void find_near_misses(struct af_rung_context *context)
 {
     const char *package = context->fit->options->package;
-    if (package == NULL || strcmp(package, "flash_attn") == 0)
+    bool one = context->fit->view_count == 1; /* setup.py would guess for each machine */
+    if (one && (package == NULL || strcmp(package, "flash_attn") == 0))
         add_guess(context);
     add_closest(context, true, "the closest official wheel");
     add_closest(context, false, "the closest community wheel");
@@ -194,6 +196,21 @@ static const char *gpu_stage_text(const struct af_view *view, struct af_arena *a
     return af_arena_format(arena, "for sm %d.%d", gpu->sm / 10, gpu->sm % 10);
 }
 
+/* What the stages ask of a wheel that is for several machines. */
+static const char *const stages_of_all[AF_FIT_STAGE_COUNT + 1] = {
+    [AF_FIT_STAGE_FILE] = "valid and for the kind of GPU",
+    [AF_FIT_STAGE_PLATFORM] = "for the platform of each machine",
+    [AF_FIT_STAGE_PYTHON] = "for the Python of each",
+    [AF_FIT_STAGE_TORCH] = "for the torch of each",
+    [AF_FIT_STAGE_CUDA] = "for the CUDA of each torch",
+    [AF_FIT_STAGE_ABI] = "for the C++ ABI of each torch",
+    [AF_FIT_STAGE_SYSTEM] = "for the C library of each",
+    [AF_FIT_STAGE_GPU] = "for the GPUs of each",
+    [AF_FIT_STAGE_DRIVER] = "for the driver of each",
+    [AF_FIT_STAGE_PEERS] = "that the installed packages of each accept",
+};
+
+/* The same of one machine: "for Python 3.12". */
 static const char *stage_text(const struct af_view *view, enum af_fit_stage stage,
                               struct af_arena *arena)
 {
@@ -235,18 +252,26 @@ static const char *stage_text(const struct af_view *view, enum af_fit_stage stag
     }
 }
 
-/*
- * Fills the counts. *last_out is the stage that left none; AF_FIT_STAGE_COUNT:
- * some are left.
- */
-static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
+/* The stage that leaves none of them; AF_FIT_STAGE_COUNT: some are left. */
+static enum af_fit_stage last_stage(const struct af_candidate *candidates, size_t count)
+{
+    enum af_fit_stage last = AF_FIT_STAGE_FILE;
+    for (size_t i = 0; i < count; i++) {
+        enum af_fit_stage stage = af_verdict_stage(candidates[i].reason_bits);
+        last = stage > last ? stage : last;
+    }
+    return last;
+}
+
+/* Fills the counts. */
+static void sieve(struct af_rung_context *context)
 {
     struct af_decision *decision = context->decision;
     const struct af_view *view = &context->fit->views[0];
+    bool one = context->fit->view_count == 1;
     size_t killed[AF_FIT_STAGE_COUNT + 1] = {0};
     struct af_filter_counts *rows =
         af_arena_array(context->arena, AF_FIT_STAGE_COUNT + 1, sizeof *rows);
-    *last_out = AF_FIT_STAGE_COUNT;
     if (rows == NULL)
         return;
     for (size_t i = 0; i < decision->candidate_count; i++)
@@ -257,42 +282,48 @@ static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
         left -= killed[stage];
         if (killed[stage] > 0)
             rows[decision->sieve_count++] = (struct af_filter_counts){
-                stage_text(view, (enum af_fit_stage)stage, context->arena), left};
-        if (left == 0)
-            *last_out = (enum af_fit_stage)stage;
+                one ? stage_text(view, (enum af_fit_stage)stage, context->arena)
+                    : stages_of_all[stage],
+                left};
     }
     decision->sieve = rows;
 }
 
 /* Reasons about the files are useless to the reader if the kind of GPU excludes all of
    them. */
-static bool is_said(const struct af_rung_context *context, enum af_fit_stage last,
-                    enum af_reason_id id)
+static bool is_said(const struct af_view *view, enum af_fit_stage last, enum af_reason_id id)
 {
-    const struct af_view *view = &context->fit->views[0];
     bool other_gpu = view->amd || view->torch.rocm;
     return af_verdict_stage(AF_REASON_BIT(id)) == last &&
            (last != AF_FIT_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
 }
 
-/* Adds the reasons that left no wheel at stage `last`, each with the details of one wheel. */
-static void say_last(struct af_rung_context *context, enum af_fit_stage last)
+/*
+ * Adds the reasons that left `view` no wheel at stage `last`, each with the details of one
+ * wheel. `candidates` have the verdicts for this view.
+ */
+static void say_last(struct af_rung_context *context, struct af_view *view,
+                     const struct af_candidate *candidates, size_t candidate_count,
+                     enum af_fit_stage last)
 {
-    const struct af_decision *decision = context->decision;
+    struct af_fit_context alone = *context->fit;
+    const char *what = stage_text(view, last, context->arena);
     uint64_t told = 0;
-    for (size_t i = 0; i < decision->candidate_count; i++) {
-        const struct af_candidate *candidate = &decision->candidates[i];
+    alone.views = view;
+    alone.view_count = 1;
+    context->view = view;
+    for (size_t i = 0; i < candidate_count; i++) {
+        const struct af_candidate *candidate = &candidates[i];
         if (af_verdict_stage(candidate->reason_bits) != last ||
             (candidate->reason_bits & ~told) == 0)
             continue;
         told |= candidate->reason_bits;
         size_t count;
         const struct af_reason *reasons =
-            af_verdict_explain(context->fit, candidate->wheel, context->arena, &count);
-        for (size_t r = 0; r < count && reasons != NULL; r++) {
-            bool here = is_said(context, last, reasons[r].id);
+            af_verdict_explain(&alone, candidate->wheel, context->arena, &count);
+        for (size_t r = 0; r < count && reasons != NULL && what != NULL; r++) {
+            bool here = is_said(view, last, reasons[r].id);
             enum af_reason_id id = rung_reason(reasons[r].id);
-            const char *what = decision->sieve[decision->sieve_count - 1].what;
             if (here && id != reasons[r].id)
                 af_rung_add_reason(context, id, "%s",
                                    what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
@@ -301,6 +332,27 @@ static void say_last(struct af_rung_context *context, enum af_fit_stage last)
                                    reasons[r].detail == NULL ? "" : reasons[r].detail);
         }
     }
+    context->view = NULL;
+}
+
+/* The reasons of those of several machines for which there is no wheel at all. */
+static void say_each(struct af_rung_context *context)
+{
+    const struct af_decision *decision = context->decision;
+    size_t count = decision->candidate_count;
+    struct af_candidate *alone = af_arena_array(context->arena, count, sizeof *alone);
+    for (size_t v = 0; alone != NULL && v < context->fit->view_count; v++) {
+        struct af_fit_wheel_check check = {.fit = context->fit};
+        for (size_t i = 0; i < count; i++) {
+            alone[i] = decision->candidates[i];
+            alone[i].reason_bits = af_verdict(&check, &context->fit->views[v], alone[i].wheel);
+        }
+        enum af_fit_stage last = last_stage(alone, count);
+        if (last != AF_FIT_STAGE_COUNT)
+            say_last(context, &context->fit->views[v], alone, count, last);
+    }
+    if (context->reason_count == 0)
+        af_rung_add_reason(context, AF_REASON_MACHINES_DISAGREE, NULL);
 }
 
 /* "Dao-AILab, official (pyproject.toml); mjun0812 (--publishers)" */
@@ -330,27 +382,36 @@ static bool has_package(const struct af_rung_context *context)
     return false;
 }
 
+static void say_no_gpu(struct af_rung_context *context, const struct af_view *view)
+{
+    context->view = view;
+    if (view->gpu == AF_FACT_ABSENT)
+        af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+                           view->gpu_source == NULL ? "" : view->gpu_source);
+    context->view = NULL;
+}
+
 static void say_none(struct af_rung_context *context)
 {
-    enum af_fit_stage last;
-    sieve(context, &last);
-    if (context->decision->candidate_count == 0 && has_package(context))
+    const struct af_decision *decision = context->decision;
+    sieve(context);
+    if (decision->candidate_count == 0 && has_package(context))
         af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
                            publishers_text(context));
-    else if (context->decision->candidate_count == 0)
+    else if (decision->candidate_count == 0)
         af_rung_add_reason(
             context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
             context->fit->options->package == NULL ? "flash_attn"
                                                    : context->fit->options->package,
             context->fit->options->version == NULL ? "" : context->fit->options->version);
-    else if (last == AF_FIT_STAGE_COUNT)
-        af_rung_add_reason(context, AF_REASON_MACHINES_DISAGREE, NULL);
+    else if (context->fit->view_count > 1)
+        say_each(context);
     else
-        say_last(context, last);
-    if (context->fit->views[0].gpu == AF_FACT_ABSENT)
-        af_rung_add_reason(
-            context, AF_REASON_NO_GPU, "%s",
-            context->fit->views[0].gpu_source == NULL ? "" : context->fit->views[0].gpu_source);
+        say_last(context, &context->fit->views[0], decision->candidates,
+                 decision->candidate_count,
+                 last_stage(decision->candidates, decision->candidate_count));
+    for (size_t i = 0; i < context->fit->view_count; i++)
+        say_no_gpu(context, &context->fit->views[i]);
     context->rung->summary = "no published wheel fits";
 }
 
@@ -361,7 +422,10 @@ static bool lacks_address_only(const struct af_rung_context *context,
     size_t count;
     struct af_reason *reasons = af_verdict_explain(context->fit, wheel, context->arena, &count);
     count = reasons == NULL ? 0 : drop_notes(reasons, count);
-    return count == 1 && reasons[0].id == AF_REASON_NO_ADDRESS;
+    for (size_t i = 0; i < count; i++)
+        if (reasons[i].id != AF_REASON_NO_ADDRESS)
+            return false;
+    return count > 0;
 }
 
 /*
@@ -416,20 +480,15 @@ static void say_newer(struct af_rung_context *context, const struct af_catalog_w
 
 static void say_best(struct af_rung_context *context)
 {
-    enum af_fit_stage last;
     const struct af_candidate *best = &context->decision->candidates[0];
     size_t count;
     const struct af_reason *reasons =
         af_verdict_explain(context->fit, best->wheel, context->arena, &count);
-    for (size_t i = 0; i < count && reasons != NULL; i++) {
-        if (reasons[i].detail == NULL)
-            af_rung_add_reason(context, reasons[i].id, NULL);
-        else
-            af_rung_add_reason(context, reasons[i].id, "%s", reasons[i].detail);
-    }
+    for (size_t i = 0; i < count && reasons != NULL; i++)
+        af_rung_take_reason(context, &reasons[i]);
     say_official(context, best->wheel);
     say_newer(context, best->wheel);
-    sieve(context, &last);
+    sieve(context);
     af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     context->rung->price.minutes = 1;
@@ -456,10 +515,12 @@ void af_rung_wheel(struct af_rung_context *context)
                            publishers_text(context));
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view_gpu *gpu = af_rung_gpu_without_torch(&context->fit->views[i]);
+        context->view = &context->fit->views[i];
         if (gpu != NULL)
             af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name,
                                af_sm_text(context->arena, gpu->sm));
     }
+    context->view = NULL;
     af_rung_finish(context);
     if (context->rung->answer != AF_YES)
         find_near_misses(context);

@@ -150,6 +150,12 @@ static bool is_proved(const struct af_fit_wheel_check *check)
     return check->known != NULL && check->known->loads == AF_YES;
 }
 
+const struct af_machine *af_fit_machine_of(const struct af_fit_context *fit,
+                                           const struct af_view *view)
+{
+    return view != NULL && fit->view_count > 1 ? view->machine : NULL;
+}
+
 /* "torch 2.10, but torch 2.12.0 is installed; its binaries were built for torch 2.10" */
 static const char *proved_detail(const struct af_fit_wheel_check *check, const char *detail)
 {
@@ -178,7 +184,8 @@ void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_rea
     const char *kept = proved              ? proved_detail(check, detail)
                        : detail[0] == '\0' ? NULL
                                            : af_arena_text(check->arena, detail);
-    check->reasons[check->reason_count++] = (struct af_reason){id, kept};
+    check->reasons[check->reason_count++] =
+        (struct af_reason){id, kept, af_fit_machine_of(check->fit, check->view)};
 }
 
 uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
@@ -202,16 +209,14 @@ uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view
     return check->bits;
 }
 
-/* Appends those of `added` to the `count` reasons of `all` whose id is not there yet. */
+/* Inserts the reasons `added` of one machine into the `count` reasons of `all`, by id. */
 static size_t merge(struct af_reason *all, size_t count, const struct af_reason *added,
                     size_t added_count)
 {
     for (size_t i = 0; i < added_count; i++) {
         size_t at = 0;
-        while (at < count && all[at].id < added[i].id)
+        while (at < count && all[at].id <= added[i].id)
             at++;
-        if (at < count && all[at].id == added[i].id)
-            continue;
         memmove(&all[at + 1], &all[at], (count - at) * sizeof all[0]);
         all[at] = added[i];
         count++;
@@ -219,11 +224,34 @@ static size_t merge(struct af_reason *all, size_t count, const struct af_reason 
     return count;
 }
 
+static bool same(const struct af_reason *a, const struct af_reason *b)
+{
+    return a->id == b->id && (a->detail == b->detail || af_equal(a->detail, b->detail));
+}
+
+/* Makes one reason, of no machine, of each that all `machine_count` machines give alike. */
+static size_t share(struct af_reason *all, size_t count, size_t machine_count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count;) {
+        size_t alike = 1;
+        while (i + alike < count && same(&all[i], &all[i + alike]))
+            alike++;
+        all[kept] = all[i];
+        if (alike == machine_count)
+            all[kept].machine = NULL;
+        kept++;
+        i += alike == machine_count ? alike : 1;
+    }
+    return kept;
+}
+
 struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      const struct af_catalog_wheel *wheel,
                                      struct af_arena *arena, size_t *count_out)
 {
-    struct af_reason *all = af_arena_array(arena, REASONS_MAX + 1, sizeof *all);
+    struct af_reason *all =
+        af_arena_array(arena, REASONS_MAX * fit->view_count + 1, sizeof *all);
     struct af_reason found[REASONS_MAX];
     size_t count = 0;
     for (size_t i = 0; all != NULL && i < fit->view_count; i++) {
@@ -231,6 +259,6 @@ struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
         af_verdict(&check, &fit->views[i], wheel);
         count = merge(all, count, found, check.reason_count);
     }
-    *count_out = count;
+    *count_out = share(all, count, fit->view_count);
     return all;
 }

@@ -99,7 +99,11 @@ bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
 void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
                              size_t count, size_t *fitting_out, size_t *unknown_out);
 
-/* The reasons with details over all views, each id once, in table order. */
+/* The machine to name in a reason that `view` gives; NULL: there is only one, or no view. */
+const struct af_machine *af_fit_machine_of(const struct af_fit_context *fit,
+                                           const struct af_view *view);
+
+/* The reasons with details over all views, each id once for a machine, in table order. */
 struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      const struct af_catalog_wheel *wheel,
                                      struct af_arena *arena, size_t *count_out);

@@ -33,6 +33,8 @@ static enum anyflash_status search(struct af_plan_find_answer *answer,
     for (size_t i = 0; i < count; i++)
         if (af_fit_publisher_is_allowed(&request->plan.fit, wheels[i]))
             answer->wheels[answer->count++] = wheels[i];
+    answer->unbuilt_torch =
+        af_query_unbuilt_torch(&query, request->plan.catalog, &answer->arena);
     answer->shown =
         request->limit > 0 && request->limit < answer->count ? request->limit : answer->count;
     return ANYFLASH_OK;
@@ -71,6 +73,8 @@ enum anyflash_status af_plan_find_make(const struct af_plan_find_request *reques
         request->plan.machine_count > 0 ? check(&made, err) : ANYFLASH_OK;
     if (status == ANYFLASH_OK)
         status = search(&made, err);
+    if (status == ANYFLASH_OK && made.arena.failed)
+        status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
         *answer = made;
     else

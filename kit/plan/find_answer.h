@@ -23,7 +23,8 @@ struct af_plan_find_answer {
     bool has_decision;                      /* false: no machine was named */
     const struct af_catalog_wheel **wheels; /* all that match */
     size_t count;
-    size_t shown;                           /* the first of them, within the limit */
+    size_t shown;              /* the first of them, within the limit */
+    const char *unbuilt_torch; /* asked for, but no wheel was built for it; or NULL */
     const struct af_candidate **candidates; /* by index in the catalog; NULL: no verdicts */
 };
 

@@ -101,10 +101,13 @@ static void install_torch(struct af_builder *builder)
         af_builder_last(builder)->torch_backend = "auto";
 }
 
-static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
+/* Whether the target, or all machines, gave the reason. */
+static bool has_reason(const struct af_builder *builder, enum af_reason_id id)
 {
-    for (size_t i = 0; i < rung->reason_count; i++) {
-        if (rung->reasons[i].id == id)
+    for (size_t i = 0; i < builder->rung->reason_count; i++) {
+        const struct af_reason *reason = &builder->rung->reasons[i];
+        if (reason->id == id &&
+            (reason->machine == NULL || reason->machine == builder->target.machine))
             return true;
     }
     return false;
@@ -113,7 +116,7 @@ static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
 /* torch's own interface, for machines that the Python package does not serve. */
 static void try_torch(struct af_builder *builder)
 {
-    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
+    bool is_efficient = has_reason(builder, AF_REASON_KERNELS_EFFICIENT);
     af_builder_start(builder);
     af_builder_word(builder, builder->target.python);
     af_builder_word(builder, "-c");
@@ -130,7 +133,7 @@ static void try_torch(struct af_builder *builder)
                    is_efficient
                        ? "check that torch's memory-efficient kernel runs here (prints a shape)"
                        : "check that torch's FlashAttention kernels run here (prints a shape)");
-    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+    if (has_reason(builder, AF_REASON_KERNELS_RDNA))
         af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
 }
 
@@ -201,7 +204,7 @@ static void use_package(struct af_builder *builder)
     af_builder_end(
         builder, AF_STEP_ADVICE,
         "for code that imports flash_attn itself: this makes the import use anyflash");
-    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+    if (has_reason(builder, AF_REASON_KERNELS_RDNA))
         af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
                                    "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
                                    "does not use these kernels");
@@ -290,11 +293,10 @@ static void replace_torch_without_gpu_code(struct af_builder *builder)
 
 void af_plan_kernels(struct af_builder *builder)
 {
-    const struct af_rung *rung = builder->rung;
     const struct af_machine *machine = builder->target.machine;
     const char *refusal = af_plan_package_refusal(machine, builder->arena);
-    bool serves = has_reason(rung, AF_REASON_KERNELS_BY_PACKAGE) ||
-                  has_reason(rung, AF_REASON_ENGINE_BY_PACKAGE);
+    bool serves = has_reason(builder, AF_REASON_KERNELS_BY_PACKAGE) ||
+                  has_reason(builder, AF_REASON_ENGINE_BY_PACKAGE);
     replace_cuda_torch(builder);
     replace_torch_without_gpu_code(builder);
     bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);

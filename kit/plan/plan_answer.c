@@ -59,7 +59,8 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
 static const char *headline_of(struct af_plan_answer *answer)
 {
     const struct af_rung *rung = af_plan_answer_rung(answer);
-    const char *text = "No option works on this machine";
+    const char *text = answer->request->machine_count > 1 ? "No option works on all machines"
+                                                          : "No option works on this machine";
     if (rung != NULL)
         text = rung_headline(answer, rung);
     else if (answer->decision.missing_fact != NULL)
@@ -117,6 +118,90 @@ static enum anyflash_status find_faster(struct af_plan_answer *answer,
     return ANYFLASH_OK;
 }
 
+static bool same_words(const char *const *a, size_t a_count, const char *const *b,
+                       size_t b_count)
+{
+    bool same = a_count == b_count;
+    for (size_t i = 0; same && i < a_count; i++)
+        same = af_equal(a[i], b[i]);
+    return same;
+}
+
+/* Whether a reader would see no difference. */
+static bool same_steps(const struct af_plan *a, const struct af_plan *b)
+{
+    bool same = a->step_count == b->step_count && a->shell == b->shell;
+    for (size_t i = 0; same && i < a->step_count; i++) {
+        const struct af_step *left = &a->steps[i], *right = &b->steps[i];
+        same = af_equal(left->title, right->title) &&
+               same_words(left->argv, left->argc, right->argv, right->argc) &&
+               same_words(left->environment, left->environment_count, right->environment,
+                          right->environment_count);
+    }
+    return same;
+}
+
+/* The place of the answer's option on the ladder; AF_RUNG_COUNT: there is none. */
+static int place_of(const struct af_plan_answer *answer)
+{
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    return rung == NULL ? AF_RUNG_COUNT : (int)rung->kind;
+}
+
+/* Fills what is best for the machine alone. */
+static enum anyflash_status answer_alone(struct af_plan_answer *answer,
+                                         const struct af_plan_request *request,
+                                         struct af_plan_share *share,
+                                         struct anyflash_error *err)
+{
+    struct af_plan_answer alone;
+    enum anyflash_status status = af_plan_answer_make(request, &alone, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    share->headline = af_arena_text(&answer->arena, alone.headline);
+    share->way = af_plan_answer_way(&alone);
+    share->decides = place_of(&alone) >= place_of(answer);
+    af_plan_answer_release(&alone);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status make_share(struct af_plan_answer *answer, size_t index,
+                                       struct anyflash_error *err)
+{
+    struct af_plan_request request = *answer->request;
+    struct af_plan_share *share = &answer->shares[index];
+    request.machines = &answer->request->machines[index];
+    request.machine_count = 1;
+    *share = (struct af_plan_share){.machine = request.machines[0], .steps_of = index};
+    enum anyflash_status status = answer_alone(answer, &request, share, err);
+    if (status == ANYFLASH_OK && answer->decision.possible) {
+        status = af_plan_make(&answer->decision, request.machines, 1, &share->plan, err);
+        share->has_plan = status == ANYFLASH_OK;
+    }
+    for (size_t i = index; i-- > 0;)
+        if (same_steps(&answer->shares[i].plan, &share->plan))
+            share->steps_of = i;
+    return status;
+}
+
+/* What the answer means for each of several machines. */
+static enum anyflash_status make_shares(struct af_plan_answer *answer,
+                                        struct anyflash_error *err)
+{
+    size_t count = answer->request->machine_count;
+    if (count < 2)
+        return ANYFLASH_OK;
+    answer->shares = af_arena_array(&answer->arena, count, sizeof *answer->shares);
+    if (answer->shares == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; i < count && status == ANYFLASH_OK; i++) {
+        status = make_share(answer, i, err);
+        answer->share_count++;
+    }
+    return status;
+}
+
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
                                          struct anyflash_error *err)
@@ -134,6 +219,8 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     }
     if (status == ANYFLASH_OK)
         status = find_faster(&made, err);
+    if (status == ANYFLASH_OK)
+        status = make_shares(&made, err);
     if (status == ANYFLASH_OK) {
         make_offers(&made);
         made.headline = headline_of(&made);
@@ -152,6 +239,9 @@ void af_plan_answer_release(struct af_plan_answer *answer)
 {
     if (answer->has_plan)
         af_plan_release(&answer->plan);
+    for (size_t i = 0; i < answer->share_count; i++)
+        if (answer->shares[i].has_plan)
+            af_plan_release(&answer->shares[i].plan);
     if (answer->has_decision)
         af_decision_release(&answer->decision);
     af_arena_release(&answer->arena);
@@ -277,11 +367,34 @@ static json_t *sieve_json(const struct af_decision *decision)
     return list;
 }
 
-static json_t *machines_json(const struct af_plan_request *request)
+static json_t *alone_json(const struct af_plan_share *share)
+{
+    return json_pack("{s:s, s:s, s:b}", "headline", share->headline, "way",
+                     af_plan_way_name(share->way), "decides", share->decides);
+}
+
+/* The machine; as one of several also its own best option, and its steps. */
+static json_t *machine_json(struct af_plan_answer *answer, size_t index)
+{
+    struct af_plan_share *share = index < answer->share_count ? &answer->shares[index] : NULL;
+    json_t *json = af_fit_json_machine(answer->request->machines[index]);
+    bool failed = json_object_set_new(json, "alone",
+                                      share == NULL ? json_null() : alone_json(share)) != 0;
+    failed |= json_object_set_new(json, "steps",
+                                  share == NULL
+                                      ? json_null()
+                                      : af_plan_steps_json(&share->plan, &answer->arena)) != 0;
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static json_t *machines_json(struct af_plan_answer *answer)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < request->machine_count; i++)
-        list = af_json_append(list, af_fit_json_machine(request->machines[i]));
+    for (size_t i = 0; i < answer->request->machine_count; i++)
+        list = af_json_append(list, machine_json(answer, i));
     return list;
 }
 
@@ -293,7 +406,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
-        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(request),
+        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer),
         "faster", af_json_text(answer->faster), "facts",
         af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
         "wheel",

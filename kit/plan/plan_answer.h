@@ -11,36 +11,6 @@
 #include "kit/plan/plan.h"
 #include "kit/plan/plan_request.h"
 
-/* Empty when zero-initialised. */
-struct af_plan_answer {
-    struct af_arena arena; /* for the texts below, unless they say otherwise */
-    const struct af_plan_request *request;
-    struct af_decision decision;
-    bool has_decision;
-    struct af_plan plan;  /* for the recommended rung */
-    bool has_plan;        /* false: no rung is possible */
-    const char *headline; /* one sentence: "A wheel fits: flash_attn 2.8.3 (official)" */
-    struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
-    size_t offer_count;         /* 0: a build is not possible */
-    struct af_plan_proof proof; /* for the best wheel that may load */
-    bool has_proof;
-    const char
-        *faster; /* "flash_attn_3": a package made for these GPUs that has a wheel; or NULL */
-};
-
-/*
- * Decides, and derives the rest from the decision. `request`, its catalog and
- * its machines must outlive the answer. Fails with ARGUMENT (no machine, or an
- * invalid compute capability) or NO_MEMORY; then there is nothing to release.
- */
-enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
-                                         struct af_plan_answer *answer,
-                                         struct anyflash_error *err);
-void af_plan_answer_release(struct af_plan_answer *answer);
-
-/* The recommended rung, or NULL if none is possible. */
-const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
-
 /*
  * The best option in one word, for overviews of many answers: the recommended rung,
  * with official and community wheels told apart, and a wheel that may load before any
@@ -57,6 +27,50 @@ enum af_plan_way {
     AF_PLAN_WAY_UNDECIDED, /* a fact is missing that decides */
     AF_PLAN_WAY_COUNT
 };
+
+/* One of several machines that share an answer. */
+struct af_plan_share {
+    const struct af_machine *machine;
+    const char *headline; /* what is best for this machine alone, in one sentence */
+    enum af_plan_way way; /* the same in one word */
+    bool decides;         /* alone, it has nothing better than what is best for all */
+    struct af_plan plan;  /* the steps of the answer for all, on this machine */
+    bool has_plan;        /* false: no rung is possible */
+    size_t steps_of;      /* index of the first machine that has the same steps */
+};
+
+/* Empty when zero-initialised. */
+struct af_plan_answer {
+    struct af_arena arena; /* for the texts below, unless they say otherwise */
+    const struct af_plan_request *request;
+    struct af_decision decision;
+    bool has_decision;
+    struct af_plan plan;  /* for the recommended rung, on the first machine */
+    bool has_plan;        /* false: no rung is possible */
+    const char *headline; /* one sentence: "A wheel fits: flash_attn 2.8.3 (official)" */
+    struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
+    size_t offer_count;         /* 0: a build is not possible */
+    struct af_plan_proof proof; /* for the best wheel that may load */
+    bool has_proof;
+    const char
+        *faster; /* "flash_attn_3": a package made for these GPUs that has a wheel; or NULL */
+    struct af_plan_share *shares; /* of several machines, in their order */
+    size_t share_count;           /* 0: there is only one machine */
+};
+
+/*
+ * Decides, and derives the rest from the decision. `request`, its catalog and
+ * its machines must outlive the answer. Fails with ARGUMENT (no machine, or an
+ * invalid compute capability) or NO_MEMORY; then there is nothing to release.
+ */
+enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
+                                         struct af_plan_answer *answer,
+                                         struct anyflash_error *err);
+void af_plan_answer_release(struct af_plan_answer *answer);
+
+/* The recommended rung, or NULL if none is possible. */
+const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
+
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer);
 const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON */
 const char *af_plan_way_title(enum af_plan_way way); /* "official wheel" */

@@ -304,12 +304,38 @@ static void set_missing_libraries(const struct af_probe *probe, struct af_packag
                  "search order of ld.so");
 }
 
+/* Lists the compiled modules of RECORD, whose text is `text`. */
+static void take_extensions(const struct af_probe *probe, struct af_package *package,
+                            const char *path, struct af_span text, struct record *record)
+{
+    struct af_formats_record_line line;
+    for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
+        take_line(probe, &line, record);
+    af_fact_list(probe->arena, &package->extensions, record->extensions,
+                 record->extension_count, path);
+}
+
+/* The compiled modules of a package that brings attention kernels of its own. */
+static void read_extensions(const struct af_probe *probe, struct af_package *package,
+                            const char *info)
+{
+    struct record record = {0};
+    struct af_arena scratch;
+    struct af_span text;
+    const char *path = af_path_join(probe->arena, info, "RECORD");
+    af_arena_init(&scratch);
+    if (path != NULL &&
+        af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK)
+        take_extensions(probe, package, path, text, &record);
+    probe->arena->failed = probe->arena->failed || scratch.failed;
+    af_arena_release(&scratch);
+}
+
 static void read_record(const struct af_probe *probe, struct af_package *package,
                         const char *site, const char *info)
 {
     struct anyflash_error err = {0};
     struct record record = {0};
-    struct af_formats_record_line line;
     struct af_span text;
     const char *path = af_path_join(probe->arena, info, "RECORD");
     if (path == NULL)
@@ -320,12 +346,9 @@ static void read_record(const struct af_probe *probe, struct af_package *package
     }
     struct af_probe_record_facts facts = record_facts(package);
     af_probe_record_compare(probe, site, path, text, &facts);
-    for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
-        take_line(probe, &line, &record);
+    take_extensions(probe, package, path, text, &record);
     if (probe->arena->failed)
         return;
-    af_fact_list(probe->arena, &package->extensions, record.extensions, record.extension_count,
-                 path);
     if (record.sha256[0] != '\0')
         af_fact_text(probe->arena, &package->extension_sha256, record.sha256, path);
     else
@@ -343,7 +366,9 @@ void af_probe_package_read_info(const struct af_probe *probe, struct af_package 
     if (af_probe_package_is_flash_attn(name))
         read_record(probe, package, site, info);
     else
-        set_record_unknown(probe, package, "RECORD is read for flash-attn only");
+        set_record_unknown(probe, package, "RECORD is compared for flash-attn only");
+    if (af_equal(name, "xformers") || af_equal(name, "vllm"))
+        read_extensions(probe, package, info);
 }
 
 /*

@@ -471,3 +471,11 @@ def test_config_says_no_where_there_is_nothing_to_lock(anyflash):
     assert "there is no flash-attn to lock" in answer.err
     made = json.loads(anyflash("config", "uv", "-m", record, "--json").out)
     assert made["text"] is None and "flash-attn" in made["reason"]
+
+
+def test_a_refusal_names_the_plan_for_the_same_machines(anyflash):
+    record = str(MACHINES / "no-gpu-cpu-torch.json")
+    answer = anyflash("config", "uv", "-m", record, "--official")
+    assert answer.code == 1
+    hint = f"hint: `anyflash plan --official --machine {record}` shows every option"
+    assert hint in answer.err

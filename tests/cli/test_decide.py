@@ -25,7 +25,7 @@ def answer_json(anyflash, *words, codes=(0, 1), **options):
 
 def check_reasons(reasons):
     for reason in reasons:
-        assert set(reason) == {"id", "effect", "message", "detail", "hint"}
+        assert set(reason) - {"machine"} == {"id", "effect", "message", "detail", "hint"}
         assert reason["effect"] in ("blocks", "open", "note") and reason["message"]
 
 
@@ -142,7 +142,8 @@ def test_doctor_of_this_machine_works_anywhere(anyflash):
 def test_doctor_takes_one_machine(anyflash):
     path = BY_NAME["rtx4090-torch2.8"]
     answer = anyflash("doctor", "-m", path, "-m", path)
-    assert answer.code == 2 and "hint: " in answer.err
+    assert answer.code == 2
+    assert f"hint: `anyflash plan --machine {path} --machine {path}`" in answer.err
 
 
 def test_plan_serves_several_machines(anyflash):
@@ -150,6 +151,80 @@ def test_plan_serves_several_machines(anyflash):
                        BY_NAME["a100-torch2.7"])
     assert len(plan["machines"]) == 2
     assert plan["rungs"][0]["verdict"] == "no"
+
+
+CLUSTER = ("colab-t4", "h100-ngc", "rtx4090-torch2.8")
+
+
+def machine_words(*names):
+    return [word for name in names for word in ("-m", BY_NAME[name])]
+
+
+def test_plan_says_what_is_best_for_each_machine_alone(anyflash):
+    plan = answer_json(anyflash, "plan", *machine_words(*CLUSTER))
+    alone = {row["name"]: row["alone"] for row in plan["machines"]}
+    for name in CLUSTER:
+        one = answer_json(anyflash, "plan", *machine_words(name))
+        assert one["machines"][0]["alone"] is None and one["machines"][0]["steps"] is None
+        assert alone[f"{name}.json"]["headline"] == one["headline"]
+        assert alone[f"{name}.json"]["way"] == one["way"]
+    assert [alone[f"{name}.json"]["decides"] for name in CLUSTER] == [True, True, False]
+    shown = anyflash("plan", *machine_words(*CLUSTER)).out
+    for name, row in alone.items():
+        assert f"  - {name}: {row['headline']}\n" in shown
+    assert "the answer for all follows from colab-t4.json, h100-ngc.json\n" in shown
+
+
+def test_reasons_for_several_machines_name_the_machine(anyflash):
+    plan = answer_json(anyflash, "plan", *machine_words(*CLUSTER))
+    wheel = {(reason["id"], reason.get("machine")) for reason in plan["rungs"][0]["reasons"]}
+    assert ("sm-unsupported", "colab-t4.json") in wheel
+    assert ("ngc-prerelease-torch", "h100-ngc.json") in wheel
+    assert "rtx4090-torch2.8.json" not in {machine for _, machine in wheel}
+    shown = anyflash("plan", *machine_words(*CLUSTER)).out
+    assert "wheel          no      colab-t4.json: FlashAttention does not support" in shown
+    verbose = anyflash("plan", "-v", *machine_words(*CLUSTER)).out
+    assert "- h100-ngc.json: no published wheel matches a vendor's" in verbose
+    assert "on colab-t4.json" in plan["headline"], "only it has the memory-efficient kernel"
+
+
+def test_machines_that_agree_alone_but_not_together_say_so(anyflash):
+    plan = answer_json(anyflash, "plan", *machine_words("rtx4090-torch2.8", "rtx5090-torch2.9"))
+    assert plan["decision"] != "wheel"
+    assert all(row["alone"]["way"] in ("official", "community") for row in plan["machines"])
+    assert not any(row["alone"]["decides"] for row in plan["machines"])
+    assert [reason["id"] for reason in plan["rungs"][0]["reasons"]] == ["no-wheel-for-all"]
+
+
+def test_a_build_on_one_machine_does_not_serve_another_torch(anyflash):
+    words = machine_words("rtx4090-torch2.8", "rtx4090-torch2.15")
+    plan = answer_json(anyflash, "plan", *words)
+    build = plan["rungs"][RUNGS.index("build")]
+    assert build["verdict"] == "no"
+    assert "no-wheel-for-all" in [reason["id"] for reason in build["reasons"]]
+
+
+def test_steps_for_several_machines_are_those_of_each(anyflash):
+    words = machine_words(*CLUSTER)
+    plan = answer_json(anyflash, "plan", *words)
+    for row, prefix in zip(plan["machines"], ("/usr", "/usr", "/srv/projects/.venv")):
+        check_steps(row["steps"])
+        assert row["steps"][0]["argv"][-1] == prefix
+    shown = anyflash("plan", *words).out
+    first, second = shown.split("Steps on colab-t4.json, h100-ngc.json\n")[1].split(
+        "Steps on rtx4090-torch2.8.json\n")
+    assert "--python /usr\n" in first and "/srv" not in first
+    assert "--python /srv/projects/.venv\n" in second
+    quiet = anyflash("plan", "-q", *words).out.splitlines()
+    assert quiet[0] == "# on colab-t4.json, h100-ngc.json"
+    assert quiet[quiet.index("# on rtx4090-torch2.8.json") + 1].endswith("/srv/projects/.venv")
+
+
+def test_equal_steps_of_several_machines_are_shown_once(anyflash):
+    words = machine_words("rtx4090-torch2.8", "rtx4090-torch2.8")
+    shown = anyflash("plan", *words).out
+    assert shown.count("\nSteps") == 1 and "\nSteps\n" in shown
+    assert "# on" not in anyflash("plan", "-q", *words).out
 
 
 def test_a_wheel_is_found_for_an_ordinary_workstation(anyflash):
@@ -352,6 +427,14 @@ def test_find_answers_in_a_table(anyflash):
     for line in lines[1:]:
         _, torch, _, abi = line.split()[:4]
         assert torch.startswith("2.9") and abi == "true"
+
+
+def test_find_says_that_only_wheels_for_any_torch_match(anyflash):
+    note = "no wheel was built for torch 9.9; these match any torch"
+    answer = anyflash("find", "torch=9.9")
+    assert answer.code == 0 and note in answer.err
+    assert "was built for" not in anyflash("find", "torch=2.9", "package=flash_attn_4").err
+    assert "these match" not in anyflash("find", "torch=9.9", "package=flash_attn").err
 
 
 def test_find_names_the_package_if_there_are_several(anyflash):

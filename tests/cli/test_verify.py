@@ -157,7 +157,8 @@ def test_the_text_fits_its_columns_and_says_the_answer_first(anyflash, environme
 def test_the_text_says_first_that_nothing_is_installed(anyflash, environment, package):
     answer = anyflash("verify", "--python", str(environment.folder), "--package", package)
     first, next_step = answer.out.split("\nNext: ")  # the first may have two lines
-    assert answer.code == 1 and next_step.startswith("`anyflash plan`"), answer
+    assert answer.code == 1 and next_step.startswith("`anyflash plan "), answer
+    assert str(environment.folder) in next_step
     assert first.split()[:4] == [package, "is", "not", "installed"]
 
 

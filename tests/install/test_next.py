@@ -1,4 +1,4 @@
-"""The command that `plan` prints as the next one does what this plan says."""
+"""The commands that are printed as the next ones depend on the same options."""
 import json
 import re
 import subprocess
@@ -47,3 +47,41 @@ def test_the_printed_command_installs_this_plan(quick_place, options):
     done = run(f"{command} --dry-run --json", shell=True)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert json.loads(done.stdout)["steps"] == plan["steps"] != []
+
+
+@pytest.mark.parametrize("options", [
+    ("--prefer", "engine"),
+    ("--arch", "8.6", "--official"),
+    ("--arch", "8.6", "--publishers", "Dao-AILab"),
+    (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
+], ids=" ".join)
+def test_the_plan_that_doctor_names_has_the_steps_of_doctor(quick_place, options):
+    place = quick_place
+    fake_torch(place)
+    (place.bin / "anyflash").symlink_to(PROGRAM)
+    odd = place.root / "it's $HOME; odd"
+    odd.symlink_to(place.venv)
+
+    def run(command, **more):
+        return subprocess.run(command, cwd=place.root, env=place.environment(),
+                              capture_output=True, text=True, timeout=60, **more).stdout
+
+    words = [PROGRAM, "doctor", *options, "--python", str(odd)]
+    steps = json.loads(run([*words, "--json"]))["next"]["steps"]
+    shown = run(words)
+    found = re.search(r"more steps?\s+\(see\s+`(anyflash plan[^`\n]*)`\)", shown)
+    assert found, shown
+    assert json.loads(run(f"{found[1]} --json", shell=True))["steps"] == steps != []
+
+
+def test_verify_and_install_name_the_plan_for_the_same_environment(quick_place):
+    place = quick_place
+    fake_torch(place)
+    options = ["--python", str(place.venv)]
+    verify = subprocess.run([PROGRAM, "verify", *options], env=place.environment(),
+                            capture_output=True, text=True, timeout=60).stdout
+    assert f"`anyflash plan --python {place.venv}`\n" in verify
+    install = subprocess.run([PROGRAM, "install", "--prefer", "wheel", "--dry-run", *options],
+                             env=place.environment(), capture_output=True, text=True,
+                             timeout=60).stdout
+    assert "`anyflash plan --prefer wheel" in install and str(place.venv) in install

@@ -357,9 +357,46 @@ static void take_words(struct af_offer_build_target *build)
     rung->build_word_count = words == NULL ? 0 : count;
 }
 
+static bool has_gpu(const struct af_view *view, int sm)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (view->gpus[i].sm == sm)
+            return true;
+    return false;
+}
+
+/* Whether a wheel that is compiled for one machine is for the other one, too. */
+static bool serves(const struct af_view *one, const struct af_view *other)
+{
+    for (size_t i = 0; i < other->gpu_count; i++)
+        if (!has_gpu(one, other->gpus[i].sm))
+            return false;
+    return af_equal(one->platform, other->platform) &&
+           af_equal(one->python_text, other->python_text) &&
+           one->torch.major == other->torch.major && one->torch.minor == other->torch.minor &&
+           one->torch.cuda_major == other->torch.cuda_major;
+}
+
+/* A build runs on the first machine and makes one wheel. */
+static void check_other_machines(struct af_offer_build_target *build)
+{
+    struct af_rung_context *context = build->context;
+    const struct af_view *views = context->fit->views;
+    for (size_t i = 1; i < context->fit->view_count; i++) {
+        if (serves(build->view, &views[i]))
+            continue;
+        af_offer_build_row(build, "machines", AF_NO, AF_REASON_MACHINES_DISAGREE,
+                           af_arena_format(context->arena, "%s needs another wheel than %s",
+                                           views[i].machine->name, build->view->machine->name));
+        return;
+    }
+}
+
 static void fit(struct af_offer_build_target *build)
 {
     struct af_rung *rung = build->context->rung;
+    check_other_machines(build);
+    build->context->view = build->view;
     check_platform(build);
     check_torch(build);
     check_gpus(build);

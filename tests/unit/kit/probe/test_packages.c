@@ -75,6 +75,22 @@ static void test_packages__files_of_record_that_are_gone_are_named(void **state)
 
 #define MODULE "flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so"
 
+static void test_packages__kernels_inside_xformers_are_listed(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, SITE "/xformers-0.0.32.dist-info/METADATA",
+              "Name: xformers\nVersion: 0.0.32\nRequires-Dist: torch==2.8.0\n");
+    fake_file(&fake, SITE "/xformers-0.0.32.dist-info/RECORD",
+              "xformers/__init__.py,,\nxformers/_C.so,,3\nxformers/flash_attn_3/_C.so,,3\n");
+    const struct af_package *found = probe_package(&fake, "xformers");
+    assert_int_equal(found->extensions.value.list.count, 2);
+    assert_string_equal(found->extensions.value.list.items[1], "xformers/flash_attn_3/_C.so");
+    assert_unknown(found->missing_files, "flash-attn only");
+    fake_end(&fake);
+}
+
 static void test_packages__another_size_than_in_record_is_seen(void **state)
 {
     struct fake fake;
@@ -393,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packages__flash_attn_with_its_origin_and_files),
         cmocka_unit_test(test_packages__files_of_record_that_are_gone_are_named),
+        cmocka_unit_test(test_packages__kernels_inside_xformers_are_listed),
         cmocka_unit_test(test_packages__another_size_than_in_record_is_seen),
         cmocka_unit_test(test_packages__a_module_cut_short_is_broken),
         cmocka_unit_test(test_packages__torchs_main_files_are_compared),
