@@ -8,9 +8,10 @@
 #include "kit/machine/assume.h"
 
 /*
- * Assumes what af_machine_assume() does, and for a torch whose version names no CUDA, such as "2.9.1",
- * the CUDA build that `pip install torch` gets: "torch_cuda=cu128". Where pip gets a build
- * without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that one.
+ * Assumes what af_machine_assume() does, and for a torch whose version names no CUDA, such as
+ * "2.9.1", the CUDA build that `pip install torch` gets: "torch_cuda=cu128". Where pip gets a
+ * build without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that
+ * one.
  * The machine's name then says what was assumed: "NAME, assuming os=linux, ...". Fails with
  * NO_MEMORY.
  */

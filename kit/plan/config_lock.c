@@ -191,6 +191,10 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
 {
     bool is_known = false;
     struct af_pin pin = {.machine = machine, .rung = &decision->rungs[decision->recommended]};
+    const struct af_reason *problem = decision->environment_problem;
+    if (problem != NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing can be locked for '%s': %s: %s",
+                       machine->name, af_reason_message(problem->id), problem->detail);
     if (!decision->possible)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing is possible for '%s'%s%s",
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",
