@@ -282,12 +282,25 @@ static bool moves_with(const struct af_fit_package_change *move)
     return move->to != NULL && strcmp(move->name, "torch") != 0;
 }
 
+/* The driver that this torch needs, if that of the machine is unknown. */
+static void tell_driver(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    for (size_t i = 0; i < rung->reason_count; i++)
+        if (rung->reasons[i].id == AF_REASON_UNKNOWN_DRIVER)
+            af_builder_advice(builder,
+                              "first check the driver: %s; `nvidia-smi` prints the "
+                              "installed one",
+                              rung->reasons[i].detail);
+}
+
 static void add_torch(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;
     bool as_module = !builder->target.uv;
     if (rung->torch_version == NULL || rung->torch_cuda == NULL)
         return;
+    tell_driver(builder);
     get_uv(builder);
     start(builder, as_module);
     af_builder_word(builder, "--torch-backend");

@@ -206,6 +206,19 @@ def test_plan_names_a_newer_flashattention_where_it_has_a_wheel(anyflash, gpu, t
         assert own["decision"] == "wheel" and own["faster"] is None
 
 
+@pytest.mark.parametrize("system", ["linux", "windows"])
+def test_without_a_known_driver_plan_takes_the_torch_for_older_ones(anyflash, system):
+    words = ["plan", "--given", "gpu=rtx4070", "--given", "torch=none", "--given",
+             f"os={system}"]
+    change = answer_json(anyflash, *words)["rungs"][RUNGS.index("torch-change")]
+    assert change["torch_cuda"].startswith("cu12")
+    assert any("CUDA 12 needs NVIDIA driver 52" in (reason["detail"] or "")
+               for reason in change["reasons"])
+    assert "check the driver" in anyflash(*words).out
+    known = anyflash(*words, "--given", "driver=580.95.05").out
+    assert "cu13" in known.splitlines()[0] and "check the driver" not in known
+
+
 @pytest.mark.parametrize("given", [("os=windows", "arch=x86_64"), ("os=macos", "arch=aarch64")])
 def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
     facts = [word for fact in given for word in ("--given", fact)]
