@@ -395,7 +395,7 @@ static bool report_obstacles(struct af_rung_context *context)
         else if (context->fit->options->version == NULL && all_too_old(view))
             af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
-            af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+            af_rung_add_reason(context, view->gpu_lack, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
@@ -447,4 +447,6 @@ void af_rung_torch_change(struct af_rung_context *context)
             report_found(context, &found);
     }
     af_rung_finish(context);
+    if (context->rung->answer == AF_UNKNOWN && context->rung->wheel == NULL)
+        context->rung->summary = "unknown whether a change of torch makes a wheel fit";
 }

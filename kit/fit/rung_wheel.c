@@ -325,10 +325,10 @@ static void say_none(struct af_rung_context *context)
         af_rung_add_reason(context, AF_REASON_MACHINES_DISAGREE, NULL);
     else
         say_last(context, last);
-    if (context->fit->views[0].gpu == AF_FACT_ABSENT)
-        af_rung_add_reason(
-            context, AF_REASON_NO_GPU, "%s",
-            context->fit->views[0].gpu_source == NULL ? "" : context->fit->views[0].gpu_source);
+    const struct af_view *view = &context->fit->views[0];
+    if (view->gpu == AF_FACT_ABSENT && !af_rung_has_reason(context, AF_REASON_MACHINE_ROCM))
+        af_rung_add_reason(context, view->gpu_lack, "%s",
+                           view->gpu_source == NULL ? "" : view->gpu_source);
     context->rung->summary = "no published wheel fits";
 }
 

@@ -148,20 +148,13 @@ static void tell_notes(struct af_builder *builder)
 static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
 {
     const char *name = af_plan_listed_name(builder->arena, wheel->package);
-    if (name == NULL)
-        return;
-    af_builder_install(builder);
-    af_builder_word(builder, "--no-deps");
-    af_builder_word(builder, "--index-url");
-    af_builder_word(builder, "INDEX");
-    af_builder_word(builder, af_arena_format(builder->arena, "%s==%s", name, wheel->version));
-    af_builder_end(builder, AF_STEP_ADVICE,
-                   af_arena_format(builder->arena,
-                                   "%s (%s). To install it instead, replace INDEX by the "
-                                   "address of PyTorch's index for CUDA %s, as in the command "
-                                   "on pytorch.org that installs torch",
-                                   af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE),
-                                   wheel->filename, wheel->cuda));
+    if (name != NULL)
+        af_builder_advice(builder,
+                          "%s (%s). To install it instead, take the command with --index-url "
+                          "that pytorch.org shows for CUDA %s, and write `--no-deps %s==%s` in "
+                          "place of the packages",
+                          af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE), wheel->filename,
+                          wheel->cuda, name, wheel->version);
 }
 
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)

@@ -228,6 +228,40 @@ def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
     assert "anyflash.torch" not in plan.out and "from anyflash import" not in plan.out
 
 
+NVIDIA_WORDS = ("no NVIDIA GPU", "--arch", "cu128", "CUDA build", "name the GPU")
+
+
+@pytest.mark.parametrize("facts", [
+    ("gpu=rx7900xtx", "os=linux", "torch=2.9.1"), ("gpu=rx7900xtx", "os=windows", "torch=none"),
+    ("gpu=m2", "os=macos", "torch=2.9.1"), ("gpu=arc a770", "os=linux", "torch=2.9.1")])
+def test_other_vendors_get_no_sentences_about_nvidia(anyflash, facts):
+    words = [word for fact in facts for word in ("--given", fact)]
+    rungs = answer_json(anyflash, "plan", *words)["rungs"]
+    said = [text for rung in rungs
+            for row in rung["reasons"] + rung["prerequisites"]
+            for text in (row.get("message"), row.get("hint"), row.get("fix")) if text]
+    assert not [text for text in said if any(word in text for word in NVIDIA_WORDS)]
+
+
+@pytest.mark.parametrize("torch", ["none", "2.9.1"])
+def test_on_windows_torch_for_amd_is_not_taken_from_pytorchs_index(anyflash, torch):
+    done = anyflash("plan", "--given", "gpu=rx7900xtx", "--given", "os=windows", "--given",
+                    f"torch={torch}")
+    assert "torch-backend" not in done.out and "AMD publishes it" in done.out
+
+
+def test_the_engine_is_not_promised_where_the_package_does_not_run(anyflash):
+    done = anyflash("plan", "--given", "gpu=m2", "--given", "os=macos")
+    first = done.out.splitlines()[0]
+    assert first.endswith("scaled_dot_product_attention") and "Python package" not in done.out
+
+
+def test_an_open_torch_change_does_not_say_no(anyflash):
+    rungs = answer_json(anyflash, "plan", "--given", "os=macos")["rungs"]
+    change = rungs[RUNGS.index("torch-change")]
+    assert change["verdict"] == "unknown" and not change["summary"].startswith("no ")
+
+
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
     answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
     assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
