@@ -311,16 +311,16 @@ static bool has_package(const struct af_rung_context *context)
 static void say_none(struct af_rung_context *context)
 {
     enum af_fit_stage last;
+    const struct af_fit_options *options = context->fit->options;
     sieve(context, &last);
     if (context->decision->candidate_count == 0 && has_package(context))
         af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
                            publishers_text(context));
     else if (context->decision->candidate_count == 0)
-        af_rung_add_reason(
-            context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
-            context->fit->options->package == NULL ? "flash_attn"
-                                                   : context->fit->options->package,
-            context->fit->options->version == NULL ? "" : context->fit->options->version);
+        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PACKAGE, "%s%s%s",
+                           options->package == NULL ? "flash_attn" : options->package,
+                           options->version == NULL ? "" : " ",
+                           options->version == NULL ? "" : options->version);
     else if (last == AF_FIT_STAGE_COUNT)
         af_rung_add_reason(context, AF_REASON_MACHINES_DISAGREE, NULL);
     else

@@ -67,6 +67,16 @@ static const char *environment_headline(struct af_arena *arena, const struct af_
     return text;
 }
 
+/* The package and version that was asked for, if no published wheel has it; or NULL. */
+static const char *unpublished(const struct af_decision *decision)
+{
+    const struct af_rung *wheel = &decision->rungs[AF_RUNG_WHEEL];
+    for (size_t i = 0; i < wheel->reason_count; i++)
+        if (wheel->reasons[i].id == AF_REASON_NO_WHEEL_PACKAGE)
+            return wheel->reasons[i].detail;
+    return NULL;
+}
+
 /* NULL if memory runs out. */
 static const char *headline_of(struct af_plan_answer *answer)
 {
@@ -82,6 +92,9 @@ static const char *headline_of(struct af_plan_answer *answer)
     else if (answer->request->fit.has_preference)
         text = af_arena_format(&answer->arena, "The preferred option is not possible: %s",
                                af_rung_name(answer->decision.recommended));
+    if (unpublished(&answer->decision) != NULL)
+        text = af_arena_format(&answer->arena, "No wheel of %s is published. %s",
+                               unpublished(&answer->decision), text == NULL ? "" : text);
     return text;
 }
 

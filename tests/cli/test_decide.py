@@ -272,6 +272,13 @@ def test_version_narrows_the_choice(anyflash):
     assert plan["wheel"] is None or plan["wheel"]["version"] == "2.8.2"
 
 
+@pytest.mark.parametrize("words, name", [(["--version", "9.9"], "flash_attn 9.9"),
+                                         (["--package", "flash_attn_9"], "flash_attn_9")])
+def test_the_first_line_says_that_no_such_wheel_is_published(anyflash, words, name):
+    done = anyflash("plan", *WORKSTATION, *words)
+    assert done.out.startswith(f"No wheel of {name} is published"), done
+
+
 def test_official_narrows_the_choice(anyflash):
     plan = answer_json(anyflash, "plan", *WORKSTATION, "--official")
     assert plan["wheel"]["official"] is True
