@@ -179,18 +179,28 @@ void af_plan_check(struct af_builder *builder, const char *package)
         af_plan_try(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
 }
 
+/* Whether uv manages a project that does not name this wheel yet. */
+static bool lacks_in_project(const struct af_builder *builder)
+{
+    const struct af_project_file_rows *files = &builder->target.machine->project_files;
+    const char *full = builder->rung->wheel->filename;
+    const char *plain = af_plan_plain_name(builder->arena, full);
+    bool is_uv = false;
+    for (size_t i = 0; i < files->count; i++) {
+        const struct af_fact *named = &files->rows[i].flash_attn_wheel;
+        if (af_fact_is(named, full) || (plain != NULL && af_fact_is(named, plain)))
+            return false;
+        is_uv = is_uv || af_fact_is(&files->rows[i].tool, "uv");
+    }
+    return is_uv;
+}
+
 /* Projects and environments whose manager would undo a manual install. */
 static void advise(struct af_builder *builder)
 {
-    const struct af_machine *machine = builder->target.machine;
-    for (size_t i = 0; i < machine->project_files.count; i++) {
-        const struct af_project_file *file = &machine->project_files.rows[i];
-        if (!af_fact_is(&file->tool, "uv"))
-            continue;
+    if (lacks_in_project(builder))
         af_builder_advice(builder, "add it to the project, or the next `uv sync` removes it: "
                                    "`anyflash config uv --write`");
-        break;
-    }
     if (builder->target.conda)
         af_builder_advice(
             builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
