@@ -84,7 +84,7 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
 
 /*
  * Predicts when a running build ends. The remaining work is the predicted work,
- * scaled by how the finished files differed from their predictions. It
+ * scaled by how the files so far differed from their predictions. It
  * continues at the compilers' pace so far, which is lower when other programs
  * use the cores. Zero-initialised.
  */

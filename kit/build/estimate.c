@@ -18,7 +18,7 @@
 #define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
 #define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
 #define PACE_MIN 0.02      /* below it a compiler makes no progress */
-#define LEAST_SHARE 0.05   /* of a file that takes longer than predicted */
+#define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
 #define LAST_SECONDS 3.0   /* linking and packing */
 #define PLACES_MAX 64
 
@@ -136,11 +136,31 @@ static double pace_of(const struct af_build_end_time *end_time,
     return fmax(worked / elapsed, PACE_MIN);
 }
 
+/*
+ * CPU seconds per predicted second: of the finished files, and of those that run longer than
+ * predicted. The largest file runs first and alone can take half of a build, so waiting for its
+ * end would be too late.
+ */
+static double scale_of(const struct af_build_end_time *end_time,
+                       const struct af_govern_event *event)
+{
+    double worked = PRIOR_SECONDS + end_time->worked;
+    double predicted = PRIOR_SECONDS + end_time->predicted;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct af_govern_row *row = &event->rows[i];
+        if (row->state != AF_ADMIT_RUNNING || row->cpu_seconds <= row->prediction->seconds)
+            continue;
+        worked += row->cpu_seconds;
+        predicted += row->prediction->seconds;
+    }
+    return worked / predicted;
+}
+
 /* CPU seconds that a job still needs. */
 static double left_of(const struct af_govern_row *row, double scale)
 {
     double all = row->prediction->seconds * scale;
-    return fmax(all - row->cpu_seconds, LEAST_SHARE * all);
+    return fmax(all - row->cpu_seconds, LEAST_SHARE * fmax(all, row->cpu_seconds));
 }
 
 /* Adds a file to the place that is free first. */
@@ -176,7 +196,7 @@ double af_build_end_time_left(const struct af_build_end_time *end_time,
     double places[PLACES_MAX] = {0};
     size_t count = 0;
     double end = 0;
-    double scale = (end_time->worked + PRIOR_SECONDS) / (end_time->predicted + PRIOR_SECONDS);
+    double scale = scale_of(end_time, event);
     for (size_t i = 0; i < event->row_count && count < PLACES_MAX; i++) {
         if (event->rows[i].state == AF_ADMIT_RUNNING)
             places[count++] = left_of(&event->rows[i], scale);

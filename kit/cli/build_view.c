@@ -233,22 +233,24 @@ static void view_row(struct af_page *page, const struct af_prerequisite *row,
                    row->fix != NULL ? row->fix : "");
 }
 
+/* The answer, then what it is about and each prerequisite. */
 void af_cli_build_view_check(struct af_cli *cli, const struct af_build *build,
                              const struct af_build_check *check)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    if (!af_option_given(&cli->options, AF_OPTION_QUIET)) {
-        af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
-                       build->version, af_slim_text(&build->slim, &cli->arena));
-        for (size_t i = 0; i < check->row_count; i++)
-            view_row(&page, &check->rows[i], &cli->arena);
-    }
     if (check->can_start)
         af_page_add(&page, 0, "", AF_TONE_GOOD, "ready to build");
     else
         af_page_format(&page, 0, "", AF_TONE_BAD, "not ready to build: %zu %s missing",
                        check->missing_count,
                        check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        return;
+    af_page_gap(&page);
+    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
+                   build->version, af_slim_text(&build->slim, &cli->arena));
+    for (size_t i = 0; i < check->row_count; i++)
+        view_row(&page, &check->rows[i], &cli->arena);
 }
 
 enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af_build *build,

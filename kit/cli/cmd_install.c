@@ -235,13 +235,27 @@ static bool brings_something(const struct af_plan *plan)
     return false;
 }
 
+/* What speaks against any installation into this environment is the answer. */
+static void refuse(struct af_cli *cli, struct install *install, const struct af_reason *problem)
+{
+    install->done = (struct af_install_result){
+        .answer = AF_NO,
+        .reason = af_arena_format(&cli->arena, "%s: %s", af_reason_message(problem->id),
+                                  problem->detail),
+        .hint = af_reason_hint(problem->id)};
+}
+
 /* Gives the answers that need neither lock nor state; true if one was given. */
 static bool answered(struct af_cli *cli, struct install *install)
 {
-    bool is_preferred = cli->options.values[AF_OPTION_PREFER] != NULL;
     const struct af_decision *decision = &install->answer.decision;
+    bool is_preferred = cli->options.values[AF_OPTION_PREFER] != NULL;
     if (install->done.answer == AF_NO)
         return true;
+    if (decision->environment_problem != NULL) {
+        refuse(cli, install, decision->environment_problem);
+        return true;
+    }
     if (install->plan == NULL) {
         install->done = (struct af_install_result){
             .answer = AF_NO,
@@ -364,6 +378,14 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
     const char *folder = cli->options.values[AF_OPTION_DOWNLOAD_ONLY];
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     enum anyflash_status status = af_change_begin(&install->change, cli, err);
+    const struct af_reason *problem =
+        status == ANYFLASH_OK && folder == NULL
+            ? af_fit_environment_problem(&install->change.machine, &cli->arena)
+            : NULL;
+    if (problem != NULL) {
+        refuse(cli, install, problem);
+        return ANYFLASH_OK;
+    }
     if (status == ANYFLASH_OK && !dry && folder == NULL &&
         af_fact_truth(&install->change.machine.python.writable) != AF_NO &&
         af_fact_truth(&install->change.machine.python.externally_managed) != AF_YES)

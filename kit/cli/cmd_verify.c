@@ -13,6 +13,7 @@
 #include "kit/install/record.h"
 #include "kit/install/verify.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
 
 #define LABEL_COLUMNS 20
 
@@ -201,6 +202,7 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
 {
     struct af_machines machines = {0};
     struct verify verify = {0};
+    af_interrupt_catch(); /* so that the Python that it starts is ended */
     enum anyflash_status status = af_machines_load(cli, &machines, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -212,6 +214,9 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
                             af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
     else if (status == ANYFLASH_OK)
         status = run_checks(cli, &verify, err);
+    if (status == ANYFLASH_OK && af_interrupted())
+        status = af_fail(err, ANYFLASH_E_TIMEOUT,
+                         "interrupted: the checks were not finished, and nothing was changed");
     if (status == ANYFLASH_OK && af_verify_answer(&verify.report) == AF_NO)
         *exit_out = AF_EXIT_NO;
     if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_JSON)) {

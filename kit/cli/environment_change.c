@@ -72,10 +72,15 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
     if (status != ANYFLASH_OK)
         return status;
     change->run.site = af_install_site(&change->machine, &cli->arena);
-    if (change->run.site == NULL)
+    if (change->run.site != NULL)
+        return ANYFLASH_OK;
+    const struct af_reason *problem = af_fit_environment_problem(&change->machine, &cli->arena);
+    if (problem == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "no Python environment was found: name one with --python");
-    return ANYFLASH_OK;
+    cli->hint = af_reason_hint(problem->id);
+    return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: %s", af_reason_message(problem->id),
+                   problem->detail);
 }
 
 enum anyflash_status af_change_lock(struct af_change *change, struct anyflash_error *err)

@@ -51,15 +51,6 @@ void af_examination_add(struct af_examination *examination, enum af_reason_id ca
     finding->hint = af_reason_finding_hint(cause);
 }
 
-const char *af_examination_variable(const struct af_examination *examination, const char *name)
-{
-    const struct af_variable_rows *variables = &examination->machine->variables;
-    for (size_t i = 0; i < variables->count; i++)
-        if (af_fact_is(&variables->rows[i].name, name))
-            return af_fact_text_or(&variables->rows[i].value, NULL);
-    return NULL;
-}
-
 /* Stable: findings of one severity stay in the order of the rules. */
 static void sort_by_severity(struct af_finding *findings, size_t count)
 {

@@ -155,7 +155,7 @@ static void check_rdna(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     const char *name = "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL";
-    const char *value = af_examination_variable(examination, name);
+    const char *value = af_machine_variable(examination->machine, name);
     if (value != NULL && strcmp(value, "0") != 0)
         return;
     for (size_t i = 0; i < machine->gpus.count; i++) {

@@ -34,7 +34,7 @@ static void flash_switches(struct af_examination *examination)
         {"FLASH_ATTENTION_FORCE_BUILD", AF_REASON_FORCE_BUILD},
     };
     for (size_t i = 0; i < AF_COUNT(switches); i++) {
-        const char *value = af_examination_variable(examination, switches[i].name);
+        const char *value = af_machine_variable(examination->machine, switches[i].name);
         if (value == NULL || value[0] == '\0' || strcmp(value, "FALSE") == 0)
             continue;
         bool counts = strcmp(value, "TRUE") == 0;
@@ -54,7 +54,7 @@ static bool arch_known(struct af_span token)
 
 static void flash_archs(struct af_examination *examination)
 {
-    const char *value = af_examination_variable(examination, "FLASH_ATTN_CUDA_ARCHS");
+    const char *value = af_machine_variable(examination->machine, "FLASH_ATTN_CUDA_ARCHS");
     while (value != NULL && *value != '\0') {
         size_t len = strcspn(value, ";");
         struct af_span token = {value, len};
@@ -69,7 +69,7 @@ static void flash_archs(struct af_examination *examination)
 /* Reports a variable that is true, with its own cause. */
 static void truth(struct af_examination *examination, const char *name, enum af_reason_id cause)
 {
-    const char *value = af_examination_variable(examination, name);
+    const char *value = af_machine_variable(examination->machine, name);
     if (is_true(value))
         af_examination_add(examination, cause, "%s=%s in the environment", name, value);
 }
@@ -77,7 +77,7 @@ static void truth(struct af_examination *examination, const char *name, enum af_
 /* Wheels are forbidden, for all packages or for flash-attn by name. */
 static void no_binary(struct af_examination *examination, const char *name)
 {
-    const char *value = af_examination_variable(examination, name);
+    const char *value = af_machine_variable(examination->machine, name);
     if (value != NULL &&
         (is_true(value) || strstr(value, ":all:") != NULL ||
          strstr(value, "flash-attn") != NULL || strstr(value, "flash_attn") != NULL))
@@ -89,11 +89,11 @@ void af_examine_variables(struct af_examination *examination)
 {
     flash_switches(examination);
     flash_archs(examination);
-    const char *list = af_examination_variable(examination, "TORCH_CUDA_ARCH_LIST");
+    const char *list = af_machine_variable(examination->machine, "TORCH_CUDA_ARCH_LIST");
     if (list != NULL && list[0] != '\0')
         af_examination_add(examination, AF_REASON_ARCH_LIST,
                            "TORCH_CUDA_ARCH_LIST=%s in the environment", list);
-    const char *isolation = af_examination_variable(examination, "PIP_NO_BUILD_ISOLATION");
+    const char *isolation = af_machine_variable(examination->machine, "PIP_NO_BUILD_ISOLATION");
     if (isolation != NULL && isolation[0] != '\0')
         af_examination_add(examination, AF_REASON_PIP_ISOLATION,
                            "PIP_NO_BUILD_ISOLATION=%s: isolation is %s", isolation,
@@ -182,31 +182,17 @@ void af_examine_project(struct af_examination *examination)
                            examination->machine->network.releases_reachable.source);
 }
 
-/* uv and pip then use another environment, without a word. */
-static void check_virtual_env(struct af_examination *examination)
-{
-    const struct af_fact *chosen_by = &examination->machine->python.chosen_by;
-    const char *folder = af_examination_variable(examination, "VIRTUAL_ENV");
-    if (folder != NULL && folder[0] != '\0' && chosen_by->state == AF_FACT_KNOWN &&
-        !af_fact_is(chosen_by, "VIRTUAL_ENV") && !af_fact_is(chosen_by, "--python"))
-        af_examination_add(examination, AF_REASON_VIRTUAL_ENV_GONE,
-                           "VIRTUAL_ENV=%s; the Python of %s was found by %s", folder,
-                           af_fact_text_or(&examination->machine->python.prefix, "another"),
-                           chosen_by->value.text);
-}
-
 void af_examine_environment(struct af_examination *examination)
 {
     const struct af_python *python = &examination->machine->python;
     const char *prefix = af_fact_text_or(&python->prefix, "the environment");
-    check_virtual_env(examination);
-    if (python->prefix.state == AF_FACT_ABSENT)
-        af_examination_add(examination, AF_REASON_PYTHON_NOT_FOUND, "%s",
-                           python->prefix.source);
-    else if (python->problem.state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_REASON_ENVIRONMENT_BROKEN, "%s",
-                           python->problem.value.text);
-    else if (af_fact_truth(&python->externally_managed) == AF_YES)
+    const struct af_reason *problem =
+        af_fit_environment_problem(examination->machine, examination->arena);
+    if (problem != NULL)
+        af_examination_add(examination, problem->id, "%s", problem->detail);
+    if (python->prefix.state == AF_FACT_ABSENT || python->problem.state == AF_FACT_KNOWN)
+        return;
+    if (af_fact_truth(&python->externally_managed) == AF_YES)
         af_examination_add(examination, AF_REASON_MANAGED, "%s (%s)", prefix,
                            python->externally_managed.source);
     else if (python->writable.state == AF_FACT_KNOWN && !python->writable.value.truth)

@@ -26,9 +26,6 @@ struct af_examination {
 void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
-/* The effective value of the variable, or NULL. */
-const char *af_examination_variable(const struct af_examination *examination, const char *name);
-
 /*
  * installed.c: the flash-attn of the environment, from its own files and its
  * wheel

@@ -171,11 +171,14 @@ struct af_decision {
     struct af_arena arena;
     struct af_rung rungs[AF_RUNG_COUNT];
     enum af_rung_kind recommended;
-    /* False if no rung is possible, the preferred rung is not, or a fact is missing. */
+    /* False if no rung is possible, the preferred rung is not, a fact is missing, or the
+       environment cannot be used. */
     bool possible;
     /* The key fact without which nothing is recommended ("platform", "operating system",
        "processor architecture", "Python version", "torch version"); or NULL. */
     const char *missing_fact;
+    /* of the first machine; if there is one, no rung is recommended */
+    const struct af_reason *environment_problem;
     struct af_candidate *candidates; /* with verdicts; those that fit come first, best first */
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
@@ -185,6 +188,14 @@ struct af_decision {
     struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* 0 if a wheel fits */
     size_t near_miss_count;
 };
+
+/*
+ * Why nothing can be installed into the Python environment of `machine`: there is none, it is
+ * broken, or VIRTUAL_ENV names another one that is gone. In `arena`; NULL if nothing is wrong
+ * or memory runs out (arena->failed).
+ */
+const struct af_reason *af_fit_environment_problem(const struct af_machine *machine,
+                                                   struct af_arena *arena);
 
 void af_decision_release(struct af_decision *decision);
 

@@ -148,8 +148,9 @@ static void serve_all(struct af_fit_wheel_check *check)
 void af_rule_gpu(struct af_fit_wheel_check *check)
 {
     const struct af_view *view = check->view;
-    if (view->gpu == AF_FACT_ABSENT && !check->wheel->rocm)
-        af_fit_wheel_check_add_reason(check, AF_REASON_NO_GPU, "%s",
+    bool is_told = (check->bits & AF_REASON_BIT(AF_REASON_MACHINE_ROCM)) != 0;
+    if (view->gpu == AF_FACT_ABSENT && !check->wheel->rocm && !is_told)
+        af_fit_wheel_check_add_reason(check, view->gpu_lack, "%s",
                                       view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "%s",

@@ -215,7 +215,8 @@ void af_rung_engine(struct af_rung_context *context)
     af_rung_finish(context);
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
     context->rung->summary =
-        context->rung->answer == AF_NO
-            ? "this platform is not supported"
-            : "torch's scaled_dot_product_attention, and on CPUs anyflash's engine";
+        context->rung->answer == AF_NO ? "this platform is not supported"
+        : af_rung_python_package_fits(context)
+            ? "torch's scaled_dot_product_attention, and on CPUs anyflash's engine"
+            : "torch's scaled_dot_product_attention";
 }

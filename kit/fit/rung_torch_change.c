@@ -255,11 +255,29 @@ static bool is_exact(const struct found *found)
 }
 
 /*
- * Whether to prefer `a` to `b`, another build of the same release: its wheel
- * has exactly the same CUDA or, if no torch is installed, a newer flash-attn.
+ * Whether it is open if the driver serves this build: the driver is unknown, and no installed
+ * torch uses its major of CUDA already. *need_out: the oldest driver that serves it.
  */
-static bool better_build(const struct found *a, const struct found *b, bool fresh)
+static bool driver_is_open(const struct af_fit_context *fit,
+                           const struct af_catalog_torch_variant *variant,
+                           const char **need_out)
 {
+    const struct af_view *view = &fit->views[0];
+    return view->torch.cuda_major != variant->cuda_major &&
+           af_driver_serves(view, fit->tables, variant->cuda_major, need_out) == AF_UNKNOWN;
+}
+
+/*
+ * Whether to prefer `a` to `b`, another build of the same release: if no torch is installed,
+ * its wheel is of a newer flash-attn; if the driver is unknown, it works with older ones; or
+ * its wheel has exactly the same CUDA.
+ */
+static bool better_build(const struct af_fit_context *fit, const struct found *a,
+                         const struct found *b, bool fresh)
+{
+    const char *unused;
+    const struct af_catalog_torch_variant *a_torch = a->choice->variant;
+    const struct af_catalog_torch_variant *b_torch = b->choice->variant;
     const struct af_catalog_wheel *new = a->candidate.wheel;
     const struct af_catalog_wheel *old = b->candidate.wheel;
     if (a->choice->release != b->choice->release ||
@@ -267,6 +285,9 @@ static bool better_build(const struct found *a, const struct found *b, bool fres
         return false;
     if (new->version_rank != old->version_rank)
         return fresh && new->version_rank > old->version_rank;
+    if (a_torch->cuda_major != b_torch->cuda_major && driver_is_open(fit, a_torch, &unused) &&
+        driver_is_open(fit, b_torch, &unused))
+        return a_torch->cuda_major < b_torch->cuda_major;
     return is_exact(a) && !is_exact(b);
 }
 
@@ -300,7 +321,7 @@ static struct found search(struct af_rung_context *context, const struct choice 
         struct found next = {best_wheel(&changed, wheels, wheel_count), &choices[i]};
         if (next.candidate.wheel == NULL)
             continue;
-        if (found.choice == NULL || better_build(&next, &found, fresh) ||
+        if (found.choice == NULL || better_build(fit, &next, &found, fresh) ||
             better(&next.candidate, &found.candidate, fresh))
             found = next;
     }
@@ -329,6 +350,16 @@ static void report_jetson(struct af_rung_context *context)
     context->view = NULL;
 }
 
+static void report_driver(struct af_rung_context *context,
+                          const struct af_catalog_torch_variant *variant)
+{
+    const char *need;
+    if (driver_is_open(context->fit, variant, &need))
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_DRIVER,
+                           "CUDA %d needs NVIDIA driver %s or newer", variant->cuda_major,
+                           need);
+}
+
 static void report_found(struct af_rung_context *context, const struct found *found)
 {
     struct af_rung *rung = context->rung;
@@ -339,6 +370,7 @@ static void report_found(struct af_rung_context *context, const struct found *fo
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     report_open(context, found->candidate.reason_bits);
     report_jetson(context);
+    report_driver(context, found->choice->variant);
     add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
@@ -366,7 +398,7 @@ static bool report_obstacles(struct af_rung_context *context)
         else if (context->fit->options->version == NULL && all_too_old(view))
             af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
-            af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+            af_rung_add_reason(context, view->gpu_lack, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
@@ -419,4 +451,6 @@ void af_rung_torch_change(struct af_rung_context *context)
             report_found(context, &found);
     }
     af_rung_finish(context);
+    if (context->rung->answer == AF_UNKNOWN && context->rung->wheel == NULL)
+        context->rung->summary = "unknown whether a change of torch makes a wheel fit";
 }

@@ -164,7 +164,7 @@ static void check_windows(struct af_rung_context *context, const struct af_view 
     const struct af_view_torch *torch = &view->torch;
     bool lacks = torch->build == AF_FIT_TORCH_RELEASE && !torch->rocm &&
                  torch->release != NULL && torch->release->flash_kernels_windows == AF_NO;
-    if (only_efficient(view) && !torch->rocm)
+    if (!torch->rocm && (view->amd || only_efficient(view)))
         return;
     af_rung_add_reason(context, lacks ? AF_REASON_KERNELS_WINDOWS : AF_REASON_KERNELS_UNKNOWN,
                        "torch %s for Windows", torch->text);
@@ -182,8 +182,8 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
     if (torch->rocm && view->gpu_count > 0)
         af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "torch %s is a ROCm build",
                            torch->text);
-    else if (torch->rocm || view->amd)
-        ; /* see check_amd() */
+    else if (torch->rocm || view->amd || view->other != NULL)
+        ; /* see check_view() */
     else if (torch->cuda == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s", torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
@@ -230,7 +230,7 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 {
     context->view = view;
     check_torch(context, view);
-    if (af_equal(view->os, "macos"))
+    if (af_equal(view->os, "macos") && view->other == NULL)
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
     if (view->amd || (view->torch.rocm && view->gpu_count == 0))
         check_amd(context, view);

@@ -385,8 +385,8 @@ static bool has_package(const struct af_rung_context *context)
 static void say_no_gpu(struct af_rung_context *context, const struct af_view *view)
 {
     context->view = view;
-    if (view->gpu == AF_FACT_ABSENT)
-        af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+    if (view->gpu == AF_FACT_ABSENT && !af_rung_has_reason(context, AF_REASON_MACHINE_ROCM))
+        af_rung_add_reason(context, view->gpu_lack, "%s",
                            view->gpu_source == NULL ? "" : view->gpu_source);
     context->view = NULL;
 }
@@ -394,16 +394,16 @@ static void say_no_gpu(struct af_rung_context *context, const struct af_view *vi
 static void say_none(struct af_rung_context *context)
 {
     const struct af_decision *decision = context->decision;
+    const struct af_fit_options *options = context->fit->options;
     sieve(context);
     if (decision->candidate_count == 0 && has_package(context))
         af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
                            publishers_text(context));
     else if (decision->candidate_count == 0)
-        af_rung_add_reason(
-            context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
-            context->fit->options->package == NULL ? "flash_attn"
-                                                   : context->fit->options->package,
-            context->fit->options->version == NULL ? "" : context->fit->options->version);
+        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PACKAGE, "%s%s%s",
+                           options->package == NULL ? "flash_attn" : options->package,
+                           options->version == NULL ? "" : " ",
+                           options->version == NULL ? "" : options->version);
     else if (context->fit->view_count > 1)
         say_each(context);
     else

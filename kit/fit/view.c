@@ -312,9 +312,12 @@ static void state_gpu(struct af_view *view, const char *arch)
 static void read_gpus(const struct af_machine *machine, struct af_view *view)
 {
     size_t hidden = 0;
+    const char *foreign = NULL; /* the first GPU of another vendor */
     for (size_t i = 0; i < machine->gpus.count; i++) {
         const struct af_gpu *gpu = &machine->gpus.rows[i];
         const char *vendor = af_fact_text_or(&gpu->vendor, "nvidia");
+        if (foreign == NULL && !af_equal(vendor, "nvidia"))
+            foreign = af_fact_text_or(&gpu->name, vendor);
         view->amd = view->amd || af_equal(vendor, "amd");
         if (af_equal(vendor, "intel") || af_equal(vendor, "apple"))
             view->other = gpu;
@@ -329,7 +332,9 @@ static void read_gpus(const struct af_machine *machine, struct af_view *view)
     if (view->amd || view->gpu_count > 0 || hidden > 0)
         view->other = NULL;
     view->gpu_source = hidden > 0 ? "CUDA_VISIBLE_DEVICES hides them; unset it to use them"
-                                  : machine->gpus.source;
+                       : foreign != NULL ? foreign
+                                         : machine->gpus.source;
+    view->gpu_lack = hidden == 0 && foreign != NULL ? AF_REASON_GPU_VENDOR : AF_REASON_NO_GPU;
     if (view->gpu_count > 0)
         view->gpu = AF_FACT_KNOWN;
     else

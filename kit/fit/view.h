@@ -76,8 +76,10 @@ struct af_view {
     struct af_interpreter interpreter;
     const char *python_text; /* "3.12", "3.13t" */
     struct af_view_torch torch;
-    enum af_fact_state gpu; /* NVIDIA GPUs that a program would see */
-    const char *gpu_source; /* what showed that there are none, or why they are unknown */
+    enum af_fact_state gpu;     /* NVIDIA GPUs that a program would see */
+    enum af_reason_id gpu_lack; /* if ABSENT: no GPU was found, or one of another vendor */
+    const char *gpu_source; /* what showed that there are none, or why they are unknown; if the
+                               GPU is of another vendor, its name */
     struct af_view_gpu gpus[AF_VIEW_GPUS_MAX];
     size_t gpu_count;
     bool amd;                   /* there is an AMD GPU and no NVIDIA one */

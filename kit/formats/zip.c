@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "kit/base/text.h"
@@ -223,6 +224,21 @@ static bool is_plain(const char *name)
     return strcmp(af_text_quote(quoted, sizeof quoted, name, strlen(name)), name) == 0;
 }
 
+/*
+ * Whether the text has U+0300 to U+036F: with these marks the same name can be written in two
+ * ways, which some file systems take for one file.
+ */
+static bool has_combining_marks(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char next = (unsigned char)text[1];
+        if ((*text == '\xcc' && next >= 0x80) ||
+            (*text == '\xcd' && next >= 0x80 && next <= 0xaf))
+            return true;
+    }
+    return false;
+}
+
 /* Checks one part between slashes. */
 static const char *part_problem(const char *part, size_t len)
 {
@@ -247,6 +263,8 @@ static const char *name_problem(const char *name)
         return "names a drive";
     if (!is_plain(name))
         return "has characters that cannot be shown";
+    if (has_combining_marks(name))
+        return "has combining marks, so another name could mean the same file";
     for (const char *part = name; *part != '\0';) {
         size_t len = strcspn(part, "/");
         const char *problem = part_problem(part, len);
@@ -262,6 +280,14 @@ static int by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct af_zip_member *const *)a)->name,
                   (*(const struct af_zip_member *const *)b)->name);
+}
+
+/* Names that differ only in the case of ASCII letters stand beside each other. */
+static int by_folded_name(const void *a, const void *b)
+{
+    int order = strcasecmp((*(const struct af_zip_member *const *)a)->name,
+                           (*(const struct af_zip_member *const *)b)->name);
+    return order != 0 ? order : by_name(a, b);
 }
 
 static int compare_name(const void *key, const void *element)
@@ -285,11 +311,11 @@ static int compare_start(const void *key, const void *element)
 {
     const struct start *start = key;
     const char *name = (*(const struct af_zip_member *const *)element)->name;
-    int order = strncmp(start->text, name, start->len);
+    int order = strncasecmp(start->text, name, start->len);
     return order != 0 ? order : name[start->len] == '\0' ? 0 : -1;
 }
 
-/* A file whose name is also a parent folder of `name`, or NULL. */
+/* A file whose name, in any case of its letters, is also a parent folder of `name`, or NULL. */
 static const struct af_zip_member *file_above(struct af_zip_member *const *sorted, size_t count,
                                               const char *name)
 {
@@ -303,14 +329,23 @@ static const struct af_zip_member *file_above(struct af_zip_member *const *sorte
     return NULL;
 }
 
+/*
+ * Checks that no member takes the place of another one, also where a file system ignores case.
+ * Sorts the array.
+ */
 static enum anyflash_status check_names(struct af_zip_member **sorted, size_t count,
                                         const char *name, struct anyflash_error *err)
 {
-    qsort(sorted, count, sizeof *sorted, by_name);
-    for (size_t i = 1; i < count; i++)
+    qsort(sorted, count, sizeof *sorted, by_folded_name);
+    for (size_t i = 1; i < count; i++) {
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
             return af_fail(err, ANYFLASH_E_DATA, "'%s' has two members called '%s'", name,
                            sorted[i]->name);
+        if (strcasecmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return af_fail(err, ANYFLASH_E_DATA,
+                           "'%s': the names of members '%s' and '%s' differ only in case", name,
+                           sorted[i - 1]->name, sorted[i]->name);
+    }
     for (size_t i = 0; i < count; i++)
         if (file_above(sorted, count, sorted[i]->name) != NULL)
             return af_fail(err, ANYFLASH_E_DATA,
@@ -472,7 +507,8 @@ static enum anyflash_status check_members(struct listing *listing, uint64_t dire
     for (size_t i = 0; i < count; i++)
         by_place[i] = listing->by_name[i] = &listing->members[i];
     enum anyflash_status status =
-        check_names(listing->by_name, count, listing->source->name, listing->err);
+        check_names(by_place, count, listing->source->name, listing->err);
+    qsort(listing->by_name, count, sizeof *listing->by_name, by_name);
     if (status == ANYFLASH_OK)
         status =
             check_places(by_place, count, listing->source->name, directory_at, listing->err);

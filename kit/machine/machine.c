@@ -221,6 +221,15 @@ const struct af_package *af_machine_package(const struct af_machine *machine, co
     return NULL;
 }
 
+const char *af_machine_variable(const struct af_machine *machine, const char *name)
+{
+    for (size_t i = 0; i < machine->variables.count; i++) {
+        if (af_fact_is(&machine->variables.rows[i].name, name))
+            return af_fact_text_or(&machine->variables.rows[i].value, NULL);
+    }
+    return NULL;
+}
+
 bool af_machine_has_tool(const struct af_machine *machine, const char *name)
 {
     for (size_t i = 0; i < machine->tools.count; i++) {

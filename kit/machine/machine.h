@@ -213,6 +213,9 @@ const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
 /* The package flash-attn that `anyflash shim` made, or NULL. */
 const struct af_package *af_machine_shim(const struct af_machine *machine);
 
+/* The value of the environment variable `name`, or NULL. */
+const char *af_machine_variable(const struct af_machine *machine, const char *name);
+
 /* Whether the tool `name` ("uv") was found. */
 bool af_machine_has_tool(const struct af_machine *machine, const char *name);
 

@@ -44,8 +44,7 @@ bool af_plan_requirement_is(const char *text, const char *package)
            af_name_is(requirement.name, package);
 }
 
-/* A wheel's file name without "+local", which is what installers then use as its version. */
-static const char *plain_name(struct af_arena *arena, const char *file)
+const char *af_plan_plain_name(struct af_arena *arena, const char *file)
 {
     const char *plus = file == NULL ? NULL : strchr(file, '+');
     const char *rest = plus == NULL ? NULL : strchr(plus, '-');
@@ -126,7 +125,7 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     pin->url = af_url_encode_plus(lock->arena, wheel->url);
     pin->facts.sha256 = af_catalog_sha256(lock->arena, wheel);
     pin->file = wheel->filename;
-    pin->plain = plain_name(lock->arena, wheel->filename);
+    pin->plain = af_plan_plain_name(lock->arena, wheel->filename);
     pin->python_marker = python_marker(lock->arena, wheel);
     pin->platform_marker = platform_marker(lock->arena, wheel->platform);
     pin->python_minor = af_equal(wheel->abi, "abi3") ? -1 : wheel->python_minor;
@@ -191,6 +190,10 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
 {
     bool is_known = false;
     struct af_pin pin = {.machine = machine, .rung = &decision->rungs[decision->recommended]};
+    const struct af_reason *problem = decision->environment_problem;
+    if (problem != NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing can be locked for '%s': %s: %s",
+                       machine->name, af_reason_message(problem->id), problem->detail);
     if (!decision->possible)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing is possible for '%s'%s%s",
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",

@@ -89,12 +89,14 @@ static bool is_only_way(const struct af_decision *decision, enum af_rung_kind ki
 static void recommend(const struct af_fit_context *fit, struct af_decision *decision)
 {
     const char *missing = missing_fact(fit);
+    decision->recommended = AF_RUNG_ENGINE;
+    if (decision->environment_problem != NULL)
+        return;
     if (fit->options->has_preference) {
         decision->recommended = fit->options->preference;
         decision->possible = decision->rungs[decision->recommended].answer != AF_NO;
         return;
     }
-    decision->recommended = AF_RUNG_ENGINE;
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
@@ -119,6 +121,8 @@ static void check_rungs(const struct af_fit_context *fit, struct af_decision *de
     af_rung_torch_change(&context);
     af_offer_rung_build(&context);
     af_rung_engine(&context);
+    decision->environment_problem =
+        af_fit_environment_problem(fit->views[0].machine, &decision->arena);
     recommend(fit, decision);
 }
 

@@ -163,6 +163,32 @@ static void use_torch(struct af_builder *builder, const char *refusal)
         try_torch(builder);
 }
 
+/* The LLVM target of the first AMD GPU, as "gfx942"; NULL: there is none, or it is unknown. */
+static const char *amd_target(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++)
+        if (af_fact_is(&machine->gpus.rows[i].vendor, "amd"))
+            return af_fact_text_or(&machine->gpus.rows[i].sm, NULL);
+    return NULL;
+}
+
+/*
+ * PyTorch's own index has no ROCm build for Windows, so uv would choose one without GPU
+ * support; AMD publishes its builds elsewhere.
+ */
+static bool needs_torch_of_amd(const struct af_machine *machine)
+{
+    return amd_target(machine) != NULL && af_fact_is(&machine->platform.os, "windows");
+}
+
+static void advise_torch_of_amd(struct af_builder *builder)
+{
+    af_builder_advice(builder,
+                      "first, torch's build for ROCm on Windows: AMD publishes it, not "
+                      "PyTorch; AMD's installation guide for PyTorch on Windows names "
+                      "the command and the GPUs that it serves");
+}
+
 /* Starts "python -m anyflash COMMAND WORD". */
 static void run_package(struct af_builder *builder, const char *command, const char *word)
 {
@@ -173,15 +199,6 @@ static void run_package(struct af_builder *builder, const char *command, const c
     af_builder_word(builder, command);
     if (word != NULL)
         af_builder_word(builder, word);
-}
-
-/* The LLVM target of the first AMD GPU, as "gfx942"; NULL: there is none, or it is unknown. */
-static const char *amd_target(const struct af_machine *machine)
-{
-    for (size_t i = 0; i < machine->gpus.count; i++)
-        if (af_fact_is(&machine->gpus.rows[i].vendor, "amd"))
-            return af_fact_text_or(&machine->gpus.rows[i].sm, NULL);
-    return NULL;
 }
 
 /* How code uses the package, and which kernel it then gets. */
@@ -274,6 +291,10 @@ static void replace_cuda_torch(struct af_builder *builder)
     if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
         strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
         return;
+    if (needs_torch_of_amd(machine)) {
+        advise_torch_of_amd(builder);
+        return;
+    }
     replace_torch(builder, "auto", "torch",
                   "first, on the machine with the GPU: torch's build for ROCm, which uv "
                   "chooses; the installed torch cannot use an AMD GPU");
@@ -302,7 +323,9 @@ void af_plan_kernels(struct af_builder *builder)
     bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
     if (brings || lacks_torch(machine))
         af_plan_prepare(builder);
-    if (lacks_torch(machine))
+    if (lacks_torch(machine) && needs_torch_of_amd(machine))
+        advise_torch_of_amd(builder);
+    else if (lacks_torch(machine))
         install_torch(builder);
     if (brings)
         af_plan_package(builder);
@@ -310,7 +333,7 @@ void af_plan_kernels(struct af_builder *builder)
     if (brings || (serves && package_in(machine) != NULL))
         use_package(builder);
     else
-        use_torch(builder, refusal);
+        use_torch(builder, serves ? refusal : NULL);
     if (amd_target(machine) != NULL &&
         af_equal(af_fact_text_or(&machine->platform.os, "linux"), "linux"))
         add_rocm_builds(builder, amd_target(machine));

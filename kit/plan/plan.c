@@ -148,20 +148,13 @@ static void tell_notes(struct af_builder *builder)
 static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
 {
     const char *name = af_plan_listed_name(builder->arena, wheel->package);
-    if (name == NULL)
-        return;
-    af_builder_install(builder);
-    af_builder_word(builder, "--no-deps");
-    af_builder_word(builder, "--index-url");
-    af_builder_word(builder, "INDEX");
-    af_builder_word(builder, af_arena_format(builder->arena, "%s==%s", name, wheel->version));
-    af_builder_end(builder, AF_STEP_ADVICE,
-                   af_arena_format(builder->arena,
-                                   "%s (%s). To install it instead, replace INDEX by the "
-                                   "address of PyTorch's index for CUDA %s, as in the command "
-                                   "on pytorch.org that installs torch",
-                                   af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE),
-                                   wheel->filename, wheel->cuda));
+    if (name != NULL)
+        af_builder_advice(builder,
+                          "%s (%s). To install it instead, take the command with --index-url "
+                          "that pytorch.org shows for CUDA %s, and write `--no-deps %s==%s` in "
+                          "place of the packages",
+                          af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE), wheel->filename,
+                          wheel->cuda, name, wheel->version);
 }
 
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)
@@ -186,18 +179,28 @@ void af_plan_check(struct af_builder *builder, const char *package)
         af_plan_try(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
 }
 
+/* Whether uv manages a project that does not name this wheel yet. */
+static bool lacks_in_project(const struct af_builder *builder)
+{
+    const struct af_project_file_rows *files = &builder->target.machine->project_files;
+    const char *full = builder->rung->wheel->filename;
+    const char *plain = af_plan_plain_name(builder->arena, full);
+    bool is_uv = false;
+    for (size_t i = 0; i < files->count; i++) {
+        const struct af_fact *named = &files->rows[i].flash_attn_wheel;
+        if (af_fact_is(named, full) || (plain != NULL && af_fact_is(named, plain)))
+            return false;
+        is_uv = is_uv || af_fact_is(&files->rows[i].tool, "uv");
+    }
+    return is_uv;
+}
+
 /* Projects and environments whose manager would undo a manual install. */
 static void advise(struct af_builder *builder)
 {
-    const struct af_machine *machine = builder->target.machine;
-    for (size_t i = 0; i < machine->project_files.count; i++) {
-        const struct af_project_file *file = &machine->project_files.rows[i];
-        if (!af_fact_is(&file->tool, "uv"))
-            continue;
+    if (lacks_in_project(builder))
         af_builder_advice(builder, "add it to the project, or the next `uv sync` removes it: "
                                    "`anyflash config uv --write`");
-        break;
-    }
     if (builder->target.conda)
         af_builder_advice(
             builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
@@ -282,12 +285,25 @@ static bool moves_with(const struct af_fit_package_change *move)
     return move->to != NULL && strcmp(move->name, "torch") != 0;
 }
 
+/* The driver that this torch needs, if that of the machine is unknown. */
+static void tell_driver(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    for (size_t i = 0; i < rung->reason_count; i++)
+        if (rung->reasons[i].id == AF_REASON_UNKNOWN_DRIVER)
+            af_builder_advice(builder,
+                              "first check the driver: %s; `nvidia-smi` prints the "
+                              "installed one",
+                              rung->reasons[i].detail);
+}
+
 static void add_torch(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;
     bool as_module = !builder->target.uv;
     if (rung->torch_version == NULL || rung->torch_cuda == NULL)
         return;
+    tell_driver(builder);
     get_uv(builder);
     start(builder, as_module);
     af_builder_word(builder, "--torch-backend");

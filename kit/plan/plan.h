@@ -117,6 +117,12 @@ const char *af_step_command(const struct af_step *step, enum af_shell shell,
                             struct af_arena *arena);
 
 /*
+ * A wheel's file name without "+local", as `config` stores wheels whose metadata lacks the
+ * local version. In `arena` or `file` itself; NULL if memory runs out.
+ */
+const char *af_plan_plain_name(struct af_arena *arena, const char *file);
+
+/*
  * The name that installers list for a package: "flash-attn" for "flash_attn". Allocated in
  * `arena`; NULL if memory runs out.
  */

@@ -4,6 +4,8 @@
  */
 #include "kit/plan/plan_answer.h"
 
+#include <ctype.h>
+
 #include "kit/fit/fit_json.h"
 #include "kit/fit/view.h"
 #include "kit/plan/decide.h"
@@ -55,6 +57,26 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
                            rung->wheel->official ? " (official)" : " (community build)");
 }
 
+/* "No Python environment was found here: no .venv, ..." */
+static const char *environment_headline(struct af_arena *arena, const struct af_reason *problem)
+{
+    char *text =
+        af_arena_format(arena, "%s: %s", af_reason_message(problem->id), problem->detail);
+    if (text != NULL)
+        text[0] = (char)toupper((unsigned char)text[0]);
+    return text;
+}
+
+/* The package and version that was asked for, if no published wheel has it; or NULL. */
+static const char *unpublished(const struct af_decision *decision)
+{
+    const struct af_rung *wheel = &decision->rungs[AF_RUNG_WHEEL];
+    for (size_t i = 0; i < wheel->reason_count; i++)
+        if (wheel->reasons[i].id == AF_REASON_NO_WHEEL_PACKAGE)
+            return wheel->reasons[i].detail;
+    return NULL;
+}
+
 /* NULL if memory runs out. */
 static const char *headline_of(struct af_plan_answer *answer)
 {
@@ -63,12 +85,17 @@ static const char *headline_of(struct af_plan_answer *answer)
                                                           : "No option works on this machine";
     if (rung != NULL)
         text = rung_headline(answer, rung);
+    else if (answer->decision.environment_problem != NULL)
+        text = environment_headline(&answer->arena, answer->decision.environment_problem);
     else if (answer->decision.missing_fact != NULL)
         text = af_arena_format(&answer->arena, "No decision yet: the %s is unknown",
                                answer->decision.missing_fact);
     else if (answer->request->fit.has_preference)
         text = af_arena_format(&answer->arena, "The preferred option is not possible: %s",
                                af_rung_name(answer->decision.recommended));
+    if (unpublished(&answer->decision) != NULL)
+        text = af_arena_format(&answer->arena, "No wheel of %s is published. %s",
+                               unpublished(&answer->decision), text == NULL ? "" : text);
     return text;
 }
 
@@ -292,8 +319,10 @@ enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
     if (answer->has_proof || (rung != NULL && rung->kind == AF_RUNG_WHEEL))
         return AF_PLAN_WAY_PROVE;
     if (rung == NULL)
-        return answer->decision.missing_fact != NULL ? AF_PLAN_WAY_UNDECIDED
-                                                     : AF_PLAN_WAY_NOTHING;
+        return answer->decision.missing_fact != NULL ||
+                       answer->decision.environment_problem != NULL
+                   ? AF_PLAN_WAY_UNDECIDED
+                   : AF_PLAN_WAY_NOTHING;
     return of_rung[rung->kind];
 }
 

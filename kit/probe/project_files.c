@@ -2,6 +2,7 @@
  * project_files.c: the probe of files that pin what a project installs, and whether they name
  * flash-attn. It uses the nearest folder, from the project's upward, that has such files.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "kit/probe/probes.h"
@@ -11,6 +12,7 @@
 #define ENTRIES_MAX 4096u
 #define FILES_MAX 64u
 #define FOLDERS_UP_MAX 32
+#define WHEEL_NAME_BYTES 256
 
 static const struct {
     const char *name;
@@ -57,12 +59,40 @@ static const char *pyproject_tool(const char *path)
     return "any";
 }
 
-/*
- * Sets whether the file mentions flash-attn. flash_attn and Flash.Attn are the same name (PEP
- * 503).
- */
-static void set_mention(struct af_probe *probe, struct af_fact *fact, const char *path)
+/* Sets the name of the first wheel file of flash-attn in the text, with "%2B" as '+'. */
+static void set_wheel(struct af_probe *probe, struct af_fact *fact, const char *path,
+                      struct af_span bytes)
 {
+    static const char start[] = "flash_attn-";
+    char name[WHEEL_NAME_BYTES];
+    for (size_t i = 0; i + sizeof start <= bytes.len; i++) {
+        size_t len = 0;
+        if (memcmp(bytes.data + i, start, sizeof start - 1) != 0)
+            continue;
+        for (size_t at = i; at < bytes.len && len + 1 < sizeof name; at++) {
+            bool is_plus = at + 3 <= bytes.len && strncasecmp(bytes.data + at, "%2b", 3) == 0;
+            char c = is_plus ? '+' : bytes.data[at];
+            if (!isalnum((unsigned char)c) && strchr("-_.+", c) == NULL)
+                break;
+            name[len++] = c;
+            at += is_plus ? 2 : 0;
+        }
+        name[len] = '\0';
+        if (!af_ends_with(name, ".whl"))
+            continue;
+        af_fact_text(probe->arena, fact, name, path);
+        return;
+    }
+    af_fact_absent(probe->arena, fact, path);
+}
+
+/*
+ * Sets whether the file mentions flash-attn, and its wheel. flash_attn and Flash.Attn are the
+ * same name (PEP 503).
+ */
+static void set_mention(struct af_probe *probe, struct af_project_file *file, const char *path)
+{
+    struct af_fact *fact = &file->names_flash_attn;
     struct anyflash_error err = {0};
     struct af_arena arena;
     struct af_span bytes;
@@ -70,6 +100,7 @@ static void set_mention(struct af_probe *probe, struct af_fact *fact, const char
     af_arena_init(&arena);
     if (af_file_read_start(&arena, path, FILE_BYTES, &bytes, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, fact, "%s", err.message);
+        af_fact_unknown(probe->arena, &file->flash_attn_wheel, "%s", err.message);
     } else {
         for (size_t i = 0; !found && i + 10 <= bytes.len; i++) {
             const char *at = bytes.data + i;
@@ -77,6 +108,7 @@ static void set_mention(struct af_probe *probe, struct af_fact *fact, const char
                     strchr("-_.", at[5]) != NULL && strncasecmp(at + 6, "attn", 4) == 0;
         }
         af_fact_bool(probe->arena, fact, found, path);
+        set_wheel(probe, &file->flash_attn_wheel, path, bytes);
     }
     af_arena_release(&arena);
 }
@@ -91,7 +123,7 @@ static void add(struct af_probe *probe, const char *path, const char *tool)
         tool = pyproject_tool(path);
     af_fact_text(probe->arena, &file->path, path, path);
     af_fact_text(probe->arena, &file->tool, tool, path);
-    set_mention(probe, &file->names_flash_attn, path);
+    set_mention(probe, file, path);
 }
 
 /* Adds the files of one folder; false when it has none. */

@@ -138,7 +138,7 @@ static void add_setting(struct af_text *text, const char *name, const char *valu
 
 static void add_settings(struct af_text *text, const struct request *request)
 {
-    af_text_add(text, "silent\ninclude\nno-buffer\nsuppress-connect-headers\n");
+    af_text_add(text, "silent\ninclude\nno-buffer\nsuppress-connect-headers\ngloboff\n");
     add_setting(text, "proto", request->protocols == 2 ? "=https" : "=http,https");
     add_setting(text, "url", request->url);
     add_setting(text, "range", request->range);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/system/interrupt.h"
 
 struct program_call {
     const char *const *argv;
@@ -90,13 +91,16 @@ enum anyflash_status af_child_start_program(const char *const *argv, const char 
     return af_child_start_fork(program_body, &call, child_out, err);
 }
 
+#define POLL_MS 100 /* how often it is looked at whether the user interrupts */
+
 int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size_bytes)
 {
-    for (;;) {
+    while (!af_interrupted()) {
         int64_t left_ms = deadline_ms - af_clock_ms();
         struct pollfd waiting = {.fd = out_fd, .events = POLLIN};
-        int ready = poll(&waiting, 1, left_ms < 0 ? 0 : (int)left_ms);
-        if (ready < 0 && errno == EINTR)
+        int64_t wait_ms = left_ms < POLL_MS ? left_ms : POLL_MS;
+        int ready = poll(&waiting, 1, wait_ms < 0 ? 0 : (int)wait_ms);
+        if ((ready < 0 && errno == EINTR) || (ready == 0 && left_ms > POLL_MS))
             continue;
         if (ready <= 0)
             return -1;
@@ -105,6 +109,7 @@ int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size
             continue;
         return got > 0 ? got : 0;
     }
+    return -1;
 }
 
 /* Reads until end of file, the deadline or a full buffer; true at end of file. */
@@ -155,6 +160,8 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     if (len == AF_CHILD_OUTPUT_BYTES)
         return af_fail(err, ANYFLASH_E_LIMIT, "the program printed more than %u bytes",
                        AF_CHILD_OUTPUT_BYTES);
+    if (!in_time && af_interrupted())
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted");
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
@@ -165,7 +172,6 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     return ANYFLASH_OK;
 }
 
-#define POLL_MS 100
 #define READ_BYTES 16384
 
 struct stream {

@@ -113,6 +113,17 @@ def test_uv_write_names_the_file_and_a_second_run_changes_nothing(anyflash, proj
     assert (project / "pyproject.toml").read_text() == LOCKED
 
 
+@pytest.mark.parametrize("name", [FILE, PLAIN, FILE.replace("+", "%2B"), None])
+def test_plan_asks_to_add_a_wheel_only_if_the_project_lacks_it(anyflash, tmp_path, name):
+    wheel = "" if name is None else f'flash-attn = {{ url = "https://h/{name}" }}\n'
+    (tmp_path / "pyproject.toml").write_text(f"[tool.uv.sources]\n{wheel}")
+    found = json.loads(anyflash("machine").out)["project_files"]
+    record = json.loads(pathlib.Path(RTX4090).read_text()) | {"project_files": found}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    plan = anyflash("plan", "-m", "m.json").out
+    assert ("add it to the project" in plan) == (name is None), plan
+
+
 def test_uv_write_goes_through_a_link(anyflash, project):
     (project / "real.toml").write_text(PROJECT)
     (project / "pyproject.toml").unlink()

@@ -281,6 +281,19 @@ def test_plan_names_a_newer_flashattention_where_it_has_a_wheel(anyflash, gpu, t
         assert own["decision"] == "wheel" and own["faster"] is None
 
 
+@pytest.mark.parametrize("system", ["linux", "windows"])
+def test_without_a_known_driver_plan_takes_the_torch_for_older_ones(anyflash, system):
+    words = ["plan", "--given", "gpu=rtx4070", "--given", "torch=none", "--given",
+             f"os={system}"]
+    change = answer_json(anyflash, *words)["rungs"][RUNGS.index("torch-change")]
+    assert change["torch_cuda"].startswith("cu12")
+    assert any("CUDA 12 needs NVIDIA driver 52" in (reason["detail"] or "")
+               for reason in change["reasons"])
+    assert "check the driver" in anyflash(*words).out
+    known = anyflash(*words, "--given", "driver=580.95.05").out
+    assert "cu13" in known.splitlines()[0] and "check the driver" not in known
+
+
 @pytest.mark.parametrize("given", [("os=windows", "arch=x86_64"), ("os=macos", "arch=aarch64")])
 def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
     facts = [word for fact in given for word in ("--given", fact)]
@@ -288,6 +301,40 @@ def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
                     "--prefer", "engine", "--verbose")
     assert "scaled_dot_product_attention" in plan.out
     assert "anyflash.torch" not in plan.out and "from anyflash import" not in plan.out
+
+
+NVIDIA_WORDS = ("no NVIDIA GPU", "--arch", "cu128", "CUDA build", "name the GPU")
+
+
+@pytest.mark.parametrize("facts", [
+    ("gpu=rx7900xtx", "os=linux", "torch=2.9.1"), ("gpu=rx7900xtx", "os=windows", "torch=none"),
+    ("gpu=m2", "os=macos", "torch=2.9.1"), ("gpu=arc a770", "os=linux", "torch=2.9.1")])
+def test_other_vendors_get_no_sentences_about_nvidia(anyflash, facts):
+    words = [word for fact in facts for word in ("--given", fact)]
+    rungs = answer_json(anyflash, "plan", *words)["rungs"]
+    said = [text for rung in rungs
+            for row in rung["reasons"] + rung["prerequisites"]
+            for text in (row.get("message"), row.get("hint"), row.get("fix")) if text]
+    assert not [text for text in said if any(word in text for word in NVIDIA_WORDS)]
+
+
+@pytest.mark.parametrize("torch", ["none", "2.9.1"])
+def test_on_windows_torch_for_amd_is_not_taken_from_pytorchs_index(anyflash, torch):
+    done = anyflash("plan", "--given", "gpu=rx7900xtx", "--given", "os=windows", "--given",
+                    f"torch={torch}")
+    assert "torch-backend" not in done.out and "AMD publishes it" in done.out
+
+
+def test_the_engine_is_not_promised_where_the_package_does_not_run(anyflash):
+    done = anyflash("plan", "--given", "gpu=m2", "--given", "os=macos")
+    first = done.out.splitlines()[0]
+    assert first.endswith("scaled_dot_product_attention") and "Python package" not in done.out
+
+
+def test_an_open_torch_change_does_not_say_no(anyflash):
+    rungs = answer_json(anyflash, "plan", "--given", "os=macos")["rungs"]
+    change = rungs[RUNGS.index("torch-change")]
+    assert change["verdict"] == "unknown" and not change["summary"].startswith("no ")
 
 
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
@@ -298,6 +345,11 @@ def test_a_preference_that_is_not_possible_exits_1(anyflash):
 def test_version_narrows_the_choice(anyflash):
     plan = answer_json(anyflash, "plan", *WORKSTATION, "--version", "2.8.2")
     assert plan["wheel"] is None or plan["wheel"]["version"] == "2.8.2"
+
+
+def test_the_first_line_says_that_no_such_wheel_is_published(anyflash):
+    done = anyflash("plan", *WORKSTATION, "--version", "2.8.3.post2")
+    assert done.out.startswith("No wheel of flash_attn 2.8.3.post2 is published"), done
 
 
 def test_official_narrows_the_choice(anyflash):
@@ -417,81 +469,6 @@ def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
     answer = anyflash("doctor", "--machine", BY_NAME["v100-torch2.7"])
     line = next(line for line in answer.out.splitlines() if line.startswith("  wheel "))
     assert line.split()[1] == "no" and "does not support this GPU" in line, line
-
-
-def test_find_answers_in_a_table(anyflash):
-    answer = anyflash("find", "package=flash_attn", "torch=2.9", "python=3.12", "cuda=12",
-                      "abi=true", "platform=linux_x86_64")
-    lines = answer.out.splitlines()
-    assert answer.code == 0 and lines[0].startswith("VERSION ") and len(lines) > 1
-    for line in lines[1:]:
-        _, torch, _, abi = line.split()[:4]
-        assert torch.startswith("2.9") and abi == "true"
-
-
-def test_find_says_that_only_wheels_for_any_torch_match(anyflash):
-    note = "no wheel was built for torch 9.9; these match any torch"
-    answer = anyflash("find", "torch=9.9")
-    assert answer.code == 0 and note in answer.err
-    assert "was built for" not in anyflash("find", "torch=2.9", "package=flash_attn_4").err
-    assert "these match" not in anyflash("find", "torch=9.9", "package=flash_attn").err
-
-
-def test_find_names_the_package_if_there_are_several(anyflash):
-    answer = anyflash("find", "torch=2.9", "python=3.12", "--official")
-    lines = answer.out.splitlines()
-    packages = [line.split()[0].replace("_", "") for line in lines[1:]]
-    betas = [int(line.split()[1][len("4.0.0b"):]) for line in lines if " 4.0.0b" in line]
-    assert lines[0].startswith("PACKAGE ") and packages[0] == "flashattn"
-    assert packages == sorted(packages) and betas == sorted(betas, reverse=True)
-
-
-def test_find_cuts_nothing_in_a_pipe(anyflash):
-    answer = anyflash("find", "package=flash_attn", "source=astral", "torch=2.9",
-                      "python=3.12", "-v")
-    assert " astral-sh-build v2.8.3.post1\n" in answer.out and "..." not in answer.out
-    plan = anyflash("plan", *WORKSTATION, "--all", "-v")
-    assert "..." not in plan.out
-    assert "-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl\n" in plan.out
-
-
-def test_find_says_how_many_wheels_match(anyflash):
-    assert " wheels match (catalog: " in anyflash("find", "torch=2.9").err
-    limited = anyflash("find", "torch=2.9", "--limit", "3").err
-    assert " wheels match; the first 3 are shown (catalog: " in limited
-
-
-def test_find_without_words_lists_the_catalog(anyflash):
-    assert len(anyflash("find").out.splitlines()) == 1 + json.loads(
-        anyflash("version", "--json").out)["catalog"]["count"]
-
-
-def test_find_judges_when_a_machine_is_named(anyflash):
-    answer = anyflash("find", "torch=2.8", "python=3.12", "-v", *WORKSTATION)
-    lines = answer.out.splitlines()
-    assert answer.code == 0 and lines[0].startswith("FITS ")
-    verdicts = {line.split()[0] for line in lines[1:] if not line.startswith(" ")}
-    assert {"yes", "no"} <= verdicts <= {*VERDICTS, "-"}
-
-
-def test_find_quiet_prints_whole_addresses(anyflash):
-    for line in anyflash("find", "torch=2.9", "official=true", "-q").out.splitlines():
-        assert line.startswith("https://") and line.endswith(".whl")
-
-
-def test_find_json_has_the_documented_shape(anyflash):
-    found = answer_json(anyflash, "find", "torch=2.9", "--limit", "2")
-    assert set(found) == {"schema", "catalog", "publishers", "count", "wheels"}
-    assert found["schema"] == "anyflash-find/1" and found["count"] > 2
-    assert len(found["wheels"]) == 2
-    assert {"filename", "url", "source", "verdict", "reasons"} <= set(found["wheels"][0])
-    assert found["wheels"][0]["verdict"] is None
-
-
-def test_find_nothing_exits_1(anyflash):
-    answer = anyflash("find", "version=99.9")
-    assert answer.code == 1 and answer.out == "" and answer.err.startswith("note: ")
-    assert answer_json(anyflash, "find", "version=99.9", codes=(1,))["wheels"] == []
 
 
 def test_another_catalog_by_option_and_variable(anyflash, tmp_path):

@@ -91,3 +91,46 @@ def test_doctor_assumes_what_plan_assumes(anyflash):
 def test_two_records_in_one_folder_are_named_as_such(doctor):
     two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
     assert "2.7.4 and 2.8.3, both in /v/site" in " ".join(doctor(packages=two).split())
+
+
+def dead_venv(folder):
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/pyvenv.cfg").write_text("home = /gone/bin\n")
+    (folder / ".venv/bin/python").symlink_to("/gone/bin/python3.11")
+
+
+UNUSABLE = {
+    "no Python": (lambda folder: None, {"PATH": "/nonexistent"},
+                  "no Python environment was found here", "uv venv"),
+    "an empty venv": (lambda folder: (folder / ".venv").mkdir(), {},
+                      "the Python environment is broken", "uv venv --clear"),
+    "a dead venv": (dead_venv, {}, "a broken link to '/gone/bin/python3.11'",
+                    "uv venv --clear"),
+    "a VIRTUAL_ENV that is gone": (lambda folder: None, {"VIRTUAL_ENV": "/gone/venv"},
+                                   "VIRTUAL_ENV=/gone/venv", "deactivate"),
+}
+
+
+@pytest.mark.skipif(shutil.which("python3", path="/usr/bin:/bin") is None,
+                    reason="needs python3 in /usr/bin")
+@pytest.mark.parametrize("words", [["plan"], ["plan", "--arch", "8.6"], ["install"]])
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_plan_and_install_name_an_unusable_environment_first(anyflash, tmp_path, what, words):
+    make, variables, cause, step = UNUSABLE[what]
+    make(tmp_path)
+    done = anyflash(*words, env=variables)
+    text = " ".join((done.out + done.err).split())
+    assert done.code != 0
+    assert cause.lower() in text.split("hint:")[0].split("Next:")[0].lower(), text
+    assert step in text
+    assert "install --python" not in text  # no steps into another environment
+
+
+def test_a_named_python_is_used_instead_of_a_virtual_env_that_is_gone(anyflash):
+    done = anyflash("plan", "--python", "/usr/bin/python3", env={"VIRTUAL_ENV": "/gone/venv"})
+    assert "VIRTUAL_ENV" not in done.out + done.err
+
+
+def test_config_names_an_unusable_environment(anyflash, tmp_path):
+    dead_venv(tmp_path)
+    assert "/gone/bin/python3.11" in anyflash("config", "uv").err

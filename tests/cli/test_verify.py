@@ -8,7 +8,10 @@ import base64
 import hashlib
 import json
 import shutil
+import signal
+import subprocess
 import sys
+import time
 import venv
 
 import pytest
@@ -165,6 +168,24 @@ def test_the_text_says_first_that_nothing_is_installed(anyflash, environment, pa
 def test_an_unknown_package_is_a_usage_error(anyflash, environment):
     answer = anyflash("verify", "--python", str(environment.folder), "--package", "numpy")
     assert answer.code == 2 and "flash-attn-3" in answer.err
+
+
+def test_an_interruption_says_that_nothing_was_changed(environment, anyflash, tmp_path):
+    started = tmp_path / "started"
+    environment.install(f"open({str(started)!r}, 'w').close()\n"
+                        "import time\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [anyflash.program, "verify", "--python", str(environment.folder)], text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE)
+    until = time.monotonic() + 20
+    while not started.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and out == ""
+    assert "interrupted" in err and "nothing was changed" in err
+    assert "took too long" not in err
 
 
 @pytest.fixture(autouse=True)

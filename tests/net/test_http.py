@@ -78,6 +78,13 @@ def test_the_target_of_a_redirect_may_be_relative(server, net_try, place):
     assert done.code == 0 and done.json["url"] == server.url("x/there"), done
 
 
+def test_an_address_with_braces_is_one_address(server, net_try):
+    server.files["r"] = File(redirect="/{a,b}[1-3]")
+    server.files["{a,b}[1-3]"] = File(b"there")
+    done = net_try("get", server.url("r"))
+    assert done.code == 0 and len(server.requests) == 2, done
+
+
 def test_a_body_has_a_cap_said_or_not(server, net_try):
     server.files["said"] = File(b"x" * 2000)
     server.files["not"] = File(b"x" * 2000, chunked=True)

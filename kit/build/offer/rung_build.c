@@ -282,11 +282,9 @@ static void check_gpus(struct af_offer_build_target *build)
         else
             add_gpu(build, sm);
     }
-    if (view->gpu == AF_FACT_ABSENT && !view->amd)
+    if (view->gpu == AF_FACT_ABSENT)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
                            view->gpu_source == NULL ? "" : view->gpu_source);
-    else if (view->amd)
-        af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "this is an AMD GPU");
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0 && jetson_of(view) != NULL)
@@ -392,16 +390,40 @@ static void check_other_machines(struct af_offer_build_target *build)
     }
 }
 
+/* A GPU for which nothing can be built, whatever is installed. */
+static bool is_of_another_vendor(const struct af_offer_build_target *build)
+{
+    return build->view->gpu == AF_FACT_ABSENT &&
+           build->view->gpu_lack == AF_REASON_GPU_VENDOR &&
+           build->context->fit->options->build_target_count == 0;
+}
+
+static void refuse_vendor(struct af_offer_build_target *build)
+{
+    const struct af_view *view = build->view;
+    af_offer_build_row(
+        build, "gpu", AF_NO, view->amd ? AF_REASON_BUILD_ROCM : AF_REASON_GPU_VENDOR,
+        af_arena_format(build->context->arena, "%s is not an NVIDIA GPU", view->gpu_source));
+}
+
+static void check_needs(struct af_offer_build_target *build)
+{
+    check_torch(build);
+    check_gpus(build);
+    af_offer_rung_build_check_tools(build);
+    af_offer_rung_build_check_resources(build);
+}
+
 static void fit(struct af_offer_build_target *build)
 {
     struct af_rung *rung = build->context->rung;
     check_other_machines(build);
     build->context->view = build->view;
     check_platform(build);
-    check_torch(build);
-    check_gpus(build);
-    af_offer_rung_build_check_tools(build);
-    af_offer_rung_build_check_resources(build);
+    if (is_of_another_vendor(build))
+        refuse_vendor(build);
+    else
+        check_needs(build);
     take_words(build);
     rung->prerequisites = build->rows;
     rung->prerequisite_count = build->row_count;

@@ -84,6 +84,32 @@ static void test_others_on_the_cores_make_it_longer(void **state)
     assert_true(left(&end_time, rows, 2) > 2.5 * before);
 }
 
+static void test_a_running_file_that_takes_longer_makes_the_others_longer(void **state)
+{
+    const struct af_build_end_time nothing = {0};
+    const struct af_govern_row rows[] = {row(&minute, true, 300, 270),
+                                         row(&minute, false, 0, 0), row(&minute, false, 0, 0),
+                                         row(&minute, false, 0, 0)};
+    (void)state;
+    assert_true(left(&nothing, rows, 4) > 600);
+}
+
+/* One job; every file takes five times as long as predicted: the error stays below 40 %. */
+static void test_the_estimate_learns_from_the_first_files(void **state)
+{
+    struct af_build_end_time end_time = {0};
+    struct af_govern_row rows[8];
+    (void)state;
+    for (size_t i = 0; i < 8; i++)
+        rows[i] = row(&minute, i == 0, i == 0 ? 240 : 0, i == 0 ? 240 : 0);
+    for (size_t done = 0; done < 7; done++) {
+        double truth = 60 + 300 * (double)(7 - done);
+        double said = left(&end_time, rows, 8 - done);
+        assert_true(said > 0.6 * truth && said < 1.4 * truth);
+        add(&end_time, 300, 300);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +117,8 @@ int main(void)
         cmocka_unit_test(test_work_done_is_left_off),
         cmocka_unit_test(test_a_slow_machine_takes_longer),
         cmocka_unit_test(test_others_on_the_cores_make_it_longer),
+        cmocka_unit_test(test_a_running_file_that_takes_longer_makes_the_others_longer),
+        cmocka_unit_test(test_the_estimate_learns_from_the_first_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,27 @@ static void test_zip_tricks__two_members_of_one_name(void **state)
     refuse((struct member_given){.name = "good/"}, ANYFLASH_E_DATA, "have to be a folder");
 }
 
+static void test_zip_tricks__two_names_of_one_file(void **state)
+{
+    (void)state;
+    refuse((struct member_given){.name = "GOOD", .content = "bad!"}, ANYFLASH_E_DATA,
+           "'GOOD' and 'good' differ only in case");
+    refuse((struct member_given){.name = "Good/inside", .content = "x"}, ANYFLASH_E_DATA,
+           "have to be a folder");
+    refuse((struct member_given){.name = "cafe\xcc\x81", .content = "x", .flags = 0x800},
+           ANYFLASH_E_DATA, "combining marks");
+    memset(&build, 0, sizeof build);
+    build_member(&build, (struct member_given){.name = "good", .content = "x"});
+    build_member(&build, (struct member_given){.name = "goods", .content = "x"});
+    build_member(&build,
+                 (struct member_given){.name = "caf\xc3\xa9", .content = "x", .flags = 0x800});
+    build_finish(&build);
+    struct anyflash_error err = {0};
+    assert_int_equal(
+        open_and_read((struct af_span){(const char *)build.bytes, build.len}, &err),
+        ANYFLASH_OK);
+}
+
 static void test_zip_tricks__links_and_devices(void **state)
 {
     (void)state;
@@ -357,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zip_tricks__names_that_leave_the_folder),
         cmocka_unit_test(test_zip_tricks__two_members_of_one_name),
+        cmocka_unit_test(test_zip_tricks__two_names_of_one_file),
         cmocka_unit_test(test_zip_tricks__links_and_devices),
         cmocka_unit_test(test_zip_tricks__encryption_and_other_methods),
         cmocka_unit_test(test_zip_tricks__sizes_that_lie),

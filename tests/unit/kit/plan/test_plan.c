@@ -230,7 +230,7 @@ static void test_plan__says_where_the_own_package_does_not_run(void **state)
                "# anyflash's Python package needs Python 3.9 or newer, and this is 3.8\n");
     assert_has(text, "scaled_dot_product_attention");
     text = plan_of("os=windows arch=x86_64 gpu=none python=3.12 torch=2.9.1+cpu");
-    assert_has(text, "runs on Linux only, and this is windows\n");
+    assert_has(text, "scaled_dot_product_attention");
     assert_null(strstr(text, "package install"));
 }
 
@@ -261,7 +261,7 @@ static void test_plan__says_what_serves_gpus_of_other_vendors(void **state)
     assert_has(text, "from anyflash import flash_attn_func");
     text = plan_of("gpu=M3 python=3.12 torch=2.11.0");
     assert_has(text, "# scaled_dot_product_attention runs on the Apple GPU");
-    assert_has(text, "runs on Linux only, and this is macos\n");
+    assert_null(strstr(text, "anyflash"));
 }
 
 static void test_plan__gives_the_commands_of_flash_attn_for_rocm(void **state)
