@@ -324,6 +324,15 @@ static void view_quiet(struct af_cli *cli, const struct af_plan_answer *answer)
     }
 }
 
+/* Whether the machine gives reasons against the wheel, not only notes. */
+static bool has_objection(const struct af_plan_wheel_reasons *machine)
+{
+    for (size_t i = 0; i < machine->count; i++)
+        if (af_reason_effect(machine->reasons[i].id) != AF_REASON_NOTE)
+            return true;
+    return false;
+}
+
 static void view_wheel(struct af_cli *cli, const struct plan *plan,
                        const struct af_plan_wheel_answer *wheel)
 {
@@ -336,8 +345,8 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s",
                        plan->inputs.machines.items[i].name,
                        count == 0                           ? "no problem found"
-                       : wheel->candidate->answer == AF_YES ? "notes:"
-                                                            : "reasons:");
+                       : has_objection(&wheel->machines[i]) ? "reasons:"
+                                                            : "notes:");
         for (size_t j = 0; j < count; j++)
             af_cli_reason_view(&page, 4, wheel->machines[i].reasons, count, j);
     }

@@ -220,6 +220,14 @@ def test_steps_for_several_machines_are_those_of_each(anyflash):
     assert quiet[quiet.index("# on rtx4090-torch2.8.json") + 1].endswith("/srv/projects/.venv")
 
 
+def test_a_wheel_has_reasons_only_on_the_machine_that_it_does_not_fit(anyflash):
+    wheel = "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+    shown = anyflash("plan", "--wheel", wheel,
+                     *machine_words("rtx4090-torch2.8", "rtx4090-torch2.15")).out
+    assert shown.startswith("It does not fit") and "rtx4090-torch2.15.json: reasons:" in shown
+    assert "rtx4090-torch2.8.json: notes:" in shown
+
+
 def test_equal_steps_of_several_machines_are_shown_once(anyflash):
     words = machine_words("rtx4090-torch2.8", "rtx4090-torch2.8")
     shown = anyflash("plan", *words).out

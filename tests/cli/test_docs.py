@@ -2,7 +2,6 @@
 import functools
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +57,4 @@ def test_the_links_of_a_page_lead_somewhere(page):
 def test_the_screen_in_the_readme_is_what_doctor_prints(anyflash):
     page = (ROOT / "README.md").read_text()
     example = re.search(r"\$ anyflash (doctor [^\n]*)\n(.*?)```", page, re.DOTALL)
-    done = subprocess.run([anyflash.program, *shlex.split(example[1])], cwd=ROOT,
-                          capture_output=True, text=True)
-    assert done.stdout == example[2]
+    assert anyflash(*shlex.split(example[1]), cwd=ROOT).out == example[2]
