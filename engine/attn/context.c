@@ -52,10 +52,10 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
     if (args->threads < 0 || args->threads > THREADS_MAX)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, must be 0 to %d",
                        (int)args->threads, THREADS_MAX);
-    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AVX512BF16)
+    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AMX)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "context args: cpu_level is %d, must be 0 to %d", (int)args->cpu_level,
-                       (int)ANYFLASH_CPU_AVX512BF16);
+                       (int)ANYFLASH_CPU_AMX);
     if (args->reserved != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, must be 0",
                        (int)args->reserved);
@@ -74,8 +74,7 @@ static uint32_t features_of(int32_t cpu_level)
     const uint32_t found = af_cpu_features();
     if (cpu_level == ANYFLASH_CPU_ALL)
         return found;
-    const uint32_t last =
-        cpu_level == ANYFLASH_CPU_AVX512BF16 ? AF_CPU_AVX512BF16 : 1u << (cpu_level - 1);
+    const uint32_t last = 1u << (cpu_level - (cpu_level < ANYFLASH_CPU_AVX512BF16));
     return found & (2 * last - 1);
 }
 

@@ -8,11 +8,18 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#if defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-#define XCR0_YMM 0x6u  /* SSE and AVX state */
-#define XCR0_ZMM 0xE6u /* and opmask, upper halves, upper registers */
+#define XCR0_YMM 0x6u                 /* SSE and AVX state */
+#define XCR0_ZMM 0xE6u                /* and opmask, upper halves, upper registers */
+#define XCR0_AMX 0x60000u             /* tile configuration and tile data */
+#define EDX_AMX (1u << 22 | 1u << 24) /* AMX-BF16 and AMX-TILE, of leaf 7 */
 
 struct leaf {
     uint32_t eax, ebx, ecx, edx;
@@ -41,6 +48,18 @@ static uint32_t saved_state(struct leaf one)
     return low;
 }
 
+/* Asks Linux for AMX's tiles (Documentation/arch/x86/xstate.rst); true if it permits them. */
+static bool ask_for_tiles(void)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    const long request = 0x1023; /* ARCH_REQ_XCOMP_PERM */
+    const long tile_data = 18;   /* the bit of XCR0 */
+    return syscall(SYS_arch_prctl, request, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
 static uint32_t look(void)
 {
     const struct leaf one = read_leaf(1, 0);
@@ -60,6 +79,8 @@ static uint32_t look(void)
     if (seven.eax < 1 || !has(read_leaf(7, 1).eax, bit_AVX512BF16))
         return found;
     found |= AF_CPU_AVX512BF16;
+    if (has(state, XCR0_AMX) && has(seven.edx, EDX_AMX) && ask_for_tiles())
+        found |= AF_CPU_AMX;
     return found;
 }
 

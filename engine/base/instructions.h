@@ -31,6 +31,11 @@
 #if defined(__clang__) ? __clang_major__ >= 9 : __GNUC__ >= 10
 #define AF_HAVE_AVX512BF16
 #endif
+/* How a process asks for the tiles is known for Linux only. */
+#if defined(__linux__) && defined(__LP64__) &&                                                 \
+    (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#define AF_HAVE_AMX
+#endif
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #define AF_HAVE_NEON
@@ -55,5 +60,8 @@
 #define AF_INSTRUCTIONS_AVX512VBMI_BF16                                                        \
     AF_INSTRUCTIONS_BEGIN(                                                                     \
         "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16")
+#define AF_INSTRUCTIONS_AMX                                                                    \
+    AF_INSTRUCTIONS_BEGIN(                                                                     \
+        "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
 
 #endif

@@ -4,8 +4,8 @@
  * parts of the backward kernel; backward_template.h has the formulas and includes all of
  * them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, AF_STORE,
- * TILE_VECS, GRADIENT_VECS (backward_template.h). Uses the structs of
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_AMX, AF_LOAD, AF_LOAD_SOME,
+ * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h). Uses the structs of
  * backward_tile_template.h. Defines: set_ranges(), pack_tile(), take_block(), put_tile(),
  * put_keys(), each in AF_FN().
  */
@@ -230,7 +230,7 @@ static bool AF_FN(stage_rows)(const struct AF_SHARED(back) * work, int64_t tile,
     const int64_t first = tile * TILE_LANES;
     const int64_t rows = af_clamp(work->task->rows - work->row - first, 0, TILE_LANES);
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % WORD != 0)
+    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % DIM_STEP != 0)
         memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
     for (int64_t lane = 0; lane < rows; lane++) {
         const char *row = AF_FN(row_at)(work, tensor, first + lane);
@@ -296,9 +296,10 @@ static void AF_FN(pack_tile)(const struct AF_SHARED(back) * work, int64_t tile)
  * Whether `count` rows of a tensor are read as words in place. Rows that are not contiguous
  * could be, too, but if they lie a power of two apart, the L1 cache holds only a few of them.
  */
-static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
+static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
 {
-    return AF_DIRECT && dim % WORD == 0 && tensor->row_stride == dim;
+    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride == dim &&
+           count % KEY_GROUP == 0;
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
@@ -311,12 +312,12 @@ static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
     float line[LINE_MAX] __attribute__((aligned(64)));
     const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
                                     task->key_begin + j);
-    if (AF_FN(in_place)(tensor, dim)) {
+    if (AF_FN(in_place)(tensor, dim, count)) {
         *stride = tensor->row_stride / WORD;
         return (const float *)(const void *)row;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (dim % WORD != 0)
+        if (dim % DIM_STEP != 0)
             memset(copies + i * width, 0, (size_t)width * sizeof *copies);
         if (AF_DIRECT)
             memcpy(copies + i * width, row, (size_t)dim * sizeof(AF_ELEMENT));
@@ -326,9 +327,32 @@ static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
         }
         row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
     }
+    for (; count % KEY_GROUP != 0; count++)
+        memset(copies + count * width, 0, (size_t)width * sizeof *copies);
     return copies;
 }
 
+#if AF_AMX
+/* Copies the columns of the keys; those of keys beyond the block are 0. */
+static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
+                             const struct AF_SHARED(block) * block)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t dim = a->head_dim, key = work->task->key_begin + block->key;
+    const uint16_t *rows[KEY_STEP];
+    for (int64_t j = 0; j < block->count; j += KEY_STEP) {
+        for (int64_t i = 0; i < KEY_STEP; i++)
+            rows[i] = j + i < block->count ? (const uint16_t *)(const void *)af_row_of_key(
+                                                 work->problem, &a->k, &work->task->sequence,
+                                                 work->task->kv_head, key + j + i)
+                                           : NULL;
+        for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
+            af_columns_put(rows, d, dim - d,
+                           work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
+    }
+}
+
+#else
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
 static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
                              const struct AF_SHARED(block) * block)
@@ -344,6 +368,7 @@ static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
          work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }
+#endif
 
 static bool AF_FN(keys_finite)(const struct AF_SHARED(back) * work, int64_t j, int64_t count)
 {

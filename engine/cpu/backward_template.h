@@ -31,6 +31,7 @@
  *   AF_ELEMENT            type of the tensors in memory
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_AMX                1: product_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
@@ -38,6 +39,9 @@
  * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h. Defines
  * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (kernels.h).
  */
+#ifndef AF_AMX
+#define AF_AMX 0
+#endif
 
 /* The name of what the types that are converted to floats share. */
 #if AF_PAIRS
@@ -49,13 +53,16 @@
 #define WORD (1 + AF_PAIRS) /* elements in a word */
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS 96
-#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
+#define BLOCK_KEYS (AF_AMX ? 128 : 96)
+#define STEP_KEYS (AF_AMX ? 64 : 48)  /* keys whose scores are kept as floats at a time */
+#define SPAN_KEYS (AF_AMX ? 32 : 24)  /* a tile's keys begin and end at multiples of it */
+#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
+#define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
+#define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
 #define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS 8
+#define PAIR_COLUMNS (AF_AMX ? 16 : 8)
 #define LINE_MAX (AF_DIM_MAX + AF_LANES)
 #define LINE_BYTES 64 /* of the cache */
 #define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
@@ -84,7 +91,7 @@ static struct AF_SHARED(span) AF_FN(span_of)(const struct AF_SHARED(back) * work
     for (int v = 0; v < TILE_VECS; v++)
         span.ends[v] = af_clamp(view->ends[v] - block->key, span.first, span.end);
     span.whole = view->all_first <= block->key + span.first &&
-                 view->all_end >= block->key + AF_SHARED(round_up)(span.end, WORD);
+                 view->all_end >= block->key + AF_SHARED(round_up)(span.end, KEY_STEP);
     return span;
 }
 
@@ -147,7 +154,7 @@ static size_t AF_FN(lay_out)(struct AF_SHARED(back) * work, int64_t rows, int64_
     const int64_t qk_panels = AF_SHARED(round_up)(work->qk_width, PANEL);
     const int64_t v_panels = AF_SHARED(round_up)(work->v_width, PANEL);
     const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
-    const int64_t padded_keys = AF_SHARED(round_up)(keys, WORD);
+    const int64_t padded_keys = AF_SHARED(round_up)(keys, KEY_STEP);
     const int64_t step = (STEP_KEYS + 1) * TILE_LANES, block = BLOCK_KEYS * TILE_WORDS;
 #define PART(pointer, type, count)                                                             \
     do {                                                                                       \
@@ -192,8 +199,8 @@ static struct AF_SHARED(back) AF_FN(back_of)(const struct af_problem *problem)
     struct AF_SHARED(back) work;
     memset(&work, 0, sizeof work);
     work.problem = problem;
-    work.qk_words = AF_SHARED(round_up)(problem->a.head_dim, WORD) / WORD;
-    work.v_words = AF_SHARED(round_up)(problem->a.value_dim, WORD) / WORD;
+    work.qk_words = AF_SHARED(round_up)(problem->a.head_dim, DIM_STEP) / WORD;
+    work.v_words = AF_SHARED(round_up)(problem->a.value_dim, DIM_STEP) / WORD;
     work.qk_width = AF_SHARED(round_up)(problem->a.head_dim, AF_LANES);
     work.v_width = AF_SHARED(round_up)(problem->a.value_dim, AF_LANES);
     work.dq_rows = AF_SHARED(round_up)(problem->a.head_dim, PAIR_COLUMNS);
@@ -252,7 +259,7 @@ static void AF_FN(run_pass)(const struct AF_SHARED(back) * work)
     const bool any = AF_FN(set_ranges)(work) || task->partial_dq == NULL;
     for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
         const int64_t end = key + BLOCK_KEYS < keys ? key + BLOCK_KEYS : keys;
-        const size_t sums = (size_t)AF_SHARED(round_up)(end - key, WORD) * sizeof(float);
+        const size_t sums = (size_t)AF_SHARED(round_up)(end - key, KEY_STEP) * sizeof(float);
         if (first) {
             memset(work->dk + key * work->qk_width, 0, sums * (size_t)work->qk_width);
             memset(work->dv + key * work->v_width, 0, sums * (size_t)work->v_width);
@@ -276,6 +283,9 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
     work.task = task;
     work.backward = task->problem;
     AF_FN(lay_out)(&work, task->rows, task->key_end - task->key_begin, scratch.memory);
+#if AF_AMX
+    AF_TILES_CONFIGURE();
+#endif
     /* Without rows there is one empty pass, which writes dk and dv. */
     do {
         int64_t tiles = (task->rows - work.row + TILE_LANES - 1) / TILE_LANES;
@@ -283,6 +293,9 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
         AF_FN(run_pass)(&work);
         work.row += PASS_TILES * TILE_LANES;
     } while (work.row < task->rows);
+#if AF_AMX
+    AF_TILES_RELEASE();
+#endif
 }
 
 #undef AF_SHARED
@@ -296,6 +309,9 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #undef PASS_TILES
 #undef PANEL
 #undef PAIR_COLUMNS
+#undef KEY_STEP
+#undef KEY_GROUP
+#undef DIM_STEP
 #undef LINE_MAX
 #undef LINE_BYTES
 #undef PUT_AHEAD

@@ -4,13 +4,16 @@
  * pair by pair where a product with 0 would be NaN. First of the three parts of the
  * backward kernel.
  *
- * Parameters: AF_SHARED(name) names, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * Parameters: AF_SHARED(name) names, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
  * GRADIENT_VECS (backward_template.h). Defines: struct view, span, back, block;
- * weigh_step(), add_queries(), add_gradient(), add_visible(), each in AF_SHARED().
+ * weigh_step(), add_queries(), add_gradient(), add_visible(), each in AF_SHARED(). With AF_AMX
+ * backward_amx_template.h has the products.
  */
 
 #include "engine/attn/backward.h"
+#if !AF_AMX
 #include "engine/cpu/tile_template.h"
+#endif
 
 /* Keys that the rows of a tile see, relative to the task's first key. */
 struct AF_SHARED(view) {
@@ -68,9 +71,13 @@ struct AF_SHARED(back) {
     float *stage;                   /* [TILE_LANES][qk_width or v_width] */
     float *keys;                    /* [BLOCK_KEYS][qk_width], copied */
     float *values;                  /* [BLOCK_KEYS][v_width], copied */
-    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
-    float *dk;        /* [keys of the task, rounded up to WORD][qk_width] */
-    float *dv;        /* alike [v_width] */
+    /*
+     * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
+     * [dq_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     */
+    float *key_pairs;
+    float *dk; /* [keys of the task, rounded up to KEY_STEP][qk_width] */
+    float *dv; /* alike [v_width] */
 };
 
 /* A block of keys and values as words. */
@@ -98,6 +105,9 @@ static unsigned AF_SHARED(tiles_at)(const struct AF_SHARED(span) * spans, int64_
     return tiles;
 }
 
+#if AF_AMX
+#include "engine/cpu/backward_amx_template.h"
+#else
 /* The first vector of a tile with a row that may see key `j` of the block or later ones. */
 static int AF_SHARED(first_vec)(const struct AF_SHARED(span) * span, int64_t j)
 {
@@ -144,6 +154,7 @@ static void AF_SHARED(product)(const struct AF_SHARED(span) * span, int64_t key,
     for (; j < count; j++, out += TILE_LANES)
         AF_SHARED(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
 }
+#endif
 
 /* 2^x, as accurate as P is stored. */
 AF_INLINE vec AF_SHARED(exp2)(vec x)
@@ -197,7 +208,7 @@ AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
         lse[v] = vec_load(work->lse + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
-    const int64_t count = AF_SHARED(round_up)(step->count, WORD);
+    const int64_t count = AF_SHARED(round_up)(step->count, KEY_STEP);
     for (int64_t j = 0; j < count; j += WORD) {
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++) {
@@ -377,12 +388,14 @@ static void AF_SHARED(weigh_step)(const struct AF_SHARED(back) * work,
      work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
         AF_SHARED(weigh_featured)(work, &step);
-    else if (view->all_first <= key && key + AF_SHARED(round_up)(count, WORD) <= view->all_end)
+    else if (view->all_first <= key &&
+             key + AF_SHARED(round_up)(count, KEY_STEP) <= view->all_end)
         AF_SHARED(weigh_whole)(work, &step);
     else
         AF_SHARED(weigh_masked)(work, &step);
 }
 
+#if !AF_AMX
 /*
  * C = `rows` columns of A times dS^T. Vector v uses the first ends[v] words of keys, because
  * its rows see none after those; ends never decreases.
@@ -539,6 +552,7 @@ static void AF_SHARED(add_gradient)(const struct AF_SHARED(back) * work, int64_t
                                          out + d, width);
     }
 }
+#endif
 
 /* Reads element `i` of a row of words. */
 static float AF_SHARED(element)(const float *words, int64_t i)

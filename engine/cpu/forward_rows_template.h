@@ -4,10 +4,10 @@
  * results divided, transposed and rounded. Second of the three parts of the forward
  * kernel; forward_template.h has the formula and includes all of them.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_LOAD,
- * AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
- * forward_avx512bf16.c; with AF_F8 widen_f8.h. Uses the structs of
- * forward_tile_template.h. Defines: set_ranges(), start_tile(), take_keys(),
+ * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
+ * AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
+ * forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8 widen_f8.h. Uses the structs
+ * of forward_tile_template.h. Defines: set_ranges(), start_tile(), take_keys(),
  * take_values(), finish_tile(), each in AF_FN().
  */
 
@@ -69,7 +69,7 @@ static void AF_FN(query_rows)(const struct AF_SHARED(work) * work,
         const char *row =
             af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
                             &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
-        if (AF_DIRECT && dim % WORD == 0)
+        if (AF_DIRECT && dim % DIM_STEP == 0)
             rows[i] = (const float *)(const void *)row;
         else
             AF_FN(take_query)(work, row, copies[i]);
@@ -187,7 +187,8 @@ static struct AF_SHARED(block)
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-    bool whole = a->head_dim % WORD == 0 && a->k.row_stride % WORD == 0;
+    bool whole =
+        a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
     if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
         return (struct AF_SHARED(block)){(const float *)(const void *)row,
@@ -197,6 +198,8 @@ static struct AF_SHARED(block)
         AF_FN(take_key)
     (work, &a->k, a->k_scales, j + i, a->head_dim, work->keys + i * work->key_words,
      work->words);
+    for (; count % KEY_GROUP != 0; count++)
+        memset(work->keys + count * work->key_words, 0, (size_t)work->words * sizeof(float));
     return (struct AF_SHARED(block)){work->keys, work->key_words};
 }
 
@@ -234,7 +237,16 @@ static struct AF_SHARED(block)
     AF_FN(take_values)(const struct AF_SHARED(work) * work, int64_t j, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-#if AF_PAIRS
+#if AF_AMX
+    const uint16_t *rows[KEY_STEP];
+    for (int64_t i = 0; i < count; i += KEY_STEP) {
+        for (int64_t n = 0; n < KEY_STEP; n++)
+            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
+        for (int64_t d = 0; d < a->value_dim; d += 16)
+            af_columns_put(rows, d, a->value_dim - d, work->values + d * COLUMN_WORDS + i * 8);
+    }
+    return (struct AF_SHARED(block)){work->values, 16};
+#elif AF_PAIRS
     uint16_t wide[2][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     for (int64_t i = 0; i < count; i += 2) {
         const uint16_t *even = AF_FN(find_value)(work, j + i, wide[0]);

@@ -12,7 +12,8 @@
  *
  * K and V are read in place. They are copied only to convert their type, to
  * gather pages, or (AF_PAIRS) to put the values of two keys side by side, which is done
- * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES.
+ * once for adjacent tasks of a head if the pairs of all its keys fit into KEPT_BYTES. With
+ * AF_AMX V^T is copied, and K where tiles would reach beyond its rows.
  *
  * fp8 keys and values are widened as they are copied: to f32, times their scales, or
  * (AF_PAIRS) exactly to bf16; then the scales multiply scores and results. Only the
@@ -34,12 +35,16 @@
  *                         bits; q is of any type or, with AF_PAIRS, bf16
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_AMX                1: product_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h or with
  * AF_F8 widen_f8.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
  * (kernels.h).
  */
+#ifndef AF_AMX
+#define AF_AMX 0
+#endif
 
 /* The name of what the types that are converted to floats share. */
 #if AF_PAIRS
@@ -51,11 +56,15 @@
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
 #define WORD (1 + AF_PAIRS) /* elements in a word */
+/* A tile starts at a multiple of so many keys of a block; so many are multiplied at once. */
+#define KEY_STEP (AF_AMX ? 32 : WORD)
+#define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys of a block are padded to so many */
+#define DIM_STEP (AF_AMX ? 32 : WORD) /* packed queries and keys are padded to so many */
 /*
  * Words of a column of a block's values. Panels of 8 columns are padded by a cache line: at
  * multiples of 2 KiB those of a wide head would share two sets of L1.
  */
-#define COLUMN_WORDS (BLOCK_KEYS / WORD + 2)
+#define COLUMN_WORDS (BLOCK_KEYS / WORD + (AF_AMX ? 0 : 2))
 /* Values in pairs are kept for the next task of a head if all of them fit into this. */
 #define KEPT_BYTES ((int64_t)17 << 16)
 
@@ -84,7 +93,7 @@ static struct af_range AF_FN(part_of_block)(const struct AF_SHARED(tile) * tile,
 {
     struct af_range part;
     /* Values come in steps: with pairs, a tile starts at an even key of the block. */
-    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(WORD - 1);
+    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)(KEY_STEP - 1);
     part.end = af_clamp(tile->end - key, 0, count);
     return part;
 }
@@ -100,7 +109,7 @@ static bool AF_FN(hides_values)(const struct AF_SHARED(work) * work, int64_t key
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     (part.end % WORD == 0 || part.end == count);
+                     (part.end % KEY_STEP == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
@@ -131,7 +140,13 @@ static bool AF_FN(has_finite_values)(const struct AF_SHARED(work) * work, int64_
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
 static void AF_FN(blank_values)(const struct AF_SHARED(work) * work, int64_t i)
 {
-#if AF_PAIRS
+#if AF_AMX
+    for (int64_t d = 0; d < work->value_rows; d++) {
+        float *column =
+            work->values + d / 16 * (COLUMN_WORDS * 16) + i / 32 * 256 + d % 16 * 16;
+        memset((char *)column + i % 32 * 2, 0, 2);
+    }
+#elif AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d++) {
         char *pair = (char *)(work->values + d / 8 * (COLUMN_WORDS * 8) + i / 2 * 8 + d % 8);
         memset(pair + i % 2 * 2, 0, 2);
@@ -230,7 +245,7 @@ static bool AF_FN(keeps_values)(const struct AF_SHARED(work) * work, int64_t key
     const struct AF_SHARED(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
     /* A block ends with zeros up to a whole step. */
     return kept->from == from && kept->count >= count &&
-           (kept->count == count || count % WORD == 0);
+           (kept->count == count || count % KEY_STEP == 0);
 }
 #endif
 
@@ -245,7 +260,7 @@ static struct AF_SHARED(block)
     const int64_t place = AF_FN(place_of)(work, key);
     work->values = work->kept_values + place * COLUMN_WORDS * work->value_rows;
     if (AF_FN(keeps_values)(work, key, from, count))
-        return (struct AF_SHARED(block)){work->values, 8};
+        return (struct AF_SHARED(block)){work->values, AF_AMX ? 16 : 8};
     work->kept[place] = (struct AF_SHARED(kept)){from, count};
 #else
     (void)key;
@@ -427,8 +442,8 @@ static struct AF_SHARED(work) AF_FN(work_of)(const struct af_problem *problem)
     struct AF_SHARED(work) work;
     work.problem = problem;
     work.task = NULL;
-    const int64_t value_step = 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
-    work.words = (problem->a.head_dim + WORD - 1) / WORD;
+    const int64_t value_step = AF_AMX ? 16 : 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
+    work.words = (problem->a.head_dim + DIM_STEP - 1) / DIM_STEP * DIM_STEP / WORD;
     work.key_words = (work.words + key_step - 1) / key_step * key_step;
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
     const int64_t block_bytes = COLUMN_WORDS * work.value_rows * (int64_t)sizeof(float);
@@ -491,10 +506,16 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
         first = tile->first < first ? tile->first : first;
         end = tile->end > end ? tile->end : end;
     }
+#if AF_AMX
+    AF_TILES_CONFIGURE();
+#endif
     for (int64_t key = first; key < end; key += BLOCK_KEYS)
         AF_FN(attend_block)
     (&work, key, af_clamp(end - key, 0, BLOCK_KEYS),
      af_clamp(end - key - BLOCK_KEYS, 0, BLOCK_KEYS), key == first);
+#if AF_AMX
+    AF_TILES_RELEASE();
+#endif
     for (int t = 0; t < work.tile_count; t++) {
         if (first >= end)
             AF_FN(start_tile)(&work, &work.tiles[t]);
@@ -508,5 +529,8 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef COLUMN_WORDS
 #undef KEPT_BYTES
 #undef WORD
+#undef KEY_STEP
+#undef DIM_STEP
+#undef KEY_GROUP
 #undef ROW_LOW
 #undef HIDDEN

@@ -3,12 +3,14 @@
  * keys: scores and their maximum, softcap, bias, mask and ALiBi, softmax with the running
  * maximum and sum, dropout, values. First of the three parts of the forward kernel.
  *
- * Parameters: AF_SHARED(name) names, AF_F8, AF_PAIRS, TILE_VECS, TILE_ROWS
- * (forward_template.h). Defines: struct tile, work, block, prefetch, kept;
- * attend_any(), each in AF_SHARED().
+ * Parameters: AF_SHARED(name) names, AF_F8, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS
+ * (forward_template.h). Defines: struct tile, work, block, prefetch, kept; attend_any(), each
+ * in AF_SHARED(). With AF_AMX forward_amx_template.h has the products.
  */
 
+#if !AF_AMX
 #include "engine/cpu/tile_template.h"
+#endif
 
 /* State of a tile between blocks. */
 struct AF_SHARED(tile) {
@@ -53,7 +55,7 @@ struct AF_SHARED(work) {
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
     int64_t key_words;  /* of one copied key */
-    int64_t value_rows; /* Dv rounded up to 8 */
+    int64_t value_rows; /* Dv rounded up to 8, or to 16 with AF_AMX */
     bool featured;      /* scores need more than scaling and a range */
     float fold;         /* factor of the queries, applied when packing */
     bool natural;       /* scores end in natural units: af_is_natural() */
@@ -64,7 +66,11 @@ struct AF_SHARED(work) {
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
     float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
-    float *values; /* [BLOCK_KEYS][value_rows]; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8] */
+    /*
+     * [BLOCK_KEYS][value_rows]; AF_PAIRS: [value_rows / 8][COLUMN_WORDS][8]; AF_AMX:
+     * [value_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
+     */
+    float *values;
     /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
     float *kept_values;
     struct AF_SHARED(kept) * kept; /* [value_blocks] */
@@ -102,6 +108,9 @@ static __attribute__((noinline)) void AF_SHARED(issue_prefetches)(struct AF_SHAR
     }
 }
 
+#if AF_AMX
+#include "engine/cpu/forward_amx_template.h"
+#else
 /*
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
@@ -169,6 +178,7 @@ AF_INLINE void AF_SHARED(score_block)(const int vecs, const bool masked,
         (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
     }
 }
+#endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
 static void AF_SHARED(take_bias)(const struct AF_SHARED(work) * work, int64_t head, int64_t i,
@@ -274,7 +284,7 @@ AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(w
         vec_store(alpha + v * AF_LANES, a);
     }
 #if AF_PAIRS
-    for (; count % WORD != 0; count++) {
+    for (; count % KEY_STEP != 0; count++) {
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
             vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
@@ -314,7 +324,7 @@ static __attribute__((noinline)) void AF_SHARED(softmax_natural)(
 {
     const vec log2e = vec_set(AF_LOG2E);
     const int64_t width = tile->vecs * AF_LANES;
-    for (; AF_PAIRS && count % WORD != 0; count++) {
+    for (; count % KEY_STEP != 0; count++) {
         for (int64_t lane = 0; lane < width; lane++)
             work->scores[count * width + lane] = HIDDEN;
     }
@@ -366,6 +376,7 @@ static __attribute__((noinline)) void AF_SHARED(drop)(const struct AF_SHARED(wor
 }
 #endif
 
+#if !AF_AMX
 /*
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
@@ -417,6 +428,7 @@ AF_INLINE void AF_SHARED(value_block)(const int vecs, const struct AF_SHARED(wor
     (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
 #endif
 }
+#endif
 
 /* The first half of a tile: the factor alpha, and p in work->scores or work->pairs. */
 AF_INLINE void AF_SHARED(weigh_block)(const int vecs, struct AF_SHARED(work) * work,

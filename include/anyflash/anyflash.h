@@ -330,7 +330,8 @@ enum anyflash_cpu_level {
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
-    ANYFLASH_CPU_AVX512BF16 = 5
+    ANYFLASH_CPU_AVX512BF16 = 5,
+    ANYFLASH_CPU_AMX = 6 /* tiles of bf16; only Linux, which has to permit them */
 };
 
 struct anyflash_context_args {

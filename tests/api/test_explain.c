@@ -112,7 +112,7 @@ static void test_explain__accepts_every_level(void **state)
     struct anyflash_context_args args = {.struct_size = sizeof args};
     char text[2000];
     call_init(&call, 1, CALL_ROWS);
-    for (int level = ANYFLASH_CPU_ALL; level <= ANYFLASH_CPU_AVX512BF16; level++) {
+    for (int level = ANYFLASH_CPU_ALL; level <= ANYFLASH_CPU_AMX; level++) {
         struct anyflash_context *context = NULL;
         args.cpu_level = level;
         assert_int_equal(anyflash_context_new(&args, &context, NULL), ANYFLASH_OK);

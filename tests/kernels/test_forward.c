@@ -304,6 +304,10 @@ static void test_manifest__every_kernel_that_can_run_here_ran(void **state)
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);
     assert_true(count <= KERNELS_MAX);
+    for (size_t k = 0; k < count; k++) {
+        if ((kernels[k]->needs & ~af_cpu_features()) != 0)
+            print_message("not tested, this machine cannot run it: %s\n", kernels[k]->name);
+    }
     for (size_t k = 0; getenv("ANYFLASH_TEST_SEED") == NULL && k < count; k++) {
         if (kernels[k]->operation != AF_BACKWARD && machine_runs(kernels[k]) &&
             tasks_run[k] == 0)

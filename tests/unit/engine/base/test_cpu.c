@@ -15,6 +15,8 @@ static void test_cpu__levels_contain_those_below(void **state)
     (void)state;
     uint32_t found = af_cpu_features();
     assert_true((found & AF_CPU_BASE) != 0);
+    if ((found & AF_CPU_AMX) != 0)
+        assert_true((found & AF_CPU_AVX512BF16) != 0);
     if ((found & AF_CPU_AVX512BF16) != 0)
         assert_true((found & AF_CPU_AVX512) != 0);
     if ((found & AF_CPU_AVX512) != 0)
