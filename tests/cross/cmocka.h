@@ -49,6 +49,14 @@ static jmp_buf cross_skipped;
             fail_msg("%s is %lld, not %lld", #a, cross_a, cross_b);                            \
     } while (0)
 
+static inline const char *cross_run_one(void (*test)(void **state), void **state)
+{
+    if (setjmp(cross_skipped) != 0)
+        return "skipped";
+    test(state);
+    return "ok";
+}
+
 /* Runs the tests in order. Returns 0; a failure exits the program before that. */
 static inline int cross_run(const struct CMUnitTest *tests, size_t count, int (*setup)(void **),
                             int (*teardown)(void **))
@@ -57,12 +65,7 @@ static inline int cross_run(const struct CMUnitTest *tests, size_t count, int (*
     if (setup != NULL && setup(&state) != 0)
         fail_msg("set-up");
     for (size_t n = 0; n < count; n++) {
-        if (setjmp(cross_skipped) == 0) {
-            tests[n].test(&state);
-            printf("ok: %s\n", tests[n].name);
-        } else {
-            printf("skipped: %s\n", tests[n].name);
-        }
+        printf("%s: %s\n", cross_run_one(tests[n].test, &state), tests[n].name);
         fflush(stdout);
     }
     return teardown != NULL ? teardown(&state) : 0;
