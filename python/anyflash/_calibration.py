@@ -115,7 +115,7 @@ def _ways():
     """The names in _WAYS that compute differently on this processor."""
     ways = ["torch", "anyflash"]
     text = _lib.explain_kernel(_threads_of=_lib._Context(1))
-    if "avx512" in re.search("^many rows: (?!not )(.*)", text, re.MULTILINE)[1]:
+    if re.search("^many rows: (?!not ).*(avx512|amx)", text, re.MULTILINE):
         ways.append(_UP_TO_AVX2)
     return ways
 
@@ -201,7 +201,7 @@ def _about(problem, winner, times):
     return f"{problem}: {texts.pop(winner)} ({', '.join(texts.values())})"
 
 
-def _decide(times, facts, how):
+def _decide(times, how):
     """The Choice for these times; `how` says how they were measured."""
     engine, total = _fastest(times)
     kept, lines = dict.fromkeys(_KINDS, 0), []
@@ -214,8 +214,6 @@ def _decide(times, facts, how):
     if engine == _UP_TO_AVX2:
         pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
         lines.append(f"{engine}: {pair}")
-    if "amx_bf16" in facts.get("extensions", "").split():
-        lines.append("AMX: only torch uses it; bfloat16 calls stay torch's where it is faster")
     text = "\n".join([*lines, how])
     return Choice(_WAYS[engine][0], kept["prefill"], kept["decode"], text)
 
@@ -234,7 +232,6 @@ def choose(threads):
         return Choice(_ALL, _ALL_TYPES, 0, f"torch computes more than 16 queries: {reason}")
     return _decide(
         times,
-        facts,
         f"{how}: a head of {_SIZE} for each thread; threads: {threads}\n"
         f"prefill: {_KEYS['prefill']} queries and keys; decode: 1 query and "
         f"{_KEYS['decode']} keys, for calls with up to 16 queries",
