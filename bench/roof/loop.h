@@ -31,5 +31,6 @@ extern const struct af_roof_loop af_roof_f32__neon;
 extern const struct af_roof_loop af_roof_f32__avx2;
 extern const struct af_roof_loop af_roof_f32__avx512;
 extern const struct af_roof_loop af_roof_bf16__avx512bf16;
+extern const struct af_roof_loop af_roof_bf16__amx;
 
 #endif

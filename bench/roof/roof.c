@@ -32,6 +32,9 @@ static const struct af_roof_loop *const loops[] = {
 #ifdef AF_HAVE_AVX512BF16
     &af_roof_bf16__avx512bf16,
 #endif
+#ifdef AF_HAVE_AMX
+    &af_roof_bf16__amx,
+#endif
 };
 
 enum start_state { START_WAITING, START_GO, START_CANCELLED };
