@@ -161,57 +161,15 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
-/* `text` with `shown` in place of `url`. */
-static const char *replace(struct af_arena *arena, const char *text, const char *url,
-                           const char *shown)
-{
-    const char *at = text == NULL ? NULL : strstr(text, url);
-    return at == NULL ? text
-                      : af_arena_format(arena, "%.*s%s%s", (int)(at - text), text, shown,
-                                        at + strlen(url));
-}
-
-/* Replaces the step's address by one without user, password and query. */
-static void hide_address(struct af_arena *arena, struct af_step *step, const char *shown)
-{
-    struct af_step_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
-    const char **words = af_arena_array(arena, step->argc + 1, sizeof *words);
-    if (arena->failed)
-        return;
-    const char *url = step->wheel->url;
-    for (size_t i = 0; i < step->argc; i++)
-        words[i] = replace(arena, step->argv[i], url, shown);
-    *wheel = *step->wheel;
-    wheel->url = shown;
-    step->argv = words;
-    step->wheel = wheel;
-}
-
 /* Makes install->plan fit to be printed: from here on it cannot be carried out. */
 static enum anyflash_status hide_addresses(struct af_cli *cli, struct install *install,
                                            struct anyflash_error *err)
 {
-    const struct af_plan *plan = install->plan;
-    bool is_hidden = false;
-    if (plan == NULL)
+    if (install->plan == NULL)
         return ANYFLASH_OK;
-    struct af_step *steps = af_arena_array(&cli->arena, plan->step_count + 1, sizeof *steps);
-    for (size_t i = 0; steps != NULL && i < plan->step_count; i++) {
-        steps[i] = plan->steps[i];
-        const char *url = steps[i].wheel != NULL ? steps[i].wheel->url : NULL;
-        const char *shown = url == NULL ? NULL : af_url_without_secrets(&cli->arena, url);
-        if (shown == NULL || strcmp(shown, url) == 0)
-            continue;
-        hide_address(&cli->arena, &steps[i], shown);
-        is_hidden = true;
-    }
+    bool is_hidden = af_plan_hide_addresses(install->plan, &cli->arena, &install->shown);
     if (cli->arena.failed)
         return af_fail_memory(err);
-    install->shown = (struct af_plan){.rung = plan->rung,
-                                      .python = plan->python,
-                                      .uv = plan->uv,
-                                      .steps = steps,
-                                      .step_count = plan->step_count};
     install->plan = &install->shown;
     if (is_hidden)
         af_cli_remark(cli, "addresses are printed without user, password and query");

@@ -48,11 +48,12 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *
 static const char **python_words(struct af_cli *cli, const char *python)
 {
     const struct af_options *options = &cli->options;
-    const char **words = af_arena_array(&cli->arena, options->words.count + 7, sizeof *words);
+    const char **words = af_arena_array(&cli->arena, options->words.count + 8, sizeof *words);
     size_t count = 0;
     if (words == NULL)
         return NULL;
     words[count++] = python;
+    words[count++] = "-I"; /* no module of the current folder, of PYTHONPATH or of the user */
     words[count++] = "-m";
     words[count++] = "anyflash";
     words[count++] = af_command_rows[options->command].name;
@@ -75,9 +76,7 @@ static enum anyflash_status start(struct af_cli *cli, const struct af_machine *m
     const char **words = python_words(cli, python);
     if (words == NULL)
         return af_fail_memory(err);
-    /* Python finds modules in the current folder, whose files may be anybody's. */
-    if (chdir("/") == 0)
-        execv(python, (char *const *)(uintptr_t)words); /* it does not change them */
+    execv(python, (char *const *)(uintptr_t)words); /* it does not change them */
     return af_fail(err, ANYFLASH_E_IO, "cannot start '%s': %s",
                    af_text_scrub(&cli->arena, python, 300), strerror(errno));
 }

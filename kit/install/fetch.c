@@ -200,8 +200,10 @@ static enum anyflash_status write_plan(struct af_run *run, const struct af_plan 
                                        struct anyflash_error *err)
 {
     const char *path = af_path_join(run->arena, folder, AF_INSTALL_DOWNLOAD_PLAN);
-    json_t *steps = af_plan_steps_json(plan, run->arena);
-    bool good = steps != NULL && path != NULL;
+    struct af_plan shown;
+    af_plan_hide_addresses(plan, run->arena, &shown); /* the files are there */
+    json_t *steps = af_plan_steps_json(&shown, run->arena);
+    bool good = steps != NULL && path != NULL && !run->arena->failed;
     for (size_t i = 0; good && i < plan->step_count; i++) {
         json_t *wheel = json_object_get(json_array_get(steps, i), "wheel");
         if (hashes[i] != NULL)

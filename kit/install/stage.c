@@ -214,10 +214,13 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
 {
     char shown[200];
     const char *name = stage->uv ? "uv" : "pip";
-    /* Not in the current folder, whose files may be anybody's. */
+    /*
+     * Not pip in the current folder, whose files may be anybody's. uv runs none of them; there
+     * it takes the settings of the project, as everybody expects.
+     */
     struct af_program program = {.argv = words->items,
                                  .environment = environment,
-                                 .folder = stage->run->site,
+                                 .folder = stage->uv ? NULL : "/",
                                  .go_on = go_on};
     if (stage->run->arena->failed)
         return af_fail_memory(err);

@@ -533,6 +533,55 @@ void af_plan_release(struct af_plan *plan)
     *plan = (struct af_plan){.step_count = 0};
 }
 
+/* `text` with `shown` in place of `url`. */
+static const char *replace(struct af_arena *arena, const char *text, const char *url,
+                           const char *shown)
+{
+    const char *at = text == NULL ? NULL : strstr(text, url);
+    return at == NULL ? text
+                      : af_arena_format(arena, "%.*s%s%s", (int)(at - text), text, shown,
+                                        at + strlen(url));
+}
+
+/* Replaces the step's address by one without user, password and query. */
+static void hide_address(struct af_arena *arena, struct af_step *step, const char *shown)
+{
+    struct af_step_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
+    const char **words = af_arena_array(arena, step->argc + 1, sizeof *words);
+    if (arena->failed)
+        return;
+    const char *url = step->wheel->url;
+    for (size_t i = 0; i < step->argc; i++)
+        words[i] = replace(arena, step->argv[i], url, shown);
+    *wheel = *step->wheel;
+    wheel->url = shown;
+    step->argv = words;
+    step->wheel = wheel;
+}
+
+bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
+                            struct af_plan *shown_out)
+{
+    bool is_hidden = false;
+    struct af_step *steps = af_arena_array(arena, plan->step_count + 1, sizeof *steps);
+    for (size_t i = 0; steps != NULL && i < plan->step_count; i++) {
+        steps[i] = plan->steps[i];
+        const char *url = steps[i].wheel != NULL ? steps[i].wheel->url : NULL;
+        const char *shown = url == NULL ? NULL : af_url_without_secrets(arena, url);
+        if (shown == NULL || strcmp(shown, url) == 0)
+            continue;
+        hide_address(arena, &steps[i], shown);
+        is_hidden = true;
+    }
+    *shown_out = (struct af_plan){.rung = plan->rung,
+                                  .python = plan->python,
+                                  .uv = plan->uv,
+                                  .shell = plan->shell,
+                                  .steps = steps,
+                                  .step_count = steps == NULL ? 0 : plan->step_count};
+    return is_hidden;
+}
+
 const char *af_step_command(const struct af_step *step, enum af_shell shell,
                             struct af_arena *arena)
 {

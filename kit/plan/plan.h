@@ -110,6 +110,14 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
                         struct af_arena *arena, struct af_plan_proof *proof_out);
 
 /*
+ * The plan with addresses that have no user, password or query, to be printed or kept: it
+ * cannot be carried out. Borrows from `plan`; new texts are in `arena`. Returns whether an
+ * address was changed. If memory runs out, arena->failed is set.
+ */
+bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
+                            struct af_plan *shown_out);
+
+/*
  * The command as one would type it in that shell, quoted where needed. NULL if
  * memory runs out; then arena->failed is set.
  */

@@ -232,7 +232,7 @@ static void compare_path(struct comparing *comparing, const struct af_zip_member
     const struct af_span top = {member->name, before_len + top_len + (is_top ? 0 : 1)};
     const struct af_span stem = {path, is_top ? strcspn(path, ".") : top_len};
     bool is_module = !is_top || is_module_file(path);
-    if (is_top && af_ends_with(path, ".pth"))
+    if (is_top && (af_ends_with(path, ".pth") || af_ends_with(path, ".start"))) /* PEP 829 */
         add(comparing, AF_CONTENT_PTH, whole, NULL);
     else if (is_module && (af_text_span_equal(stem, "sitecustomize") ||
                            af_text_span_equal(stem, "usercustomize")))
@@ -286,7 +286,8 @@ static void compare_installed(struct comparing *comparing, const struct af_zip_m
 /* Whether a virtual environment has it in its bin folder: "activate.fish", "python3.12". */
 static bool is_environment_command(struct af_span name)
 {
-    static const char *const starts[] = {"activate", "deactivate", "pythonw", "python"};
+    static const char *const starts[] = {"activate", "deactivate", "activate_this",
+                                         "pydoc",    "pythonw",    "python"};
     for (size_t i = 0; i < AF_COUNT(starts); i++) {
         size_t len = strlen(starts[i]);
         if (name.len < len || strncasecmp(name.data, starts[i], len) != 0)
@@ -301,11 +302,26 @@ static bool is_environment_command(struct af_span name)
     return false;
 }
 
-/* Whether data/PATH of NAME.data replaces a file of the environment. */
+/* Whether the path is in the standard library or in its archive, lib/python313.zip. */
+static bool is_standard_library(const char *path)
+{
+    static const char *const starts[] = {"lib/python", "lib64/python", "Lib/"};
+    for (size_t i = 0; i < AF_COUNT(starts); i++)
+        if (strncasecmp(path, starts[i], strlen(starts[i])) == 0)
+            return in_packages(path) == NULL;
+    return false;
+}
+
+/* Whether data/PATH of NAME.data replaces a file of the environment or configures it. */
 static bool is_environment_file(const char *path)
 {
     static const char *const folders[] = {"bin/", "Scripts/"};
-    if (strcasecmp(path, "pyvenv.cfg") == 0)
+    static const char *const names[] = {"pyvenv.cfg", "pip.conf", "pip.ini", "uv.toml",
+                                        "pyproject.toml"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (strcasecmp(path, names[i]) == 0)
+            return true;
+    if (is_standard_library(path))
         return true;
     for (size_t i = 0; i < AF_COUNT(folders); i++) {
         size_t len = strlen(folders[i]);
@@ -363,14 +379,33 @@ static void find_info(struct comparing *comparing)
     }
 }
 
+/* pip installs by scheme whatever is in a top folder of which the name ends in this. */
+static bool is_data(const char *path, size_t top_len)
+{
+    static const char end[] = ".data";
+    size_t len = strlen(end);
+    return path[top_len] == '/' && top_len >= len &&
+           strncasecmp(path + top_len - len, end, len) == 0;
+}
+
+/* NAME-VERSION.data, beside NAME-VERSION.dist-info (PEP 427). */
+static bool is_own_data(const struct comparing *comparing, const char *path, size_t top_len)
+{
+    size_t len = comparing->info == NULL ? 0 : strlen(comparing->info) - strlen(".dist-info/");
+    return len > 0 && is_top_folder(path, top_len, ".data") &&
+           top_len == len + strlen(".data") && memcmp(path, comparing->info, len) == 0;
+}
+
 static void compare_member(struct comparing *comparing, const struct af_zip_member *member)
 {
     const char *path = member->name;
     size_t top_len = strcspn(path, "/");
     if (member->is_folder || (comparing->info != NULL && af_starts_with(path, comparing->info)))
         return;
-    if (is_top_folder(path, top_len, ".data"))
+    if (is_own_data(comparing, path, top_len))
         compare_data(comparing, member, path + top_len + 1);
+    else if (is_data(path, top_len))
+        add(comparing, AF_CONTENT_FOREIGN_DATA, (struct af_span){path, top_len + 1}, NULL);
     else
         compare_installed(comparing, member, path);
 }

@@ -119,3 +119,23 @@ def test_a_library_that_the_loader_opens_by_its_path_is_refused(quick_place, tmp
                        files={"demo/one.so": library})
     said = refusal(quick_place, wheel)
     assert "demo/one.so (" in said["reason"] and ": /opt/x.so)" in said["reason"]
+
+
+@pytest.mark.parametrize("member", [
+    ".data/purelib/evil.pth", ".data/data/pyvenv.cfg", ".data/scripts/python",
+    "other-1.0.data/purelib/evil.pth", "demo-9.9.data/scripts/x", "Demo-2.8.3.DATA/data/x"])
+def test_a_data_folder_of_another_name_is_refused(place, tmp_path, member):
+    """pip installs what is in it by scheme, whatever the name before ".data" is."""
+    wheel = make_wheel(tmp_path, name="demo", requires=(), files={member: b"import os\n"})
+    said = refusal(place, wheel, "--allow-content", member.split("/")[0] + "/")
+    assert "may write what is in it to any folder" in said["reason"]
+    assert said["hint"].startswith("no option allows this")
+
+
+@pytest.mark.parametrize("member", [
+    "evil.start", "demo-2.8.3.data/data/pip.conf", "demo-2.8.3.data/data/uv.toml",
+    "demo-2.8.3.data/data/lib/python3.12/sitecustomize.py",
+    "demo-2.8.3.data/data/lib/python312.zip"])
+def test_what_configures_the_environment_is_refused(quick_place, tmp_path, member):
+    wheel = make_wheel(tmp_path, name="demo", requires=(), files={member: b"import os\n"})
+    assert member in refusal(quick_place, wheel)["reason"]
