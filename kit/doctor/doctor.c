@@ -51,6 +51,12 @@ void af_examination_add(struct af_examination *examination, enum af_reason_id ca
     finding->hint = af_reason_finding_hint(cause);
 }
 
+void af_examination_hint(struct af_examination *examination, const char *hint)
+{
+    if (examination->count > 0 && hint != NULL)
+        examination->findings[examination->count - 1].hint = hint;
+}
+
 /* Stable: findings of one severity stay in the order of the rules. */
 static void sort_by_severity(struct af_finding *findings, size_t count)
 {
@@ -103,6 +109,7 @@ static bool comes_first(enum af_reason_id cause)
     case AF_REASON_VIRTUAL_ENV_GONE:
     case AF_REASON_SOURCE_TREE:
     case AF_REASON_TORCH_DAMAGED:
+    case AF_REASON_REQUIREMENT_MISSING:
     case AF_REASON_DRIVER_MISSING:
     case AF_REASON_DRIVER_MISMATCH:
     case AF_REASON_DRIVER:

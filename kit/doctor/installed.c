@@ -113,6 +113,18 @@ void af_examine_shim(struct af_examination *examination)
                            af_fact_text_or(&shim->folder, "the environment"));
 }
 
+/* The packages that flash-attn needs and Python does not find. */
+static void report_requirements(struct af_examination *examination, const struct af_fact *list)
+{
+    for (size_t i = 0; i < count_of(list); i++) {
+        const char *name = list->value.list.items[i];
+        af_examination_add(examination, AF_REASON_REQUIREMENT_MISSING, "%s (%s)", name,
+                           list->source);
+        af_examination_hint(examination, af_fit_reinstall_command(examination->machine, name,
+                                                                  examination->arena));
+    }
+}
+
 void af_examine_installed_files(struct af_examination *examination)
 {
     const struct af_package *package = installed(examination);
@@ -129,6 +141,7 @@ void af_examine_installed_files(struct af_examination *examination)
     if (!is_damaged(&examination->machine->torch))
         report_files(examination, AF_REASON_LIBRARY_MISSING, &package->missing_libraries,
                      "not found", "");
+    report_requirements(examination, &package->missing_requirements);
     const char *extension = extension_of(package);
     if (extension != NULL)
         check_python(examination, extension);

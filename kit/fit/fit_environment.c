@@ -5,6 +5,19 @@
 #include "kit/base/text.h"
 #include "kit/fit/fit.h"
 
+const char *af_fit_reinstall_command(const struct af_machine *machine, const char *words,
+                                     struct af_arena *arena)
+{
+    const char *python = af_fact_text_or(&machine->python.executable, NULL);
+    bool uv = af_machine_has_tool(machine, "uv") || !af_machine_has_tool(machine, "pip");
+    if (python == NULL)
+        python = af_fact_text_or(&machine->python.prefix, "python");
+    return uv ? af_arena_format(arena, "`uv pip install --python %s --reinstall %s`", python,
+                                words)
+              : af_arena_format(arena, "`%s -m pip install --force-reinstall %s`", python,
+                                words);
+}
+
 static const struct af_reason *reason(struct af_arena *arena, enum af_reason_id id,
                                       const char *detail)
 {

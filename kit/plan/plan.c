@@ -83,11 +83,28 @@ static void install_wheel(struct af_builder *builder, const struct af_catalog_wh
     af_plan_file(builder, &file);
 }
 
+static bool is_listed(const struct af_fact *list, const char *name)
+{
+    for (size_t i = 0; !is_empty(list) && i < list->value.list.count; i++)
+        if (strcmp(list->value.list.items[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void install_einops(struct af_builder *builder)
 {
-    if (af_builder_package(builder, "einops") != NULL)
+    const struct af_package *flash = af_machine_flash_attn(builder->target.machine);
+    bool gone = flash != NULL && is_listed(&flash->missing_requirements, "einops");
+    bool recorded = af_builder_package(builder, "einops") != NULL;
+    if (recorded && !gone)
         return;
     af_builder_install(builder);
+    if (recorded && builder->target.uv) {
+        af_builder_word(builder, "--reinstall-package");
+        af_builder_word(builder, "einops");
+    } else if (recorded) {
+        af_builder_word(builder, "--force-reinstall");
+    }
     af_builder_word(builder, "einops");
     af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs");
     af_builder_require(builder, "einops");

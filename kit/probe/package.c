@@ -356,6 +356,37 @@ static void read_record(const struct af_probe *probe, struct af_package *package
     set_missing_libraries(probe, package, site, &record);
 }
 
+/* "einops/__init__.py": what `import einops` reads. */
+static bool is_top_init(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash != NULL && strcmp(slash, "/__init__.py") == 0;
+}
+
+static bool is_absent(struct af_arena *scratch, const char *site, const char *file)
+{
+    const char *path = af_path_join(scratch, site, file);
+    return path != NULL && af_file_is_absent(path);
+}
+
+bool af_probe_package_is_gone(const char *site, const char *info)
+{
+    struct af_arena scratch;
+    struct af_formats_record_line line;
+    struct af_span text;
+    bool gone = false;
+    af_arena_init(&scratch);
+    const char *record = af_path_join(&scratch, info, "RECORD");
+    if (record != NULL &&
+        af_file_read(&scratch, record, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK) {
+        for (size_t i = 0;
+             i < RECORD_LINES_MAX && !gone && af_formats_record_next(&text, &line); i++)
+            gone = is_top_init(line.path) && is_absent(&scratch, site, line.path);
+    }
+    af_arena_release(&scratch);
+    return gone;
+}
+
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
                                 const char *name, const char *site, const char *info)
 {

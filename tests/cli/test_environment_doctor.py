@@ -1,6 +1,7 @@
 """`anyflash doctor` and the environment: what it says first, and what it leaves out."""
 import json
 import shutil
+import venv
 
 import pytest
 
@@ -134,3 +135,44 @@ def test_a_named_python_is_used_instead_of_a_virtual_env_that_is_gone(anyflash):
 def test_config_names_an_unusable_environment(anyflash, tmp_path):
     dead_venv(tmp_path)
     assert "/gone/bin/python3.11" in anyflash("config", "uv").err
+
+
+def make_venv(folder, packages):
+    """A virtual environment of this Python in `folder`/.venv, with the files of `packages`."""
+    venv.create(folder / ".venv", symlinks=True)
+    site = next((folder / ".venv/lib").glob("python3*")) / "site-packages"
+    for name, text in packages.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    return site
+
+
+FLASH_FILES = {
+    "flash_attn/__init__.py": "", "flash_attn_2_cuda.so": "x",
+    "flash_attn-2.8.3.dist-info/METADATA":
+        "Name: flash_attn\nVersion: 2.8.3\nRequires-Dist: torch\nRequires-Dist: einops\n",
+    "flash_attn-2.8.3.dist-info/RECORD": "flash_attn/__init__.py,,0\n",
+}
+EINOPS_INFO = {"einops-0.8.1.dist-info/METADATA": "Name: einops\nVersion: 0.8.1\n",
+               "einops-0.8.1.dist-info/RECORD": "einops/__init__.py,,0\n"}
+
+
+@pytest.mark.parametrize("einops", [{}, EINOPS_INFO], ids=["absent", "folder-gone"])
+def test_a_missing_requirement_of_flash_attn_is_the_first_line(anyflash, tmp_path, einops):
+    make_venv(tmp_path, FLASH_FILES | einops)
+    text = " ".join(anyflash("doctor").out.split())
+    assert text.startswith("a package that the installed flash-attn needs is missing"), text
+    assert "nstall einops`" in text
+
+
+def test_plan_installs_an_einops_that_lost_its_folder(anyflash, tmp_path):
+    make_venv(tmp_path, FLASH_FILES | EINOPS_INFO)
+    words = ("--given", "os=linux", "--given", "gpu=a100", "--given", "torch=2.8.0+cu128",
+             "--given", "python=3.12", "--given", "libc=glibc", "--here")
+    steps = json.loads(anyflash("plan", "--json", *words).out)["steps"]
+    assert any("einops" in (step["argv"] or []) for step in steps), steps
+
+
+def test_a_present_requirement_is_not_missing(anyflash, tmp_path):
+    make_venv(tmp_path, FLASH_FILES | EINOPS_INFO | {"einops/__init__.py": ""})
+    assert "needs is missing" not in anyflash("doctor").out
