@@ -279,11 +279,26 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *
     return af_cli_json_take(cli, json, err);
 }
 
+/* The rules look at the machine's GPUs: --arch counts as if the user had stated such a GPU. */
+static enum anyflash_status state_arch(struct doctor *doctor, struct anyflash_error *err)
+{
+    struct af_machine *machine = &doctor->inputs.machines.items[0];
+    const char *arch = doctor->inputs.request.fit.arch;
+    const char *remark;
+    if (arch == NULL)
+        return ANYFLASH_OK;
+    const char *word = af_arena_format(&machine->arena, "sm=%s", arch);
+    return word == NULL ? af_fail_memory(err)
+                        : af_machine_given_strictly(machine, word, &remark, err);
+}
+
 static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
                                     struct anyflash_error *err)
 {
     enum anyflash_status status = af_cli_inputs_load(
         cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &doctor->inputs, err);
+    if (status == ANYFLASH_OK)
+        status = state_arch(doctor, err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&doctor->inputs.request, &doctor->answer, err);
     if (status != ANYFLASH_OK)

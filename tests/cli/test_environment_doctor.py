@@ -176,3 +176,10 @@ def test_plan_installs_an_einops_that_lost_its_folder(anyflash, tmp_path):
 def test_a_present_requirement_is_not_missing(anyflash, tmp_path):
     make_venv(tmp_path, FLASH_FILES | EINOPS_INFO | {"einops/__init__.py": ""})
     assert "needs is missing" not in anyflash("doctor").out
+
+
+def test_arch_counts_as_a_stated_gpu(anyflash, tmp_path):
+    record = HEALTHY | {"gpus": []}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    text = " ".join(anyflash("doctor", "--machine", "m.json", "--arch", "7.5").out.split())
+    assert "with 1 risk FlashAttention 2 needs an Ampere GPU" in text, text
