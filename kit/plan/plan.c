@@ -401,7 +401,6 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
     return proof_out->inspect != NULL && proof_out->install != NULL;
 }
 
-/* uv before pip. uv also if nothing is known, because it needs no pip in the environment. */
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
 {
     const struct af_python *python = &machine->python;
@@ -413,8 +412,8 @@ static struct af_target find_target(const struct af_machine *machine, struct af_
     return (struct af_target){.machine = machine,
                               .python = executable == NULL ? "python" : executable,
                               .prefix = prefix,
-                              .uv = af_machine_has_tool(machine, "uv") ||
-                                    !af_machine_has_tool(machine, "pip"),
+                              .uv = af_machine_uses_uv(machine),
+                              .lacks_pip = af_machine_lacks_installer(machine),
                               .conda = af_equal(kind, "conda") || af_equal(kind, "pixi")};
 }
 

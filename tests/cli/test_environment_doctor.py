@@ -183,3 +183,12 @@ def test_arch_counts_as_a_stated_gpu(anyflash, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(record))
     text = " ".join(anyflash("doctor", "--machine", "m.json", "--arch", "7.5").out.split())
     assert "with 1 risk FlashAttention 2 needs an Ampere GPU" in text, text
+
+
+def test_plan_gets_an_installer_first_where_none_is(anyflash, tmp_path):
+    record = HEALTHY | {"packages": [], "tools": []}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    steps = json.loads(anyflash("plan", "--machine", "m.json", "--json").out)["steps"]
+    assert steps[0]["argv"][-2:] == ["-m", "ensurepip"] and steps[0]["kind"] == "tool"
+    assert steps[1]["argv"][1:4] == ["-m", "pip", "install"]
+    assert sum("ensurepip" in step["argv"] for step in steps) == 1
