@@ -192,3 +192,20 @@ def test_plan_gets_an_installer_first_where_none_is(anyflash, tmp_path):
     assert steps[0]["argv"][-2:] == ["-m", "ensurepip"] and steps[0]["kind"] == "tool"
     assert steps[1]["argv"][1:4] == ["-m", "pip", "install"]
     assert sum("ensurepip" in step["argv"] for step in steps) == 1
+
+
+@pytest.mark.parametrize("what", ["bin/python", ""], ids=["broken-link", "dead-folder"])
+@pytest.mark.parametrize("command", ["doctor", "plan", "install"])
+def test_a_named_dead_environment_is_reported_like_a_found_one(anyflash, tmp_path, command,
+                                                               what):
+    dead_venv(tmp_path)
+    done = anyflash(command, "-p", f".venv/{what}")
+    text = done.out + done.err
+    assert "the python environment is broken" in text.lower(), text
+    assert "uv venv --clear" in " ".join(text.split())
+
+
+def test_a_named_empty_folder_is_a_broken_environment(anyflash, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = anyflash("doctor", "-p", "empty")
+    assert done.out.startswith("the Python environment is broken"), done
