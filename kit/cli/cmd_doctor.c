@@ -144,13 +144,13 @@ static void view_installed(struct af_page *page, struct af_cli *cli,
     size_t risk_count = 0;
     for (size_t i = 0; i < doctor->count; i++)
         risk_count += af_reason_severity(doctor->findings[i].cause) == AF_SEVERITY_RISK;
-    if (doctor->next.kind != AF_NEXT_NOTHING) {
-        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
-    } else if (risk_count > 0) { /* the worst come first */
+    if (risk_count > 0) { /* the worst come first */
         af_page_format(page, 0, "", AF_TONE_STRONG,
                        "flash-attn %s is installed, with %zu risk%s", version, risk_count,
                        risk_count > 1 ? "s" : "");
         af_page_add(page, 0, "", AF_TONE_PLAIN, af_reason_finding(doctor->findings[0].cause));
+    } else if (doctor->next.kind != AF_NEXT_NOTHING) {
+        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
     } else {
         af_page_format(page, 0, "", AF_TONE_GOOD,
                        "flash-attn %s is installed, and no problem was found", version);

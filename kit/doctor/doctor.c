@@ -20,6 +20,7 @@ static rule_function *const rules[] = {
     af_examine_source_tree,       /* what Python really imports */
     af_examine_damaged_torch,     /* what it cannot be imported without */
     af_examine_shim,              /* whether anyflash replaces it */
+    af_examine_double_installs,   /* whether it is the only one */
     af_examine_installed_files,   /* whether it is complete */
     af_examine_installed_torch,   /* whether it fits this torch, judged by its own files */
     af_examine_installed_wheel,   /* whether it fits this machine, judged by the catalog */
@@ -27,7 +28,6 @@ static rule_function *const rules[] = {
     af_examine_driver,
     af_examine_devices,
     af_examine_torch,
-    af_examine_double_installs,
     af_examine_peers,
     af_examine_variables,
     af_examine_caches,

@@ -209,3 +209,9 @@ def test_a_named_empty_folder_is_a_broken_environment(anyflash, tmp_path):
     (tmp_path / "empty").mkdir()
     done = anyflash("doctor", "-p", "empty")
     assert done.out.startswith("the Python environment is broken"), done
+
+
+def test_two_records_are_a_risk_in_the_first_line(doctor):
+    two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
+    lines = doctor(packages=two).splitlines()
+    assert "installed, with " in lines[0] and "installed twice" in lines[1], lines
