@@ -61,11 +61,12 @@ static bool is_damaged(const struct af_torch *torch)
 void af_examine_damaged_torch(struct af_examination *examination)
 {
     const struct af_torch *torch = &examination->machine->torch;
-    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_files, "missing", "");
-    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->broken_files, "incomplete", "");
-    if (count_of(&torch->missing_files) == 0)
+    if (count_of(&torch->missing_files) == 0 && count_of(&torch->missing_libraries) > 0) {
         report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_libraries,
                      "not found", "; packages of torch's dependencies have them");
+        af_examination_hint(examination,
+                            af_fit_reinstall_torch(examination->machine, examination->arena));
+    }
     if (count_of(&torch->broken_files) == 0)
         report_files(examination, AF_REASON_FILES_CHANGED, &torch->changed_files,
                      "not of the recorded size", "");

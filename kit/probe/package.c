@@ -451,6 +451,21 @@ static void take_piece(void *context, const char *bytes, size_t len)
     }
 }
 
+/* Without version.py, METADATA says the version, if only without the build. */
+static void read_torch_version(const struct af_probe *probe, const char *info)
+{
+    struct af_fact *version = &probe->machine->torch.version;
+    struct af_span text;
+    struct af_span value;
+    const char *path = af_path_join(probe->arena, info, "METADATA");
+    if (version->state == AF_FACT_KNOWN || path == NULL ||
+        af_file_read_start(probe->arena, path, SMALL_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
+        !af_header_find(text, "Version", &value))
+        return;
+    af_fact_text(probe->arena, version, af_arena_text_n(probe->arena, value.data, value.len),
+                 path);
+}
+
 void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info)
 {
@@ -463,6 +478,7 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     const char *path = af_path_join(probe->arena, info, "RECORD");
     if (folder == NULL || path == NULL || !af_fact_is(&torch->path, folder))
         return;
+    read_torch_version(probe, info);
     if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
         end_line(&filter);
         const char *text = af_text_get(&filter.kept);

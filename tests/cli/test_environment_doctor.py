@@ -215,3 +215,29 @@ def test_two_records_are_a_risk_in_the_first_line(doctor):
     two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
     lines = doctor(packages=two).splitlines()
     assert "installed, with " in lines[0] and "installed twice" in lines[1], lines
+
+
+TORCH_INFO = {"torch/__init__.py": "import torch", "torch/version.py": "",
+              "torch-2.8.0.dist-info/METADATA": "Name: torch\nVersion: 2.8.0\n",
+              "torch-2.8.0.dist-info/RECORD": "torch/__init__.py,,12\ntorch/version.py,,99\n"}
+DAMAGED = {"empty version.py": TORCH_INFO,
+           "no version.py": {name: text for name, text in TORCH_INFO.items()
+                             if name != "torch/version.py"}}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+@pytest.mark.parametrize("command", ["doctor", "plan", "install"])
+def test_a_damaged_torch_comes_first_with_its_version(anyflash, tmp_path, command, what):
+    make_venv(tmp_path, DAMAGED[what])
+    done = anyflash(command, "-p", ".venv")
+    text = " ".join((done.out + done.err).split())
+    assert "torch is damaged" in text.split("hint:")[0].lower(), text
+    assert "torch==2.8.0`" in text and ".venv/bin/python" in text, text
+
+
+def test_a_damaged_torch_is_reinstalled_in_its_build(anyflash, tmp_path):
+    torch = HEALTHY["torch"] | {"missing_files": ["torch/lib/libtorch_cpu.so"]}
+    (tmp_path / "m.json").write_text(json.dumps(HEALTHY | {"torch": torch}))
+    text = " ".join(anyflash("plan", "--machine", "m.json").out.split())
+    assert text.startswith("Torch is damaged") and "A wheel fits" not in text, text
+    assert "--reinstall --torch-backend cu128 torch==2.8.0+cu128`" in text, text
