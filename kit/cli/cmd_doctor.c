@@ -144,13 +144,13 @@ static void view_installed(struct af_page *page, struct af_cli *cli,
     size_t risk_count = 0;
     for (size_t i = 0; i < doctor->count; i++)
         risk_count += af_reason_severity(doctor->findings[i].cause) == AF_SEVERITY_RISK;
-    if (doctor->next.kind != AF_NEXT_NOTHING) {
-        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
-    } else if (risk_count > 0) { /* the worst come first */
+    if (risk_count > 0) { /* the worst come first */
         af_page_format(page, 0, "", AF_TONE_STRONG,
                        "flash-attn %s is installed, with %zu risk%s", version, risk_count,
                        risk_count > 1 ? "s" : "");
         af_page_add(page, 0, "", AF_TONE_PLAIN, af_reason_finding(doctor->findings[0].cause));
+    } else if (doctor->next.kind != AF_NEXT_NOTHING) {
+        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
     } else {
         af_page_format(page, 0, "", AF_TONE_GOOD,
                        "flash-attn %s is installed, and no problem was found", version);
@@ -279,11 +279,26 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *
     return af_cli_json_take(cli, json, err);
 }
 
+/* The rules look at the machine's GPUs: --arch counts as if the user had stated such a GPU. */
+static enum anyflash_status state_arch(struct doctor *doctor, struct anyflash_error *err)
+{
+    struct af_machine *machine = &doctor->inputs.machines.items[0];
+    const char *arch = doctor->inputs.request.fit.arch;
+    const char *remark;
+    if (arch == NULL)
+        return ANYFLASH_OK;
+    const char *word = af_arena_format(&machine->arena, "sm=%s", arch);
+    return word == NULL ? af_fail_memory(err)
+                        : af_machine_given_strictly(machine, word, &remark, err);
+}
+
 static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
                                     struct anyflash_error *err)
 {
     enum anyflash_status status = af_cli_inputs_load(
         cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &doctor->inputs, err);
+    if (status == ANYFLASH_OK)
+        status = state_arch(doctor, err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&doctor->inputs.request, &doctor->answer, err);
     if (status != ANYFLASH_OK)

@@ -200,7 +200,7 @@ static void refuse(struct af_cli *cli, struct install *install, const struct af_
         .answer = AF_NO,
         .reason = af_arena_format(&cli->arena, "%s: %s", af_reason_message(problem->id),
                                   problem->detail),
-        .hint = af_reason_hint(problem->id)};
+        .hint = af_reason_advice(problem)};
 }
 
 /* Gives the answers that need neither lock nor state; true if one was given. */

@@ -118,7 +118,7 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
     const struct af_decision *decision = &plan->answer.decision;
     const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
     if (decision->environment_problem != NULL)
-        return af_reason_hint(decision->environment_problem->id);
+        return af_reason_advice(decision->environment_problem);
     if (rung == NULL && decision->missing_fact != NULL)
         return af_cli_missing_fact_hint(decision);
     if (rung == NULL)

@@ -78,7 +78,7 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
     if (problem == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "no Python environment was found: name one with --python");
-    cli->hint = af_reason_hint(problem->id);
+    cli->hint = af_reason_advice(problem);
     return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: %s", af_reason_message(problem->id),
                    problem->detail);
 }

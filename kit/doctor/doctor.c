@@ -20,6 +20,7 @@ static rule_function *const rules[] = {
     af_examine_source_tree,       /* what Python really imports */
     af_examine_damaged_torch,     /* what it cannot be imported without */
     af_examine_shim,              /* whether anyflash replaces it */
+    af_examine_double_installs,   /* whether it is the only one */
     af_examine_installed_files,   /* whether it is complete */
     af_examine_installed_torch,   /* whether it fits this torch, judged by its own files */
     af_examine_installed_wheel,   /* whether it fits this machine, judged by the catalog */
@@ -27,7 +28,6 @@ static rule_function *const rules[] = {
     af_examine_driver,
     af_examine_devices,
     af_examine_torch,
-    af_examine_double_installs,
     af_examine_peers,
     af_examine_variables,
     af_examine_caches,
@@ -49,6 +49,12 @@ void af_examination_add(struct af_examination *examination, enum af_reason_id ca
     finding->cause = cause;
     finding->detail = af_arena_text(examination->arena, text);
     finding->hint = af_reason_finding_hint(cause);
+}
+
+void af_examination_hint(struct af_examination *examination, const char *hint)
+{
+    if (examination->count > 0 && hint != NULL)
+        examination->findings[examination->count - 1].hint = hint;
 }
 
 /* Stable: findings of one severity stay in the order of the rules. */
@@ -103,6 +109,7 @@ static bool comes_first(enum af_reason_id cause)
     case AF_REASON_VIRTUAL_ENV_GONE:
     case AF_REASON_SOURCE_TREE:
     case AF_REASON_TORCH_DAMAGED:
+    case AF_REASON_REQUIREMENT_MISSING:
     case AF_REASON_DRIVER_MISSING:
     case AF_REASON_DRIVER_MISMATCH:
     case AF_REASON_DRIVER:

@@ -188,8 +188,10 @@ void af_examine_environment(struct af_examination *examination)
     const char *prefix = af_fact_text_or(&python->prefix, "the environment");
     const struct af_reason *problem =
         af_fit_environment_problem(examination->machine, examination->arena);
-    if (problem != NULL)
+    if (problem != NULL) {
         af_examination_add(examination, problem->id, "%s", problem->detail);
+        af_examination_hint(examination, problem->hint);
+    }
     if (python->prefix.state == AF_FACT_ABSENT || python->problem.state == AF_FACT_KNOWN)
         return;
     if (af_fact_truth(&python->externally_managed) == AF_YES)

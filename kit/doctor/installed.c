@@ -61,11 +61,12 @@ static bool is_damaged(const struct af_torch *torch)
 void af_examine_damaged_torch(struct af_examination *examination)
 {
     const struct af_torch *torch = &examination->machine->torch;
-    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_files, "missing", "");
-    report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->broken_files, "incomplete", "");
-    if (count_of(&torch->missing_files) == 0)
+    if (count_of(&torch->missing_files) == 0 && count_of(&torch->missing_libraries) > 0) {
         report_files(examination, AF_REASON_TORCH_DAMAGED, &torch->missing_libraries,
                      "not found", "; packages of torch's dependencies have them");
+        af_examination_hint(examination,
+                            af_fit_reinstall_torch(examination->machine, examination->arena));
+    }
     if (count_of(&torch->broken_files) == 0)
         report_files(examination, AF_REASON_FILES_CHANGED, &torch->changed_files,
                      "not of the recorded size", "");
@@ -113,6 +114,18 @@ void af_examine_shim(struct af_examination *examination)
                            af_fact_text_or(&shim->folder, "the environment"));
 }
 
+/* The packages that flash-attn needs and Python does not find. */
+static void report_requirements(struct af_examination *examination, const struct af_fact *list)
+{
+    for (size_t i = 0; i < count_of(list); i++) {
+        const char *name = list->value.list.items[i];
+        af_examination_add(examination, AF_REASON_REQUIREMENT_MISSING, "%s (%s)", name,
+                           list->source);
+        af_examination_hint(examination, af_fit_reinstall_command(examination->machine, name,
+                                                                  examination->arena));
+    }
+}
+
 void af_examine_installed_files(struct af_examination *examination)
 {
     const struct af_package *package = installed(examination);
@@ -129,6 +142,7 @@ void af_examine_installed_files(struct af_examination *examination)
     if (!is_damaged(&examination->machine->torch))
         report_files(examination, AF_REASON_LIBRARY_MISSING, &package->missing_libraries,
                      "not found", "");
+    report_requirements(examination, &package->missing_requirements);
     const char *extension = extension_of(package);
     if (extension != NULL)
         check_python(examination, extension);

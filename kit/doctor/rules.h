@@ -26,6 +26,9 @@ struct af_examination {
 void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
+/* Replaces the hint of the last finding. */
+void af_examination_hint(struct af_examination *examination, const char *hint);
+
 /*
  * installed.c: the flash-attn of the environment, from its own files and its
  * wheel

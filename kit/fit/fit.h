@@ -190,8 +190,22 @@ struct af_decision {
 };
 
 /*
+ * The command that installs `words` ("einops") into the environment of `machine`, also where an
+ * installer believes them installed; in backquotes. NULL if memory runs out.
+ */
+const char *af_fit_reinstall_command(const struct af_machine *machine, const char *words,
+                                     struct af_arena *arena);
+
+/*
+ * How to reinstall the installed torch, with the command; NULL if its version is unknown or
+ * memory runs out.
+ */
+const char *af_fit_reinstall_torch(const struct af_machine *machine, struct af_arena *arena);
+
+/*
  * Why nothing can be installed into the Python environment of `machine`: there is none, it is
- * broken, or VIRTUAL_ENV names another one that is gone. In `arena`; NULL if nothing is wrong
+ * broken, VIRTUAL_ENV names another one that is gone, or torch has lost files, so that nothing
+ * which imports it would work. In `arena`; NULL if nothing is wrong
  * or memory runs out (arena->failed).
  */
 const struct af_reason *af_fit_environment_problem(const struct af_machine *machine,

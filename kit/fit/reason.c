@@ -45,6 +45,11 @@ const char *af_reason_hint(enum af_reason_id id)
     return rows[id].hint;
 }
 
+const char *af_reason_advice(const struct af_reason *reason)
+{
+    return reason->hint != NULL ? reason->hint : af_reason_hint(reason->id);
+}
+
 const char *af_reason_page_hint(enum af_reason_id id)
 {
     return rows[id].page_hint;

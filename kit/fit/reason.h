@@ -36,7 +36,11 @@ struct af_reason {
     const char *detail; /* "torch 2.8, but torch 2.9.1 is installed"; or NULL */
     /* the one of several machines that gives the reason; NULL: there is only one, or all do */
     const struct af_machine *machine;
+    const char *hint; /* what to do here; NULL: the row's hint */
 };
+
+/* What to do about it; NULL: nothing. */
+const char *af_reason_advice(const struct af_reason *reason);
 
 /* Static texts of a row. */
 const char *af_reason_text_id(enum af_reason_id id);

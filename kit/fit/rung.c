@@ -109,8 +109,9 @@ void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
         va_end(args);
     }
     const struct af_reason reason = {
-        id, detail[0] == '\0' ? NULL : af_arena_text(context->arena, detail),
-        af_fit_machine_of(context->fit, context->view)};
+        .id = id,
+        .detail = detail[0] == '\0' ? NULL : af_arena_text(context->arena, detail),
+        .machine = af_fit_machine_of(context->fit, context->view)};
     af_rung_take_reason(context, &reason);
 }
 

@@ -184,8 +184,8 @@ void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_rea
     const char *kept = proved              ? proved_detail(check, detail)
                        : detail[0] == '\0' ? NULL
                                            : af_arena_text(check->arena, detail);
-    check->reasons[check->reason_count++] =
-        (struct af_reason){id, kept, af_fit_machine_of(check->fit, check->view)};
+    check->reasons[check->reason_count++] = (struct af_reason){
+        .id = id, .detail = kept, .machine = af_fit_machine_of(check->fit, check->view)};
 }
 
 uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,

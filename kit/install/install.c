@@ -103,7 +103,8 @@ static void check_step(struct job *job, const struct af_step *step)
                                command == NULL ? "" : command));
         break;
     case AF_STEP_TOOL:
-        refuse(job, "uv is needed to choose the CUDA build of torch", command);
+        refuse(job, af_arena_format(arena, "an installer is missing: %s", step->title),
+               command);
         break;
     case AF_STEP_BUILD:
         refuse(job, "no wheel fits: flash-attn would have to be compiled",

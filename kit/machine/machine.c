@@ -239,6 +239,18 @@ bool af_machine_has_tool(const struct af_machine *machine, const char *name)
     return false;
 }
 
+bool af_machine_lacks_installer(const struct af_machine *machine)
+{
+    return machine->tools.state == AF_FACT_KNOWN && !af_machine_has_tool(machine, "uv") &&
+           !af_machine_has_tool(machine, "pip");
+}
+
+bool af_machine_uses_uv(const struct af_machine *machine)
+{
+    return !af_machine_lacks_installer(machine) &&
+           (af_machine_has_tool(machine, "uv") || !af_machine_has_tool(machine, "pip"));
+}
+
 const struct af_package *af_machine_shim(const struct af_machine *machine)
 {
     const struct af_package *package = af_machine_package(machine, "flash-attn");

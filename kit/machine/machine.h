@@ -219,6 +219,13 @@ const char *af_machine_variable(const struct af_machine *machine, const char *na
 /* Whether the tool `name` ("uv") was found. */
 bool af_machine_has_tool(const struct af_machine *machine, const char *name);
 
+/*
+ * Whether uv installs packages here, which goes before pip; also if the tools are not known.
+ * Without uv and pip, pip must be made first.
+ */
+bool af_machine_uses_uv(const struct af_machine *machine);
+bool af_machine_lacks_installer(const struct af_machine *machine);
+
 /* The CUDA toolkit that torch's extension builder uses, or NULL if none is known to be. */
 const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine);
 

@@ -53,8 +53,24 @@ void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const ch
     step->argc = builder->word_count;
 }
 
+/* Python brings pip along; only Debian moves that to another package. */
+static void get_pip(struct af_builder *builder)
+{
+    static const char *const words[] = {"-m", "ensurepip"};
+    builder->target.lacks_pip = false;
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        af_builder_word(builder, words[i]);
+    af_builder_end(
+        builder, AF_STEP_TOOL,
+        "get pip, because neither uv nor pip is here; or install uv, and plan again");
+}
+
 void af_builder_install(struct af_builder *builder)
 {
+    if (builder->target.lacks_pip)
+        get_pip(builder);
     af_builder_start(builder);
     if (!builder->target.uv) {
         af_builder_word(builder, builder->target.python);
@@ -140,6 +156,7 @@ void af_plan_prepare(struct af_builder *builder)
         af_builder_word(builder, target->python);
         af_builder_word(builder, "-m");
         af_builder_word(builder, "venv");
+        target->lacks_pip = false; /* the new one has pip */
     }
     af_builder_word(builder, "--system-site-packages");
     af_builder_word(builder, ".venv");

@@ -17,6 +17,7 @@ struct af_target {
         *python; /* its interpreter; a different one after a step has made a new environment */
     const char *prefix; /* NULL: unknown */
     bool uv;            /* uv installs; else pip */
+    bool lacks_pip;     /* pip installs, but must be made first */
     bool conda;
 };
 

@@ -83,11 +83,28 @@ static void install_wheel(struct af_builder *builder, const struct af_catalog_wh
     af_plan_file(builder, &file);
 }
 
+static bool is_listed(const struct af_fact *list, const char *name)
+{
+    for (size_t i = 0; !is_empty(list) && i < list->value.list.count; i++)
+        if (strcmp(list->value.list.items[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void install_einops(struct af_builder *builder)
 {
-    if (af_builder_package(builder, "einops") != NULL)
+    const struct af_package *flash = af_machine_flash_attn(builder->target.machine);
+    bool gone = flash != NULL && is_listed(&flash->missing_requirements, "einops");
+    bool recorded = af_builder_package(builder, "einops") != NULL;
+    if (recorded && !gone)
         return;
     af_builder_install(builder);
+    if (recorded && builder->target.uv) {
+        af_builder_word(builder, "--reinstall-package");
+        af_builder_word(builder, "einops");
+    } else if (recorded) {
+        af_builder_word(builder, "--force-reinstall");
+    }
     af_builder_word(builder, "einops");
     af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs");
     af_builder_require(builder, "einops");
@@ -384,7 +401,6 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
     return proof_out->inspect != NULL && proof_out->install != NULL;
 }
 
-/* uv before pip. uv also if nothing is known, because it needs no pip in the environment. */
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
 {
     const struct af_python *python = &machine->python;
@@ -396,8 +412,8 @@ static struct af_target find_target(const struct af_machine *machine, struct af_
     return (struct af_target){.machine = machine,
                               .python = executable == NULL ? "python" : executable,
                               .prefix = prefix,
-                              .uv = af_machine_has_tool(machine, "uv") ||
-                                    !af_machine_has_tool(machine, "pip"),
+                              .uv = af_machine_uses_uv(machine),
+                              .lacks_pip = af_machine_lacks_installer(machine),
                               .conda = af_equal(kind, "conda") || af_equal(kind, "pixi")};
 }
 

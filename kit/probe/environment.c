@@ -302,6 +302,9 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
         take_program(probe, program, "--python", environment);
     if (probe->arena->failed)
         return af_fail_memory(err);
+    /* An environment without a Python that runs is reported as such; it has been found. */
+    if (wanted[0] != '\0' && (af_file_is_folder(program) || af_file_is_link(program)))
+        return ANYFLASH_OK;
     if (environment->executable == NULL || !af_file_is_executable(environment->executable)) {
         const char *tried = environment->executable == NULL ? wanted : environment->executable;
         af_text_quote(shown, sizeof shown, tried, strlen(tried));

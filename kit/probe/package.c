@@ -356,6 +356,37 @@ static void read_record(const struct af_probe *probe, struct af_package *package
     set_missing_libraries(probe, package, site, &record);
 }
 
+/* "einops/__init__.py": what `import einops` reads. */
+static bool is_top_init(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash != NULL && strcmp(slash, "/__init__.py") == 0;
+}
+
+static bool is_absent(struct af_arena *scratch, const char *site, const char *file)
+{
+    const char *path = af_path_join(scratch, site, file);
+    return path != NULL && af_file_is_absent(path);
+}
+
+bool af_probe_package_is_gone(const char *site, const char *info)
+{
+    struct af_arena scratch;
+    struct af_formats_record_line line;
+    struct af_span text;
+    bool gone = false;
+    af_arena_init(&scratch);
+    const char *record = af_path_join(&scratch, info, "RECORD");
+    if (record != NULL &&
+        af_file_read(&scratch, record, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK) {
+        for (size_t i = 0;
+             i < RECORD_LINES_MAX && !gone && af_formats_record_next(&text, &line); i++)
+            gone = is_top_init(line.path) && is_absent(&scratch, site, line.path);
+    }
+    af_arena_release(&scratch);
+    return gone;
+}
+
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
                                 const char *name, const char *site, const char *info)
 {
@@ -420,6 +451,21 @@ static void take_piece(void *context, const char *bytes, size_t len)
     }
 }
 
+/* Without version.py, METADATA says the version, if only without the build. */
+static void read_torch_version(const struct af_probe *probe, const char *info)
+{
+    struct af_fact *version = &probe->machine->torch.version;
+    struct af_span text;
+    struct af_span value;
+    const char *path = af_path_join(probe->arena, info, "METADATA");
+    if (version->state == AF_FACT_KNOWN || path == NULL ||
+        af_file_read_start(probe->arena, path, SMALL_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
+        !af_header_find(text, "Version", &value))
+        return;
+    af_fact_text(probe->arena, version, af_arena_text_n(probe->arena, value.data, value.len),
+                 path);
+}
+
 void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info)
 {
@@ -432,6 +478,7 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     const char *path = af_path_join(probe->arena, info, "RECORD");
     if (folder == NULL || path == NULL || !af_fact_is(&torch->path, folder))
         return;
+    read_torch_version(probe, info);
     if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
         end_line(&filter);
         const char *text = af_text_get(&filter.kept);

@@ -30,4 +30,10 @@ void af_probe_package_read_window(const struct af_probe *probe, struct af_packag
 void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info);
 
+/*
+ * Whether a package whose .dist-info `info` is there has lost what it is imported from: RECORD
+ * lists NAME/__init__.py, which `site` does not have. False if RECORD cannot be read.
+ */
+bool af_probe_package_is_gone(const char *site, const char *info);
+
 #endif

@@ -16,6 +16,7 @@
 #define HEAD_BYTES_MAX (64u * 1024u)
 #define NAME_BYTES 128
 #define INIT_BYTES_MAX (64u * 1024u)
+#define REQUIREMENTS_MAX 16u
 
 /* Always listed when installed, whatever they require; flash-attn requires einops. */
 static const char *const peers[] = {"xformers",     "vllm",   "transformer-engine",
@@ -29,6 +30,11 @@ struct rows {
     bool failed;
 };
 
+struct requirement_names {
+    const char *items[REQUIREMENTS_MAX]; /* normalised */
+    size_t count;
+};
+
 /* Facts from one .dist-info or .egg-info. */
 struct head {
     char name[NAME_BYTES]; /* normalised */
@@ -37,8 +43,9 @@ struct head {
     const char *flash_attn;
     bool torch_marked; /* the requirement that was kept has a marker */
     bool flash_attn_marked;
-    const char *path;    /* the file it was read from */
-    const char *problem; /* why it was not read, or NULL */
+    struct requirement_names requires; /* without torch, markers and extras */
+    const char *path;                  /* the file it was read from */
+    const char *problem;               /* why it was not read, or NULL */
 };
 
 static bool is_peer(const char *name)
@@ -85,6 +92,18 @@ static void take_requirement(struct af_arena *scratch, const struct af_requireme
             ? ""
             : af_arena_text_n(scratch, requirement->specifier.data, requirement->specifier.len);
     *marked = requirement->has_marker;
+}
+
+/* Keeps the name of a requirement that always applies; torch has facts of its own. */
+static void take_name(struct af_arena *scratch, const struct af_requirement *requirement,
+                      struct requirement_names *names)
+{
+    char name[NAME_BYTES];
+    if (requirement->has_marker || af_name_is(requirement->name, "torch") ||
+        names->count == REQUIREMENTS_MAX)
+        return;
+    af_name_normalise(requirement->name, name, sizeof name);
+    names->items[names->count++] = af_arena_text(scratch, name);
 }
 
 /* Reads requires.txt of an egg: requirements up to the first "[extra]". */
@@ -148,8 +167,10 @@ static void read_head(struct af_arena *scratch, const char *site, const char *en
         af_name_normalise(value, head->name, sizeof head->name);
     if (af_header_find(text, "Version", &value))
         head->version = af_arena_text_n(scratch, value.data, value.len);
-    while (af_requirement_next(&text, &requirement))
+    while (af_requirement_next(&text, &requirement)) {
         take_requirement(scratch, &requirement, head);
+        take_name(scratch, &requirement, &head->requires);
+    }
     if (egg)
         read_requires_txt(scratch, info, head);
 }
@@ -165,6 +186,61 @@ static void set_specifier(const struct af_probe *probe, const struct head *head,
         af_fact_text(probe->arena, fact, specifier, head->path);
 }
 
+/* Whether it is a .dist-info or .egg-info of the package `name`. */
+static bool is_info_of(struct af_arena *scratch, const char *entry, const char *name)
+{
+    struct head head = {0};
+    if (!af_ends_with(entry, ".dist-info") && !af_ends_with(entry, ".egg-info"))
+        return false;
+    name_from_folder(scratch, entry, &head);
+    return strcmp(head.name, name) == 0;
+}
+
+/* Whether Python can import the package from this folder. */
+static bool is_installed_in(const struct af_probe *probe, const char *site, const char *name)
+{
+    struct af_arena scratch;
+    const char **names;
+    size_t count;
+    af_arena_init(&scratch);
+    const char *code = af_arena_format(&scratch, "%s/%s/__init__.py", site, name);
+    bool found = code != NULL && af_file_exists(code);
+    if (!found &&
+        af_folder_list(&scratch, site, NAMES_MAX, &names, &count, NULL, NULL) == ANYFLASH_OK) {
+        for (size_t i = 0; i < count && !found; i++)
+            found = is_info_of(&scratch, names[i], name) &&
+                    !af_probe_package_is_gone(site, af_path_join(&scratch, site, names[i]));
+    }
+    probe->arena->failed = probe->arena->failed || scratch.failed;
+    af_arena_release(&scratch);
+    return found;
+}
+
+static bool is_installed(const struct af_probe *probe, const char *name)
+{
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    for (size_t i = 0; i < sites->value.list.count; i++)
+        if (is_installed_in(probe, sites->value.list.items[i], name))
+            return true;
+    return false;
+}
+
+static void set_missing_requirements(const struct af_probe *probe, const struct head *head,
+                                     struct af_package *row)
+{
+    const char *missing[REQUIREMENTS_MAX];
+    size_t count = 0;
+    if (strcmp(head->name, "flash-attn") != 0 || head->problem != NULL) {
+        af_fact_unknown(probe->arena, &row->missing_requirements, "%s",
+                        head->problem != NULL ? head->problem : "read for flash-attn only");
+        return;
+    }
+    for (size_t i = 0; i < head->requires.count && !probe->arena->failed; i++)
+        if (!is_installed(probe, head->requires.items[i]))
+            missing[count++] = af_arena_text(probe->arena, head->requires.items[i]);
+    af_fact_list(probe->arena, &row->missing_requirements, missing, count, head->path);
+}
+
 static void fill_row(const struct af_probe *probe, const struct head *head, const char *site,
                      const char *entry, struct af_package *row)
 {
@@ -177,6 +253,7 @@ static void fill_row(const struct af_probe *probe, const struct head *head, cons
         af_fact_text(probe->arena, &row->version, head->version, head->path);
     set_specifier(probe, head, head->torch, &row->needs_torch);
     set_specifier(probe, head, head->flash_attn, &row->needs_flash_attn);
+    set_missing_requirements(probe, head, row);
     const char *info = af_path_join(probe->arena, site, entry);
     if (info != NULL)
         af_probe_package_read_info(probe, row, head->name, site, info);

@@ -70,7 +70,10 @@ static void set_nothing_found(const struct af_probe *probe)
                        "no VIRTUAL_ENV, CONDA_PREFIX or .venv, no python3 on PATH");
 }
 
-/* If --python is not an interpreter, that is an error of the caller, so the call fails. */
+/*
+ * If --python is another file than an interpreter, that is an error of the caller, so the call
+ * fails. An environment that has lost its interpreter is a fact: python.problem.
+ */
 static enum anyflash_status check_named(const struct af_probe *probe,
                                         const struct af_environment *environment,
                                         const struct af_probe_interpreter_files *files,
@@ -79,6 +82,7 @@ static enum anyflash_status check_named(const struct af_probe *probe,
     const struct af_python *python = &probe->machine->python;
     char shown[200];
     if (probe->options->python == NULL || files->stdlib != NULL ||
+        environment->executable == NULL || !af_file_exists(environment->executable) ||
         (python->implementation.state == AF_FACT_KNOWN &&
          !af_fact_is(&python->implementation, "cpython")))
         return ANYFLASH_OK;

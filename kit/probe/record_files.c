@@ -69,7 +69,7 @@ static void compare_file(struct comparison *comparison,
     if (line->size_bytes < 0 || line->size_bytes == (int64_t)found.st_size)
         return;
     add(comparison, &comparison->changed, line->path);
-    if (is_broken_library(full))
+    if (found.st_size == 0 || is_broken_library(full))
         add(comparison, &comparison->broken, line->path);
 }
 

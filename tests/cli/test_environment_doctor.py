@@ -1,6 +1,7 @@
 """`anyflash doctor` and the environment: what it says first, and what it leaves out."""
 import json
 import shutil
+import venv
 
 import pytest
 
@@ -134,3 +135,109 @@ def test_a_named_python_is_used_instead_of_a_virtual_env_that_is_gone(anyflash):
 def test_config_names_an_unusable_environment(anyflash, tmp_path):
     dead_venv(tmp_path)
     assert "/gone/bin/python3.11" in anyflash("config", "uv").err
+
+
+def make_venv(folder, packages):
+    """A virtual environment of this Python in `folder`/.venv, with the files of `packages`."""
+    venv.create(folder / ".venv", symlinks=True)
+    site = next((folder / ".venv/lib").glob("python3*")) / "site-packages"
+    for name, text in packages.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    return site
+
+
+FLASH_FILES = {
+    "flash_attn/__init__.py": "", "flash_attn_2_cuda.so": "x",
+    "flash_attn-2.8.3.dist-info/METADATA":
+        "Name: flash_attn\nVersion: 2.8.3\nRequires-Dist: torch\nRequires-Dist: einops\n",
+    "flash_attn-2.8.3.dist-info/RECORD": "flash_attn/__init__.py,,0\n",
+}
+EINOPS_INFO = {"einops-0.8.1.dist-info/METADATA": "Name: einops\nVersion: 0.8.1\n",
+               "einops-0.8.1.dist-info/RECORD": "einops/__init__.py,,0\n"}
+
+
+@pytest.mark.parametrize("einops", [{}, EINOPS_INFO], ids=["absent", "folder-gone"])
+def test_a_missing_requirement_of_flash_attn_is_the_first_line(anyflash, tmp_path, einops):
+    make_venv(tmp_path, FLASH_FILES | einops)
+    text = " ".join(anyflash("doctor").out.split())
+    assert text.startswith("a package that the installed flash-attn needs is missing"), text
+    assert "nstall einops`" in text
+
+
+def test_plan_installs_an_einops_that_lost_its_folder(anyflash, tmp_path):
+    make_venv(tmp_path, FLASH_FILES | EINOPS_INFO)
+    words = ("--given", "os=linux", "--given", "gpu=a100", "--given", "torch=2.8.0+cu128",
+             "--given", "python=3.12", "--given", "libc=glibc", "--here")
+    steps = json.loads(anyflash("plan", "--json", *words).out)["steps"]
+    assert any("einops" in (step["argv"] or []) for step in steps), steps
+
+
+def test_a_present_requirement_is_not_missing(anyflash, tmp_path):
+    make_venv(tmp_path, FLASH_FILES | EINOPS_INFO | {"einops/__init__.py": ""})
+    assert "needs is missing" not in anyflash("doctor").out
+
+
+def test_arch_counts_as_a_stated_gpu(anyflash, tmp_path):
+    record = HEALTHY | {"gpus": []}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    text = " ".join(anyflash("doctor", "--machine", "m.json", "--arch", "7.5").out.split())
+    assert "with 1 risk FlashAttention 2 needs an Ampere GPU" in text, text
+
+
+def test_plan_gets_an_installer_first_where_none_is(anyflash, tmp_path):
+    record = HEALTHY | {"packages": [], "tools": []}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    steps = json.loads(anyflash("plan", "--machine", "m.json", "--json").out)["steps"]
+    assert steps[0]["argv"][-2:] == ["-m", "ensurepip"] and steps[0]["kind"] == "tool"
+    assert steps[1]["argv"][1:4] == ["-m", "pip", "install"]
+    assert sum("ensurepip" in step["argv"] for step in steps) == 1
+
+
+@pytest.mark.parametrize("what", ["bin/python", ""], ids=["broken-link", "dead-folder"])
+@pytest.mark.parametrize("command", ["doctor", "plan", "install"])
+def test_a_named_dead_environment_is_reported_like_a_found_one(anyflash, tmp_path, command,
+                                                               what):
+    dead_venv(tmp_path)
+    done = anyflash(command, "-p", f".venv/{what}")
+    text = done.out + done.err
+    assert "the python environment is broken" in text.lower(), text
+    assert "uv venv --clear" in " ".join(text.split())
+
+
+def test_a_named_empty_folder_is_a_broken_environment(anyflash, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = anyflash("doctor", "-p", "empty")
+    assert done.out.startswith("the Python environment is broken"), done
+
+
+def test_two_records_are_a_risk_in_the_first_line(doctor):
+    two = [FLASH | {"version": version, "folder": "/v/site"} for version in ("2.7.4", "2.8.3")]
+    lines = doctor(packages=two).splitlines()
+    assert "installed, with " in lines[0] and "installed twice" in lines[1], lines
+
+
+TORCH_INFO = {"torch/__init__.py": "import torch", "torch/version.py": "",
+              "torch-2.8.0.dist-info/METADATA": "Name: torch\nVersion: 2.8.0\n",
+              "torch-2.8.0.dist-info/RECORD": "torch/__init__.py,,12\ntorch/version.py,,99\n"}
+DAMAGED = {"empty version.py": TORCH_INFO,
+           "no version.py": {name: text for name, text in TORCH_INFO.items()
+                             if name != "torch/version.py"}}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+@pytest.mark.parametrize("command", ["doctor", "plan", "install"])
+def test_a_damaged_torch_comes_first_with_its_version(anyflash, tmp_path, command, what):
+    make_venv(tmp_path, DAMAGED[what])
+    done = anyflash(command, "-p", ".venv")
+    text = " ".join((done.out + done.err).split())
+    assert "torch is damaged" in text.split("hint:")[0].lower(), text
+    assert "torch==2.8.0`" in text and ".venv/bin/python" in text, text
+
+
+def test_a_damaged_torch_is_reinstalled_in_its_build(anyflash, tmp_path):
+    torch = HEALTHY["torch"] | {"missing_files": ["torch/lib/libtorch_cpu.so"]}
+    (tmp_path / "m.json").write_text(json.dumps(HEALTHY | {"torch": torch}))
+    text = " ".join(anyflash("plan", "--machine", "m.json").out.split())
+    assert text.startswith("Torch is damaged") and "A wheel fits" not in text, text
+    assert "--reinstall --torch-backend cu128 torch==2.8.0+cu128`" in text, text

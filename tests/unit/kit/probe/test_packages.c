@@ -188,6 +188,30 @@ static void test_packages__cuda_libraries_that_are_gone_are_named(void **state)
     fake_end(&fake);
 }
 
+static void assert_einops_missing(struct fake *fake, bool is_missing)
+{
+    const struct af_fact *missing = &probe_package(fake, "flash-attn")->missing_requirements;
+    assert_int_equal(missing->state, AF_FACT_KNOWN);
+    assert_int_equal(missing->value.list.count, is_missing ? 1 : 0);
+    if (is_missing)
+        assert_string_equal(missing->value.list.items[0], "einops");
+}
+
+static void test_packages__missing_requirement_is_found(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    assert_einops_missing(&fake, true);
+    fake_file(&fake, SITE "/einops-0.8.1.dist-info/METADATA", "Name: einops\nVersion: 0.8.1\n");
+    fake_file(&fake, SITE "/einops-0.8.1.dist-info/RECORD", "einops/__init__.py,,\n");
+    assert_einops_missing(&fake, true);
+    fake_file(&fake, SITE "/einops/__init__.py", "");
+    assert_einops_missing(&fake, false);
+    fake_end(&fake);
+}
+
 static void test_packages__source_build_of_uv_names_its_torch(void **state)
 {
     struct fake fake;
@@ -414,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_packages__a_module_cut_short_is_broken),
         cmocka_unit_test(test_packages__torchs_main_files_are_compared),
         cmocka_unit_test(test_packages__cuda_libraries_that_are_gone_are_named),
+        cmocka_unit_test(test_packages__missing_requirement_is_found),
         cmocka_unit_test(test_packages__source_build_of_uv_names_its_torch),
         cmocka_unit_test(test_packages__only_those_that_need_torch_are_listed),
         cmocka_unit_test(test_packages__peers_code_says_which_flash_attn_it_takes),

@@ -399,8 +399,7 @@ static void test_python__named_interpreter_that_is_none_fails(void **state)
     fake_start(&fake);
     make_python(&fake);
     fake_elf(&fake, "/usr/bin/ls", "python-3.13");
-    static const char *const wrong[] = {"/nowhere", "/usr/bin/ls", "/usr",
-                                        "9.9",      "no\x1bsuch",  ""};
+    static const char *const wrong[] = {"/nowhere", "/usr/bin/ls", "9.9", "no\x1bsuch", ""};
     for (size_t i = 0; i < AF_COUNT(wrong); i++) {
         fake.options.python = wrong[i];
         assert_int_equal(af_probe_python(&fake.probe, &err), ANYFLASH_E_NOT_FOUND);
@@ -409,6 +408,21 @@ static void test_python__named_interpreter_that_is_none_fails(void **state)
     }
     fake.options.python = "/opt/python";
     assert_fact(probe_python(&fake)->version, "3.13.7");
+    fake_end(&fake);
+}
+
+static void test_python__named_environment_without_interpreter_is_broken(void **state)
+{
+    static const char *const named[] = {"/v", "/v/bin/python"};
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, "/v/pyvenv.cfg", "home = /gone/bin\n");
+    fake_link(&fake, "/v/bin/python", "/gone/bin/python3.13");
+    for (size_t i = 0; i < AF_COUNT(named); i++) {
+        fake.options.python = named[i];
+        assert_int_equal(probe_python(&fake)->problem.state, AF_FACT_KNOWN);
+    }
     fake_end(&fake);
 }
 
@@ -492,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_python__other_implementations_are_named_and_refused),
         cmocka_unit_test(test_python__none_at_all_is_absent),
         cmocka_unit_test(test_python__named_interpreter_that_is_none_fails),
+        cmocka_unit_test(test_python__named_environment_without_interpreter_is_broken),
         cmocka_unit_test(test_python__version_asked_for_may_be_one_of_uvs_or_pyenvs),
         cmocka_unit_test(test_python__debug_build_is_seen_by_its_only_sysconfig_file),
         cmocka_unit_test(test_python__every_lack_of_memory_is_reported),
