@@ -223,11 +223,7 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
     return status;
 }
 
-/*
- * --arch as a compute capability: "sm90" and "9.0" are one, and so is the name of a product,
- * "h100". Of major version 9 there is only 9.0. Other texts are left to the check that follows.
- */
-static const char *arch_of(struct af_arena *arena, const char *typed)
+const char *af_cli_arch(struct af_arena *arena, const char *typed)
 {
     char sm[24];
     const char *vendor = NULL;
@@ -254,7 +250,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
     struct af_plan_words words = {
         .package = values[AF_OPTION_PACKAGE],
         .version = values[AF_OPTION_RELEASE],
-        .arch = arch_of(&cli->arena, values[AF_OPTION_ARCH]),
+        .arch = af_cli_arch(&cli->arena, values[AF_OPTION_ARCH]),
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };
