@@ -51,14 +51,13 @@ static enum anyflash_status check_wheel(struct af_cli *cli, const char *word,
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
-    const char *from = options->values[AF_OPTION_FROM];
-    if (from != NULL && !af_file_is_folder(from))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
-                       af_text_scrub(&cli->arena, from, 200));
+    enum anyflash_status status = af_cli_check_from(cli, err);
+    if (status != ANYFLASH_OK)
+        return status;
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
     if (options->words.count > 0) {
-        enum anyflash_status status = check_wheel(cli, options->words.items[0], err);
+        status = check_wheel(cli, options->words.items[0], err);
         if (status != ANYFLASH_OK)
             return status;
     }

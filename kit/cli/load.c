@@ -159,7 +159,21 @@ enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *
         path = getenv("ANYFLASH_CATALOG");
     if (path == NULL || path[0] == '\0')
         return load_newest(cli, catalog_out, err);
-    return af_probe_catalog(catalog_out, path, err);
+    enum anyflash_status status = af_probe_catalog(catalog_out, path, err);
+    if (status != ANYFLASH_OK || catalog_out->count > 0)
+        return status;
+    af_catalog_release(catalog_out);
+    return af_fail(err, ANYFLASH_E_DATA, "catalog '%s' has no wheels",
+                   af_text_scrub(&cli->arena, path, 200));
+}
+
+enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error *err)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    if (from == NULL || af_file_is_folder(from))
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
+                   af_text_scrub(&cli->arena, from, 200));
 }
 
 enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,

@@ -56,6 +56,9 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
  */
 const char *af_cli_arch(struct af_arena *arena, const char *typed);
 
+/* Fails with NOT_FOUND if --from names no folder. */
+enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error *err);
+
 /* Parts of the input that not every command needs. */
 enum af_cli_input {
     AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */

@@ -92,3 +92,10 @@ def test_find_lists_what_fits_first(anyflash):
     found = answer_json(anyflash, "find", "torch=2.8", *WORKSTATION)["wheels"]
     order = [("yes", "unknown", None, "no").index(one["verdict"]) for one in found]
     assert order[0] == 0 and order == sorted(order) and order[-1] == 3
+
+
+def test_a_catalog_without_wheels_is_refused(anyflash, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    for command in ("find", "plan", "version"):
+        answer = anyflash(command, "--catalog", "empty.jsonl")
+        assert answer.code == 3 and "catalog 'empty.jsonl' has no wheels" in answer.err
