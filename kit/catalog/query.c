@@ -9,10 +9,12 @@
  */
 #include "kit/catalog/query.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/nearest.h"
 #include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
@@ -51,6 +53,8 @@ struct af_query_word {
     const char *text;              /* the value; of a version: its specifier */
     int parts[AF_QUERY_PARTS_MAX]; /* of numbers, "12.8" */
     int part_count;
+    int cuda[AF_QUERY_PARTS_MAX]; /* of torch, "2.9.1+cu128": its 12.8 */
+    int cuda_count;
     bool free_threaded;    /* of python, "3.13t" */
     enum af_answer answer; /* of abi */
 };
@@ -58,14 +62,14 @@ struct af_query_word {
 #define WORD_BYTES_MAX 256
 #define KEYS_TEXT_BYTES 160
 
-enum kind { NUMBERS, PYTHON, SM, ANSWER, TEXT, VERSION };
+enum kind { NUMBERS, TORCH, PYTHON, SM, ANSWER, GPU, TEXT, VERSION };
 
 static const struct {
     const char *name;
     enum kind kind;
     bool ordered; /* accepts <, <=, >, >= */
 } keys[AF_QUERY_KEY_COUNT] = {
-    [AF_QUERY_TORCH] = {"torch", NUMBERS, true},
+    [AF_QUERY_TORCH] = {"torch", TORCH, true},
     [AF_QUERY_PYTHON] = {"python", PYTHON, false},
     [AF_QUERY_CUDA] = {"cuda", NUMBERS, true},
     [AF_QUERY_ABI] = {"abi", ANSWER, false},
@@ -75,7 +79,7 @@ static const struct {
     [AF_QUERY_SOURCE] = {"source", TEXT, false},
     [AF_QUERY_SM] = {"sm", SM, false},
     [AF_QUERY_GLIBC] = {"glibc", NUMBERS, true},
-    [AF_QUERY_GPU] = {"gpu", TEXT, false},
+    [AF_QUERY_GPU] = {"gpu", GPU, false},
 };
 
 /* Longer operators come before their prefixes. */
@@ -83,8 +87,9 @@ static const struct {
     const char *text;
     enum af_query_operator operator;
 } operators[] = {
-    {"!=", AF_QUERY_IS_NOT}, {">=", AF_QUERY_AT_LEAST}, {"<=", AF_QUERY_AT_MOST},
-    {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},     {"<", AF_QUERY_BELOW},
+    {"==", AF_QUERY_IS},      {"!=", AF_QUERY_IS_NOT}, {">=", AF_QUERY_AT_LEAST},
+    {"<=", AF_QUERY_AT_MOST}, {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},
+    {"<", AF_QUERY_BELOW},
 };
 
 /* A word while it is parsed. */
@@ -101,9 +106,18 @@ static enum anyflash_status refuse(const struct input *input, const char *proble
     return af_fail(input->err, ANYFLASH_E_ARGUMENT, "'%s': %s", shown, problem);
 }
 
-static enum anyflash_status refuse_key(const struct input *input)
+static enum anyflash_status refuse_key(const struct input *input, size_t key_len)
 {
-    char problem[64 + KEYS_TEXT_BYTES] = "no such key; keys are";
+    const char *names[AF_QUERY_KEY_COUNT];
+    char problem[64 + KEYS_TEXT_BYTES];
+    const char *typed = af_arena_text_n(input->arena, input->word, key_len);
+    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++)
+        names[i] = keys[i].name;
+    const char *near =
+        typed == NULL || key_len == 0 ? NULL : af_nearest(typed, names, AF_QUERY_KEY_COUNT);
+    snprintf(problem, sizeof problem, "no such key; %s%s%skeys are",
+             near == NULL ? "" : "did you mean ", near == NULL ? "" : near,
+             near == NULL ? "" : "? ");
     for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
         size_t used = strlen(problem);
         snprintf(problem + used, sizeof problem - used, "%s %s", i == 0 ? "" : ",",
@@ -127,6 +141,26 @@ static bool read_parts(const char *value, struct af_query_word *word)
     }
     word->part_count = version.release_count;
     return true;
+}
+
+/* "2.9", "2.9.1+cu128": the build of torch says which CUDA the wheel must be for. */
+static bool read_torch(const struct input *input, const char *value, struct af_query_word *word)
+{
+    int64_t digits;
+    size_t len = strcspn(value, "+");
+    const char *build = value + len;
+    const char *release = af_arena_text_n(input->arena, value, len);
+    if (release == NULL)
+        return true; /* the arena has failed, which is reported at the end */
+    if (*build != '\0' && (word->operator!= AF_QUERY_IS || !af_starts_with(build, "+cu") ||
+                           !af_parse_i64(build + 3, 80, 999, &digits)))
+        return false;
+    if (*build != '\0') {
+        word->cuda[0] = (int)(digits / 10);
+        word->cuda[1] = (int)(digits % 10);
+        word->cuda_count = 2;
+    }
+    return read_parts(release, word);
 }
 
 /* "3.12", "3.13t", "cp312", "cp313t", "3". */
@@ -204,6 +238,11 @@ static enum anyflash_status read_value(const struct input *input, const char *va
         return read_parts(value, word)
                    ? ANYFLASH_OK
                    : refuse(input, "the value is not a number like 12 or 12.8");
+    case TORCH:
+        return read_torch(input, value, word)
+                   ? ANYFLASH_OK
+                   : refuse(input, "the value is not a torch like 2.9, 2.9.1 or, with =, "
+                                   "2.9.1+cu128");
     case PYTHON:
         return read_python(input, value, word)
                    ? ANYFLASH_OK
@@ -215,6 +254,11 @@ static enum anyflash_status read_value(const struct input *input, const char *va
         return read_answer(value, word)
                    ? ANYFLASH_OK
                    : refuse(input, "the value is not one of true, false, unknown");
+    case GPU:
+        return af_equal_fold(value, "cuda") || af_equal_fold(value, "rocm")
+                   ? ANYFLASH_OK
+                   : refuse(input, "gpu is cuda or rocm; a GPU of NVIDIA's is named by its "
+                                   "compute capability, like sm=9.0");
     case VERSION:
         return read_version(input, value, word)
                    ? ANYFLASH_OK
@@ -272,7 +316,7 @@ static enum anyflash_status read_word(const struct input *input, struct af_query
         return ANYFLASH_OK;
     }
     if (!find_key(input->word, key_len, &word->key))
-        return refuse_key(input);
+        return refuse_key(input, key_len);
     size_t len = find_operator(at, &word->operator);
     if (len == 0)
         return refuse(input, "operators are =, !=, <, <=, >, >=");
@@ -345,6 +389,16 @@ static bool holds_numbers(const struct af_query_word *word,
     return holds_order(word->operator, order_of(word, numbers));
 }
 
+static bool holds_torch(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+{
+    int torch[] = {wheel->torch_major, wheel->torch_minor, wheel->torch_patch};
+    int cuda[] = {wheel->cuda_major, wheel->cuda_minor, -1};
+    struct af_query_word build = {.part_count = word->cuda_count};
+    memcpy(build.parts, word->cuda, sizeof build.parts);
+    return holds_numbers(word, wheel, torch) &&
+           (build.part_count == 0 || holds_numbers(&build, wheel, cuda));
+}
+
 /* "glibc=2.31" matches wheels that load with it; the other operators compare. */
 static bool holds_glibc(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
@@ -391,6 +445,25 @@ static bool is_platform(const char *platform, const char *wanted)
     if (af_starts_with(wanted, "linux_"))
         return strstr(platform, "linux") != NULL && af_ends_with(platform, wanted + 5);
     return strcasestr(platform, wanted) != NULL;
+}
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)(a == '-' ? '_' : a)) ==
+           tolower((unsigned char)(b == '-' ? '_' : b));
+}
+
+/* Whether a file name contains the text, with '-' and '_' equal: "flash-attn". */
+static bool is_in_name(const char *name, const char *text)
+{
+    for (; *name != '\0'; name++) {
+        size_t len = 0;
+        while (text[len] != '\0' && same_letter(name[len], text[len]))
+            len++;
+        if (text[len] == '\0')
+            return true;
+    }
+    return false;
 }
 
 /* Whether names are equal, ignoring case and separators: "flash-attn-4" is flash_attn4. */
@@ -456,7 +529,7 @@ static bool holds_is(const struct af_query_word *word, const struct af_catalog_w
     case AF_QUERY_GPU:
         return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
     default:
-        return strcasestr(wheel->filename, word->text) != NULL;
+        return is_in_name(wheel->filename, word->text);
     }
 }
 
@@ -464,8 +537,7 @@ static bool holds(const struct af_query_word *word, const struct af_catalog_whee
 {
     switch (word->key) {
     case AF_QUERY_TORCH:
-        return holds_numbers(
-            word, wheel, (int[]){wheel->torch_major, wheel->torch_minor, wheel->torch_patch});
+        return holds_torch(word, wheel);
     case AF_QUERY_CUDA:
         return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
     case AF_QUERY_GLIBC:

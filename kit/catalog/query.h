@@ -5,9 +5,9 @@
  * or a word without a key, which must occur in the file name.
  *
  * A number also matches more exact values: torch=2.9 matches 2.9 and 2.9.1; and
- * less exact ones: cuda=12.8 matches 12. A value missing from the file name
- * matches nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and
- * glibc.
+ * less exact ones: cuda=12.8 matches 12. torch=2.9.1+cu128 is torch=2.9.1 and
+ * cuda=12.8. A value missing from the file name matches nothing, but pure Python
+ * wheels match every torch, CUDA, ABI, GPU and glibc.
  */
 #ifndef AF_KIT_CATALOG_QUERY_H
 #define AF_KIT_CATALOG_QUERY_H

@@ -52,7 +52,7 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
-    return ANYFLASH_OK;
+    return af_cli_check_from(cli, err);
 }
 
 static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
@@ -68,6 +68,9 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     enum anyflash_status status = ANYFLASH_OK;
     if (names.failed)
         status = af_fail_memory(err);
+    else if (config->kind == NULL && words->count == 1)
+        status = af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not a kind of configuration: %s",
+                         af_text_scrub(&cli->arena, words->items[0], 80), names.data);
     else if (config->kind == NULL)
         status =
             af_fail(err, ANYFLASH_E_ARGUMENT, "'config' takes one argument: %s", names.data);
@@ -138,9 +141,12 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
                                 pin->path);
         if (from == NULL || !writes)
             continue;
+        bool was_there = af_file_is_regular(to);
         enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
         if (status != ANYFLASH_OK)
             return status;
+        if (!was_there)
+            af_config_lock_note(lock, "the wheel was put into the project: '%s'", pin->path);
     }
     return ANYFLASH_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kit/base/url.h"
 #include "kit/cli/load.h"
@@ -95,16 +96,39 @@ static enum anyflash_status write_answer(struct af_cli *cli,
     return af_cli_finish(cli, err);
 }
 
+/* "gpu=h100" is "sm=9.0"; the search itself knows gpu=cuda and gpu=rocm. */
+static const char *word_of(struct af_cli *cli, const char *word)
+{
+    size_t key_len = strcspn(word, "=!<>");
+    const char *value = word + key_len + strspn(word + key_len, "=!");
+    if (key_len != 3 || strncasecmp(word, "gpu", 3) != 0 || *value == '\0')
+        return word;
+    const char *sm = af_cli_arch(&cli->arena, value);
+    if (sm == NULL || strchr(sm, '.') == NULL)
+        return word;
+    return af_arena_format(&cli->arena, "sm%.*s%s", (int)(value - word - 3), word + 3, sm);
+}
+
+static const char *const *words_of(struct af_cli *cli)
+{
+    const struct af_word_list *given = &cli->options.words;
+    const char **words = af_arena_array(&cli->arena, given->count + 1, sizeof *words);
+    for (size_t i = 0; words != NULL && i < given->count; i++)
+        words[i] = word_of(cli, given->items[i]);
+    return words;
+}
+
 static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_out,
                                         struct anyflash_error *err)
 {
     struct af_cli_inputs inputs = {0};
-    struct af_plan_find_request request = {.words = cli->options.words.items,
+    struct af_plan_find_request request = {.words = words_of(cli),
                                            .word_count = cli->options.words.count};
     struct af_plan_find_answer answer = {0};
     unsigned parts =
         af_machines_named(&cli->options) ? AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS : 0;
-    enum anyflash_status status = af_cli_limit(cli, &request.limit, err);
+    enum anyflash_status status =
+        cli->arena.failed ? af_fail_memory(err) : af_cli_limit(cli, &request.limit, err);
     if (status == ANYFLASH_OK)
         status = af_cli_inputs_load(cli, parts, &inputs, err);
     request.plan = inputs.request;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/base/shell.h"
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
@@ -52,14 +51,13 @@ static enum anyflash_status check_wheel(struct af_cli *cli, const char *word,
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
-    const char *from = options->values[AF_OPTION_FROM];
-    if (from != NULL && !af_file_is_folder(from))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
-                       af_text_scrub(&cli->arena, from, 200));
+    enum anyflash_status status = af_cli_check_from(cli, err);
+    if (status != ANYFLASH_OK)
+        return status;
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
     if (options->words.count > 0) {
-        enum anyflash_status status = check_wheel(cli, options->words.items[0], err);
+        status = check_wheel(cli, options->words.items[0], err);
         if (status != ANYFLASH_OK)
             return status;
     }
@@ -250,12 +248,10 @@ static void view_done(struct af_cli *cli, const struct install *install)
     }
     if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
         af_page_format(&page, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
-        const char *words[] = {"anyflash", "install", "--from", done->title};
-        const char *command =
-            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), &cli->arena);
+        const char *words[] = {"--from", done->title, NULL};
         af_page_format(&page, 2, "  ", AF_TONE_PLAIN,
                        "`%s` installs from there, without a network",
-                       command == NULL ? "" : command);
+                       af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
         return;
     }
     if (!done->changed) {
@@ -269,8 +265,9 @@ static void view_done(struct af_cli *cli, const struct install *install)
                        row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s: %s, %s",
                        row->name, af_answer_text(row->answer), row->evidence);
     }
-    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`anyflash undo %jd` undoes this",
-                   (intmax_t)done->id);
+    const char *words[] = {af_arena_format(&cli->arena, "%jd", (intmax_t)done->id), NULL};
+    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`%s` undoes this",
+                   af_cli_next_command(cli, AF_COMMAND_UNDO, words));
 }
 
 static json_t *verified_json(const struct af_verify_report *report)
@@ -301,8 +298,9 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct install 
 }
 
 /* Mentions kept old versions: of large packages they can silently fill a disk. */
-static void tell_kept(struct install *install)
+static void tell_kept(struct af_cli *cli, struct install *install)
 {
+    static const char *const words[] = {"--forget", NULL};
     struct af_run *run = &install->change.run;
     struct af_operation *list;
     size_t count;
@@ -315,8 +313,9 @@ static void tell_kept(struct install *install)
     if (bytes > KEPT_BYTES_TOLD)
         af_progress_message(&run->progress,
                             "the files kept for undoing the last %zu installations take up "
-                            "%.1f GiB; to delete them: `anyflash undo --forget`",
-                            count, (double)bytes / (1024.0 * 1024.0 * 1024.0));
+                            "%.1f GiB; to delete them: `%s`",
+                            count, (double)bytes / (1024.0 * 1024.0 * 1024.0),
+                            af_cli_next_command(cli, AF_COMMAND_UNDO, words));
 }
 
 /* Who states the hash that the wheel must have. */
@@ -361,7 +360,7 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
     if (status != ANYFLASH_OK && install->done.hint != NULL)
         cli->hint = install->done.hint;
     if (status == ANYFLASH_OK && install->done.changed)
-        tell_kept(install);
+        tell_kept(cli, install);
     return status;
 }
 

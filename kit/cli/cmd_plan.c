@@ -107,8 +107,9 @@ static const char *install_text(struct af_cli *cli, const struct plan *plan,
     const char *words[] = {"--allow-torch-change", change, NULL};
     bool moves_torch = rung->kind == AF_RUNG_TORCH_CHANGE || installs_torch(&plan->answer.plan);
     return af_arena_format(
-        &cli->arena, "`%s` runs the steps below; `anyflash undo` undoes them",
-        af_cli_next_command(cli, AF_COMMAND_INSTALL, moves_torch ? words : NULL));
+        &cli->arena, "`%s` runs the steps below; `%s` undoes them",
+        af_cli_next_command(cli, AF_COMMAND_INSTALL, moves_torch ? words : NULL),
+        af_cli_next_command(cli, AF_COMMAND_UNDO, NULL));
 }
 
 /* What to do now, in one line; NULL: the steps say it. */

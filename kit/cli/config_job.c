@@ -292,6 +292,19 @@ enum anyflash_status af_cli_config_choose(struct af_cli *cli, struct af_cli_conf
     return af_config_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err);
 }
 
+/* The folder of --from may have another wheel than the one that was decided on. */
+static void note_not_in_folder(struct af_cli *cli, struct af_config_lock *lock,
+                               const struct af_pin *pin)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    if (from == NULL || pin->wheel == NULL)
+        return;
+    cli->hint = af_arena_format(&cli->arena, "the folder '%s' does not have '%s'",
+                                af_text_scrub(&cli->arena, from, 200), pin->file);
+    if (cli->hint != NULL)
+        af_config_lock_note(lock, "%s", cli->hint);
+}
+
 enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
                                           bool by_path, struct anyflash_error *err)
 {
@@ -299,6 +312,8 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
         const struct af_pin *pin = &job->lock->pins[i];
         const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);
         struct af_plan_wheel_facts facts;
+        if (path == NULL)
+            note_not_in_folder(cli, job->lock, pin);
         if (path == NULL)
             continue;
         enum anyflash_status status =

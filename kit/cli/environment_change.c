@@ -62,6 +62,8 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
         .offline = af_option_given(options, AF_OPTION_OFFLINE),
         .allow_http = af_option_given(options, AF_OPTION_ALLOW_HTTP),
         .from = options->values[AF_OPTION_FROM],
+        .python = options->values[AF_OPTION_PYTHON],
+        .arch = options->values[AF_OPTION_ARCH],
         .torch_change = options->values[AF_OPTION_TORCH_CHANGE],
         .allow_content = {options->allowed.items, options->allowed.count},
     };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/cli/nearest.h"
+#include "kit/base/nearest.h"
 
 #define KEYS_MAX 64u
 #define PART_BYTES_MIN 3u

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "kit/base/path.h"
-#include "kit/base/shell.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/cli/content_view.h"
@@ -242,17 +241,12 @@ static const char *target_word(struct af_cli *cli)
  */
 static const char *install_text(struct af_cli *cli)
 {
-    const char *words[6] = {"anyflash", "install"};
-    size_t count = 2;
-    const char *against = cli->options.values[AF_OPTION_AGAINST];
+    const char *words[3] = {NULL};
+    size_t count = 0;
     if (af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP))
         words[count++] = "--allow-http";
     words[count++] = target_word(cli);
-    if (against != NULL) {
-        words[count++] = "--python";
-        words[count++] = against;
-    }
-    const char *command = af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, &cli->arena);
+    const char *command = af_cli_next_command(cli, AF_COMMAND_INSTALL, words);
     const char *shown = af_text_scrub(&cli->arena, command, SHOWN_BYTES);
     return shown != NULL && strcmp(shown, command) == 0 ? command : NULL;
 }

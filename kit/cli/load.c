@@ -159,7 +159,21 @@ enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *
         path = getenv("ANYFLASH_CATALOG");
     if (path == NULL || path[0] == '\0')
         return load_newest(cli, catalog_out, err);
-    return af_probe_catalog(catalog_out, path, err);
+    enum anyflash_status status = af_probe_catalog(catalog_out, path, err);
+    if (status != ANYFLASH_OK || catalog_out->count > 0)
+        return status;
+    af_catalog_release(catalog_out);
+    return af_fail(err, ANYFLASH_E_DATA, "catalog '%s' has no wheels",
+                   af_text_scrub(&cli->arena, path, 200));
+}
+
+enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error *err)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    if (from == NULL || af_file_is_folder(from))
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
+                   af_text_scrub(&cli->arena, from, 200));
 }
 
 enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
@@ -223,11 +237,7 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
     return status;
 }
 
-/*
- * --arch as a compute capability: "sm90" and "9.0" are one, and so is the name of a product,
- * "h100". Of major version 9 there is only 9.0. Other texts are left to the check that follows.
- */
-static const char *arch_of(struct af_arena *arena, const char *typed)
+const char *af_cli_arch(struct af_arena *arena, const char *typed)
 {
     char sm[24];
     const char *vendor = NULL;
@@ -254,7 +264,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
     struct af_plan_words words = {
         .package = values[AF_OPTION_PACKAGE],
         .version = values[AF_OPTION_RELEASE],
-        .arch = arch_of(&cli->arena, values[AF_OPTION_ARCH]),
+        .arch = af_cli_arch(&cli->arena, values[AF_OPTION_ARCH]),
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };

@@ -49,6 +49,16 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
 enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
                                            struct anyflash_error *err);
 
+/*
+ * A GPU that the user named, as a compute capability: "sm90" and "9.0" are one, and so is the
+ * name of a product, "h100". Of major version 9 there is only 9.0. Other texts, and NULL, are
+ * returned unchanged.
+ */
+const char *af_cli_arch(struct af_arena *arena, const char *typed);
+
+/* Fails with NOT_FOUND if --from names no folder. */
+enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error *err);
+
 /* Parts of the input that not every command needs. */
 enum af_cli_input {
     AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/nearest.h"
 #include "kit/catalog/publisher.h"
 #include "kit/cli/config_job.h"
-#include "kit/cli/nearest.h"
 #include "kit/formats/toml.h"
 #include "kit/system/file.h"
 

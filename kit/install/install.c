@@ -53,6 +53,27 @@ const char *af_install_site(const struct af_machine *machine, struct af_arena *a
     return af_file_real_path(arena, sites->value.list.items[0]);
 }
 
+/* `inspect` takes the environment as --against, and no version of Python for it. */
+const char *af_run_command(const struct af_run *run, const char *command, const char *word)
+{
+    const char *words[7] = {"anyflash", command};
+    size_t count = 2;
+    bool inspects = strcmp(command, "inspect") == 0;
+    if (word != NULL)
+        words[count++] = word;
+    if (run->python != NULL) {
+        words[count++] = inspects ? "--against" : "--python";
+        words[count++] =
+            inspects ? af_fact_text_or(&run->machine->python.prefix, run->python) : run->python;
+    }
+    if (run->arch != NULL) {
+        words[count++] = "--arch";
+        words[count++] = run->arch;
+    }
+    const char *text = af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, run->arena);
+    return text != NULL ? text : "";
+}
+
 static void refuse(struct job *job, const char *reason, const char *hint)
 {
     job->refusal = reason;
@@ -176,11 +197,13 @@ static const char *fetch_hint(struct job *job, const struct af_step_wheel *wheel
     const char *from = job->run->from;
     const char **names;
     size_t count = 0;
-    if (wheel->path != NULL)
+    if (wheel->path != NULL || af_interrupted())
         return NULL;
     if (from == NULL)
-        return "where there is a network, `anyflash install --download-only FOLDER` gets the "
-               "files; `anyflash install --from FOLDER` installs them here";
+        return af_arena_format(arena,
+                               "where there is a network, `anyflash install --download-only "
+                               "FOLDER` gets the files; `%s --from FOLDER` installs them here",
+                               af_run_command(job->run, "install", NULL));
     if (af_folder_list(arena, from, FROM_NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
         return NULL;
     size_t package_len = strcspn(wheel->filename, "-") + 1;
@@ -188,12 +211,9 @@ static const char *fetch_hint(struct job *job, const struct af_step_wheel *wheel
         if (strncmp(names[i], wheel->filename, package_len) != 0 ||
             !af_ends_with(names[i], ".whl"))
             continue;
-        const char *words[] = {"anyflash", "install", af_path_join(arena, from, names[i])};
-        const char *command =
-            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), arena);
-        return af_arena_format(arena,
-                               "the folder has another wheel: `%s` installs it if it fits",
-                               command == NULL ? "" : command);
+        return af_arena_format(
+            arena, "the folder has another wheel: `%s` installs it if it fits",
+            af_run_command(job->run, "install", af_path_join(arena, from, names[i])));
     }
     return "the folder has no wheel of this package: `anyflash install --download-only FOLDER` "
            "fills one";
@@ -263,7 +283,10 @@ static enum anyflash_status bring_resolved(struct job *job, const struct af_step
         if (step->kind == AF_STEP_NEEDS && af_starts_with(found[i], "torch==")) {
             refuse(
                 job, af_arena_format(job->run->arena, "what it needs would bring %s", found[i]),
-                "`anyflash plan` shows the requirements: one of them excludes the torch here");
+                af_arena_format(job->run->arena,
+                                "`%s` shows the requirements: one of them excludes the torch "
+                                "here",
+                                af_run_command(job->run, "plan", NULL)));
             return ANYFLASH_OK;
         }
         af_progress_message(&job->run->progress, "comes: %s", found[i]);
@@ -381,13 +404,11 @@ static const char *inspect_hint(const struct job *job)
         if (wheel == NULL)
             continue;
         bool is_file = !job->fetched[0].ours;
-        const char *words[] = {"anyflash", "inspect",
-                               is_file ? job->fetched[0].path
-                                       : af_url_without_secrets(arena, wheel->url)};
-        return af_arena_format(
-            arena, "`%s` shows every check%s",
-            af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), arena),
-            is_file ? "" : ", and `anyflash plan` skips it from then on");
+        const char *what =
+            is_file ? job->fetched[0].path : af_url_without_secrets(arena, wheel->url);
+        return af_arena_format(arena, "`%s` shows every check%s",
+                               af_run_command(job->run, "inspect", what),
+                               is_file ? "" : ", and `anyflash plan` skips it from then on");
     }
     return "`anyflash inspect` shows every check";
 }
@@ -513,7 +534,7 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
     bool own = job->fetched_count == 0;
     const char *what = own ? "anyflash's Python package" : "the wheel";
     refuse(job, af_arena_format(job->run->arena, "%s does not load here: %s", what, shown),
-           own ? NULL : "`anyflash inspect` shows what is missing");
+           own ? NULL : inspect_hint(job));
     return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s does not load here: %s", what, shown);
 }
 

@@ -31,7 +31,10 @@ struct af_run {
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
-    const char *from;        /* folder to read files from instead of the network; or NULL */
+    const char *from; /* folder to read files from instead of the network; or NULL */
+    /* --python and --arch, which the commands in hints repeat; or NULL */
+    const char *python;
+    const char *arch;
     const char *hash_source; /* who states the hashes of the plan: "the catalog" */
     /* --allow-torch-change: the torch version that may be installed; or NULL */
     const char *torch_change;
@@ -50,6 +53,12 @@ struct af_install_result {
     /* Check after the installation; row_count is 0 if these packages have none. */
     struct af_verify_report verified;
 };
+
+/*
+ * "anyflash COMMAND WORD" for a POSIX shell, with the environment and the GPU that this run was
+ * told to use. WORD may be NULL. Returns arena text, "" if memory runs out.
+ */
+const char *af_run_command(const struct af_run *run, const char *command, const char *word);
 
 /*
  * Carries out the plan. A refusal (a proof answers no, a wheel contains more than its package,

@@ -49,9 +49,9 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
             done->reason = af_arena_format(
                 run->arena, "the later installation %jd (%s) changed the same files",
                 (intmax_t)later->id, later->title);
-            done->hint = af_arena_format(run->arena,
-                                         "undo the later installation first: anyflash undo %jd",
-                                         (intmax_t)later->id);
+            const char *id = af_arena_format(run->arena, "%jd", (intmax_t)later->id);
+            done->hint = af_arena_format(run->arena, "undo the later installation first: `%s`",
+                                         af_run_command(run, "undo", id));
             return ANYFLASH_OK;
         }
     }

@@ -345,7 +345,7 @@ static enum anyflash_status check_file(struct af_config_lock *lock, const struct
         if (lock->pins[i].facts.sha256 == NULL)
             return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                            "pylock.toml needs the hash of '%s', which the catalog does not "
-                           "have: name the folder of the file with --from",
+                           "have: --from takes it from the file, in a folder",
                            lock->pins[i].file);
     return ANYFLASH_OK;
 }

@@ -199,6 +199,11 @@ static enum anyflash_status set_dependency(struct writer *writer)
         in_extra = listed(af_toml_find(&writer->toml, target), writer->lock->package) != NULL;
     enum anyflash_status status =
         settle_list(writer, AF_TOML_PATH("project", "dependencies"), &found);
+    if (extra != NULL && found)
+        af_config_lock_note(writer->lock,
+                            "%s stays in the dependencies of the project, too: remove it there "
+                            "to install it with the extra '%s' only",
+                            writer->lock->package, extra);
     if (status == ANYFLASH_OK)
         status = settle_table(writer, "project", "optional-dependencies", &found);
     if (status == ANYFLASH_OK)

@@ -12,6 +12,35 @@
 #include "kit/fit/verdict.h"
 #include "kit/plan/decide.h"
 
+const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,
+                                                  const struct af_catalog_wheel *wheel)
+{
+    return answer->candidates != NULL
+               ? answer->candidates[wheel - answer->request->plan.catalog->wheels]
+               : NULL;
+}
+
+/* What fits a named machine comes first, then what may fit, then what was not checked. */
+static int order_of(const struct af_plan_find_answer *answer,
+                    const struct af_catalog_wheel *wheel)
+{
+    static const int orders[] = {[AF_YES] = 0, [AF_UNKNOWN] = 1, [AF_NO] = 3};
+    const struct af_candidate *candidate = af_plan_find_candidate(answer, wheel);
+    return candidate == NULL ? 2 : orders[candidate->answer];
+}
+
+/* Keeps those wheels whose publishers the options allow; otherwise in the order found. */
+static void take_wheels(struct af_plan_find_answer *answer,
+                        const struct af_catalog_wheel *const *wheels, size_t count)
+{
+    const struct af_fit_options *fit = &answer->request->plan.fit;
+    for (int order = 0; order <= 3; order++)
+        for (size_t i = 0; i < count; i++)
+            if (order_of(answer, wheels[i]) == order &&
+                af_fit_publisher_is_allowed(fit, wheels[i]))
+                answer->wheels[answer->count++] = wheels[i];
+}
+
 /* The wheels that match all words and whose publishers the options allow. */
 static enum anyflash_status search(struct af_plan_find_answer *answer,
                                    struct anyflash_error *err)
@@ -30,9 +59,7 @@ static enum anyflash_status search(struct af_plan_find_answer *answer,
     answer->wheels = af_arena_array(&answer->arena, count + 1, sizeof *answer->wheels);
     if (answer->wheels == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < count; i++)
-        if (af_fit_publisher_is_allowed(&request->plan.fit, wheels[i]))
-            answer->wheels[answer->count++] = wheels[i];
+    take_wheels(answer, wheels, count);
     answer->unbuilt_torch =
         af_query_unbuilt_torch(&query, request->plan.catalog, &answer->arena);
     answer->shown =
@@ -88,14 +115,6 @@ void af_plan_find_release(struct af_plan_find_answer *answer)
         af_decision_release(&answer->decision);
     af_arena_release(&answer->arena);
     *answer = (struct af_plan_find_answer){0};
-}
-
-const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,
-                                                  const struct af_catalog_wheel *wheel)
-{
-    return answer->candidates != NULL
-               ? answer->candidates[wheel - answer->request->plan.catalog->wheels]
-               : NULL;
 }
 
 json_t *af_plan_find_json(const struct af_plan_find_answer *answer)

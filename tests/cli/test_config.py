@@ -140,6 +140,13 @@ def test_uv_from_reads_the_wheel_and_puts_it_into_the_project(anyflash, project)
     answer = anyflash("config", "uv", "-m", RTX4090, "--write", "--from", "down")
     assert answer.code == 0
     assert (project / "wheels" / PLAIN).read_bytes() == (project / "down" / FILE).read_bytes()
+    put = f"the wheel was put into the project: 'wheels/{PLAIN}'"
+    assert put in answer.err
+    (project / "wheels" / PLAIN).unlink()
+    for is_put in (True, False):
+        answer = anyflash("config", "uv", "-m", RTX4090, "--write", "--from", "down")
+        assert "nothing had to change in pyproject.toml" in answer.out
+        assert (put in answer.err) == is_put
     made = tomllib.loads((project / "pyproject.toml").read_text())
     assert made["tool"]["uv"]["dependency-metadata"] == [
         {"name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}]
@@ -180,6 +187,12 @@ def test_uv_extra_gets_the_dependency(anyflash, project):
     made = tomllib.loads(anyflash("config", "uv", "-m", RTX4090, "--extra", "flash").out)
     assert made["project"]["optional-dependencies"] == {"flash": [f"flash-attn ; {MARKER}"]}
     assert made["project"]["dependencies"] == ["torch", "numpy"]
+
+
+def test_uv_extra_says_that_the_dependency_stays(anyflash, project):
+    answer = anyflash("config", "uv", "-m", RTX4090, "--extra", "flash")
+    assert answer.code == 0
+    assert "note: flash-attn stays in the dependencies of the project" in answer.err
 
 
 def test_uv_two_platforms_in_one_project(anyflash, project):
@@ -376,6 +389,15 @@ def test_pylock_needs_a_hash(anyflash):
     assert answer.code == 1 and "--from" in answer.err
 
 
+@pytest.mark.parametrize("kind, code", [("pylock", 1), ("pip", 0), ("uv", 0)])
+def test_another_wheel_in_the_folder_is_not_taken(anyflash, project, kind, code):
+    (project / "down").mkdir()
+    (project / "down/flash_attn-2.7.4-cp312-cp312-linux_x86_64.whl").write_text("")
+    answer = anyflash("config", kind, "-m", RTX4090, "--from", "down")
+    assert answer.code == code and f"the folder 'down' does not have '{FILE}'" in answer.err
+    assert anyflash("config", kind, "-m", RTX4090, "--from", "gone").code == 3
+
+
 @pytest.fixture
 def hashed(tmp_path):
     """A catalog of one wheel whose hash is that of the file in `down`; the hash."""
@@ -457,7 +479,8 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
 
 @pytest.mark.parametrize("words, error", [
     ([], "'config' takes one argument: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
-    (["npm"], "'config' takes one argument"),
+    (["npm"], "'npm' is not a kind of configuration: uv, pip, pylock, poetry, pixi, conda, d"),
+    (["uv", "pip"], "'config' takes one argument"),
     (["uv", "--source", "ftp"], "--source takes auto, path, url or index"),
     (["pip", "--source", "url"], "--source works only with `config uv`"),
     (["uv", "--check"], "--check"),

@@ -77,3 +77,25 @@ def test_find_nothing_exits_1(anyflash):
     answer = anyflash("find", "version=99.9")
     assert answer.code == 1 and answer.out == "" and answer.err.startswith("note: ")
     assert answer_json(anyflash, "find", "version=99.9", codes=(1,))["wheels"] == []
+
+
+def test_find_takes_a_product_as_its_compute_capability(anyflash):
+    for gpu, sm in (("h100", "9.0"), ("rtx4090", "8.9"), ("8.9", "8.9")):
+        counts = [answer_json(anyflash, "find", word, "--limit", "1")["count"]
+                  for word in (f"gpu={gpu}", f"sm={sm}")]
+        assert counts[0] == counts[1]
+    refused = anyflash("find", "gpu=frog")
+    assert refused.code == 2 and "gpu is cuda or rocm" in refused.err
+
+
+def test_find_lists_what_fits_first(anyflash):
+    found = answer_json(anyflash, "find", "torch=2.8", *WORKSTATION)["wheels"]
+    order = [("yes", "unknown", None, "no").index(one["verdict"]) for one in found]
+    assert order[0] == 0 and order == sorted(order) and order[-1] == 3
+
+
+def test_a_catalog_without_wheels_is_refused(anyflash, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    for command in ("find", "plan", "version"):
+        answer = anyflash(command, "--catalog", "empty.jsonl")
+        assert answer.code == 3 and "catalog 'empty.jsonl' has no wheels" in answer.err

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import signal
+import socket
 
 import pytest
 
@@ -61,9 +62,10 @@ def test_another_wheel_in_the_folder_is_named(quick_place, tmp_path):
             step["wheel"]["filename"] = "one-2.0-py3-none-any.whl"
     saved = tmp_path / "plan.json"
     saved.write_text(json.dumps({**facts, "steps": plan["steps"]}))
-    done = quick_place.run("install", "--plan", saved, "--from", folder)
+    done = quick_place.run("install", "--plan", saved, "--from", folder, "--arch", "8.6")
     assert done.returncode == 3 and "note: nothing was changed" in done.stderr, done.all
-    assert f"`anyflash install '{made}'`" in done.stderr, done.all
+    command = f"`anyflash install '{made}' --python {quick_place.venv} --arch 8.6`"
+    assert command in done.stderr, done.all
 
 
 def test_an_address_that_does_not_answer_changes_nothing(quick_place, tmp_path):
@@ -76,6 +78,22 @@ def test_an_address_that_does_not_answer_changes_nothing(quick_place, tmp_path):
     done = quick_place.run("install", "--plan", saved)
     assert done.returncode == 3 and "note: nothing was changed" in done.stderr, done.all
     assert "hint: where there is a network" in done.stderr
+
+
+def test_an_interrupted_download_has_no_hint_about_the_network(quick_place, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/one-2.8.3-py3-none-any.whl"
+        made = make_wheel(tmp_path, name="one", requires=())
+        facts = json.loads(quick_place.run("plan", "--json").stdout)
+        saved = tmp_path / "plan.json"
+        saved.write_text(json.dumps(
+            {**facts, "steps": saved_plan(quick_place, made, url)["steps"]}))
+        server.settimeout(60)
+        child = quick_place.start("install", "--plan", saved, "--allow-http")
+        with server.accept()[0]:
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=60)
+    assert child.returncode == 130 and "hint" not in err, out + err
 
 
 def test_an_interruption_while_it_is_tried_says_that_nothing_was_changed(quick_place, tmp_path):

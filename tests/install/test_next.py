@@ -1,11 +1,12 @@
 """The commands that are printed as the next ones depend on the same options."""
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
 
-from conftest import PROGRAM
+from conftest import PROGRAM, make_wheel, snapshot, visible
 from test_plan import GIVEN, fake_torch
 
 WITH_GPU = (*GIVEN, "--given", "driver=590")
@@ -85,3 +86,62 @@ def test_verify_and_install_name_the_plan_for_the_same_environment(quick_place):
                              env=place.environment(), capture_output=True, text=True,
                              timeout=60).stdout
     assert "`anyflash plan --prefer wheel" in install and str(place.venv) in install
+
+
+@pytest.mark.parametrize("command", ["plan", "install"])
+def test_the_printed_undo_takes_back_this_environments_installation(quick_place, command):
+    place = quick_place
+    (place.bin / "anyflash").symlink_to(PROGRAM)
+    wheel = make_wheel(place.root / "wheels")
+    project = place.root / "project"
+    project.mkdir()
+    shutil.copytree(place.venv, project / ".venv", symlinks=True)
+
+    def run(*words, **more):
+        return subprocess.run(*words, cwd=project, env=place.environment(),
+                              capture_output=True, text=True, timeout=60, **more)
+
+    fake_torch(place)
+    other = ["--python", "../venv"]
+    before = {python: visible(snapshot(project / python)) for python in (".venv", "../venv")}
+    shown = run([PROGRAM, "plan", *WITH_GPU, "--given", "torch=2.9.1+cu128", *other]).stdout
+    for python in (".venv", "../venv"):
+        done = run([PROGRAM, "install", str(wheel), "--python", python])
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        shown = done.stdout if command == "install" and python == "../venv" else shown
+    between = visible(snapshot(project / ".venv"))
+    undo = re.search(r"`(anyflash undo[^`\n]*)`\s+undoes", shown)
+    assert undo, shown
+    done = run(undo[1], shell=True)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert visible(snapshot(place.venv)) == before["../venv"]
+    assert visible(snapshot(project / ".venv")) == between != before[".venv"]
+
+
+def test_undo_names_the_later_installation_of_the_same_environment(quick_place):
+    place = quick_place
+    for version in ("2.7.4", "2.8.3"):
+        assert place.run("install", make_wheel(place.root, version=version)).returncode == 0
+    done = place.run("undo", "1")
+    assert done.returncode == 1, done.all
+    assert f"`anyflash undo 2 --python {place.venv}`" in " ".join(done.stdout.split()), done.all
+
+
+def test_the_inspection_after_a_refusal_is_of_the_same_environment(quick_place):
+    place = quick_place
+    fake_torch(place)
+    (place.root / "bad").mkdir()
+    bad = make_wheel(place.root / "bad", files={"flash_attn_2_cuda.so": b"\x7fELF"})
+    done = place.run("install", bad)
+    assert done.returncode != 0, done.all
+    prefix = place.venv.resolve()
+    assert f"`anyflash inspect {bad} --against {prefix}`" in done.all, done.all
+
+
+def test_inspect_names_the_installation_for_the_same_gpu(quick_place):
+    place = quick_place
+    fake_torch(place)
+    wheel = make_wheel(place.root)
+    done = place.run("inspect", wheel, "--arch", "8.6")
+    command = f"anyflash install {wheel} --python {place.venv} --arch 8.6"
+    assert command in " ".join(done.stdout.replace("\\\n", "").split()), done.all

@@ -212,6 +212,22 @@ static void test_query__free_words_are_in_the_name(void **state)
         assert_non_null(strcasestr(found->wheels[i]->filename, "cxx11abitrue"));
 }
 
+static void test_query__dashes_and_underscores_are_one(void **state)
+{
+    size_t count = find(state, "flash_attn-2.8")->count;
+    assert_true(count > 0);
+    assert_int_equal(find(state, "flash-attn-2.8")->count, count);
+}
+
+static void test_query__a_build_of_torch_also_names_its_cuda(void **state)
+{
+    size_t count = find(state, "torch=2.9.1 cuda=12.8")->count;
+    assert_true(count > 0 && count < find(state, "torch=2.9.1")->count);
+    assert_int_equal(find(state, "torch=2.9.1+cu128")->count, count);
+    assert_int_equal(find(state, "torch==2.9.1+cu128")->count, count);
+    assert_int_equal(find(state, "torch==2.9")->count, find(state, "torch=2.9")->count);
+}
+
 /* The name without '_': flash_attn4 and flash_attn_4 are one package. */
 static void plain_name(char plain[32], const char *package)
 {
@@ -243,15 +259,21 @@ static void test_query__package_by_package_newest_first_then_official(void **sta
 static void test_query__says_which_word_is_wrong(void **state)
 {
     (void)state;
-    assert_refused("cudda=12", "'cudda=12': no such key; keys are torch, python, cuda, abi, "
-                               "platform, package, version, source, sm, glibc, gpu");
+    assert_refused(
+        "cudda=12",
+        "'cudda=12': no such key; did you mean cuda? keys are torch, python, cuda, abi, "
+        "platform, package, version, source, sm, glibc, gpu");
     assert_refused("=12", "no such key");
     assert_refused("cuda=", "the value is missing");
     assert_refused("cuda=twelve", "not a number");
     assert_refused("cuda=1.2.3.4", "not a number");
     assert_refused("cuda=99999999999999999999", "not a number");
     assert_refused("python>=3.9", "takes = and != only");
-    assert_refused("torch==2.9", "not a number");
+    assert_refused("tourch=2.9", "did you mean torch?");
+    assert_refused("torch=two", "not a torch like 2.9");
+    assert_refused("torch=2.9.1+cpu", "2.9.1+cu128");
+    assert_refused("torch>=2.9.1+cu128", "with =, 2.9.1+cu128");
+    assert_refused("gpu=h100", "gpu is cuda or rocm");
     assert_refused("python=three", "not a Python");
     assert_refused("abi=maybe", "true, false, unknown");
     assert_refused("sm=hopper", "not a GPU");
@@ -301,6 +323,8 @@ int main(void)
         cmocka_unit_test(test_query__gpus_by_what_their_code_serves),
         cmocka_unit_test(test_query__glibc_is_what_loads_there),
         cmocka_unit_test(test_query__free_words_are_in_the_name),
+        cmocka_unit_test(test_query__dashes_and_underscores_are_one),
+        cmocka_unit_test(test_query__a_build_of_torch_also_names_its_cuda),
         cmocka_unit_test(test_query__package_by_package_newest_first_then_official),
         cmocka_unit_test(test_query__says_which_word_is_wrong),
         cmocka_unit_test(test_query__every_failed_allocation_is_reported),

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "kit/cli/nearest.h"
+#include "kit/base/nearest.h"
 #include "kit/cli/page.h"
 
 static struct af_text out;

@@ -2,7 +2,7 @@
  * nearest.c: edit distance between short words, for suggestions in error
  * messages.
  */
-#include "kit/cli/nearest.h"
+#include "kit/base/nearest.h"
 
 #include <string.h>
 #include <strings.h>

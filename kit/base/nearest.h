@@ -1,8 +1,8 @@
 /*
  * nearest.h: guesses which known word a mistyped word stands for.
  */
-#ifndef AF_KIT_CLI_NEAREST_H
-#define AF_KIT_CLI_NEAREST_H
+#ifndef AF_KIT_BASE_NEAREST_H
+#define AF_KIT_BASE_NEAREST_H
 
 #include "engine/base/base.h"
 
