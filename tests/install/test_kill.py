@@ -196,7 +196,7 @@ def test_install_stopped_at_every_50_ms(upgraded, number):
         child.send_signal(number)
         child.communicate(timeout=60)
         if not ended and number != signal.SIGKILL and child.returncode != 0:
-            assert child.returncode == 130
+            assert child.returncode in (130, -number)  # the latter before main() began
             assert visible(place.tree()) == before
         if not check(place, before, after):
             assert place.run("undo").returncode == 0
