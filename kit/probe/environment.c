@@ -8,8 +8,10 @@
 #include "kit/formats/metadata.h"
 #include "kit/system/file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PARENTS_MAX 64
 #define PYENV_FILE_BYTES_MAX 4096u
@@ -286,6 +288,14 @@ static const char *named_program(const struct af_probe *probe, const char *wante
     return managed;
 }
 
+/* Whether this user may not look for a Python in the folder: then nobody knows that it is gone. */
+static bool is_hidden(const struct af_probe *probe, const char *folder)
+{
+    struct stat facts;
+    const char *program = af_path_join(probe->arena, folder, "bin/python");
+    return program != NULL && stat(program, &facts) != 0 && errno == EACCES;
+}
+
 static enum anyflash_status take_named(const struct af_probe *probe, const char *wanted,
                                        struct af_environment *environment,
                                        struct anyflash_error *err)
@@ -303,7 +313,8 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
     if (probe->arena->failed)
         return af_fail_memory(err);
     /* An environment without a Python that runs is reported as such; it has been found. */
-    if (wanted[0] != '\0' && (af_file_is_folder(program) || af_file_is_link(program)))
+    if (wanted[0] != '\0' && (af_file_is_folder(program) || af_file_is_link(program)) &&
+        !is_hidden(probe, program))
         return ANYFLASH_OK;
     if (environment->executable == NULL || !af_file_is_executable(environment->executable)) {
         const char *tried = environment->executable == NULL ? wanted : environment->executable;
