@@ -43,6 +43,7 @@ struct fake {
 
 FAKE_HELPER void fake_probe_reset(struct fake *fake)
 {
+    af_machine_release(&fake->machine);
     af_machine_init(&fake->machine, "fake", "not looked at");
     fake->probe = (struct af_probe){&fake->machine, &fake->machine.arena, &fake->options};
 }
