@@ -1,6 +1,6 @@
 /*
- * roof_amx.c: the roofline loop for AMX: four sums of 16 x 16 from two tiles of A and two of
- * B, as many as there are tile registers.
+ * roof_amx.c: the roofline loop for AMX: four sums of 16 x 16 floats from two tiles of A
+ * and two of B, which fill the eight tile registers.
  */
 #include "engine/base/instructions.h"
 

@@ -105,10 +105,10 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
 }
 
 /*
- * Whether scores, and so the maximum m of a row, are in natural units instead of log2 units:
- * those to which a mask or a bias is added. Its numbers may be as low as the lowest float,
- * which times log2(e) is -infinity; and if all of a row are about -1e9, the backward needs
- * their exact difference from lse.
+ * Whether scores, and so the maximum m of a row, are in natural units instead of log2 units.
+ * They are if a mask or a bias is added to them. A mask may hold the lowest float, which
+ * overflows to -infinity when it is multiplied by log2(e). And if all scores of a row are
+ * about -1e9, the backward pass needs their exact difference from lse.
  */
 static inline bool af_is_natural(const struct af_problem *problem)
 {

@@ -75,7 +75,7 @@ static const struct af_reason *damaged_torch(const struct af_machine *machine,
     return arena->failed ? NULL : made;
 }
 
-/* VIRTUAL_ENV of a removed environment: uv fails, and pip changes another environment. */
+/* VIRTUAL_ENV names a removed environment: uv fails, and pip installs into another one. */
 static bool virtual_env_is_gone(const struct af_machine *machine, const char *folder)
 {
     const struct af_fact *chosen_by = &machine->python.chosen_by;

@@ -147,7 +147,7 @@ static bool is_header(const struct af_unpacked *unpacked, const char *path,
     return false;
 }
 
-/* Whether the file at `path` may be in the tree. Debian's pip puts everything in "local". */
+/* Whether the file at `path` may be in the tree. Debian's pip writes below "local/". */
 static bool is_known(const struct af_unpacked *unpacked, const char *path,
                      struct af_arena *arena)
 {

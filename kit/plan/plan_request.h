@@ -34,8 +34,8 @@ struct af_plan_read_notes {
 
 /*
  * The selection, without GPU targets. If no option says what to build, it is
- * af_slim_usual(), or with `must` the call fails with ARGUMENT. Fails with ARGUMENT, too,
- * if a text is not valid or two exclude each other, and like af_slim_read_model().
+ * af_slim_usual(). Fails with ARGUMENT if no option says it although `must` is set, if a
+ * text is not valid, or if two exclude each other; and like af_slim_read_model().
  */
 enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
                                             struct af_slim *slim,

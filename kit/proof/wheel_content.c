@@ -379,7 +379,7 @@ static void find_info(struct comparing *comparing)
     }
 }
 
-/* pip installs by scheme whatever is in a top folder of which the name ends in this. */
+/* pip installs the content of every top folder whose name ends in ".data" by scheme. */
 static bool is_data(const char *path, size_t top_len)
 {
     static const char end[] = ".data";
@@ -548,7 +548,7 @@ static bool is_open_folder(struct af_arena *arena, const char *path)
     return false;
 }
 
-/* The part of a run path behind "$ORIGIN"; NULL: it does not begin with it. */
+/* The rest of a run path after "$ORIGIN"; NULL if it does not begin with that. */
 static const char *behind_origin(const char *element)
 {
     static const char *const names[] = {"$ORIGIN", "${ORIGIN}"};
