@@ -73,7 +73,7 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
         if (id == FILTER)
             options->filter = optarg;
         else if (id == PEERS && options->python_count == AF_BENCH_PYTHONS_MAX)
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "--peers can be given %d times",
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--peers can be given at most %d times",
                            AF_BENCH_PYTHONS_MAX);
         else if (id == PEERS)
             options->pythons[options->python_count++] = optarg;

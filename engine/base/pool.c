@@ -140,7 +140,7 @@ static void *worker_main(void *argument)
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         if (!join_run(pool, start.worker))
             continue;
-        /* Perhaps a later run than the one just seen; it lasts until this worker leaves. */
+        /* A later run may have begun; it cannot end before this worker leaves. */
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         take_pieces(pool, start.worker);
         leave_run(pool, start.worker);

@@ -56,8 +56,8 @@
 #define BLOCK_KEYS (AF_AMX ? 128 : 96)
 #define STEP_KEYS (AF_AMX ? 64 : 48)  /* keys whose scores are kept as floats at a time */
 #define SPAN_KEYS (AF_AMX ? 32 : 24)  /* a tile's keys begin and end at multiples of it */
-#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded with zeros to so many keys */
-#define KEY_GROUP (AF_AMX ? 16 : 1)   /* and keys and values to so many */
+#define KEY_STEP (AF_AMX ? 32 : WORD) /* P and dS are padded to a multiple of this */
+#define KEY_GROUP (AF_AMX ? 16 : 1)   /* keys and values are padded to a multiple of this */
 #define DIM_STEP (AF_AMX ? 32 : WORD) /* elements to which packed rows are padded */
 #define GROUP_TILES 4
 #define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)

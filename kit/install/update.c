@@ -103,7 +103,7 @@ enum anyflash_status af_update_undo(const char *folder, bool *there_out,
 extern const char af_sources[];
 
 #define GONE_MIN 20u  /* if there are fewer known wheels than this, all may be missing */
-#define GONE_PART 10u /* else at most one in GONE_PART may be missing */
+#define GONE_PART 10u /* else a listing that lacks more than one in so many is refused */
 #define ACCEPT "application/vnd.github+json"
 
 /* data/sources.json */

@@ -92,7 +92,7 @@ void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...)
     af_text_add(&reader->notes, sentence);
 }
 
-/* Whether `full` is `start` and more of the same version or name. */
+/* Whether `full` only adds to `start`: 2.4.0+cu121 to 2.4.0. */
 static bool continues(const char *full, const char *start)
 {
     size_t len = strlen(start);

@@ -47,8 +47,8 @@ uint64_t af_demand_bytes(const struct af_job *job);
 
 /*
  * The job as input of af_admit() and af_deadlock_pause_or_resume().
- * `budget_bytes` is for all compilers. `elapsed` is in seconds since it
- * started; it is read only for jobs that do not rise.
+ * `budget_bytes` is for all compilers. `elapsed`, in seconds since it started,
+ * is used only for compilers whose memory does not grow.
  */
 struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budget_bytes,
                                         double elapsed);
