@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every libFuzzer target of a build folder for some seconds each, starting
-# from the committed corpus; new inputs go to the build folder. Stops at the
+# from the seeds (tests/fuzz/seeds.py); new inputs go to the build folder. Stops at the
 # first finding and names its file.
 #   tools/fuzz.sh BUILD_FOLDER SECONDS [TARGET ...]
 set -eu
@@ -14,5 +14,5 @@ for target in "$@"; do
     echo "== $target, $seconds s"
     "$build/tests/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
         -artifact_prefix="$build/corpus/$target-" -print_final_stats=1 -verbosity=0 \
-        "$found" "tests/fuzz/corpus/$target"
+        "$found" "$build/tests/seeds/$target"
 done

@@ -17,7 +17,7 @@
 
 #define RECORD AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
 #define RTX4090 AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
-#define LIBRARY AF_TEST_DATA "/fuzz/corpus/fuzz_binary/small.so"
+#define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
 #define PROJECT AF_TEST_DATA "/faults/project"
 
 #define TEST(name, ...)                                                                        \

@@ -14,7 +14,7 @@
 
 #include "whole_command.h"
 
-#define LOG AF_TEST_DATA "/fuzz/corpus/fuzz_log/symbol.log"
+#define LOG AF_TEST_SEEDS "/fuzz_log/symbol.log"
 
 static void fail_often(const char *const *words, bool all_after)
 {

@@ -22,7 +22,7 @@
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
-#define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
+#define WHEEL AF_TEST_SEEDS "/fuzz_zip/wheel.zip"
 #define FILES "https://host/releases/download/"
 
 static const char page[] =

@@ -1,5 +1,5 @@
 /*
- * test_elf.c: ELF facts of two tiny files (tests/fuzz/corpus/fuzz_elf) and of
+ * test_elf.c: ELF facts of two tiny files (seeds of fuzz_elf) and of
  * this program itself. Damage of any kind only loses facts.
  */
 #include "kit/base/text.h"
@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#define TINY AF_TEST_DATA "/fuzz/corpus/fuzz_elf/libtiny.so"
-#define TINY_PROGRAM AF_TEST_DATA "/fuzz/corpus/fuzz_elf/tinyexe"
+#define TINY AF_TEST_SEEDS "/fuzz_elf/libtiny.so"
+#define TINY_PROGRAM AF_TEST_SEEDS "/fuzz_elf/tinyexe"
 
 static struct af_arena arena;
 

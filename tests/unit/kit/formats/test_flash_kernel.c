@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #define DATA AF_TEST_DATA "/data/gpu/"
-#define CUBIN AF_TEST_DATA "/fuzz/corpus/fuzz_cubin/forward.cubin"
+#define CUBIN AF_TEST_SEEDS "/fuzz_cubin/forward.cubin"
 
 #define TRAITS(kind, numbers, type, base, again)                                               \
     "23Flash_" kind "_kernel_traitsI" numbers "EN7cutlass" type "E19Flash_kernel_traitsI" base \

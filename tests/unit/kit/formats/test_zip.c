@@ -16,7 +16,7 @@
 #include "kit/system/file_source.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
-#define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
+#define WHEEL AF_TEST_SEEDS "/fuzz_zip/wheel.zip"
 
 static struct build build; /* the archive of the running test */
 

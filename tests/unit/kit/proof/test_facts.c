@@ -26,9 +26,9 @@
 #include "tests/unit/kit/binary_file.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define LIBRARY AF_TEST_DATA "/fuzz/corpus/fuzz_binary/small.so"
+#define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
 #define GPU_CODE AF_TEST_DATA "/data/gpu/"
-#define FLASH AF_TEST_DATA "/fuzz/corpus/fuzz_facts/flash.json"
+#define FLASH AF_TEST_SEEDS "/fuzz_facts/flash.json"
 
 static char in_memory[] = "/dev/shm/anyflash-facts-XXXXXX";
 static const char *folder;

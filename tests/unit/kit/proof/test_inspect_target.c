@@ -22,7 +22,7 @@
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
-#define CORPUS AF_TEST_DATA "/fuzz/corpus/fuzz_binary/"
+#define CORPUS AF_TEST_SEEDS "/fuzz_binary/"
 #define WHEEL "demo-1.0-cp312-cp312-linux_x86_64.whl"
 #define RECORD                                                                                 \
     "demo/small.so,,\ndemo.libs/libtiny.so,,\ndemo-1.0.dist-info/METADATA,,\n"                 \
