@@ -65,7 +65,7 @@ static void add_source(struct af_text *out, const struct af_catalog_wheel *wheel
 static void add_reasons(struct af_page *page, const struct af_candidate *verdict)
 {
     struct af_text ids = {0};
-    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++)
+    for (int id = 0; id < AF_REASON_BITS; id++)
         if (has_reason(verdict, id))
             af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "",
                            af_reason_text_id((enum af_reason_id)id));

@@ -100,37 +100,6 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
     return ANYFLASH_OK;
 }
 
-/* Until this is fixed, an install is useless or is refused. */
-static bool comes_first(enum af_reason_id cause)
-{
-    switch (cause) {
-    case AF_REASON_PYTHON_NOT_FOUND:
-    case AF_REASON_ENVIRONMENT_BROKEN:
-    case AF_REASON_VIRTUAL_ENV_GONE:
-    case AF_REASON_SOURCE_TREE:
-    case AF_REASON_TORCH_DAMAGED:
-    case AF_REASON_REQUIREMENT_MISSING:
-    case AF_REASON_DRIVER_MISSING:
-    case AF_REASON_DRIVER_MISMATCH:
-    case AF_REASON_DRIVER:
-    case AF_REASON_GPU_HIDDEN:
-    case AF_REASON_TORCH_OTHER_GPU:
-    case AF_REASON_TWO_TORCH:
-    case AF_REASON_MANAGED:
-    case AF_REASON_READ_ONLY:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Whether the finding means that the installed flash-attn should be replaced. */
-static bool asks_to_replace(enum af_reason_id cause)
-{
-    return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||
-           cause == AF_REASON_TWO_INSTALLS || af_reason_severity(cause) == AF_SEVERITY_BROKEN;
-}
-
 struct af_next af_doctor_next(const struct af_machine *machine,
                               const struct af_decision *decision,
                               const struct af_finding *findings, size_t count)
@@ -138,9 +107,9 @@ struct af_next af_doctor_next(const struct af_machine *machine,
     bool is_installed =
         af_machine_flash_attn(machine) != NULL && machine->torch.version.state == AF_FACT_KNOWN;
     for (size_t i = 0; i < count; i++) {
-        if (comes_first(findings[i].cause))
+        if (af_reason_comes_first(findings[i].cause))
             return (struct af_next){AF_NEXT_FINDING, &findings[i]};
-        is_installed = is_installed && !asks_to_replace(findings[i].cause);
+        is_installed = is_installed && !af_reason_asks_to_replace(findings[i].cause);
     }
     if (is_installed)
         return (struct af_next){AF_NEXT_NOTHING, NULL};

@@ -345,7 +345,7 @@ static void fit(struct af_examination *examination, const struct af_catalog_whee
 static uint64_t file_bits(void)
 {
     uint64_t bits = 0;
-    for (int id = 0; id < AF_REASON_NO_WHEEL_PACKAGE; id++) {
+    for (int id = 0; id < AF_REASON_BITS; id++) {
         enum af_reason_id cause;
         if (cause_of((enum af_reason_id)id, &cause))
             bits |= UINT64_C(1) << id;

@@ -163,7 +163,7 @@ static bool has_reason(const struct af_candidate *candidate, int id)
 static json_t *reason_ids(const struct af_candidate *candidate)
 {
     json_t *list = json_array();
-    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++)
+    for (int id = 0; id < AF_REASON_BITS; id++)
         if (has_reason(candidate, id))
             list = af_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
     return list;

@@ -14,6 +14,26 @@ enum af_reason_effect {
     AF_REASON_NOTE    /* the answer stays the same; for the reader to know */
 };
 
+/* What a reason is about. The first groups are those of the rules, in the order of checking. */
+enum af_reason_group {
+    AF_REASON_GROUP_FILE,
+    AF_REASON_GROUP_PLATFORM,
+    AF_REASON_GROUP_PYTHON,
+    AF_REASON_GROUP_TORCH,
+    AF_REASON_GROUP_CUDA,
+    AF_REASON_GROUP_ABI,
+    AF_REASON_GROUP_SYSTEM,
+    AF_REASON_GROUP_GPU,
+    AF_REASON_GROUP_DRIVER,
+    AF_REASON_GROUP_PEERS,      /* other installed packages */
+    AF_REASON_GROUP_REMARK,     /* on a wheel; rejects none */
+    AF_REASON_GROUP_OPTION,     /* why an option is not possible, besides those above */
+    AF_REASON_GROUP_ENVIRONMENT /* findings of the doctor */
+};
+
+/* The groups whose reasons can reject a wheel. */
+#define AF_REASON_REJECTING_GROUPS AF_REASON_GROUP_REMARK
+
 /* How bad a finding of the doctor is; worst first. */
 enum af_severity {
     AF_SEVERITY_NONE, /* used in verdicts only */
@@ -22,7 +42,11 @@ enum af_severity {
     AF_SEVERITY_NOTE
 };
 
-#define AF_REASON(id, text_id, effect, ...) AF_REASON_##id,
+/* Reasons of wheels are bits of one number. */
+#define AF_REASON_BITS 64
+#define AF_REASON_BIT(id) (UINT64_C(1) << (id))
+
+#define AF_REASON(id, text_id, group, effect, ...) AF_REASON_##id,
 enum af_reason_id {
 #include "kit/fit/reasons.inc"
     AF_REASON_COUNT
@@ -44,6 +68,7 @@ const char *af_reason_advice(const struct af_reason *reason);
 
 /* Static texts of a row. */
 const char *af_reason_text_id(enum af_reason_id id);
+enum af_reason_group af_reason_group(enum af_reason_id id);
 enum af_reason_effect af_reason_effect(enum af_reason_id id);
 const char *af_reason_message(enum af_reason_id id);
 const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do */
@@ -51,10 +76,24 @@ const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do */
 /* What the web page shows instead of a hint that names options; NULL: the hint itself. */
 const char *af_reason_page_hint(enum af_reason_id id);
 
+/* Whether the bytes of a wheel can prove that a reason from its name is not true. */
+bool af_reason_is_settled_by_bytes(enum af_reason_id id);
+
+/* The reason to report if this one leaves no wheel at all: often `id` itself. */
+enum af_reason_id af_reason_if_all(enum af_reason_id id);
+
+/* The key fact that is missing: "platform", "Python version", ...; NULL: none. */
+const char *af_reason_missing_fact(enum af_reason_id id);
+
+/* Whether the answer is open only because the user has not stated a fact of the machine. */
+bool af_reason_lacks_fact(enum af_reason_id id);
+
 /* The row as a finding of the doctor. */
 enum af_severity af_reason_severity(enum af_reason_id id);
 const char *af_reason_finding(enum af_reason_id id);
 const char *af_reason_finding_hint(enum af_reason_id id); /* NULL: nothing to do */
+bool af_reason_comes_first(enum af_reason_id id);         /* before anything is installed */
+bool af_reason_asks_to_replace(enum af_reason_id id);     /* the installed flash-attn */
 
 /* "broken", "risk" or "note". */
 const char *af_severity_text(enum af_severity severity);

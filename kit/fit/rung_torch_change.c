@@ -210,7 +210,7 @@ static size_t list_wheels(const struct af_rung_context *context,
     size_t count = 0;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
-        if (af_verdict_stage(candidate->reason_bits) >= AF_FIT_STAGE_TORCH &&
+        if (af_verdict_group(candidate->reason_bits) >= AF_REASON_GROUP_TORCH &&
             !states_wrong_torch(context->fit, candidate))
             wheels[count++] = candidate->wheel;
     }

@@ -117,12 +117,12 @@ static bool closer(const struct af_fit_context *fit, const struct af_candidate *
     const struct af_candidate *const both[] = {a, b};
     int rows[2][5];
     for (int i = 0; i < 2; i++) {
-        enum af_fit_stage stage = af_verdict_stage(both[i]->reason_bits);
-        rows[i][0] = stage > AF_FIT_STAGE_PLATFORM;
+        enum af_reason_group group = af_verdict_group(both[i]->reason_bits);
+        rows[i][0] = group > AF_REASON_GROUP_PLATFORM;
         rows[i][1] = -torch_distance(torch, both[i]->wheel);
-        rows[i][2] = stage != AF_FIT_STAGE_PYTHON;
+        rows[i][2] = group != AF_REASON_GROUP_PYTHON;
         rows[i][3] = af_fit_wheel_cuda_major(both[i]->wheel) == torch->cuda_major;
-        rows[i][4] = (int)stage;
+        rows[i][4] = (int)group;
     }
     for (size_t i = 0; i < AF_COUNT(rows[0]); i++)
         if (rows[0][i] != rows[1][i])
@@ -169,24 +169,7 @@ static void find_near_misses(struct af_rung_context *context)
  * of these so many for this Python, ...
  */
 
-/* The rung's reason if this reason of the wheels left none. */
-static enum af_reason_id rung_reason(enum af_reason_id id)
-{
-    switch (id) {
-    case AF_REASON_PLATFORM_TAG:
-        return AF_REASON_NO_WHEEL_PLATFORM;
-    case AF_REASON_PYTHON_TAG:
-        return AF_REASON_NO_WHEEL_PYTHON;
-    case AF_REASON_TORCH_MINOR:
-        return AF_REASON_NO_WHEEL_TORCH;
-    case AF_REASON_CUDA_MAJOR:
-        return AF_REASON_NO_WHEEL_CUDA;
-    default:
-        return id;
-    }
-}
-
-static const char *gpu_stage_text(const struct af_view *view, struct af_arena *arena)
+static const char *gpu_group_text(const struct af_view *view, struct af_arena *arena)
 {
     const struct af_view_gpu *gpu = &view->gpus[0];
     if (view->gpu == AF_FACT_ABSENT)
@@ -196,69 +179,69 @@ static const char *gpu_stage_text(const struct af_view *view, struct af_arena *a
     return af_arena_format(arena, "for sm %d.%d", gpu->sm / 10, gpu->sm % 10);
 }
 
-/* What the stages ask of a wheel that is for several machines. */
-static const char *const stages_of_all[AF_FIT_STAGE_COUNT + 1] = {
-    [AF_FIT_STAGE_FILE] = "valid and for the kind of GPU",
-    [AF_FIT_STAGE_PLATFORM] = "for the platform of each machine",
-    [AF_FIT_STAGE_PYTHON] = "for the Python of each",
-    [AF_FIT_STAGE_TORCH] = "for the torch of each",
-    [AF_FIT_STAGE_CUDA] = "for the CUDA of each torch",
-    [AF_FIT_STAGE_ABI] = "for the C++ ABI of each torch",
-    [AF_FIT_STAGE_SYSTEM] = "for the C library of each",
-    [AF_FIT_STAGE_GPU] = "for the GPUs of each",
-    [AF_FIT_STAGE_DRIVER] = "for the driver of each",
-    [AF_FIT_STAGE_PEERS] = "that the installed packages of each accept",
+/* What the groups ask of a wheel that is for several machines. */
+static const char *const groups_of_all[AF_REASON_REJECTING_GROUPS + 1] = {
+    [AF_REASON_GROUP_FILE] = "valid and for the kind of GPU",
+    [AF_REASON_GROUP_PLATFORM] = "for the platform of each machine",
+    [AF_REASON_GROUP_PYTHON] = "for the Python of each",
+    [AF_REASON_GROUP_TORCH] = "for the torch of each",
+    [AF_REASON_GROUP_CUDA] = "for the CUDA of each torch",
+    [AF_REASON_GROUP_ABI] = "for the C++ ABI of each torch",
+    [AF_REASON_GROUP_SYSTEM] = "for the C library of each",
+    [AF_REASON_GROUP_GPU] = "for the GPUs of each",
+    [AF_REASON_GROUP_DRIVER] = "for the driver of each",
+    [AF_REASON_GROUP_PEERS] = "that the installed packages of each accept",
 };
 
 /* The same of one machine: "for Python 3.12". */
-static const char *stage_text(const struct af_view *view, enum af_fit_stage stage,
+static const char *group_text(const struct af_view *view, enum af_reason_group group,
                               struct af_arena *arena)
 {
     const struct af_view_torch *torch = &view->torch;
-    switch (stage) {
-    case AF_FIT_STAGE_FILE:
+    switch (group) {
+    case AF_REASON_GROUP_FILE:
         return view->amd || torch->rocm ? "valid and for AMD GPUs"
                                         : "valid and for NVIDIA GPUs";
-    case AF_FIT_STAGE_PLATFORM:
+    case AF_REASON_GROUP_PLATFORM:
         return view->os == NULL ? "for the platform"
                                 : af_arena_format(arena, "for %s %s", view->os,
                                                   view->arch == NULL ? "" : view->arch);
-    case AF_FIT_STAGE_PYTHON:
+    case AF_REASON_GROUP_PYTHON:
         return view->python_text == NULL
                    ? "for the Python"
                    : af_arena_format(arena, "for Python %s", view->python_text);
-    case AF_FIT_STAGE_TORCH:
+    case AF_REASON_GROUP_TORCH:
         if (torch->text != NULL)
             return af_arena_format(arena, "for torch %s", torch->text);
         return torch->state == AF_FACT_ABSENT ? "because torch is not installed"
                                               : "for an unknown torch";
-    case AF_FIT_STAGE_CUDA:
+    case AF_REASON_GROUP_CUDA:
         if (torch->cuda_major >= 0)
             return af_arena_format(arena, "for CUDA %d", torch->cuda_major);
         return torch->cuda == AF_FACT_ABSENT ? "for a torch without CUDA" : "for torch's CUDA";
-    case AF_FIT_STAGE_ABI:
+    case AF_REASON_GROUP_ABI:
         return "with torch's C++ ABI";
-    case AF_FIT_STAGE_SYSTEM:
+    case AF_REASON_GROUP_SYSTEM:
         return view->glibc.count < 2
                    ? "for the C library"
                    : af_arena_format(arena, "for glibc %d.%d", view->glibc.part[0],
                                      view->glibc.part[1]);
-    case AF_FIT_STAGE_GPU:
-        return gpu_stage_text(view, arena);
-    case AF_FIT_STAGE_DRIVER:
+    case AF_REASON_GROUP_GPU:
+        return gpu_group_text(view, arena);
+    case AF_REASON_GROUP_DRIVER:
         return "for the driver";
     default:
         return "that the installed packages accept";
     }
 }
 
-/* The stage that leaves none of them; AF_FIT_STAGE_COUNT: some are left. */
-static enum af_fit_stage last_stage(const struct af_candidate *candidates, size_t count)
+/* The group that leaves none of them; AF_REASON_REJECTING_GROUPS: some are left. */
+static enum af_reason_group last_group(const struct af_candidate *candidates, size_t count)
 {
-    enum af_fit_stage last = AF_FIT_STAGE_FILE;
+    enum af_reason_group last = AF_REASON_GROUP_FILE;
     for (size_t i = 0; i < count; i++) {
-        enum af_fit_stage stage = af_verdict_stage(candidates[i].reason_bits);
-        last = stage > last ? stage : last;
+        enum af_reason_group group = af_verdict_group(candidates[i].reason_bits);
+        last = group > last ? group : last;
     }
     return last;
 }
@@ -269,21 +252,21 @@ static void sieve(struct af_rung_context *context)
     struct af_decision *decision = context->decision;
     const struct af_view *view = &context->fit->views[0];
     bool one = context->fit->view_count == 1;
-    size_t killed[AF_FIT_STAGE_COUNT + 1] = {0};
+    size_t killed[AF_REASON_REJECTING_GROUPS + 1] = {0};
     struct af_filter_counts *rows =
-        af_arena_array(context->arena, AF_FIT_STAGE_COUNT + 1, sizeof *rows);
+        af_arena_array(context->arena, AF_REASON_REJECTING_GROUPS + 1, sizeof *rows);
     if (rows == NULL)
         return;
     for (size_t i = 0; i < decision->candidate_count; i++)
-        killed[af_verdict_stage(decision->candidates[i].reason_bits)]++;
+        killed[af_verdict_group(decision->candidates[i].reason_bits)]++;
     size_t left = decision->candidate_count;
     rows[decision->sieve_count++] = (struct af_filter_counts){"published wheels", left};
-    for (int stage = 0; stage < AF_FIT_STAGE_COUNT && left > 0; stage++) {
-        left -= killed[stage];
-        if (killed[stage] > 0)
+    for (int group = 0; group < AF_REASON_REJECTING_GROUPS && left > 0; group++) {
+        left -= killed[group];
+        if (killed[group] > 0)
             rows[decision->sieve_count++] = (struct af_filter_counts){
-                one ? stage_text(view, (enum af_fit_stage)stage, context->arena)
-                    : stages_of_all[stage],
+                one ? group_text(view, (enum af_reason_group)group, context->arena)
+                    : groups_of_all[group],
                 left};
     }
     decision->sieve = rows;
@@ -291,30 +274,30 @@ static void sieve(struct af_rung_context *context)
 
 /* Reasons about the files are useless to the reader if the kind of GPU excludes all of
    them. */
-static bool is_said(const struct af_view *view, enum af_fit_stage last, enum af_reason_id id)
+static bool is_said(const struct af_view *view, enum af_reason_group last, enum af_reason_id id)
 {
     bool other_gpu = view->amd || view->torch.rocm;
-    return af_verdict_stage(AF_REASON_BIT(id)) == last &&
-           (last != AF_FIT_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
+    return af_verdict_group(AF_REASON_BIT(id)) == last &&
+           (last != AF_REASON_GROUP_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
 }
 
 /*
- * Adds the reasons that left `view` no wheel at stage `last`, each with the details of one
+ * Adds the reasons that left `view` no wheel at group `last`, each with the details of one
  * wheel. `candidates` have the verdicts for this view.
  */
 static void say_last(struct af_rung_context *context, struct af_view *view,
                      const struct af_candidate *candidates, size_t candidate_count,
-                     enum af_fit_stage last)
+                     enum af_reason_group last)
 {
     struct af_fit_context alone = *context->fit;
-    const char *what = stage_text(view, last, context->arena);
+    const char *what = group_text(view, last, context->arena);
     uint64_t told = 0;
     alone.views = view;
     alone.view_count = 1;
     context->view = view;
     for (size_t i = 0; i < candidate_count; i++) {
         const struct af_candidate *candidate = &candidates[i];
-        if (af_verdict_stage(candidate->reason_bits) != last ||
+        if (af_verdict_group(candidate->reason_bits) != last ||
             (candidate->reason_bits & ~told) == 0)
             continue;
         told |= candidate->reason_bits;
@@ -323,7 +306,7 @@ static void say_last(struct af_rung_context *context, struct af_view *view,
             af_verdict_explain(&alone, candidate->wheel, context->arena, &count);
         for (size_t r = 0; r < count && reasons != NULL && what != NULL; r++) {
             bool here = is_said(view, last, reasons[r].id);
-            enum af_reason_id id = rung_reason(reasons[r].id);
+            enum af_reason_id id = af_reason_if_all(reasons[r].id);
             if (here && id != reasons[r].id)
                 af_rung_add_reason(context, id, "%s",
                                    what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
@@ -347,8 +330,8 @@ static void say_each(struct af_rung_context *context)
             alone[i] = decision->candidates[i];
             alone[i].reason_bits = af_verdict(&check, &context->fit->views[v], alone[i].wheel);
         }
-        enum af_fit_stage last = last_stage(alone, count);
-        if (last != AF_FIT_STAGE_COUNT)
+        enum af_reason_group last = last_group(alone, count);
+        if (last != AF_REASON_REJECTING_GROUPS)
             say_last(context, &context->fit->views[v], alone, count, last);
     }
     if (context->reason_count == 0)
@@ -409,7 +392,7 @@ static void say_none(struct af_rung_context *context)
     else
         say_last(context, &context->fit->views[0], decision->candidates,
                  decision->candidate_count,
-                 last_stage(decision->candidates, decision->candidate_count));
+                 last_group(decision->candidates, decision->candidate_count));
     for (size_t i = 0; i < context->fit->view_count; i++)
         say_no_gpu(context, &context->fit->views[i]);
     context->rung->summary = "no published wheel fits";
@@ -461,7 +444,7 @@ static void say_newer(struct af_rung_context *context, const struct af_catalog_w
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
         if (candidate->answer != AF_NO || candidate->wheel->version_rank <= rank ||
-            af_verdict_stage(candidate->reason_bits) != AF_FIT_STAGE_PEERS)
+            af_verdict_group(candidate->reason_bits) != AF_REASON_GROUP_PEERS)
             continue;
         newest = candidate->wheel;
         rank = newest->version_rank;

@@ -8,83 +8,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASONS_MAX 64
 #define DETAIL_BYTES 512
 
-struct rule {
-    enum af_fit_stage stage;
-    void (*apply)(struct af_fit_wheel_check *check);
-};
-
-static const struct rule rules[] = {
-    {AF_FIT_STAGE_FILE, af_rule_file},     {AF_FIT_STAGE_PLATFORM, af_rule_platform},
-    {AF_FIT_STAGE_PYTHON, af_rule_python}, {AF_FIT_STAGE_TORCH, af_rule_torch},
-    {AF_FIT_STAGE_CUDA, af_rule_cuda},     {AF_FIT_STAGE_ABI, af_rule_abi},
-    {AF_FIT_STAGE_SYSTEM, af_rule_system}, {AF_FIT_STAGE_GPU, af_rule_gpu},
-    {AF_FIT_STAGE_DRIVER, af_rule_driver}, {AF_FIT_STAGE_PEERS, af_rule_peers},
-    {AF_FIT_STAGE_COUNT, af_rule_traps},
-};
-
-/* The last reason of each stage in reasons.inc. */
-static const enum af_reason_id stage_ends[AF_FIT_STAGE_COUNT] = {
-    [AF_FIT_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
-    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_ARCH,
-    [AF_FIT_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
-    [AF_FIT_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
-    [AF_FIT_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,
-    [AF_FIT_STAGE_ABI] = AF_REASON_WHEEL_ABI_UNKNOWN,
-    [AF_FIT_STAGE_SYSTEM] = AF_REASON_LIBSTDCXX,
-    [AF_FIT_STAGE_GPU] = AF_REASON_WHEEL_SM_UNKNOWN,
-    [AF_FIT_STAGE_DRIVER] = AF_REASON_DRIVER,
-    [AF_FIT_STAGE_PEERS] = AF_REASON_ALREADY_INSTALLED,
+/* In the order of enum af_reason_group. */
+static void (*const rules[])(struct af_fit_wheel_check *check) = {
+    af_rule_file,   af_rule_platform, af_rule_python, af_rule_torch, af_rule_cuda,  af_rule_abi,
+    af_rule_system, af_rule_gpu,      af_rule_driver, af_rule_peers, af_rule_traps,
 };
 
 /* clang-format off */
-#define BIT_IF(id, condition) \
-    | ((int)(id) < REASONS_MAX && (condition) ? UINT64_C(1) << ((int)(id) & 63) : 0)
-#define AF_REASON(id, text_id, effect, ...) \
-    BIT_IF(AF_REASON_##id, (effect) == AF_REASON_BLOCKS)
+#define BIT_IF(id, group, effect, wanted) \
+    | (AF_REASON_GROUP_##group <= AF_REASON_GROUP_REMARK && AF_REASON_##effect == (wanted) \
+           ? UINT64_C(1) << ((int)AF_REASON_##id & 63) : 0)
+#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_BLOCKS)
 static const uint64_t blocking = 0
 #include "kit/fit/reasons.inc"
     ;
 #undef AF_REASON
-#define AF_REASON(id, text_id, effect, ...) \
-    BIT_IF(AF_REASON_##id, (effect) == AF_REASON_OPEN)
+#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_OPEN)
 static const uint64_t opening = 0
 #include "kit/fit/reasons.inc"
     ;
 #undef AF_REASON
 /* clang-format on */
-
-/* Reasons that a proof overrides: what a name says about the libraries that the wheel needs. */
-static bool is_settled(enum af_reason_id id)
-{
-    switch (id) {
-    case AF_REASON_NGC_PRERELEASE:
-    case AF_REASON_TORCH_NIGHTLY:
-    case AF_REASON_TORCH_SONAME:
-    case AF_REASON_TORCH_OWN_BUILD:
-    case AF_REASON_TORCH_MINOR:
-    case AF_REASON_TORCH_NEIGHBOUR:
-    case AF_REASON_TORCH_NIGHTLY_WHEEL:
-    case AF_REASON_TORCH_PATCH:
-    case AF_REASON_WHEEL_TORCH_UNKNOWN:
-    case AF_REASON_UNKNOWN_TORCH_CUDA:
-    case AF_REASON_CUDA_MAJOR:
-    case AF_REASON_WHEEL_CUDA_UNKNOWN:
-    case AF_REASON_MISLABELLED:
-    case AF_REASON_ABI:
-    case AF_REASON_UNKNOWN_ABI:
-    case AF_REASON_WHEEL_ABI_UNKNOWN:
-    case AF_REASON_GLIBC:
-    case AF_REASON_GLIBC_MAYBE:
-    case AF_REASON_UNKNOWN_GLIBC:
-    case AF_REASON_LIBSTDCXX:
-        return true;
-    default:
-        return false;
-    }
-}
 
 enum af_answer af_verdict_answer(uint64_t bits)
 {
@@ -97,18 +43,16 @@ bool af_candidate_is_provable(const struct af_candidate *candidate)
 {
     uint64_t left = candidate->reason_bits & (blocking | opening);
     for (; left != 0; left &= left - 1)
-        if (!is_settled((enum af_reason_id)__builtin_ctzll(left)))
+        if (!af_reason_is_settled_by_bytes((enum af_reason_id)__builtin_ctzll(left)))
             return false;
     return true;
 }
 
-enum af_fit_stage af_verdict_stage(uint64_t bits)
+enum af_reason_group af_verdict_group(uint64_t bits)
 {
-    int first = (bits & blocking) == 0 ? REASONS_MAX : __builtin_ctzll(bits & blocking);
-    enum af_fit_stage stage = AF_FIT_STAGE_FILE;
-    while (stage < AF_FIT_STAGE_COUNT && first > (int)stage_ends[stage])
-        stage++;
-    return stage;
+    return (bits & blocking) == 0
+               ? AF_REASON_REJECTING_GROUPS
+               : af_reason_group((enum af_reason_id)__builtin_ctzll(bits & blocking));
 }
 
 bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel)
@@ -169,12 +113,12 @@ static const char *proved_detail(const struct af_fit_wheel_check *check, const c
 void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_reason_id id,
                                    const char *format, ...)
 {
-    bool proved = is_proved(check) && is_settled(id);
+    bool proved = is_proved(check) && af_reason_is_settled_by_bytes(id);
     id = proved ? AF_REASON_PROVED : id;
     if ((check->bits & AF_REASON_BIT(id)) != 0)
         return;
     check->bits |= AF_REASON_BIT(id);
-    if (check->arena == NULL || check->reason_count == REASONS_MAX)
+    if (check->arena == NULL || check->reason_count == AF_REASON_BITS)
         return;
     char detail[DETAIL_BYTES];
     va_list args;
@@ -202,7 +146,7 @@ uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view
                                       check->known->evidence == NULL ? ""
                                                                      : check->known->evidence);
     for (size_t i = 0; i < AF_COUNT(rules); i++) {
-        rules[i].apply(check);
+        rules[i](check);
         if (check->arena == NULL && (check->bits & blocking) != 0)
             break;
     }
@@ -251,8 +195,8 @@ struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      struct af_arena *arena, size_t *count_out)
 {
     struct af_reason *all =
-        af_arena_array(arena, REASONS_MAX * fit->view_count + 1, sizeof *all);
-    struct af_reason found[REASONS_MAX];
+        af_arena_array(arena, AF_REASON_BITS * fit->view_count + 1, sizeof *all);
+    struct af_reason found[AF_REASON_BITS];
     size_t count = 0;
     for (size_t i = 0; all != NULL && i < fit->view_count; i++) {
         struct af_fit_wheel_check check = {.fit = fit, .arena = arena, .reasons = found};

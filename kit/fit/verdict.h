@@ -13,21 +13,6 @@
 #include "kit/fit/fit.h"
 #include "kit/fit/view.h"
 
-/* Groups of rules, in the order of checking. */
-enum af_fit_stage {
-    AF_FIT_STAGE_FILE,
-    AF_FIT_STAGE_PLATFORM,
-    AF_FIT_STAGE_PYTHON,
-    AF_FIT_STAGE_TORCH,
-    AF_FIT_STAGE_CUDA,
-    AF_FIT_STAGE_ABI,
-    AF_FIT_STAGE_SYSTEM,
-    AF_FIT_STAGE_GPU,
-    AF_FIT_STAGE_DRIVER,
-    AF_FIT_STAGE_PEERS,
-    AF_FIT_STAGE_COUNT
-};
-
 /* What all checks of one decision share. */
 struct af_fit_context {
     const struct af_catalog *catalog;
@@ -50,8 +35,6 @@ struct af_fit_wheel_check {
     enum af_answer platform_answer;
 };
 
-#define AF_REASON_BIT(id) (UINT64_C(1) << (id))
-
 /*
  * Adds a reason; the detail is formatted only if the check has an arena. A
  * reason that comes from the wheel's name but is disproved by its bytes becomes
@@ -73,8 +56,8 @@ const struct af_catalog_fa4_release *af_fit_fa4(const struct af_fit_context *fit
 
 enum af_answer af_verdict_answer(uint64_t bits);
 
-/* The first stage with a reason of `bits` that blocks; AF_FIT_STAGE_COUNT: none. */
-enum af_fit_stage af_verdict_stage(uint64_t bits);
+/* The first group with a reason of `bits` that blocks; AF_REASON_REJECTING_GROUPS: none. */
+enum af_reason_group af_verdict_group(uint64_t bits);
 
 /*
  * Checks `wheel` against `view`. Everything in `check` but `fit` must be zero

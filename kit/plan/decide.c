@@ -4,7 +4,6 @@
  */
 #include "kit/plan/decide.h"
 
-#include "kit/base/text.h"
 #include "kit/build/offer/rung_build.h"
 #include "kit/fit/rung.h"
 
@@ -24,36 +23,17 @@ static void check_catalog(const struct af_fit_context *fit, struct af_decision *
                             &decision->fitting_count, &decision->unknown_count);
 }
 
-/* The key fact that this reason misses; NULL: none. */
-static const char *fact_of(enum af_reason_id id)
-{
-    switch (id) {
-    case AF_REASON_UNKNOWN_PLATFORM:
-        return "platform";
-    case AF_REASON_UNKNOWN_OS:
-        return "operating system";
-    case AF_REASON_UNKNOWN_ARCH:
-        return "processor architecture";
-    case AF_REASON_UNKNOWN_PYTHON:
-        return "Python version";
-    case AF_REASON_UNKNOWN_TORCH:
-        return "torch version";
-    default:
-        return NULL;
-    }
-}
-
 /* The key fact that is missing on some machine; NULL if all are known. */
 static const char *missing_fact(const struct af_fit_context *fit)
 {
     for (size_t i = 0; i < fit->view_count; i++) {
         const struct af_view *view = &fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            return fact_of(af_view_unknown_platform(view));
+            return af_reason_missing_fact(af_view_unknown_platform(view));
         if (!view->python_known)
-            return fact_of(AF_REASON_UNKNOWN_PYTHON);
+            return af_reason_missing_fact(AF_REASON_UNKNOWN_PYTHON);
         if (view->torch.state == AF_FACT_UNKNOWN)
-            return fact_of(AF_REASON_UNKNOWN_TORCH);
+            return af_reason_missing_fact(AF_REASON_UNKNOWN_TORCH);
     }
     return NULL;
 }
@@ -62,8 +42,8 @@ static const char *missing_fact(const struct af_fit_context *fit)
 static const char *missing_of(const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->reason_count; i++)
-        if (fact_of(rung->reasons[i].id) != NULL)
-            return fact_of(rung->reasons[i].id);
+        if (af_reason_missing_fact(rung->reasons[i].id) != NULL)
+            return af_reason_missing_fact(rung->reasons[i].id);
     return NULL;
 }
 
@@ -71,8 +51,8 @@ static const char *missing_of(const struct af_rung *rung)
 static bool open_by_facts(const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->reason_count; i++) {
-        if (af_reason_effect(rung->reasons[i].id) == AF_REASON_OPEN &&
-            !af_starts_with(af_reason_text_id(rung->reasons[i].id), "unknown-"))
+        enum af_reason_id id = rung->reasons[i].id;
+        if (af_reason_effect(id) == AF_REASON_OPEN && !af_reason_lacks_fact(id))
             return false;
     }
     return true;

@@ -270,22 +270,6 @@ static void test_tables__every_failed_allocation_is_reported(void **state)
     }
 }
 
-/* The page has menus and a box for texts, so its hints must not name options. */
-static void test_reasons__have_hints_for_the_page_without_options(void **state)
-{
-    (void)state;
-    for (int i = 0; i < AF_REASON_COUNT; i++) {
-        enum af_reason_id id = (enum af_reason_id)i;
-        const char *hint = af_reason_hint(id);
-        const char *page_hint = af_reason_page_hint(id);
-        if (hint != NULL && (strstr(hint, "--given") || strstr(hint, "--arch")) &&
-            page_hint == NULL)
-            fail_msg("%s has no hint for the page", af_reason_text_id(id));
-        if (page_hint != NULL)
-            assert_true(hint != NULL && strstr(page_hint, "--given") == NULL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,7 +289,6 @@ int main(void)
         cmocka_unit_test(test_traps__name_reasons_that_there_are),
         cmocka_unit_test(test_traps__nightly_rows_cover_the_releases_that_used_them),
         cmocka_unit_test(test_tables__every_failed_allocation_is_reported),
-        cmocka_unit_test(test_reasons__have_hints_for_the_page_without_options),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
