@@ -44,7 +44,8 @@ BUILD = [
 
 
 def rows_of(name):
-    return [json.loads(line) for line in (REPO / name).read_text().splitlines()]
+    with open(REPO / name, encoding="utf-8") as rows:
+        return [json.loads(row) for row in rows]
 
 
 def build_log(out, size):
@@ -92,8 +93,7 @@ def cases(out, size):
 
 def real_logs(out, size):
     """The recorded logs of failures and of healthy runs, in a cycle."""
-    paths = sorted((REPO / "tests/doctor/logs").glob("*/*.log"))
-    repeat(out, size, "".join(path.read_text(errors="replace") for path in paths))
+    repeat(out, size, "".join(row["text"] for row in rows_of("tests/doctor/logs.jsonl")))
 
 
 def traceback(out, size):

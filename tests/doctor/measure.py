@@ -15,7 +15,7 @@ three, in all and for each phase.
 --leave-one-out   measures each project's cases with a program that lacks the signatures whose
                   `source` names threads of that project only; builds one in
                   build/leave-one-out for each such project
---recorded        lists the recorded logs of failures (tests/doctor/logs): what comes first, how
+--recorded        lists the recorded logs of failures (logs.jsonl): what comes first, how
                   sure that is, and the facts that show it
 """
 import argparse
@@ -27,6 +27,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import logs
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -175,9 +177,9 @@ def leave_one_out(cases, jobs):
 
 def print_recorded(program):
     """Prints a line for each recorded failure with a cause, and counts by confidence."""
-    expected = json.loads((HERE / "logs/expected.json").read_text())
+    expected = logs.read()
     names = sorted(name for name, row in expected.items() if row["causes"])
-    cases = [{"symptom": (HERE / f"logs/{name}.log").read_text(), "id": name,
+    cases = [{"symptom": expected[name]["text"], "id": name,
               "env": dict(word.split("=", 1) for word in expected[name]["given"])}
              for name in names]
     levels = collections.Counter()

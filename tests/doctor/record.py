@@ -3,9 +3,9 @@
 
     record.py FOLDER
 
-Reads FOLDER/scenarios.json and its logs and writes tests/doctor/logs: folders, users, hosts,
+Reads FOLDER/scenarios.json and its logs and writes logs.jsonl: folders, users, hosts,
 ports and times become placeholders, and a log that is too long loses lines from its middle;
-those near an error stay. expected.json says what the doctor must say about each.
+those near an error stay.
 """
 
 import json
@@ -13,11 +13,11 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import socket
 import sys
 
-LOGS = pathlib.Path(__file__).resolve().parent / "logs"
+import logs
+
 MOST = {"failures": 18 << 10, "healthy": 5 << 10}
 LONGEST_LINE = 1500
 # Logs that describe the machine on which they were made; the tier doctor makes its own.
@@ -27,7 +27,7 @@ TELLING = re.compile(
     r"|exception|denied|refused|warning: |no space|unsupported",
     re.IGNORECASE,
 )
-ROOT = LOGS.parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOME = "/home/" + "user"
 
 
@@ -129,18 +129,12 @@ def main():
         for name, row in json.loads((folder / "scenarios.json").read_text()).items()
         if not name.startswith(OF_THIS_MACHINE)
     }
-    shutil.rmtree(LOGS, ignore_errors=True)
-    total = 0
-    for name in rows:
+    for name, row in rows.items():
         kind, _, plain = name.partition("/")
         text = (folder / f"{name}.log").read_bytes().decode("utf-8", "replace")
-        text = cut(scrub(text.replace("\0", "?"), folder, kind, plain), MOST[kind])
-        path = LOGS / f"{name}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        total += len(text.encode())
-    (LOGS / "expected.json").write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
-    print(f"{len(rows)} logs, {total} bytes")
+        row["text"] = cut(scrub(text.replace("\0", "?"), folder, kind, plain), MOST[kind])
+    logs.write(rows)
+    print(f"{len(rows)} logs, {sum(len(row['text'].encode()) for row in rows.values())} bytes")
 
 
 if __name__ == "__main__":

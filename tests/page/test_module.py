@@ -10,7 +10,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/doctor")]
+import logs as recorded_logs
 import schemas
 
 PROGRAM = os.environ.get("ANYFLASH", "")
@@ -21,7 +22,6 @@ RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.
 RECORDS += sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
-LOGS = sorted((ROOT / "tests/doctor/logs").glob("*/*"))
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
             ["nothing=1"]]
 
@@ -148,7 +148,7 @@ def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
     record = ROOT / "examples/machines/rtx4090-torch2.15.json"
     machine = {"name": record.name, "record": record.read_text()}
     requests, printed = [], []
-    for log in LOGS[::40]:
+    for log in recorded_logs.unpack(tmp_path)[::40]:
         logs = [{"name": log.name, "path": str(log)}]
         requests.append({"command": "doctor", "logs": logs})
         requests.append({"command": "doctor", "logs": logs * 2, "machines": [machine]})
@@ -225,7 +225,7 @@ def test_module__steps_use_the_installer_that_was_chosen(name, start):
 
 
 def test_module__one_log_answers_several_requests(tmp_path):
-    log = next(path for path in LOGS if "failures" in str(path))
+    log = next(path for path in recorded_logs.unpack(tmp_path) if "failures" in str(path))
     logs = [{"name": log.name, "path": str(log)}]
     given = [{"name": "x", "given": ["torch=2.9.1+cu128"]}]
     plain, changed, again, plan = ask_in_turn(logs, [
