@@ -14,7 +14,9 @@
 #include <cmocka.h>
 
 #define FIELD_MAX 4
+#define ROWS_MAX 512
 #define ORDER_MAX 256
+#define AGAINST_MAX 32
 
 struct row {
     char *fields[FIELD_MAX];
@@ -65,12 +67,12 @@ static int load(void **state)
     if (af_file_read(&table.arena, AF_TEST_DATA "/data/versions.tsv", 1 << 20, &rest, NULL) !=
         ANYFLASH_OK)
         return -1;
-    table.rows = af_arena_array(&table.arena, 4096, sizeof *table.rows);
-    while (af_text_line(&rest, &line) && table.count < 4096)
+    table.rows = af_arena_array(&table.arena, ROWS_MAX, sizeof *table.rows);
+    while (af_text_line(&rest, &line) && table.count < ROWS_MAX)
         if (line.data[0] != '#')
             table.rows[table.count++] = split(&table.arena, line);
     *state = &table;
-    return table.arena.failed || table.count < 2000 ? -1 : 0;
+    return table.arena.failed || table.count < 300 ? -1 : 0;
 }
 
 static int unload(void **state)
@@ -135,18 +137,29 @@ static void test_version__order_is_that_of_packaging(void **state)
     }
 }
 
+static char letter_of(enum af_answer answer)
+{
+    return answer == AF_YES ? 'y' : answer == AF_NO ? 'n' : '?';
+}
+
 static void test_specifier__answers_are_those_of_packaging(void **state)
 {
     const struct table *table = *state;
+    static struct af_version versions[AGAINST_MAX];
+    char answers[AGAINST_MAX + 1] = "";
+    size_t count = 0;
     for (size_t i = 0; i < table->count; i++) {
         char *const *fields = table->rows[i].fields;
+        if (strcmp(fields[0], "against") == 0 && count < AGAINST_MAX)
+            versions[count++] = parsed(fields[1]);
         if (strcmp(fields[0], "specifier") != 0)
             continue;
-        struct af_version version = parsed(fields[2]);
-        const char *answer = af_answer_text(af_specifier_contains(fields[1], &version));
-        if (strcmp(answer, fields[3]) != 0)
-            fail_msg("%s in '%s': %s, packaging: %s", fields[2], fields[1], answer, fields[3]);
+        for (size_t k = 0; k < count; k++)
+            answers[k] = letter_of(af_specifier_contains(fields[1], &versions[k]));
+        if (strcmp(answers, fields[2]) != 0)
+            fail_msg("'%s': %s, packaging: %s", fields[1], answers, fields[2]);
     }
+    assert_int_equal(count, AGAINST_MAX);
 }
 
 static void test_version__refuses_numbers_and_texts_without_end(void **state)
