@@ -2,11 +2,13 @@
 expectations.
 
   machines/NAME.json         a recorded machine
-  machines/NAME.expect.json  the answer that follows from the reference data
+  machines.jsonl             the answers that follow from the reference data, a row for each
+                             machine
   machines/NAME.plan.txt     what `anyflash plan` prints; NAME.doctor.txt for doctor. Only a
                              few machines have them, one for each kind of answer
-  threads/ID.json            a failure that somebody reported, as stated facts
-  threads/not_determined.json  reported failures that the stated facts do not explain
+  threads.jsonl              failures that people reported, as stated facts
+  not_determined.jsonl       reported failures that the stated facts do not explain
+  gpus.jsonl                 what is recommended for a GPU (test_gpus.py)
 
 `python3 tests/cases/cases.py --write-goldens [NAME...]` rewrites the printed texts.
 Read them beside the expectation before you commit them.
@@ -25,7 +27,6 @@ import termios
 
 HERE = pathlib.Path(__file__).resolve().parent
 MACHINES = HERE / "machines"
-THREADS = HERE / "threads"
 PROGRAM = os.environ.get("ANYFLASH", str(HERE.parents[1] / "build/debug/anyflash"))
 SECONDS_MAX = 60  # far above any honest run, also with sanitizers
 TEXTS = ("plan", "doctor")
@@ -69,12 +70,15 @@ def run_many(commands):
         return list(pool.map(lambda words: run(*words), commands))
 
 
-def machine_names():
-    return sorted(p.name[:-len(".expect.json")] for p in MACHINES.glob("*.expect.json"))
+def load(name):
+    """The rows of a file of this folder."""
+    with open(HERE / name, encoding="utf-8") as rows:
+        return [json.loads(row) for row in rows]
 
 
-def load(path):
-    return json.loads(path.read_text(encoding="utf-8"))
+def load_machines():
+    """The expectation for each machine, by name."""
+    return {row["name"]: row for row in load("machines.jsonl")}
 
 
 def text_of(kind, name):
@@ -152,7 +156,7 @@ def doctor_errors(expect, doctor):
 
 
 def write_goldens(names):
-    for name in names or [n for n in machine_names() if (MACHINES / f"{n}.plan.txt").exists()]:
+    for name in names or [n for n in load_machines() if (MACHINES / f"{n}.plan.txt").exists()]:
         for kind in TEXTS:
             (MACHINES / f"{name}.{kind}.txt").write_text(text_of(kind, name), encoding="utf-8")
 

@@ -10,7 +10,7 @@ import pytest
 
 import cases
 
-ROWS = [json.loads(line) for line in (cases.HERE / "gpus.jsonl").read_text().splitlines()]
+ROWS = cases.load("gpus.jsonl")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])

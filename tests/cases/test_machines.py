@@ -6,7 +6,8 @@ import pytest
 
 import cases
 
-NAMES = cases.machine_names()
+EXPECTED = cases.load_machines()
+NAMES = sorted(EXPECTED)
 EXAMPLES = cases.HERE.parents[1] / "examples" / "machines"
 
 
@@ -26,17 +27,21 @@ def parsed(answers, kind, name):
     return code, cases.json.loads(out)
 
 
+def test_machines__all_have_an_expectation():
+    assert NAMES == sorted(path.stem for path in cases.MACHINES.glob("*.json"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_plan__decides_as_the_facts_demand(answers, name):
     code, plan = parsed(answers, "plan", name)
-    errors = cases.plan_errors(cases.load(cases.MACHINES / f"{name}.expect.json"), plan)
+    errors = cases.plan_errors(EXPECTED[name], plan)
     assert not errors, "\n".join(errors)
     assert code == (0 if plan["decision"] else 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_doctor__finds_what_is_wrong(answers, name):
-    expect = cases.load(cases.MACHINES / f"{name}.expect.json")
+    expect = EXPECTED[name]
     errors = cases.doctor_errors(expect, parsed(answers, "doctor", name)[1])
     assert not errors, "\n".join(errors)
 
@@ -100,7 +105,7 @@ def has_long_word(line):
 
 def explained():
     for name in NAMES:
-        explain = cases.load(cases.MACHINES / f"{name}.expect.json").get("explain", {})
+        explain = EXPECTED[name].get("explain", {})
         for pattern, reasons in explain.items():
             yield pytest.param(name, re.sub(r"\\(.)", r"\1", pattern), reasons, id=name)
 

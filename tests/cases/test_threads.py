@@ -3,8 +3,7 @@ import pytest
 
 import cases
 
-SCENARIOS = {p.stem: cases.load(p) for p in sorted(cases.THREADS.glob("*.json"))
-             if p.stem != "not_determined"}
+SCENARIOS = {row["id"]: row for row in cases.load("threads.jsonl")}
 
 
 def ask(scenario):
@@ -45,6 +44,6 @@ def test_thread__names_the_reported_cause(name):
 
 
 def test_threads__are_all_accounted_for():
-    undecided = cases.load(cases.THREADS / "not_determined.json")
+    undecided = cases.load("not_determined.jsonl")
     assert len(SCENARIOS) + len(undecided) == 85
     assert all(row["why"] for row in undecided)

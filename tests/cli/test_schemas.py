@@ -16,8 +16,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="needs package python3-jso
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = sorted(path for folder in ("tests/cases/machines", "examples/machines")
-                 for path in (ROOT / folder).glob("*.json")
-                 if not path.name.endswith(".expect.json"))
+                 for path in (ROOT / folder).glob("*.json"))
 CONFIGURATIONS = ("uv", "pip", "pylock", "poetry", "pixi", "conda", "dockerfile")
 GPU_LIBRARIES = sorted((ROOT / "tests" / "data" / "gpu").glob("*.so"))
 

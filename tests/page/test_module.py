@@ -17,8 +17,7 @@ import schemas
 PROGRAM = os.environ.get("ANYFLASH", "")
 MODULE = pathlib.Path(PROGRAM).parent / "anyflash.wasm"
 FOLDERS = ["tests/cases/machines", "examples/machines"]
-RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json")
-                 if ".expect" not in path.name)
+RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json"))
 RECORDS += sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
