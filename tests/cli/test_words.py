@@ -1,11 +1,13 @@
 """Parsing the command line: commands, options, and the messages for wrong ones."""
+import pathlib
+import re
 import subprocess
 
 import pytest
 from conftest import PROGRAM
 
-COMMANDS = ["doctor", "plan", "config", "find", "machine", "bench", "shim", "providers",
-            "version", "help"]
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "kit/cli/commands.inc"
+COMMANDS = re.findall(r"^AF_COMMAND\(\w+, (\w+),", TABLE.read_text(), re.M)
 
 
 def test_version_prints_the_version(anyflash):

@@ -286,7 +286,7 @@ static void test_binary__start_tells_the_same_with_each_padding(void **state)
 }
 
 /* Every length, at the end of an allocation, so that sanitizers see reads past it. */
-static void test_binary__every_truncation_is_harmless(void **state)
+static void test_binary__sanitizers_find_nothing_at_any_truncation(void **state)
 {
     (void)state;
     for (size_t len = 0; len < extension_bytes.len; len += len < 2048 ? 1 : 7) {
@@ -304,7 +304,7 @@ static void test_binary__every_truncation_is_harmless(void **state)
     }
 }
 
-static void test_binary__every_changed_byte_is_harmless(void **state)
+static void test_binary__sanitizers_find_nothing_with_any_changed_byte(void **state)
 {
     (void)state;
     char *copy = malloc(extension_bytes.len);
@@ -366,8 +366,8 @@ int main(void)
         cmocka_unit_test(test_binary__of_aarch64_needs_what_its_relocations_name),
         cmocka_unit_test(test_binary__start_of_a_large_segment_is_limited),
         cmocka_unit_test(test_binary__start_tells_the_same_with_each_padding),
-        cmocka_unit_test(test_binary__every_truncation_is_harmless),
-        cmocka_unit_test(test_binary__every_changed_byte_is_harmless),
+        cmocka_unit_test(test_binary__sanitizers_find_nothing_at_any_truncation),
+        cmocka_unit_test(test_binary__sanitizers_find_nothing_with_any_changed_byte),
         cmocka_unit_test(test_binary__every_failed_allocation_is_reported),
         cmocka_unit_test(test_binary__refuses_what_is_no_library),
     };
