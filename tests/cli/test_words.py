@@ -7,7 +7,7 @@ import pytest
 from conftest import PROGRAM
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kit/cli/commands.inc"
-COMMANDS = re.findall(r"^AF_COMMAND\(\w+, (\w+),", TABLE.read_text(), re.M)
+COMMANDS = re.findall(r"^AF_COMMAND\(\s*\w+, (\w+),", TABLE.read_text(), re.M)
 
 
 def test_version_prints_the_version(anyflash):
