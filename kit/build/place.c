@@ -9,7 +9,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/build/offer/rung_build.h"
+#include "kit/fit/rung_build.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"

@@ -7,7 +7,7 @@
 
 #include "kit/base/text.h"
 #include "kit/build/build_steps.h"
-#include "kit/build/offer/rung_build.h"
+#include "kit/fit/rung_build.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 
@@ -241,7 +241,7 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
     struct checking checking = {build, check_out};
     struct af_rung rung;
     enum anyflash_status status =
-        af_offer_build_rung(build->machine, &options, build->arena, &rung, err);
+        af_rung_build_alone(build->machine, &options, build->arena, &rung, err);
     if (status != ANYFLASH_OK)
         return status;
     *check_out = (struct af_build_check){.row_count = 0};

@@ -116,7 +116,7 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
     build->build = (struct af_build){.machine = machine,
                                      .progress = build->change.run.progress,
                                      .arena = &cli->arena,
-                                     .version = AF_OFFER_BUILD_FLASH_ATTN,
+                                     .version = AF_RUNG_BUILD_FLASH_ATTN,
                                      .offline = build->change.run.offline};
     enum anyflash_status status = read_toolkit_and_jobs(cli, &build->build, err);
     if (status == ANYFLASH_OK)

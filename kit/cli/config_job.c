@@ -11,11 +11,11 @@
 #include "kit/base/text.h"
 #include "kit/catalog/tables.h"
 #include "kit/cli/next_command.h"
+#include "kit/fit/fit.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/plan/decide.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 
@@ -187,8 +187,8 @@ static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_confi
         if (same_group(all[i], all[first]))
             group[count++] = all[i];
     struct af_decision *decision = &job->decisions[job->decision_count];
-    enum anyflash_status status = af_plan_decide(&job->inputs.catalog, group, count,
-                                                 &job->inputs.request.fit, decision, err);
+    enum anyflash_status status = af_fit_decide(&job->inputs.catalog, group, count,
+                                                &job->inputs.request.fit, decision, err);
     if (status != ANYFLASH_OK)
         return status;
     job->decision_count++;

@@ -136,7 +136,7 @@ struct af_fit_options {
     enum af_rung_kind preference;
     const struct af_proved_wheel *known; /* proofs for the only machine; borrowed */
     size_t known_count;
-    /* The requested source build; 0 and NULL: the default of build/offer/offer.h. */
+    /* The requested source build; 0 and NULL: the default of rung_build.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
     int64_t build_disk_bytes;
     int64_t build_memory_bytes;     /* at most this many; 0: what the machine has */
@@ -211,6 +211,16 @@ const char *af_fit_reinstall_torch(const struct af_machine *machine, struct af_a
 const struct af_reason *af_fit_environment_problem(const struct af_machine *machine,
                                                    struct af_arena *arena);
 
+/*
+ * Checks the catalog for all `machines` at once (a wheel fits if it fits each
+ * of them) and evaluates the rungs. On success *decision is initialised and the
+ * caller releases it. Fails with ARGUMENT (no machine, or an arch that is not a
+ * compute capability) or NO_MEMORY.
+ */
+enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
+                                   const struct af_machine *const *machines,
+                                   size_t machine_count, const struct af_fit_options *options,
+                                   struct af_decision *decision, struct anyflash_error *err);
 void af_decision_release(struct af_decision *decision);
 
 /*

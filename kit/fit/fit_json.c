@@ -155,6 +155,7 @@ json_t *af_fit_json_decision(const struct af_decision *decision)
 {
     return af_json_text(decision->possible ? af_rung_name(decision->recommended) : NULL);
 }
+
 static bool has_reason(const struct af_candidate *candidate, int id)
 {
     return (candidate->reason_bits >> id & 1u) != 0;
@@ -190,4 +191,34 @@ json_t *af_fit_json_rungs(const struct af_decision *decision)
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
         list = af_json_append(list, rung_json(&decision->rungs[kind]));
     return list;
+}
+
+json_t *af_fit_json_near_misses(const struct af_decision *decision)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < decision->near_miss_count; i++) {
+        const struct af_near_miss *miss = &decision->near_misses[i];
+        list = af_json_append(
+            list, json_pack("{s:s, s:s, s:o, s:o}", "what", miss->what, "filename",
+                            miss->filename, "wheel",
+                            miss->wheel != NULL ? af_fit_json_wheel(miss->wheel) : json_null(),
+                            "reasons", af_fit_json_reasons(miss->reasons, miss->reason_count)));
+    }
+    return list;
+}
+
+json_t *af_fit_json_filter_counts(const struct af_decision *decision)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < decision->sieve_count; i++)
+        list = af_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
+                                              "left", (json_int_t)decision->sieve[i].left));
+    return list;
+}
+
+json_t *af_fit_json_candidate_counts(const struct af_decision *decision)
+{
+    return json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count,
+                     "fitting", (json_int_t)decision->fitting_count, "unknown",
+                     (json_int_t)decision->unknown_count);
 }

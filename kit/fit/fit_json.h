@@ -24,4 +24,8 @@ json_t *af_fit_json_rungs(const struct af_decision *decision);
 /* The name of the recommended rung, or null if none is possible. */
 json_t *af_fit_json_decision(const struct af_decision *decision);
 
+json_t *af_fit_json_near_misses(const struct af_decision *decision);
+json_t *af_fit_json_filter_counts(const struct af_decision *decision); /* after each group */
+json_t *af_fit_json_candidate_counts(const struct af_decision *decision);
+
 #endif

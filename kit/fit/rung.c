@@ -176,12 +176,6 @@ const char *af_sm_text(struct af_arena *arena, int sm)
     return af_arena_format(arena, "%d.%d", sm / 10, sm % 10);
 }
 
-void af_decision_release(struct af_decision *decision)
-{
-    af_arena_release(&decision->arena);
-    *decision = (struct af_decision){.possible = false};
-}
-
 /*
  * The last rung: exact attention where no CUDA kernel can be used: CPU tensors,
  * old GPUs, machines without a GPU. It is torch's scaled_dot_product_attention,

@@ -10,7 +10,6 @@
 #include "kit/catalog/query.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/verdict.h"
-#include "kit/plan/decide.h"
 
 const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,
                                                   const struct af_catalog_wheel *wheel)
@@ -74,8 +73,8 @@ static enum anyflash_status check(struct af_plan_find_answer *answer,
     const struct af_plan_request *request = &answer->request->plan;
     const struct af_catalog *catalog = request->catalog;
     enum anyflash_status status =
-        af_plan_decide(catalog, request->machines, request->machine_count, &request->fit,
-                       &answer->decision, err);
+        af_fit_decide(catalog, request->machines, request->machine_count, &request->fit,
+                      &answer->decision, err);
     answer->has_decision = status == ANYFLASH_OK;
     if (status != ANYFLASH_OK)
         return status;

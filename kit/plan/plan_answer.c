@@ -8,7 +8,6 @@
 
 #include "kit/fit/fit_json.h"
 #include "kit/fit/view.h"
-#include "kit/plan/decide.h"
 #include "kit/plan/saved.h"
 
 /* What a build would produce and need, unless it is impossible. */
@@ -134,8 +133,8 @@ static enum anyflash_status find_faster(struct af_plan_answer *answer,
     fit.package = newer_package(request);
     if (fit.package == NULL)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_plan_decide(request->catalog, request->machines,
-                                                 request->machine_count, &fit, &decision, err);
+    enum anyflash_status status = af_fit_decide(request->catalog, request->machines,
+                                                request->machine_count, &fit, &decision, err);
     if (status != ANYFLASH_OK)
         return status;
     if (decision.possible && decision.recommended == AF_RUNG_WHEEL &&
@@ -236,8 +235,8 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     struct af_plan_answer made = {.request = request};
     af_arena_init(&made.arena);
     enum anyflash_status status =
-        af_plan_decide(request->catalog, request->machines, request->machine_count,
-                       &request->fit, &made.decision, err);
+        af_fit_decide(request->catalog, request->machines, request->machine_count,
+                      &request->fit, &made.decision, err);
     made.has_decision = status == ANYFLASH_OK;
     if (status == ANYFLASH_OK && made.decision.possible) {
         status = af_plan_make(&made.decision, request->machines, request->machine_count,
@@ -372,30 +371,6 @@ static json_t *offers_json(struct af_plan_answer *answer)
     return list;
 }
 
-static json_t *misses_json(const struct af_decision *decision)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < decision->near_miss_count; i++) {
-        const struct af_near_miss *miss = &decision->near_misses[i];
-        list = af_json_append(
-            list, json_pack("{s:s, s:s, s:o, s:o}", "what", miss->what, "filename",
-                            miss->filename, "wheel",
-                            miss->wheel != NULL ? af_fit_json_wheel(miss->wheel) : json_null(),
-                            "reasons", af_fit_json_reasons(miss->reasons, miss->reason_count)));
-    }
-    return list;
-}
-
-/* How many wheels are left after each group of rules. */
-static json_t *sieve_json(const struct af_decision *decision)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < decision->sieve_count; i++)
-        list = af_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
-                                              "left", (json_int_t)decision->sieve[i].left));
-    return list;
-}
-
 static json_t *alone_json(const struct af_plan_share *share)
 {
     return json_pack("{s:s, s:s, s:b}", "headline", share->headline, "way",
@@ -442,12 +417,10 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
         "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
         answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),
-        "prove_first", proof_json(answer), "near_misses", misses_json(decision), "sieve",
-        sieve_json(decision), "candidates",
-        json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
-                  (json_int_t)decision->fitting_count, "unknown",
-                  (json_int_t)decision->unknown_count),
-        "publishers", af_fit_json_publishers(&request->fit), "catalog",
+        "prove_first", proof_json(answer), "near_misses", af_fit_json_near_misses(decision),
+        "sieve", af_fit_json_filter_counts(decision), "candidates",
+        af_fit_json_candidate_counts(decision), "publishers",
+        af_fit_json_publishers(&request->fit), "catalog",
         af_fit_json_catalog(request->catalog));
     if (!answer->arena.failed)
         return json;

@@ -4,7 +4,7 @@
  * it (a source build is evaluated, an installed flash-attn is examined).
  */
 #include "kit/doctor/doctor.h"
-#include "kit/plan/decide.h"
+#include "kit/fit/fit.h"
 #include "kit/plan/plan.h"
 #include "kit/probe/probe.h"
 #include "tests/unit/every_allocation.h"
@@ -21,7 +21,7 @@ static enum anyflash_status decide(struct anyflash_error *err)
 {
     const struct af_machine *machines[] = {&machine};
     struct af_decision decision;
-    enum anyflash_status status = af_plan_decide(&catalog, machines, 1, asked, &decision, err);
+    enum anyflash_status status = af_fit_decide(&catalog, machines, 1, asked, &decision, err);
     if (status == ANYFLASH_OK)
         af_decision_release(&decision);
     return status;
@@ -72,7 +72,7 @@ static void with_machine(const char *path,
     const struct af_machine *machines[] = {&machine};
     af_machine_init(&machine, "test", "not said");
     assert_int_equal(af_probe_record(&machine, path, NULL), ANYFLASH_OK);
-    assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &settled, NULL),
+    assert_int_equal(af_fit_decide(&catalog, machines, 1, options, &settled, NULL),
                      ANYFLASH_OK);
     asked = options;
     every_allocation_of(operation, false);

@@ -2,7 +2,7 @@
  * fuzz_decide.c: any machine record through decision and plan.
  */
 #include "kit/base/json.h"
-#include "kit/plan/decide.h"
+#include "kit/fit/fit.h"
 #include "kit/plan/plan.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void decide(const struct af_catalog *catalog, const struct af_machine *ma
     struct af_decision decision;
     struct af_plan plan;
     const struct af_machine *machines[] = {machine};
-    if (af_plan_decide(catalog, machines, 1, NULL, &decision, &err) != ANYFLASH_OK)
+    if (af_fit_decide(catalog, machines, 1, NULL, &decision, &err) != ANYFLASH_OK)
         return;
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         decision.recommended = (enum af_rung_kind)kind;

@@ -29,7 +29,7 @@ static uint64_t memory_at_once(const struct af_slim *slim, int64_t cores, uint64
         bytes += one;
         cores--;
     }
-    return bytes + AF_OFFER_BUILD_BASE_BYTES;
+    return bytes + AF_RUNG_BUILD_BASE_BYTES;
 }
 
 struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
@@ -48,12 +48,12 @@ struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, 
         .memory_bytes = memory_at_once(slim, running, memory_bytes),
         .wheel_bytes = total.wheel_bytes,
         .disk_bytes =
-            (uint64_t)(AF_OFFER_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
+            (uint64_t)(AF_RUNG_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
                        AF_OFFER_BUILD_TOOLS_DISK + AF_OFFER_BUILD_COMPILER_DISK * running) +
             DISK_OF_WHEEL * total.wheel_bytes,
-        .download_bytes = AF_OFFER_BUILD_SDIST_BYTES + AF_OFFER_BUILD_TOOLS_BYTES};
+        .download_bytes = AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES};
     if (toolkit_from_index) {
-        needs.download_bytes += AF_OFFER_BUILD_TOOLKIT_BYTES;
+        needs.download_bytes += AF_RUNG_BUILD_TOOLKIT_BYTES;
         needs.disk_bytes += AF_OFFER_BUILD_TOOLKIT_DISK;
     }
     if (cores > 0)

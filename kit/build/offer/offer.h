@@ -8,26 +8,13 @@
 #define AF_KIT_BUILD_OFFER_OFFER_H
 
 #include "kit/build/offer/slim.h"
-#include "kit/fit/fit.h"
+#include "kit/fit/rung_build.h"
 
-#define AF_OFFER_BUILD_FLASH_ATTN "2.8.3.post2" /* the version that is built */
-
-/*
- * Needs of a build, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
- * largest compiler process of all (backward, head size 256), of the largest of head
- * size 128, and of the build itself; bytes to download; bytes on disk.
- */
-#define AF_OFFER_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */
-#define AF_OFFER_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
-#define AF_OFFER_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
-#define AF_OFFER_BUILD_SDIST_BYTES INT64_C(8400000)
-#define AF_OFFER_BUILD_TOOLS_BYTES INT64_C(3000000)     /* setuptools, ninja, ... */
-#define AF_OFFER_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* of the package index */
-#define AF_OFFER_BUILD_SOURCES_DISK INT64_C(125000000)  /* unpacked */
+/* More needs of a build: bytes on disk, measured as those of rung_build.h. */
+#define AF_OFFER_BUILD_SOURCES_DISK INT64_C(125000000) /* unpacked */
 #define AF_OFFER_BUILD_TOOLS_DISK INT64_C(30000000)
 #define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
 #define AF_OFFER_BUILD_COMPILER_DISK INT64_C(130000000) /* temporary files of one compiler */
-#define AF_OFFER_BUILD_DISK_BYTES INT64_C(1610612736)   /* a slim build and a margin: 1.5 GiB */
 
 /* A build as numbers. */
 struct af_offer_build_needs {

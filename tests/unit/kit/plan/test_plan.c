@@ -3,7 +3,7 @@
  */
 #include "tests/unit/kit/fit/given_machine.h"
 
-#include "kit/plan/decide.h"
+#include "kit/fit/fit.h"
 #include "kit/plan/plan.h"
 #include "tests/unit/every_allocation.h"
 
@@ -27,7 +27,7 @@ static const char *plan_for(const char *words, const char *record,
                                            "record", &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
     const struct af_machine *machines[] = {&machine};
-    assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &decision, &err),
+    assert_int_equal(af_fit_decide(&catalog, machines, 1, options, &decision, &err),
                      ANYFLASH_OK);
     assert_int_equal(af_plan_make(&decision, machines, 1, &plan, &err), ANYFLASH_OK);
     for (size_t i = 0; i < plan.step_count; i++) {
@@ -305,7 +305,7 @@ static void test_plan__survives_each_failed_allocation(void **state)
     (void)state;
     machine_of(&machine, LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8");
     const struct af_machine *machines[] = {&machine};
-    assert_int_equal(af_plan_decide(&catalog, machines, 1, NULL, &decision, &err), ANYFLASH_OK);
+    assert_int_equal(af_fit_decide(&catalog, machines, 1, NULL, &decision, &err), ANYFLASH_OK);
     struct every_allocation each = {.nth = 0};
     while (every_allocation_next(&each)) {
         every_allocation_begin(&each);

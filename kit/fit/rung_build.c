@@ -5,10 +5,9 @@
  * setup.py has targets 80, 90, 100, 110 and 120 only; 80 also runs on GPUs of
  * 8.6 and 8.9. Without a visible GPU the user must state the target.
  */
-#include "kit/build/offer/rung_build.h"
+#include "kit/fit/rung_build.h"
 
 #include "kit/base/text.h"
-#include "kit/build/offer/offer.h"
 #include "kit/fit/gpu_targets.h"
 
 #include <stdio.h>
@@ -87,7 +86,7 @@ const char *af_fix_python_headers(const struct af_machine *machine, struct af_ar
 }
 
 /* The command with a g++ of at most `major`. */
-static const char *older_compiler(const struct af_offer_build_target *build, int major)
+static const char *older_compiler(const struct af_rung_build_target *build, int major)
 {
     struct af_arena *arena = build->context->arena;
     const struct af_compiler_rows *list = &build->view->machine->compilers;
@@ -107,7 +106,7 @@ static const char *older_compiler(const struct af_offer_build_target *build, int
 }
 
 /* How to install the toolkit of torch's CUDA. */
-static const char *toolkit_fix(const struct af_offer_build_target *build)
+static const char *toolkit_fix(const struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
     struct af_arena *arena = build->context->arena;
@@ -137,7 +136,7 @@ static const char *toolkit_fix(const struct af_offer_build_target *build)
 }
 
 /* The command that provides what `id` says is missing here; else its hint, or NULL. */
-static const char *fix_of(const struct af_offer_build_target *build, enum af_reason_id id)
+static const char *fix_of(const struct af_rung_build_target *build, enum af_reason_id id)
 {
     struct af_arena *arena = build->context->arena;
     const char *python = af_fact_text_or(&build->view->machine->python.executable, "python");
@@ -146,7 +145,7 @@ static const char *fix_of(const struct af_offer_build_target *build, enum af_rea
     case AF_REASON_GCC_OLD:
         return af_fix_compiler(build->view->machine);
     case AF_REASON_GCC_NEW:
-        return older_compiler(build, (int)af_offer_build_gcc_limit(build));
+        return older_compiler(build, (int)af_rung_build_gcc_limit(build));
     case AF_REASON_NVCC_MISSING:
     case AF_REASON_NVCC_CUDA:
     case AF_REASON_CUDA_HEADERS:
@@ -168,8 +167,8 @@ static const char *fix_of(const struct af_offer_build_target *build, enum af_rea
     }
 }
 
-void af_offer_build_row(struct af_offer_build_target *build, const char *name,
-                        enum af_answer answer, enum af_reason_id id, const char *evidence)
+void af_rung_build_row(struct af_rung_build_target *build, const char *name,
+                       enum af_answer answer, enum af_reason_id id, const char *evidence)
 {
     if (build->rows == NULL || build->row_count == AF_PREREQUISITES_MAX)
         return;
@@ -199,7 +198,7 @@ static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
     sms[(*count)++] = sm;
 }
 
-static void add_gpu(struct af_offer_build_target *build, int sm)
+static void add_gpu(struct af_rung_build_target *build, int sm)
 {
     add_once(build->sms, &build->sm_count, target_of(sm));
     add_once(build->gpus, &build->gpu_count, sm);
@@ -216,7 +215,7 @@ static const char *list_of(struct af_arena *arena, const int *sms, size_t count,
     return list;
 }
 
-static const char *arch_list(const struct af_offer_build_target *build)
+static const char *arch_list(const struct af_rung_build_target *build)
 {
     return build->sm_count == 0
                ? build->release->archs
@@ -224,20 +223,20 @@ static const char *arch_list(const struct af_offer_build_target *build)
 }
 
 /* Targets that the user named replace the GPUs. */
-static bool take_targets(struct af_offer_build_target *build)
+static bool take_targets(struct af_rung_build_target *build)
 {
     const struct af_fit_options *options = build->context->fit->options;
     for (size_t i = 0; i < options->build_target_count && i < AF_VIEW_GPUS_MAX; i++)
         add_gpu(build, options->build_targets[i]);
     if (build->sm_count > 0)
-        af_offer_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
-                           af_arena_format(build->context->arena, "as requested: target%s %s",
-                                           build->sm_count > 1 ? "s" : "", arch_list(build)));
+        af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
+                          af_arena_format(build->context->arena, "as requested: target%s %s",
+                                          build->sm_count > 1 ? "s" : "", arch_list(build)));
     return build->sm_count > 0;
 }
 
 /* "NVIDIA GeForce RTX 4090 (sm 8.9), runs code compiled for sm_80" */
-static const char *served_text(const struct af_offer_build_target *build)
+static const char *served_text(const struct af_rung_build_target *build)
 {
     const struct af_view_gpu *gpu = &build->view->gpus[0];
     if (build->view->gpu_count > 1 || gpu->sm < 0)
@@ -258,7 +257,7 @@ static const struct af_view_gpu *jetson_of(const struct af_view *view)
     return NULL;
 }
 
-static void check_gpus(struct af_offer_build_target *build)
+static void check_gpus(struct af_rung_build_target *build)
 {
     if (take_targets(build))
         return;
@@ -273,74 +272,74 @@ static void check_gpus(struct af_offer_build_target *build)
                                       : af_arena_format(arena, "%s (sm %d.%d)",
                                                         view->gpus[i].name, sm / 10, sm % 10);
         if (sm < 0)
-            af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
+            af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
         else if (target_of(sm) == 0 && any)
             af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s",
                                evidence == NULL ? "" : evidence);
         else if (target_of(sm) == 0)
-            af_offer_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
+            af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
         else
             add_gpu(build, sm);
     }
     if (view->gpu == AF_FACT_ABSENT)
-        af_offer_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
-                           view->gpu_source == NULL ? "" : view->gpu_source);
+        af_rung_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
+                          view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
-        af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
+        af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0 && jetson_of(view) != NULL)
-        af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_SM_NOT_SETTLED,
-                           af_arena_format(arena, "%s (sm %d.%d), setup.py compiles for sm_%s",
-                                           jetson_of(view)->name, jetson_of(view)->sm / 10,
-                                           jetson_of(view)->sm % 10, arch_list(build)));
+        af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_SM_NOT_SETTLED,
+                          af_arena_format(arena, "%s (sm %d.%d), setup.py compiles for sm_%s",
+                                          jetson_of(view)->name, jetson_of(view)->sm / 10,
+                                          jetson_of(view)->sm % 10, arch_list(build)));
     else if (build->sm_count > 0)
-        af_offer_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
+        af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
 }
 
-static void check_platform(struct af_offer_build_target *build)
+static void check_platform(struct af_rung_build_target *build)
 {
     const struct af_view *view = build->view;
     struct af_version python;
     if (view->os == NULL)
-        af_offer_build_row(build, "platform", AF_UNKNOWN, af_view_unknown_platform(view), NULL);
+        af_rung_build_row(build, "platform", AF_UNKNOWN, af_view_unknown_platform(view), NULL);
     else if (strcmp(view->os, "linux") != 0)
-        af_offer_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
-                           af_arena_format(build->context->arena, "this is %s", view->os));
+        af_rung_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
+                          af_arena_format(build->context->arena, "this is %s", view->os));
     else
-        af_offer_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
-                           af_arena_format(build->context->arena, "linux %s",
-                                           view->arch == NULL ? "?" : view->arch));
+        af_rung_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
+                          af_arena_format(build->context->arena, "linux %s",
+                                          view->arch == NULL ? "?" : view->arch));
     if (!view->python_known)
-        af_offer_build_row(build, "python", AF_UNKNOWN, AF_REASON_UNKNOWN_PYTHON, NULL);
+        af_rung_build_row(build, "python", AF_UNKNOWN, AF_REASON_UNKNOWN_PYTHON, NULL);
     else if (build->release->python_requires != NULL &&
              af_version_parse(view->python_text, strcspn(view->python_text, "td"), &python) &&
              af_specifier_contains(build->release->python_requires, &python) == AF_NO)
-        af_offer_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
-                           af_arena_format(build->context->arena,
-                                           "flash-attn %s needs Python %s, this is %s",
-                                           build->release->version,
-                                           build->release->python_requires, view->python_text));
+        af_rung_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
+                          af_arena_format(build->context->arena,
+                                          "flash-attn %s needs Python %s, this is %s",
+                                          build->release->version,
+                                          build->release->python_requires, view->python_text));
     else
-        af_offer_build_row(build, "python", AF_YES, AF_REASON_BUILD_PYTHON, view->python_text);
+        af_rung_build_row(build, "python", AF_YES, AF_REASON_BUILD_PYTHON, view->python_text);
 }
 
-static void check_torch(struct af_offer_build_target *build)
+static void check_torch(struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
     if (torch->state == AF_FACT_ABSENT)
-        af_offer_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);
     else if (torch->state == AF_FACT_UNKNOWN)
-        af_offer_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH, NULL);
+        af_rung_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH, NULL);
     else if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
-        af_offer_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
-        af_offer_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH_CUDA,
-                           torch->text);
+        af_rung_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH_CUDA,
+                          torch->text);
     else
-        af_offer_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
+        af_rung_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
 }
 
 /* Copies the options of `anyflash build` that select what to build. */
-static void take_words(struct af_offer_build_target *build)
+static void take_words(struct af_rung_build_target *build)
 {
     static const char *const usual[] = {"--head-dim", "128", "--dtype", "bf16"};
     const struct af_fit_options *options = build->context->fit->options;
@@ -376,45 +375,45 @@ static bool serves(const struct af_view *one, const struct af_view *other)
 }
 
 /* A build runs on the first machine and makes one wheel. */
-static void check_other_machines(struct af_offer_build_target *build)
+static void check_other_machines(struct af_rung_build_target *build)
 {
     struct af_rung_context *context = build->context;
     const struct af_view *views = context->fit->views;
     for (size_t i = 1; i < context->fit->view_count; i++) {
         if (serves(build->view, &views[i]))
             continue;
-        af_offer_build_row(build, "machines", AF_NO, AF_REASON_MACHINES_DISAGREE,
-                           af_arena_format(context->arena, "%s needs another wheel than %s",
-                                           views[i].machine->name, build->view->machine->name));
+        af_rung_build_row(build, "machines", AF_NO, AF_REASON_MACHINES_DISAGREE,
+                          af_arena_format(context->arena, "%s needs another wheel than %s",
+                                          views[i].machine->name, build->view->machine->name));
         return;
     }
 }
 
 /* A GPU for which nothing can be built, whatever is installed. */
-static bool is_of_another_vendor(const struct af_offer_build_target *build)
+static bool is_of_another_vendor(const struct af_rung_build_target *build)
 {
     return build->view->gpu == AF_FACT_ABSENT &&
            build->view->gpu_lack == AF_REASON_GPU_VENDOR &&
            build->context->fit->options->build_target_count == 0;
 }
 
-static void refuse_vendor(struct af_offer_build_target *build)
+static void refuse_vendor(struct af_rung_build_target *build)
 {
     const struct af_view *view = build->view;
-    af_offer_build_row(
+    af_rung_build_row(
         build, "gpu", AF_NO, view->amd ? AF_REASON_BUILD_ROCM : AF_REASON_GPU_VENDOR,
         af_arena_format(build->context->arena, "%s is not an NVIDIA GPU", view->gpu_source));
 }
 
-static void check_needs(struct af_offer_build_target *build)
+static void check_needs(struct af_rung_build_target *build)
 {
     check_torch(build);
     check_gpus(build);
-    af_offer_rung_build_check_tools(build);
-    af_offer_rung_build_check_resources(build);
+    af_rung_build_check_tools(build);
+    af_rung_build_check_resources(build);
 }
 
-static void fit(struct af_offer_build_target *build)
+static void fit(struct af_rung_build_target *build)
 {
     struct af_rung *rung = build->context->rung;
     check_other_machines(build);
@@ -430,8 +429,8 @@ static void fit(struct af_offer_build_target *build)
     rung->arch_list = af_arena_text(build->context->arena, arch_list(build));
     rung->gpu_list = list_of(build->context->arena, build->gpus, build->gpu_count, ",");
     rung->flash_attn = af_arena_text(build->context->arena, build->release->version);
-    rung->price.download_bytes = AF_OFFER_BUILD_SDIST_BYTES + AF_OFFER_BUILD_TOOLS_BYTES +
-                                 (rung->toolkit_from_index ? AF_OFFER_BUILD_TOOLKIT_BYTES : 0);
+    rung->price.download_bytes = AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES +
+                                 (rung->toolkit_from_index ? AF_RUNG_BUILD_TOOLKIT_BYTES : 0);
 }
 
 /* The release to build: the one that was asked for, else the newest. */
@@ -443,20 +442,20 @@ static const struct af_catalog_flash_release *release_of(const struct af_fit_con
     return tables->flash_count == 0 ? NULL : &tables->flash[tables->flash_count - 1];
 }
 
-void af_offer_rung_build(struct af_rung_context *context)
+void af_rung_build(struct af_rung_context *context)
 {
     af_rung_start(context, AF_RUNG_BUILD);
-    struct af_offer_build_target build = {.context = context,
-                                          .view = &context->fit->views[0],
-                                          .release = release_of(context->fit)};
+    struct af_rung_build_target build = {.context = context,
+                                         .view = &context->fit->views[0],
+                                         .release = release_of(context->fit)};
     const char *package = context->fit->options->package;
     build.rows = af_arena_array(context->arena, AF_PREREQUISITES_MAX, sizeof *build.rows);
     if (build.release == NULL || (package != NULL && strcmp(package, "flash_attn") != 0))
         af_rung_add_reason(context, AF_REASON_NO_WHEEL_PACKAGE,
                            "only flash_attn 2 can be built");
-    else if (strcmp(build.release->version, AF_OFFER_BUILD_FLASH_ATTN) != 0)
+    else if (strcmp(build.release->version, AF_RUNG_BUILD_FLASH_ATTN) != 0)
         af_rung_add_reason(context, AF_REASON_BUILD_VERSION, "%s, not %s",
-                           AF_OFFER_BUILD_FLASH_ATTN, build.release->version);
+                           AF_RUNG_BUILD_FLASH_ATTN, build.release->version);
     else
         fit(&build);
     af_rung_finish(context);
@@ -467,7 +466,7 @@ void af_offer_rung_build(struct af_rung_context *context)
                               context->rung->flash_attn);
 }
 
-enum anyflash_status af_offer_build_rung(const struct af_machine *machine,
+enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
                                          const struct af_fit_options *options,
                                          struct af_arena *arena, struct af_rung *rung_out,
                                          struct anyflash_error *err)
@@ -482,7 +481,7 @@ enum anyflash_status af_offer_build_rung(const struct af_machine *machine,
     if (status != ANYFLASH_OK)
         return status;
     struct af_rung_context context = {.fit = &fit, .decision = decision, .arena = arena};
-    af_offer_rung_build(&context);
+    af_rung_build(&context);
     af_tables_release(&tables);
     if (arena->failed)
         return af_fail_memory(err);

@@ -2,10 +2,7 @@
  * decide.c: makes a decision from machines and catalog: verdicts on the wheels,
  * their order, the rungs, the recommendation.
  */
-#include "kit/plan/decide.h"
-
-#include "kit/build/offer/rung_build.h"
-#include "kit/fit/rung.h"
+#include "kit/fit/rung_build.h"
 
 static void check_catalog(const struct af_fit_context *fit, struct af_decision *decision)
 {
@@ -99,17 +96,17 @@ static void check_rungs(const struct af_fit_context *fit, struct af_decision *de
     af_rung_wheel(&context);
     af_rung_torch_kernels(&context);
     af_rung_torch_change(&context);
-    af_offer_rung_build(&context);
+    af_rung_build(&context);
     af_rung_engine(&context);
     decision->environment_problem =
         af_fit_environment_problem(fit->views[0].machine, &decision->arena);
     recommend(fit, decision);
 }
 
-enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
-                                    const struct af_machine *const *machines,
-                                    size_t machine_count, const struct af_fit_options *options,
-                                    struct af_decision *decision, struct anyflash_error *err)
+enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
+                                   const struct af_machine *const *machines,
+                                   size_t machine_count, const struct af_fit_options *options,
+                                   struct af_decision *decision, struct anyflash_error *err)
 {
     struct af_tables tables;
     struct af_fit_context fit;
@@ -129,4 +126,10 @@ enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
     else
         af_arena_release(&made.arena);
     return status;
+}
+
+void af_decision_release(struct af_decision *decision)
+{
+    af_arena_release(&decision->arena);
+    *decision = (struct af_decision){.possible = false};
 }

@@ -5,7 +5,7 @@
 #include "tests/unit/kit/fit/given_machine.h"
 
 #include "engine/base/mem.h"
-#include "kit/plan/decide.h"
+#include "kit/fit/fit.h"
 #include "tests/unit/every_allocation.h"
 
 #define HERE "os=linux arch=x86_64 glibc=2.35 sm=8.9 driver=580.65.06 python=3.13 "
@@ -27,7 +27,7 @@ static enum anyflash_status try_decide(struct af_decision *decision, const char 
     const struct af_machine *machines[] = {&machine};
     const struct af_fit_options options = {.known = known, .known_count = known != NULL};
     enum anyflash_status status =
-        af_plan_decide(&catalog, machines, 1, &options, decision, NULL);
+        af_fit_decide(&catalog, machines, 1, &options, decision, NULL);
     af_machine_release(&machine);
     return status;
 }
@@ -223,7 +223,7 @@ static void test_known__survives_each_failed_allocation(void **state)
         struct af_decision decision;
         every_allocation_begin(&each);
         enum anyflash_status status =
-            af_plan_decide(&catalog, machines, 1, &options, &decision, NULL);
+            af_fit_decide(&catalog, machines, 1, &options, &decision, NULL);
         every_allocation_end(&each);
         every_allocation_check(&each, status, NULL);
         if (!each.failed)

@@ -5,7 +5,7 @@
 #include "tests/unit/kit/fit/given_machine.h"
 
 #include "kit/catalog/tables.h"
-#include "kit/plan/decide.h"
+#include "kit/fit/fit.h"
 #include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
@@ -18,7 +18,7 @@ static void decide_with(struct af_decision *decision, const char *words,
     struct af_machine machine;
     machine_of(&machine, words);
     const struct af_machine *machines[] = {&machine};
-    if (af_plan_decide(&catalog, machines, 1, options, decision, &err) != ANYFLASH_OK)
+    if (af_fit_decide(&catalog, machines, 1, options, decision, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
     af_machine_release(&machine); /* the decision keeps no pointers into it */
 }
@@ -281,7 +281,7 @@ static void test_decision__wheel_must_fit_all_machines(void **state)
     machine_of(&ada, LINUX GPU "python=3.12 torch=2.8.0+cu128");
     machine_of(&old, "os=linux arch=x86_64 glibc=2.28 python=3.12 torch=2.8.0+cu128 " GPU);
     const struct af_machine *machines[] = {&ada, &old};
-    assert_int_equal(af_plan_decide(&catalog, machines, 2, NULL, &decision, &err), ANYFLASH_OK);
+    assert_int_equal(af_fit_decide(&catalog, machines, 2, NULL, &decision, &err), ANYFLASH_OK);
     assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
     assert_string_equal(decision.rungs[AF_RUNG_WHEEL].wheel->glibc_basis, "platform_tag");
     af_decision_release(&decision);
@@ -423,7 +423,7 @@ static void test_decision__refuses_an_arch_that_is_none(void **state)
     (void)state;
     machine_of(&machine, LINUX);
     const struct af_machine *machines[] = {&machine};
-    assert_int_equal(af_plan_decide(&catalog, machines, 1, &options, &decision, &err),
+    assert_int_equal(af_fit_decide(&catalog, machines, 1, &options, &decision, &err),
                      ANYFLASH_E_ARGUMENT);
     af_machine_release(&machine);
 }
@@ -477,7 +477,7 @@ static void survive(const char *words)
         memset(&decision, 0x5a, sizeof decision);
         every_allocation_begin(&each);
         enum anyflash_status status =
-            af_plan_decide(&catalog, machines, 1, NULL, &decision, &err);
+            af_fit_decide(&catalog, machines, 1, NULL, &decision, &err);
         every_allocation_end(&each);
         every_allocation_check(&each, status, &err);
         if (each.failed)

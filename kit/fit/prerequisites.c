@@ -6,10 +6,9 @@
  * need gcc 9 or newer; from torch 2.14 on they need C++20, which gcc has from 10 on.
  * setup.py requests C++17; `anyflash build` changes that option for both compilers.
  */
-#include "kit/build/offer/rung_build.h"
+#include "kit/fit/rung_build.h"
 
 #include "kit/base/text.h"
-#include "kit/build/offer/offer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,20 +99,20 @@ static bool knows_target(const struct af_tables *tables, const struct af_dotted 
     return af_words_have(row->sm_targets, text);
 }
 
-static void check_targets(struct af_offer_build_target *build)
+static void check_targets(struct af_rung_build_target *build)
 {
     const struct af_dotted *version = &build->toolkit.version;
     for (size_t i = 0; i < build->sm_count && version->count > 0; i++) {
         if (!knows_target(build->context->fit->tables, version, build->sms[i]))
-            af_offer_build_row(build, "gpu-target", AF_NO, AF_REASON_NVCC_OLD,
-                               af_arena_format(build->context->arena, "nvcc %d.%d, SM %d.%d",
-                                               version->part[0], version->part[1],
-                                               build->sms[i] / 10, build->sms[i] % 10));
+            af_rung_build_row(build, "gpu-target", AF_NO, AF_REASON_NVCC_OLD,
+                              af_arena_format(build->context->arena, "nvcc %d.%d, SM %d.%d",
+                                              version->part[0], version->part[1],
+                                              build->sms[i] / 10, build->sms[i] % 10));
     }
 }
 
 /* "CUDA 12.8 in /usr/local/cuda", or where it was searched. */
-static const char *system_text(const struct af_offer_build_target *build)
+static const char *system_text(const struct af_rung_build_target *build)
 {
     struct af_arena *arena = build->context->arena;
     const struct af_toolkit *toolkit = build->toolkit.here;
@@ -124,7 +123,7 @@ static const char *system_text(const struct af_offer_build_target *build)
                            af_fact_text_or(&toolkit->root, "given"));
 }
 
-static const char *index_text(const struct af_offer_build_target *build)
+static const char *index_text(const struct af_rung_build_target *build)
 {
     const struct af_dotted *version = &build->toolkit.version;
     struct af_arena *arena = build->context->arena;
@@ -138,7 +137,7 @@ static const char *index_text(const struct af_offer_build_target *build)
                                  version->part[0], seen);
 }
 
-static void check_toolkit(struct af_offer_build_target *build)
+static void check_toolkit(struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
     struct af_arena *arena = build->context->arena;
@@ -146,24 +145,24 @@ static void check_toolkit(struct af_offer_build_target *build)
         return; /* torch's row says why: if its CUDA is unknown, nothing can be chosen */
     build->toolkit = choose_toolkit(build->view, build->context->fit->options->build_toolkit);
     if (build->toolkit.from_index)
-        af_offer_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,
-                           index_text(build));
+        af_rung_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,
+                          index_text(build));
     else if (build->toolkit.answer == AF_NO && torch->cuda_major < AF_TOOLKIT_INDEX_CUDA_MIN)
-        af_offer_build_row(
+        af_rung_build_row(
             build, "cuda-toolkit", AF_NO, build->toolkit.id,
             af_arena_format(arena,
                             "%s; torch has CUDA %d, and PyPI has compilers only for CUDA %d "
                             "and newer",
                             system_text(build), torch->cuda_major, AF_TOOLKIT_INDEX_CUDA_MIN));
     else
-        af_offer_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
-                           system_text(build));
+        af_rung_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
+                          system_text(build));
     if (build->toolkit.answer == AF_YES)
         check_targets(build);
     build->context->rung->toolkit_from_index = build->toolkit.from_index;
 }
 
-int64_t af_offer_build_gcc_limit(const struct af_offer_build_target *build)
+int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
 {
     const struct af_toolkit_choice *toolkit = &build->toolkit;
     const struct af_dotted *version = &toolkit->version;
@@ -178,24 +177,24 @@ int64_t af_offer_build_gcc_limit(const struct af_offer_build_target *build)
     return row == NULL ? -1 : row->gcc_max;
 }
 
-static bool needs_cxx20(const struct af_offer_build_target *build)
+static bool needs_cxx20(const struct af_rung_build_target *build)
 {
     const struct af_catalog_torch_release *release = build->view->torch.release;
     return release != NULL && release->cxx_std_min >= 20;
 }
 
-static void check_compiler(struct af_offer_build_target *build)
+static void check_compiler(struct af_rung_build_target *build)
 {
     const struct af_compiler_rows *list = &build->view->machine->compilers;
     struct af_dotted version;
-    int64_t limit = af_offer_build_gcc_limit(build);
+    int64_t limit = af_rung_build_gcc_limit(build);
     int least = needs_cxx20(build) ? GCC_CXX20_MIN : GCC_MIN;
     if (list->count == 0) {
         enum af_answer answer = list->state == AF_FACT_UNKNOWN ? AF_UNKNOWN : AF_NO;
-        af_offer_build_row(build, "host-compiler", answer,
-                           answer == AF_NO ? AF_REASON_COMPILER_MISSING
-                                           : AF_REASON_UNKNOWN_COMPILER,
-                           list->source);
+        af_rung_build_row(build, "host-compiler", answer,
+                          answer == AF_NO ? AF_REASON_COMPILER_MISSING
+                                          : AF_REASON_UNKNOWN_COMPILER,
+                          list->source);
         return;
     }
     const struct af_compiler *compiler = &list->rows[0];
@@ -204,45 +203,44 @@ static void check_compiler(struct af_offer_build_target *build)
         build->context->arena, "%s %s, %s", af_fact_text_or(&compiler->family, "gcc"),
         text == NULL ? "?" : text, af_fact_text_or(&compiler->path, "given"));
     if (!af_dotted_parse(text, &version))
-        af_offer_build_row(build, "host-compiler", AF_UNKNOWN, AF_REASON_UNKNOWN_COMPILER,
-                           evidence);
+        af_rung_build_row(build, "host-compiler", AF_UNKNOWN, AF_REASON_UNKNOWN_COMPILER,
+                          evidence);
     else if (!af_fact_is(&compiler->family, "gcc"))
-        af_offer_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING,
-                           evidence);
+        af_rung_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING, evidence);
     else if (limit >= 0 && version.part[0] > limit)
-        af_offer_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_NEW,
-                           af_arena_format(build->context->arena,
-                                           "%s; this nvcc accepts gcc up to %d", evidence,
-                                           (int)limit));
+        af_rung_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_NEW,
+                          af_arena_format(build->context->arena,
+                                          "%s; this nvcc accepts gcc up to %d", evidence,
+                                          (int)limit));
     else if (version.part[0] < least)
-        af_offer_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_OLD,
-                           af_arena_format(build->context->arena,
-                                           "%s; gcc %d or newer is needed", evidence, least));
+        af_rung_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_OLD,
+                          af_arena_format(build->context->arena,
+                                          "%s; gcc %d or newer is needed", evidence, least));
     else
-        af_offer_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING,
-                           limit < 0 ? evidence
-                                     : af_arena_format(build->context->arena,
-                                                       "%s; this nvcc accepts gcc up to %d",
-                                                       evidence, (int)limit));
+        af_rung_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING,
+                          limit < 0 ? evidence
+                                    : af_arena_format(build->context->arena,
+                                                      "%s; this nvcc accepts gcc up to %d",
+                                                      evidence, (int)limit));
 }
 
-static void check_cxx_standard(struct af_offer_build_target *build)
+static void check_cxx_standard(struct af_rung_build_target *build)
 {
     if (build->view->torch.state != AF_FACT_KNOWN)
         return;
-    af_offer_build_row(
+    af_rung_build_row(
         build, "c++-standard", AF_YES, AF_REASON_BUILD_PREREQUISITE,
         needs_cxx20(build)
             ? "C++20 instead of setup.py's C++17, because this torch's headers need it"
             : "C++17, as setup.py requests it");
 }
 
-void af_offer_rung_build_check_tools(struct af_offer_build_target *build)
+void af_rung_build_check_tools(struct af_rung_build_target *build)
 {
     check_toolkit(build);
     check_compiler(build);
     check_cxx_standard(build);
-    af_offer_build_row(
+    af_rung_build_row(
         build, "build-tools", AF_YES, AF_REASON_BUILD_PREREQUISITE,
         "setuptools, wheel, packaging, psutil and ninja are installed into the build's own "
         "environment");
@@ -279,13 +277,13 @@ static const struct af_disk *disk_of(const struct af_machine *machine)
 /* Compilers at a time that memory and cores allow; 0: not even one. */
 static int jobs_of(int64_t memory_bytes, int64_t cores)
 {
-    int64_t jobs = (memory_bytes - AF_OFFER_BUILD_BASE_BYTES) / AF_OFFER_BUILD_JOB_BYTES;
+    int64_t jobs = (memory_bytes - AF_RUNG_BUILD_BASE_BYTES) / AF_RUNG_BUILD_JOB_BYTES;
     if (cores > 0 && jobs > cores)
         jobs = cores;
     return jobs < 0 ? 0 : jobs > 512 ? 512 : (int)jobs;
 }
 
-static void check_memory(struct af_offer_build_target *build)
+static void check_memory(struct af_rung_build_target *build)
 {
     const struct af_resources *resources = &build->view->machine->resources;
     int64_t memory = memory_of(resources);
@@ -294,30 +292,30 @@ static void check_memory(struct af_offer_build_target *build)
     if (most > 0 && (memory < 0 || most < memory))
         memory = most;
     if (memory < 0) {
-        af_offer_build_row(build, "memory", AF_UNKNOWN, AF_REASON_UNKNOWN_MEMORY,
-                           resources->memory_available_bytes.source);
+        af_rung_build_row(build, "memory", AF_UNKNOWN, AF_REASON_UNKNOWN_MEMORY,
+                          resources->memory_available_bytes.source);
         return;
     }
-    need = need > 0 ? need : AF_OFFER_BUILD_SLIM_BYTES;
+    need = need > 0 ? need : AF_RUNG_BUILD_SLIM_BYTES;
     const char *evidence = af_arena_format(build->context->arena,
                                            "%.1f GiB free, %.1f GiB for the largest compiler",
                                            (double)memory / GIB, (double)need / GIB);
-    af_offer_build_row(build, "memory",
-                       memory >= need + AF_OFFER_BUILD_BASE_BYTES ? AF_YES : AF_NO,
-                       AF_REASON_OOM, evidence);
+    af_rung_build_row(build, "memory",
+                      memory >= need + AF_RUNG_BUILD_BASE_BYTES ? AF_YES : AF_NO, AF_REASON_OOM,
+                      evidence);
     build->context->rung->jobs = jobs_of(memory, af_fact_int_or(&resources->cores, -1));
-    build->context->rung->price.memory_bytes = AF_OFFER_BUILD_BASE_BYTES + need;
+    build->context->rung->price.memory_bytes = AF_RUNG_BUILD_BASE_BYTES + need;
 }
 
-static void check_disk(struct af_offer_build_target *build)
+static void check_disk(struct af_rung_build_target *build)
 {
     const struct af_disk *disk = disk_of(build->view->machine);
     int64_t free_bytes = disk == NULL ? -1 : af_fact_int_or(&disk->free_bytes, -1);
     int64_t need = build->context->fit->options->build_disk_bytes;
-    need = need > 0 ? need : AF_OFFER_BUILD_DISK_BYTES;
+    need = need > 0 ? need : AF_RUNG_BUILD_DISK_BYTES;
     build->context->rung->price.disk_bytes = need;
     if (free_bytes < 0) {
-        af_offer_build_row(build, "disk", AF_UNKNOWN, AF_REASON_UNKNOWN_DISK, NULL);
+        af_rung_build_row(build, "disk", AF_UNKNOWN, AF_REASON_UNKNOWN_DISK, NULL);
         return;
     }
     const char *path = af_fact_text_or(&disk->path, "the cache folder");
@@ -326,10 +324,10 @@ static void check_disk(struct af_offer_build_target *build)
         af_arena_format(build->context->arena, "%.1f GiB free in %s%s, %.1f GiB needed",
                         (double)free_bytes / GIB, path,
                         read_only ? ", which is not writable" : "", (double)need / GIB);
-    af_offer_build_row(build, "disk", free_bytes >= need && !read_only ? AF_YES : AF_NO,
-                       read_only ? AF_REASON_DISK_READ_ONLY : AF_REASON_DISK, evidence);
+    af_rung_build_row(build, "disk", free_bytes >= need && !read_only ? AF_YES : AF_NO,
+                      read_only ? AF_REASON_DISK_READ_ONLY : AF_REASON_DISK, evidence);
     if (disk->in_memory.state == AF_FACT_KNOWN)
-        af_offer_build_row(
+        af_rung_build_row(
             build, "temporary-folder", disk->in_memory.value.truth ? AF_NO : AF_YES,
             AF_REASON_DISK_IN_MEMORY,
             af_arena_format(
@@ -339,7 +337,7 @@ static void check_disk(struct af_offer_build_target *build)
                     : "on disk, not in memory; compilers write temporary files there"));
 }
 
-void af_offer_rung_build_check_resources(struct af_offer_build_target *build)
+void af_rung_build_check_resources(struct af_rung_build_target *build)
 {
     check_memory(build);
     check_disk(build);
