@@ -23,13 +23,13 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "kit/answer/find_answer.h"
+#include "kit/answer/grid.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
-#include "kit/plan/find_answer.h"
-#include "kit/plan/grid.h"
 #include "page/module_choices.h"
 #include "page/module_export.h"
 #include "page/module_log.h"

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
+#include "kit/answer/grid.h"
 #include "kit/base/sort.h"
 #include "kit/fit/reason.h"
-#include "kit/plan/grid.h"
 #include "page/module_menus.h"
 
 /* How an installer is stated with --given. */

@@ -4,6 +4,8 @@
  */
 #include <stdio.h>
 
+#include "kit/answer/plan_answer.h"
+#include "kit/answer/saved.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/doctor_report.h"
 #include "kit/cli/facts_view.h"
@@ -11,8 +13,6 @@
 #include "kit/cli/next_command.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit_json.h"
-#include "kit/plan/plan_answer.h"
-#include "kit/plan/saved.h"
 
 /* Findings beyond this number are only counted, unless --verbose. */
 #define FINDINGS_SHOWN 6

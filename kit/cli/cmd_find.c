@@ -8,11 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kit/answer/find_answer.h"
+#include "kit/answer/grid.h"
 #include "kit/base/url.h"
 #include "kit/cli/load.h"
 #include "kit/cli/wheel_table.h"
-#include "kit/plan/find_answer.h"
-#include "kit/plan/grid.h"
 
 /* The verdicts if there are some, and the package if the rows are of several. */
 static unsigned columns_of(const struct af_plan_find_answer *answer)

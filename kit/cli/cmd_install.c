@@ -5,14 +5,14 @@
  */
 #include <string.h>
 
+#include "kit/answer/plan_answer.h"
+#include "kit/answer/saved.h"
 #include "kit/base/json.h"
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/named_wheel.h"
 #include "kit/cli/next_command.h"
-#include "kit/plan/plan_answer.h"
-#include "kit/plan/saved.h"
 #include "kit/system/file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)

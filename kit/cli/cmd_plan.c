@@ -3,10 +3,10 @@
  * exact steps; or, with --wheel and --all, verdicts on wheels. plan/ makes the
  * answer and its JSON.
  */
+#include "kit/answer/find_answer.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/wheel_table.h"
-#include "kit/plan/find_answer.h"
 
 struct plan {
     struct af_cli_inputs inputs;

@@ -104,7 +104,7 @@ static enum anyflash_status fetch_pin(struct af_cli *cli, struct af_cli_config_j
                                         .filename = pin->file,
                                         .url = pin->url,
                                         .sha256 = pin->facts.sha256};
-    struct af_plan_wheel_facts facts;
+    struct af_config_wheel_facts facts;
     struct af_fetched fetched;
     enum anyflash_status status = af_fetch(run, &wheel, NULL, &fetched, err);
     if (status == ANYFLASH_OK) {
@@ -156,7 +156,7 @@ static enum anyflash_status check_index(struct af_cli *cli, struct af_cli_config
                                         struct anyflash_error *err)
 {
     const struct af_pin *pin = &job->lock->pins[index];
-    struct af_plan_wheel_facts facts = pin->facts;
+    struct af_config_wheel_facts facts = pin->facts;
     const char *sha256 = NULL;
     enum anyflash_status status = ask_index(cli, pin, job->lock->package, run, &sha256, err);
     if (status == ANYFLASH_OK && facts.sha256 != NULL && sha256 != NULL &&

@@ -32,7 +32,7 @@ static const char *folder_version(struct af_arena *arena, const char *member)
 }
 
 static void read_requires(struct af_arena *arena, struct af_span text,
-                          struct af_plan_wheel_facts *facts)
+                          struct af_config_wheel_facts *facts)
 {
     struct af_requirement requirement;
     const char **list = af_arena_array(arena, REQUIRES_MAX, sizeof *list);
@@ -46,7 +46,7 @@ static void read_requires(struct af_arena *arena, struct af_span text,
 }
 
 static enum anyflash_status read_metadata(struct af_arena *arena, const char *path,
-                                          struct af_plan_wheel_facts *facts,
+                                          struct af_config_wheel_facts *facts,
                                           const char **folder_out, struct anyflash_error *err)
 {
     struct af_source source = {0};
@@ -92,11 +92,11 @@ static enum anyflash_status check_name(struct af_cli *cli, const struct af_cli_c
 enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
                                                const struct af_cli_config_job *job,
                                                const struct af_pin *pin, const char *path,
-                                               struct af_plan_wheel_facts *facts_out,
+                                               struct af_config_wheel_facts *facts_out,
                                                struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    struct af_plan_wheel_facts facts = {0};
+    struct af_config_wheel_facts facts = {0};
     const char *folder = NULL;
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK && pin->facts.sha256 != NULL &&
@@ -311,7 +311,7 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
     for (size_t i = 0; i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
         const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);
-        struct af_plan_wheel_facts facts;
+        struct af_config_wheel_facts facts;
         if (path == NULL)
             note_not_in_folder(cli, job->lock, pin);
         if (path == NULL)

@@ -5,7 +5,7 @@
 #define AF_KIT_CLI_CONFIG_JOB_H
 
 #include "kit/cli/load.h"
-#include "kit/plan/config.h"
+#include "kit/config/config.h"
 
 /* Zero-initialised, with `file` and `upwards` set. Texts are in the cli's arena. */
 struct af_cli_config_job {
@@ -65,7 +65,7 @@ const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_j
 enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
                                                const struct af_cli_config_job *job,
                                                const struct af_pin *pin, const char *path,
-                                               struct af_plan_wheel_facts *facts_out,
+                                               struct af_config_wheel_facts *facts_out,
                                                struct anyflash_error *err);
 
 void af_cli_config_release(struct af_cli_config_job *job);

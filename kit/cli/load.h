@@ -5,9 +5,9 @@
 #ifndef AF_KIT_CLI_LOAD_H
 #define AF_KIT_CLI_LOAD_H
 
+#include "kit/answer/plan_request.h"
 #include "kit/cli/commands.h"
 #include "kit/machine/machine.h"
-#include "kit/plan/plan_request.h"
 
 /*
  * The machines that the options name: this one, records, or one described by

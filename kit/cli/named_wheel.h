@@ -4,8 +4,8 @@
 #ifndef AF_KIT_CLI_NAMED_WHEEL_H
 #define AF_KIT_CLI_NAMED_WHEEL_H
 
+#include "kit/answer/plan.h"
 #include "kit/cli/commands.h"
-#include "kit/plan/plan.h"
 
 /*
  * The plan that installs `word`, a wheel's file or URL. Fails with ARGUMENT if

@@ -325,3 +325,19 @@ void af_wheel_local_parse(const char *local, enum af_formats_torch_digits digits
     parsed.rocm = strstr(lower, "rocm") != NULL;
     *local_out = parsed;
 }
+
+const char *af_wheel_plain_name(struct af_arena *arena, const char *file)
+{
+    const char *plus = file == NULL ? NULL : strchr(file, '+');
+    const char *rest = plus == NULL ? NULL : strchr(plus, '-');
+    return rest == NULL ? file
+                        : af_arena_format(arena, "%.*s%s", (int)(plus - file), file, rest);
+}
+
+const char *af_wheel_listed_name(struct af_arena *arena, const char *package)
+{
+    char *name = af_arena_text(arena, package);
+    for (char *at = name; at != NULL && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : *at;
+    return name;
+}

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kit/answer/saved.h"
 #include "kit/base/text.h"
 #include "kit/install/stage.h"
-#include "kit/plan/saved.h"
 #include "kit/proof/content_refusal.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"

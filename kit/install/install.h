@@ -11,11 +11,11 @@
 #ifndef AF_KIT_INSTALL_INSTALL_H
 #define AF_KIT_INSTALL_INSTALL_H
 
+#include "kit/answer/plan.h"
 #include "kit/formats/binary.h"
 #include "kit/install/journal.h"
 #include "kit/install/verify.h"
 #include "kit/machine/machine.h"
-#include "kit/plan/plan.h"
 #include "kit/system/progress.h"
 #include "kit/system/state.h"
 

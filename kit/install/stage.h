@@ -5,8 +5,8 @@
 #ifndef AF_KIT_INSTALL_STAGE_H
 #define AF_KIT_INSTALL_STAGE_H
 
+#include "kit/answer/plan.h"
 #include "kit/install/install.h"
-#include "kit/plan/plan.h"
 
 struct af_stage {
     struct af_run *run;

@@ -3,9 +3,9 @@
  * decides, plans, examines and prints, for a machine that needs every part of
  * it (a source build is evaluated, an installed flash-attn is examined).
  */
+#include "kit/answer/plan.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit.h"
-#include "kit/plan/plan.h"
 #include "kit/probe/probe.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/fit/given_machine.h"

@@ -1,9 +1,9 @@
 /*
  * fuzz_decide.c: any machine record through decision and plan.
  */
+#include "kit/answer/plan.h"
 #include "kit/base/json.h"
 #include "kit/fit/fit.h"
-#include "kit/plan/plan.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * facts of the machine, so that its steps are read as well. An accepted plan may
  * only install files from URLs and packages by name, and never pass an option.
  */
+#include "kit/answer/saved.h"
 #include "kit/base/url.h"
-#include "kit/plan/saved.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/config/config_parts.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/plan/config_parts.h"
 
 /*
  * requirements.txt: the exact URL with its hash in the fragment, which pip and

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
+#include "kit/answer/builder.h"
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
-#include "kit/plan/builder.h"
 
 #define PYTHON_MINOR_MIN 9 /* requires-python in pyproject.toml */
 

@@ -2,28 +2,21 @@
  * plan.c: turns a decision into steps, depending on the rung and the
  * environment.
  */
-#include "kit/plan/plan.h"
+#include "kit/answer/plan.h"
 
 #include <string.h>
 
+#include "kit/answer/builder.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
-#include "kit/plan/builder.h"
+#include "kit/formats/wheel_name.h"
 
 /*
  * Installs one exact file by its URL. The installer must not choose or download
  * a torch, because upstream's metadata pins none. The other dependency, einops,
  * is installed separately.
  */
-
-const char *af_plan_listed_name(struct af_arena *arena, const char *package)
-{
-    char *name = af_arena_text(arena, package);
-    for (char *at = name; at != NULL && *at != '\0'; at++)
-        *at = *at == '_' ? '-' : *at;
-    return name;
-}
 
 static bool is_empty(const struct af_fact *list)
 {
@@ -164,7 +157,7 @@ static void tell_notes(struct af_builder *builder)
  */
 static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
 {
-    const char *name = af_plan_listed_name(builder->arena, wheel->package);
+    const char *name = af_wheel_listed_name(builder->arena, wheel->package);
     if (name != NULL)
         af_builder_advice(builder,
                           "%s (%s). To install it instead, take the command with --index-url "
@@ -201,7 +194,7 @@ static bool lacks_in_project(const struct af_builder *builder)
 {
     const struct af_project_file_rows *files = &builder->target.machine->project_files;
     const char *full = builder->rung->wheel->filename;
-    const char *plain = af_plan_plain_name(builder->arena, full);
+    const char *plain = af_wheel_plain_name(builder->arena, full);
     bool is_uv = false;
     for (size_t i = 0; i < files->count; i++) {
         const struct af_fact *named = &files->rows[i].flash_attn_wheel;
@@ -236,7 +229,7 @@ static void add_wheel(struct af_builder *builder)
     if (wheel == NULL || wheel->url == NULL)
         return;
     const char *url = af_url_encode_plus(builder->arena, wheel->url);
-    const char *name = af_plan_listed_name(builder->arena, wheel->package);
+    const char *name = af_wheel_listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;
     if (is_installed(builder, name, url))

@@ -2,7 +2,7 @@
  * builder.c: assembles steps, and chooses the environment that they install
  * into.
  */
-#include "kit/plan/builder.h"
+#include "kit/answer/builder.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
  * builder.h: makes steps; shared by the files of this module. Allocation
  * failure is recorded in the arena and stays there.
  */
-#ifndef AF_KIT_PLAN_BUILDER_H
-#define AF_KIT_PLAN_BUILDER_H
+#ifndef AF_KIT_ANSWER_BUILDER_H
+#define AF_KIT_ANSWER_BUILDER_H
 
-#include "kit/plan/plan.h"
+#include "kit/answer/plan.h"
 
 #define AF_STEPS_MAX 16
 #define AF_STEP_WORDS_MAX 32

@@ -4,18 +4,18 @@
  * are rebuilt by the builder. Paths are not among the facts, so the same plan
  * can be used on another node of a cluster.
  */
-#include "kit/plan/saved.h"
+#include "kit/answer/saved.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/answer/builder.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/plan/builder.h"
 
 #define NAME_BYTES 200
 

@@ -2,10 +2,10 @@
  * config_parts.h: what the writers of configuration share. Texts are in the
  * lock's arena; NULL if memory runs out.
  */
-#ifndef AF_KIT_PLAN_CONFIG_PARTS_H
-#define AF_KIT_PLAN_CONFIG_PARTS_H
+#ifndef AF_KIT_CONFIG_CONFIG_PARTS_H
+#define AF_KIT_CONFIG_CONFIG_PARTS_H
 
-#include "kit/plan/config.h"
+#include "kit/config/config.h"
 
 /* "torch==2.8.*"; NULL: the wheel works with any. */
 const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin);
@@ -14,8 +14,8 @@ const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct a
  * Whether some release MAJOR.MINOR.PATCH satisfies the specifier; a local version in the
  * specifier is ignored.
  */
-bool af_plan_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
-                           int64_t minor);
+bool af_config_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
+                             int64_t minor);
 
 /* Whether the specifier allows the torch that the pin was built for. */
 bool af_pin_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
@@ -47,6 +47,6 @@ enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lo
 void af_config_lock_note_hashes(struct af_config_lock *lock);
 
 /* Whether the requirement `text` is for `package` (normalised). */
-bool af_plan_requirement_is(const char *text, const char *package);
+bool af_config_requirement_is(const char *text, const char *package);
 
 #endif

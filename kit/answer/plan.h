@@ -2,8 +2,8 @@
  * plan.h: turns a decision into steps. Nothing is executed here; the steps are
  * what a later run would do.
  */
-#ifndef AF_KIT_PLAN_PLAN_H
-#define AF_KIT_PLAN_PLAN_H
+#ifndef AF_KIT_ANSWER_PLAN_H
+#define AF_KIT_ANSWER_PLAN_H
 
 #include "kit/base/shell.h"
 #include "kit/fit/fit.h"
@@ -123,17 +123,5 @@ bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
  */
 const char *af_step_command(const struct af_step *step, enum af_shell shell,
                             struct af_arena *arena);
-
-/*
- * A wheel's file name without "+local", as `config` stores wheels whose metadata lacks the
- * local version. In `arena` or `file` itself; NULL if memory runs out.
- */
-const char *af_plan_plain_name(struct af_arena *arena, const char *file);
-
-/*
- * The name that installers list for a package: "flash-attn" for "flash_attn". Allocated in
- * `arena`; NULL if memory runs out.
- */
-const char *af_plan_listed_name(struct af_arena *arena, const char *package);
 
 #endif

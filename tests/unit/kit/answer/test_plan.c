@@ -3,8 +3,8 @@
  */
 #include "tests/unit/kit/fit/given_machine.h"
 
+#include "kit/answer/plan.h"
 #include "kit/fit/fit.h"
-#include "kit/plan/plan.h"
 #include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "

@@ -7,11 +7,11 @@
  * what the file says to install (wheel, hash, requirements): a command in the
  * file is never run.
  */
-#ifndef AF_KIT_PLAN_SAVED_H
-#define AF_KIT_PLAN_SAVED_H
+#ifndef AF_KIT_ANSWER_SAVED_H
+#define AF_KIT_ANSWER_SAVED_H
 
+#include "kit/answer/plan.h"
 #include "kit/base/json.h"
-#include "kit/plan/plan.h"
 
 #define AF_PLAN_SCHEMA "anyflash-plan/1"
 #define AF_PLAN_BYTES_MAX (16u * 1024u * 1024u)

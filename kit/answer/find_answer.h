@@ -3,10 +3,10 @@
  * were checked for a plan, or one wheel with its reasons; and each as JSON.
  * Pure.
  */
-#ifndef AF_KIT_PLAN_FIND_ANSWER_H
-#define AF_KIT_PLAN_FIND_ANSWER_H
+#ifndef AF_KIT_ANSWER_FIND_ANSWER_H
+#define AF_KIT_ANSWER_FIND_ANSWER_H
 
-#include "kit/plan/plan_answer.h"
+#include "kit/answer/plan_answer.h"
 
 struct af_plan_find_request {
     struct af_plan_request plan; /* without machines the wheels get no verdict */

@@ -6,7 +6,7 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/plan/config_parts.h"
+#include "kit/config/config_parts.h"
 
 /* value_of() has the <names>; a line is left out if one of its values is unknown. */
 struct fragment {

@@ -5,8 +5,8 @@
  * A pin is one wheel and an environment marker for the machines that it is for.
  * docs/reference/config.md describes what is written for each tool, and why.
  */
-#ifndef AF_KIT_PLAN_CONFIG_H
-#define AF_KIT_PLAN_CONFIG_H
+#ifndef AF_KIT_CONFIG_CONFIG_H
+#define AF_KIT_CONFIG_CONFIG_H
 
 #include "kit/fit/fit.h"
 #include "kit/formats/toml.h"
@@ -15,7 +15,7 @@
 #define AF_CONFIG_NOTES_MAX 24
 
 /* What is known about the file of a wheel, if it was given. Borrowed texts; NULL: unknown. */
-struct af_plan_wheel_facts {
+struct af_config_wheel_facts {
     const char *sha256;           /* hexadecimal */
     const char *metadata_version; /* of its dist-info folder, such as "2.8.3" */
     const char *const *requires_dist;
@@ -41,7 +41,7 @@ struct af_pin {
     const char *torch;           /* "2.8"; NULL: any, or unknown */
     const char *torch_build;     /* "cu126" if a plain install brings another CUDA; or NULL */
     enum af_answer metadata_has_local; /* the METADATA version has the local part of the name */
-    struct af_plan_wheel_facts facts;
+    struct af_config_wheel_facts facts;
 };
 
 /* What uv is given as the source of the wheel. */
@@ -77,7 +77,7 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
 
 /* Sets the facts about the file of pin `index`; call it before af_config_lock_finish(). */
 void af_config_lock_facts(struct af_config_lock *lock, size_t index,
-                          struct af_plan_wheel_facts facts);
+                          struct af_config_wheel_facts facts);
 
 /*
  * Chooses each pin's source, and sets markers and notes. Fails with UNSUPPORTED if a

@@ -3,11 +3,11 @@
  * of torch, a column for each CUDA build. Everything but torch is as on the machines of
  * the request. Pure.
  */
-#ifndef AF_KIT_PLAN_GRID_H
-#define AF_KIT_PLAN_GRID_H
+#ifndef AF_KIT_ANSWER_GRID_H
+#define AF_KIT_ANSWER_GRID_H
 
+#include "kit/answer/plan_answer.h"
 #include "kit/catalog/tables.h"
-#include "kit/plan/plan_answer.h"
 
 struct af_plan_grid_cell {
     const char *torch; /* "2.9.1" */

@@ -2,13 +2,13 @@
  * plan_answer.c: makes the decision, then its steps, offers and commands, and
  * writes them as JSON.
  */
-#include "kit/plan/plan_answer.h"
+#include "kit/answer/plan_answer.h"
 
 #include <ctype.h>
 
+#include "kit/answer/saved.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/view.h"
-#include "kit/plan/saved.h"
 
 /* What a build would produce and need, unless it is impossible. */
 static void make_offers(struct af_plan_answer *answer)

@@ -8,11 +8,10 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/config/config_parts.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/plan/config_parts.h"
-#include "kit/plan/plan.h"
 
 #define NOTE_BYTES 1024
 #define SHOWN_BYTES 160
@@ -36,20 +35,12 @@ void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
         lock->notes[lock->note_count++] = af_arena_text(lock->arena, text);
 }
 
-bool af_plan_requirement_is(const char *text, const char *package)
+bool af_config_requirement_is(const char *text, const char *package)
 {
     struct af_requirement requirement;
     return text != NULL &&
            af_requirement_parse((struct af_span){text, strlen(text)}, &requirement) &&
            af_name_is(requirement.name, package);
-}
-
-const char *af_plan_plain_name(struct af_arena *arena, const char *file)
-{
-    const char *plus = file == NULL ? NULL : strchr(file, '+');
-    const char *rest = plus == NULL ? NULL : strchr(plus, '-');
-    return rest == NULL ? file
-                        : af_arena_format(arena, "%.*s%s", (int)(plus - file), file, rest);
 }
 
 /* The marker for the wheel's Python tags; "" for any; NULL if they are not recognised. */
@@ -125,14 +116,14 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     pin->url = af_url_encode_plus(lock->arena, wheel->url);
     pin->facts.sha256 = af_catalog_sha256(lock->arena, wheel);
     pin->file = wheel->filename;
-    pin->plain = af_plan_plain_name(lock->arena, wheel->filename);
+    pin->plain = af_wheel_plain_name(lock->arena, wheel->filename);
     pin->python_marker = python_marker(lock->arena, wheel);
     pin->platform_marker = platform_marker(lock->arena, wheel->platform);
     pin->python_minor = af_equal(wheel->abi, "abi3") ? -1 : wheel->python_minor;
     if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
         pin->torch =
             af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
-    lock->package = af_plan_listed_name(lock->arena, wheel->package);
+    lock->package = af_wheel_listed_name(lock->arena, wheel->package);
 }
 
 static void fill_build(struct af_config_lock *lock, struct af_pin *pin)
@@ -225,7 +216,7 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
 }
 
 void af_config_lock_facts(struct af_config_lock *lock, size_t index,
-                          struct af_plan_wheel_facts facts)
+                          struct af_config_wheel_facts facts)
 {
     lock->pins[index].facts = facts;
 }
@@ -344,8 +335,8 @@ const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct a
     return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
 }
 
-bool af_plan_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
-                           int64_t minor)
+bool af_config_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
+                             int64_t minor)
 {
     char *text = af_arena_text_n(arena, specifier.data, specifier.len);
     for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
@@ -370,7 +361,7 @@ bool af_pin_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
     struct af_version torch;
     return pin->torch == NULL || specifier.len == 0 ||
            !af_version_parse(pin->torch, strlen(pin->torch), &torch) ||
-           af_plan_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
+           af_config_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
 }
 
 const char *af_config_lock_specifier(struct af_config_lock *lock, struct af_span specifier)
@@ -439,7 +430,8 @@ static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const
         return;
     }
     for (size_t i = 0; i < pin->facts.requires_count; i++)
-        if (!af_plan_requirement_is(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
+        if (!af_config_requirement_is(pin->facts.requires_dist[i], "torch") ||
+            pin->torch == NULL)
             add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
 }
 

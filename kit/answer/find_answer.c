@@ -1,7 +1,7 @@
 /*
  * find_answer.c: searches of the catalog and verdicts on single wheels.
  */
-#include "kit/plan/find_answer.h"
+#include "kit/answer/find_answer.h"
 
 #include <string.h>
 

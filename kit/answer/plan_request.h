@@ -5,8 +5,8 @@
  * struct af_plan_words. af_plan_request_read() checks it once and makes a
  * struct af_plan_request, which all other functions use.
  */
-#ifndef AF_KIT_PLAN_PLAN_REQUEST_H
-#define AF_KIT_PLAN_PLAN_REQUEST_H
+#ifndef AF_KIT_ANSWER_PLAN_REQUEST_H
+#define AF_KIT_ANSWER_PLAN_REQUEST_H
 
 #include "kit/build/offer/slim.h"
 #include "kit/fit/fit.h"

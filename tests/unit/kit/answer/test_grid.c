@@ -4,7 +4,7 @@
  */
 #include "tests/unit/kit/fit/given_machine.h"
 
-#include "kit/plan/grid.h"
+#include "kit/answer/grid.h"
 #include "tests/unit/every_allocation.h"
 
 #define RTX4090 "os=linux arch=x86_64 glibc=2.35 python=3.12 gpu=RTX4090 driver=580"

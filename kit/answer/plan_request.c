@@ -2,7 +2,7 @@
  * plan_request.c: turns option values, which are texts, into a struct
  * af_plan_request.
  */
-#include "kit/plan/plan_request.h"
+#include "kit/answer/plan_request.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,13 +3,13 @@
  * would need, and the commands that prove a wheel; and all of it as JSON. Pure:
  * the program and the WebAssembly module print the same bytes.
  */
-#ifndef AF_KIT_PLAN_PLAN_ANSWER_H
-#define AF_KIT_PLAN_PLAN_ANSWER_H
+#ifndef AF_KIT_ANSWER_PLAN_ANSWER_H
+#define AF_KIT_ANSWER_PLAN_ANSWER_H
 
+#include "kit/answer/plan.h"
+#include "kit/answer/plan_request.h"
 #include "kit/base/json.h"
 #include "kit/build/offer/offer.h"
-#include "kit/plan/plan.h"
-#include "kit/plan/plan_request.h"
 
 /*
  * The best option in one word, for overviews of many answers: the recommended rung,

@@ -1,7 +1,7 @@
 /*
  * grid.c: one decision for each build of torch, reduced to what a cell of a table shows.
  */
-#include "kit/plan/grid.h"
+#include "kit/answer/grid.h"
 
 #include "kit/fit/fit_json.h"
 

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/config/config_parts.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/plan/config_parts.h"
 
 #define ERROR_NAME_BYTES 160
 
@@ -70,9 +70,9 @@ static enum anyflash_status check_python(struct writer *writer)
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
         const struct af_pin *pin = &writer->lock->pins[i];
         if (pin->python_minor >= 0 &&
-            !af_plan_minor_allowed(writer->lock->arena,
-                                   (struct af_span){specifier, strlen(specifier)}, 3,
-                                   pin->python_minor))
+            !af_config_minor_allowed(writer->lock->arena,
+                                     (struct af_span){specifier, strlen(specifier)}, 3,
+                                     pin->python_minor))
             return af_fail(
                 writer->err, ANYFLASH_E_UNSUPPORTED,
                 "the wheel is for Python 3.%d, and requires-python is '%s': uv would lock it "
@@ -146,7 +146,7 @@ static const struct af_toml_item *listed(const struct af_toml_item *array, const
     if (array == NULL || array->kind != AF_TOML_ARRAY)
         return NULL;
     for (const struct af_toml_item *item = array->first; item != NULL; item = item->next)
-        if (af_plan_requirement_is(item->text, package))
+        if (af_config_requirement_is(item->text, package))
             return item;
     return NULL;
 }
