@@ -61,16 +61,6 @@ def main():
     for (name, call), first in zip(calls, never):
         off, on = sides(call)
         print(f"| {name} | {first:.2f} | {off:.2f} | {on:.2f} |", flush=True)
-    if hasattr(torch.ops.aten, "_flash_attention_forward"):
-        q = x[0]
-        cu = torch.tensor([0, 1], dtype=torch.int32)
-        flash = torch.ops.aten._flash_attention_forward.default
-        anyflash.torch.enable()
-        cost = min(
-            timed(lambda: flash(q, q, q, cu, cu, 1, 1, 0.0, True, False))
-            for _ in range(REPEATS // 2)
-        )
-        print(f"| _flash_attention_forward, packed | - | - | {cost:.2f} |")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "bindings/numpy/python_api.h"
-#include "bindings/torch/arguments.h"
 #include "bindings/torch/ops.h"
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/switch.h"
@@ -19,7 +18,11 @@
 #define METH_FASTCALL 0x0080
 #define SLOTS_MAX 22
 
-/* Indexed by enum anyflash_torch_callable; letters as in arguments.h. */
+/*
+ * Indexed by enum anyflash_torch_callable. One letter for each argument of the
+ * schema: T is a tensor, I an integer, F a float, B a bool; t and f are T? and
+ * float?.
+ */
 static const struct callable {
     const char *letters;
     size_t outputs;
@@ -48,13 +51,6 @@ struct call {
 static bool is_tensor(char letter)
 {
     return letter == 'T' || letter == 't';
-}
-
-static uint64_t address_of(void *cell)
-{
-    uint64_t slot = 0;
-    memcpy(&slot, &cell, sizeof cell);
-    return slot;
 }
 
 static bool take_tensor(const struct caller *caller, struct python_object *object,
@@ -106,7 +102,7 @@ static bool take_one(struct call *call, size_t at, struct python_object *object)
     call->slots[at] = 0;
     if (object == call->caller->none)
         return true;
-    call->slots[at] = address_of(&call->cells[at]);
+    call->slots[at] = af_torch_slot_of(&call->cells[at]);
     return call->caller->called->letters[at] == 't'
                ? take_tensor(call->caller, object, &call->cells[at])
                : take_float(object, &call->cells[at]);
@@ -119,7 +115,7 @@ static void drop_arguments(const struct call *call)
         char letter = call->caller->called->letters[i];
         uint64_t slot = letter == 't' ? call->cells[i] : call->slots[i];
         if (is_tensor(letter) && slot != 0)
-            af_torch.aoti_torch_delete_tensor_object(af_torch_tensor_in(slot));
+            af_torch.aoti_torch_delete_tensor_object(af_torch_pointer_in(slot));
     }
 }
 
@@ -140,7 +136,7 @@ static bool take_all(struct call *call, struct python_object *const *args)
  */
 static struct python_object *result_of(const struct caller *caller, uint64_t slot)
 {
-    void *handle = af_torch_tensor_in(slot);
+    void *handle = af_torch_pointer_in(slot);
     struct python_object *capsule = af_py.PyCapsule_New(handle, NULL, NULL);
     struct python_object *result =
         capsule != NULL ? af_py.PyObject_CallFunctionObjArgs(caller->take, capsule, NULL)

@@ -16,13 +16,6 @@
 
 struct af_ops_shim af_ops;
 
-static uint64_t slot_of(void *pointer)
-{
-    uint64_t slot = 0;
-    memcpy(&slot, &pointer, sizeof pointer);
-    return slot;
-}
-
 static void drop(af_torch_tensor tensor)
 {
     if (tensor != NULL)
@@ -83,7 +76,7 @@ static void finish(uint64_t *stack, struct af_ops_call *call, const char *name,
     af_ops_call_close(call);
     if (err->status == ANYFLASH_OK) {
         for (size_t i = 0; i < count; i++)
-            stack[i] = slot_of(out[i]);
+            stack[i] = af_torch_slot_of(out[i]);
         return;
     }
     for (size_t i = 0; i < count; i++) {

@@ -51,17 +51,8 @@ enum anyflash_status af_ops_shim_load(void *libtorch_cpu, bool registry,
 #include "bindings/torch/ops_functions.inc"
     if (!registry)
         shim.check_fail = do_not_throw;
-    shim.i32 = shim.aoti_torch_dtype_int32();
     *shim_out = shim;
     return ANYFLASH_OK;
-}
-
-/* Slots contain the bits of pointers and doubles. */
-static void *pointer_of(uint64_t slot)
-{
-    void *pointer;
-    memcpy(&pointer, &slot, sizeof pointer);
-    return pointer;
 }
 
 static int64_t integer_of(uint64_t slot)
@@ -71,19 +62,12 @@ static int64_t integer_of(uint64_t slot)
     return number;
 }
 
-static double number_of(uint64_t slot)
-{
-    double number;
-    memcpy(&number, &slot, sizeof number);
-    return number;
-}
-
 static int32_t type_of(const struct af_ops_shim *shim, int32_t dtype)
 {
     return dtype == shim->base.f32    ? (int32_t)ANYFLASH_F32
            : dtype == shim->base.bf16 ? (int32_t)ANYFLASH_BF16
            : dtype == shim->base.f16  ? (int32_t)ANYFLASH_F16
-           : dtype == shim->i32       ? AF_ARRAY_I32
+           : dtype == shim->base.i32  ? AF_ARRAY_I32
                                       : 0;
 }
 
@@ -129,12 +113,12 @@ static void open_numbers(const uint64_t *options, struct af_ops_call *call)
     struct anyflash_attend_args *args = &call->args;
     call->arrays.max_seqlen_q = integer_of(options[MAX_SEQLEN_Q]);
     call->arrays.max_seqlen_k = integer_of(options[MAX_SEQLEN_K]);
-    args->scale = (float)number_of(options[SCALE]);
+    args->scale = (float)af_torch_float_in(options[SCALE]);
     args->causal = (options[CAUSAL] & 0xff) != 0;
     args->window_left = integer_of(options[WINDOW_LEFT]);
     args->window_right = integer_of(options[WINDOW_RIGHT]);
-    args->softcap = (float)number_of(options[SOFTCAP]);
-    args->dropout = (float)number_of(options[DROPOUT]);
+    args->softcap = (float)af_torch_float_in(options[SOFTCAP]);
+    args->dropout = (float)af_torch_float_in(options[DROPOUT]);
     args->dropout_seed = options[SEED];
 }
 
@@ -186,11 +170,11 @@ enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint
     *call = (struct af_ops_call){.shim = shim, .tensor_count = tensor_count};
     call->args = anyflash_attend_args_init();
     for (size_t i = 0; i < tensor_count; i++)
-        call->tensors[i] = pointer_of(stack[i]);
+        call->tensors[i] = af_torch_pointer_in(stack[i]);
     for (size_t i = 0; i < AF_OPS_OPTIONAL; i++) {
-        call->cells[i] = pointer_of(options[optional[i]]);
+        call->cells[i] = af_torch_pointer_in(options[optional[i]]);
         if (call->cells[i] != NULL)
-            call->optional[i] = pointer_of(*(const uint64_t *)call->cells[i]);
+            call->optional[i] = af_torch_pointer_in(*(const uint64_t *)call->cells[i]);
     }
     open_numbers(options, call);
     enum anyflash_status status = read_arrays(call, first, err);

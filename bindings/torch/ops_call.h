@@ -26,7 +26,6 @@ struct af_ops_shim {
 /* clang-format off */
 #include "bindings/torch/ops_functions.inc"
     /* clang-format on */
-    int32_t i32;
 };
 #undef AF_OPS
 

@@ -11,32 +11,70 @@
 
 #include <math.h>
 
-#include "bindings/torch/arguments.h"
 #include "bindings/torch/switch.h"
 #include "bindings/torch/tensors.h"
 #include "bindings/torch/threads.h"
 #include "engine/base/mem.h"
 
+/* Positions of the backward's tensors: dout, q, k, v, o, lse; the forward has q, k, v. */
+enum { DOUT = 0, QUERY = 1, OUT = 4, LSE = 5, FORWARD_TENSORS = 3, BACKWARD_TENSORS = 6 };
+
+/* Options after the tensors. */
+enum { DROPOUT, CAUSAL, MASK, SCALE };
+
 struct sdpa_call {
-    struct af_torch_arguments arguments; /* tensors first */
-    af_torch_tensor mask;                /* or NULL */
+    af_torch_tensor tensors[BACKWARD_TENSORS];
+    size_t tensor_count;
+    uint64_t *mask_cell; /* cells of optional arguments, or NULL */
+    uint64_t *scale_cell;
+    af_torch_tensor mask; /* or NULL */
     double dropout;
-    double scale; /* if scaled */
-    bool scaled;
+    double scale; /* if scale_cell is not NULL */
     bool causal;
 };
 
-/* Reads the slots: `tensor_count` tensors, 3 or 6, then dropout, causal, mask and scale. */
-static void call_open(const struct af_torch_shim *shim, const uint64_t *stack,
-                      size_t tensor_count, struct sdpa_call *call)
+static void drop(af_torch_tensor tensor)
 {
-    af_torch_arguments_open(shim, tensor_count == 3 ? "TTTFBtf" : "TTTTTTFBtf", stack,
-                            tensor_count + 4, &call->arguments);
-    call->dropout = af_torch_float_at(&call->arguments, tensor_count, 0.0);
-    call->causal = af_torch_bool_at(&call->arguments, tensor_count + 1);
-    call->mask = af_torch_tensor_at(&call->arguments, tensor_count + 2);
-    call->scaled = call->arguments.given[tensor_count + 3];
-    call->scale = af_torch_float_at(&call->arguments, tensor_count + 3, 0.0);
+    if (tensor != NULL)
+        af_torch.aoti_torch_delete_tensor_object(tensor);
+}
+
+/* An undefined tensor has one dimension of size 0. */
+static bool is_undefined(af_torch_tensor tensor)
+{
+    int64_t dim = 0;
+    int64_t *sizes = NULL;
+    return af_torch.aoti_torch_get_dim(tensor, &dim) == 0 && dim == 1 &&
+           af_torch.aoti_torch_get_sizes(tensor, &sizes) == 0 && sizes[0] == 0;
+}
+
+/* Reads the slots, and takes ownership of what they own. */
+static void call_open(const uint64_t *stack, size_t tensor_count, struct sdpa_call *call)
+{
+    const uint64_t *options = stack + tensor_count;
+    *call = (struct sdpa_call){.tensor_count = tensor_count,
+                               .mask_cell = af_torch_pointer_in(options[MASK]),
+                               .scale_cell = af_torch_pointer_in(options[SCALE])};
+    for (size_t i = 0; i < tensor_count; i++)
+        call->tensors[i] = af_torch_pointer_in(stack[i]);
+    call->dropout = af_torch_float_in(options[DROPOUT]);
+    call->causal = (options[CAUSAL] & 0xff) != 0; /* the other bytes are noise */
+    if (call->mask_cell != NULL && !is_undefined(af_torch_pointer_in(*call->mask_cell)))
+        call->mask = af_torch_pointer_in(*call->mask_cell);
+    if (call->scale_cell != NULL)
+        call->scale = af_torch_float_in(*call->scale_cell);
+}
+
+static void call_close(const struct sdpa_call *call)
+{
+    for (size_t i = 0; i < call->tensor_count; i++)
+        drop(call->tensors[i]);
+    if (call->mask_cell != NULL) {
+        drop(af_torch_pointer_in(*call->mask_cell));
+        af_torch.delete_cell(call->mask_cell);
+    }
+    if (call->scale_cell != NULL)
+        af_torch.delete_cell(call->scale_cell);
 }
 
 /* Converts the tensor to the engine's form: [B, H, S, D]. */
@@ -99,8 +137,7 @@ static bool sizes_agree(const struct af_torch_view *q, const struct af_torch_vie
 
 static bool view_at(const struct sdpa_call *call, size_t index, struct af_torch_view *view)
 {
-    return af_torch_view_of(call->arguments.shim, af_torch_tensor_at(&call->arguments, index),
-                            view);
+    return af_torch_view_of(&af_torch, call->tensors[index], view);
 }
 
 /*
@@ -117,7 +154,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     struct af_torch_view v;
     struct af_torch_view mask;
     /* The engine would read a scale of 0 as the default. */
-    if (call->dropout != 0.0 || (call->scaled && call->scale == 0.0))
+    if (call->dropout != 0.0 || (call->scale_cell != NULL && call->scale == 0.0))
         return false;
     if (!view_at(call, first, &q) || !view_at(call, first + 1, &k) ||
         !view_at(call, first + 2, &v))
@@ -139,14 +176,8 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as in torch */
     args->causal = call->causal;
     args->align = ANYFLASH_ALIGN_TOP_LEFT;
-    return call->mask == NULL || (af_torch_view_of(call->arguments.shim, call->mask, &mask) &&
-                                  take_mask(&mask, args));
-}
-
-static void drop(af_torch_tensor tensor)
-{
-    if (tensor != NULL)
-        af_torch.aoti_torch_delete_tensor_object(tensor);
+    return call->mask == NULL ||
+           (af_torch_view_of(&af_torch, call->mask, &mask) && take_mask(&mask, args));
 }
 
 static void bshd_strides(const int64_t sizes[4], int64_t strides_out[4])
@@ -278,12 +309,10 @@ static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack
 
 static void torch_forward(struct sdpa_call *call, af_torch_tensor out[2])
 {
-    const struct af_torch_arguments *given = &call->arguments;
+    const af_torch_tensor *t = call->tensors;
     af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
-        af_torch_tensor_at(given, 0), af_torch_tensor_at(given, 1),
-        af_torch_tensor_at(given, 2), call->dropout, call->causal,
-        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
-        &out[1]);
+        t[0], t[1], t[2], call->dropout, call->causal, call->mask != NULL ? &call->mask : NULL,
+        call->scale_cell != NULL ? &call->scale : NULL, &out[0], &out[1]);
 }
 
 void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
@@ -292,19 +321,16 @@ void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t outpu
     af_torch_tensor out[2] = {NULL, NULL};
     (void)input_count;
     (void)output_count;
-    call_open(&af_torch, stack, 3, &call);
+    call_open(stack, FORWARD_TENSORS, &call);
     bool on = begin();
     if (!on || !forward(&call, out)) {
         if (on)
             af_torch_count_passed_on();
         torch_forward(&call, out);
     }
-    af_torch_arguments_close(&call.arguments);
+    call_close(&call);
     finish(out, 2, stack);
 }
-
-/* Positions of the backward's arguments: dout, q, k, v, o, lse. */
-enum { DOUT = 0, QUERY = 1, OUT = 4, LSE = 5, BACKWARD_TENSORS = 6 };
 
 static bool same_rows(const struct af_torch_view *view, const struct anyflash_attend_args *args)
 {
@@ -325,10 +351,8 @@ static bool attend_backward(const struct sdpa_call *call, struct anyflash_attend
     struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
     float *own = NULL;
     if (context == NULL || !af_torch_view_of(&af_torch, dout_rows, &dout) ||
-        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, OUT), &o) ||
-        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, LSE), &lse) ||
-        !same_rows(&dout, args) || !same_rows(&o, args) || lse.dim != 3 ||
-        lse.dtype != ANYFLASH_F32)
+        !view_at(call, OUT, &o) || !view_at(call, LSE, &lse) || !same_rows(&dout, args) ||
+        !same_rows(&o, args) || lse.dim != 3 || lse.dtype != ANYFLASH_F32)
         return false;
     for (int i = 0; i < 3; i++) {
         if (!af_torch_view_of(&af_torch, gradients[i], &gradient))
@@ -355,7 +379,7 @@ static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
     out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
     out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);
     /* The gradient of a sum is a single number with strides 0. */
-    const af_torch_tensor dout = af_torch_tensor_at(&call->arguments, DOUT);
+    const af_torch_tensor dout = call->tensors[DOUT];
     af_torch_tensor copy = NULL;
     bool done = out[0] != NULL && out[1] != NULL && out[2] != NULL &&
                 af_torch_packed_rows(&af_torch, dout, &copy) &&
@@ -370,13 +394,11 @@ static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
 
 static void torch_backward(struct sdpa_call *call, af_torch_tensor out[3])
 {
-    af_torch_tensor t[BACKWARD_TENSORS];
-    for (size_t i = 0; i < BACKWARD_TENSORS; i++)
-        t[i] = af_torch_tensor_at(&call->arguments, i);
+    const af_torch_tensor *t = call->tensors;
     af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
         t[0], t[1], t[2], t[3], t[4], t[5], call->dropout, call->causal,
-        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
-        &out[1], &out[2]);
+        call->mask != NULL ? &call->mask : NULL, call->scale_cell != NULL ? &call->scale : NULL,
+        &out[0], &out[1], &out[2]);
 }
 
 void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
@@ -385,13 +407,13 @@ void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t outp
     af_torch_tensor out[3] = {NULL, NULL, NULL};
     (void)input_count;
     (void)output_count;
-    call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
+    call_open(stack, BACKWARD_TENSORS, &call);
     bool on = begin();
     if (!on || !backward(&call, out)) {
         if (on)
             af_torch_count_passed_on();
         torch_backward(&call, out);
     }
-    af_torch_arguments_close(&call.arguments);
+    call_close(&call);
     finish(out, 3, stack);
 }

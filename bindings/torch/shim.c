@@ -3,6 +3,8 @@
  */
 #include "bindings/torch/shim.h"
 
+#include <string.h>
+
 #ifdef _WIN32
 #include <windows.h>
 #endif
@@ -78,7 +80,6 @@ bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
         return false;
     view.sizes = sizes;
     view.strides = strides;
-    view.torch_dtype = dtype;
     view.dtype = dtype == shim->f32    ? ANYFLASH_F32
                  : dtype == shim->bf16 ? ANYFLASH_BF16
                  : dtype == shim->f16  ? ANYFLASH_F16
@@ -140,14 +141,33 @@ enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                        "this torch does not export c10::detail::torchCheckFail");
     shim.cpu = shim.aoti_torch_device_type_cpu();
     shim.i32 = shim.aoti_torch_dtype_int32();
-    shim.i64 = shim.aoti_torch_dtype_int64();
-    shim.u64 = shim.aoti_torch_dtype_uint64();
     shim.f32 = shim.aoti_torch_dtype_float32();
     shim.f16 = shim.aoti_torch_dtype_float16();
     shim.bf16 = shim.aoti_torch_dtype_bfloat16();
     shim.outputs_bshd = !registry && has_outputs_bshd(&shim);
     *shim_out = shim;
     return ANYFLASH_OK;
+}
+
+uint64_t af_torch_slot_of(af_torch_tensor tensor)
+{
+    uint64_t slot = 0;
+    memcpy(&slot, &tensor, sizeof tensor);
+    return slot;
+}
+
+void *af_torch_pointer_in(uint64_t slot)
+{
+    void *pointer;
+    memcpy(&pointer, &slot, sizeof pointer);
+    return pointer;
+}
+
+double af_torch_float_in(uint64_t slot)
+{
+    double number;
+    memcpy(&number, &slot, sizeof number);
+    return number;
 }
 
 void af_torch_throw(const struct af_torch_shim *shim, const char *message)

@@ -32,8 +32,6 @@ struct af_torch_shim {
     bool outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not q's */
     int32_t cpu;
     int32_t i32;
-    int32_t i64;
-    int32_t u64;
     int32_t f32;
     int32_t f16;
     int32_t bf16;
@@ -49,6 +47,11 @@ enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                                         struct af_torch_shim *shim_out,
                                         struct anyflash_error *err);
 
+/* The bits of a slot of the stack: a tensor, a pointer, a float. */
+uint64_t af_torch_slot_of(af_torch_tensor tensor);
+void *af_torch_pointer_in(uint64_t slot);
+double af_torch_float_in(uint64_t slot);
+
 /*
  * Raises RuntimeError with the message by throwing a C++ exception that unwinds
  * the caller: call it last, with nothing left to free. It returns if kernels are
@@ -63,7 +66,6 @@ struct af_torch_view {
     const int64_t *sizes;
     const int64_t *strides;
     int32_t dtype; /* enum anyflash_dtype; 0: not supported by the engine */
-    int32_t torch_dtype;
 };
 
 /* Returns false when torch fails. */

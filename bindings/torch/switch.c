@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "bindings/torch/flash.h"
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/threads.h"
 
@@ -53,38 +52,25 @@ void af_torch_count_passed_on(void)
 }
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;            /* the shim; never changes once set */
-static bool by_python;         /* nothing is registered: Python calls the kernels */
-static uint32_t registered;    /* ANYFLASH_TORCH_ bits */
-static af_torch_library flash; /* registration that anyflash_torch_withdraw() undoes, or NULL */
-
-/* Operators for which torch has no CPU kernel. */
-#define FLASH_OPERATORS (ANYFLASH_TORCH_FLASH | ANYFLASH_TORCH_FLASH_OUT)
+static bool loaded;     /* the shim; never changes once set */
+static bool by_python;  /* nothing is registered: Python calls the kernels */
+static bool registered; /* for the life of the process */
 
 static const struct {
-    uint32_t operators;
     const char *name;
     af_torch_kernel *kernel;
 } kernels[] = {
-    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu", af_torch_sdpa_forward},
-    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu_backward",
-     af_torch_sdpa_backward},
-    {ANYFLASH_TORCH_FLASH, "_flash_attention_forward", af_torch_flash_forward},
-    {ANYFLASH_TORCH_FLASH, "_flash_attention_backward", af_torch_flash_backward},
-    {ANYFLASH_TORCH_FLASH_OUT, "_flash_attention_forward_no_dropout_inplace",
-     af_torch_flash_forward_out},
+    {"_scaled_dot_product_flash_attention_for_cpu", af_torch_sdpa_forward},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", af_torch_sdpa_backward},
 };
 
-/* Registers all of `operators` in one torch library, or none. */
-static enum anyflash_status enroll(uint32_t operators, af_torch_library *library_out,
-                                   struct anyflash_error *err)
+/* Registers both kernels, or none. */
+static enum anyflash_status enroll(struct anyflash_error *err)
 {
     af_torch_library library = NULL;
     if (af_torch.aoti_torch_library_init_impl("aten", "CPU", "anyflash", 1, &library) != 0)
         return af_fail(err, ANYFLASH_E_IO, "torch refuses a library for aten on the CPU");
     for (size_t i = 0; i < AF_COUNT(kernels); i++) {
-        if ((kernels[i].operators & operators) == 0)
-            continue;
         if (af_torch.aoti_torch_library_impl(library, kernels[i].name, kernels[i].kernel) !=
             0) {
             af_torch.aoti_torch_delete_library_object(library);
@@ -92,22 +78,8 @@ static enum anyflash_status enroll(uint32_t operators, af_torch_library *library
                            kernels[i].name);
         }
     }
-    registered |= operators;
-    *library_out = library;
+    registered = true;
     return ANYFLASH_OK;
-}
-
-/* Registers those of `operators` that are missing; SDPA's library stays forever. */
-static enum anyflash_status enroll_missing(uint32_t operators, struct anyflash_error *err)
-{
-    uint32_t missing = operators & ~registered;
-    enum anyflash_status status = ANYFLASH_OK;
-    af_torch_library kept = NULL;
-    if ((missing & ANYFLASH_TORCH_SDPA) != 0)
-        status = enroll(ANYFLASH_TORCH_SDPA, &kept, err);
-    if (status == ANYFLASH_OK && (missing & FLASH_OPERATORS) != 0)
-        status = enroll(missing & FLASH_OPERATORS, &flash, err);
-    return status;
 }
 
 static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyflash_error *err)
@@ -120,21 +92,16 @@ static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyfl
     return status;
 }
 
-enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
-                                           struct anyflash_error *err)
+enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     if (libtorch_cpu == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
-    if ((operators & ~(uint32_t)ANYFLASH_TORCH_ALL) != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "operators is 0x%x", (unsigned)operators);
     pthread_mutex_lock(&turn);
-    if (by_python && operators != 0)
-        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are called by Python");
-    if (status == ANYFLASH_OK && !loaded)
+    if (!loaded)
         status = load(libtorch_cpu, true, err);
-    if (status == ANYFLASH_OK)
-        status = enroll_missing(operators, err);
+    if (status == ANYFLASH_OK && !registered && !by_python)
+        status = enroll(err);
     if (status == ANYFLASH_OK)
         atomic_store(&on, true);
     pthread_mutex_unlock(&turn);
@@ -144,17 +111,6 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operator
 void anyflash_torch_disable(void)
 {
     atomic_store(&on, false);
-}
-
-void anyflash_torch_withdraw(void)
-{
-    pthread_mutex_lock(&turn);
-    if (flash != NULL && !af_torch_is_on()) {
-        af_torch.aoti_torch_delete_library_object(flash);
-        flash = NULL;
-        registered &= ~(uint32_t)FLASH_OPERATORS;
-    }
-    pthread_mutex_unlock(&turn);
 }
 
 enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err)

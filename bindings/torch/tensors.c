@@ -41,16 +41,6 @@ void af_torch_dense_strides(int64_t dim, const int64_t *sizes, const int64_t *li
     }
 }
 
-af_torch_tensor af_torch_new_like(const struct af_torch_shim *shim,
-                                  const struct af_torch_view *like, const int64_t *sizes)
-{
-    int64_t strides[AF_TORCH_DIM_MAX];
-    if (like->dim > AF_TORCH_DIM_MAX)
-        return NULL;
-    af_torch_dense_strides(like->dim, sizes, like->strides, strides);
-    return af_torch_new(shim, like->dim, sizes, strides, like->dtype);
-}
-
 /* Extends to 4 dimensions by adding dimensions in front. */
 static void widen(const struct af_torch_view *view, int64_t sizes[4], int64_t strides[4])
 {

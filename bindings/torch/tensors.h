@@ -1,6 +1,6 @@
 /*
- * tensors.h: makes tensors in the memory order of another one, and makes rows
- * contiguous, by torch's rules. Private to this module.
+ * tensors.h: the memory order of a result, and contiguous rows, by torch's rules.
+ * Private to this module.
  */
 #ifndef AF_BINDINGS_TORCH_TENSORS_H
 #define AF_BINDINGS_TORCH_TENSORS_H
@@ -15,13 +15,6 @@
  */
 void af_torch_dense_strides(int64_t dim, const int64_t *sizes, const int64_t *like,
                             int64_t *strides_out);
-
-/*
- * Makes a CPU tensor of `sizes` with dense strides ordered as in `like`; NULL
- * when torch fails.
- */
-af_torch_tensor af_torch_new_like(const struct af_torch_shim *shim,
-                                  const struct af_torch_view *like, const int64_t *sizes);
 
 /*
  * Makes a contiguous copy if the last dimension of `tensor` (at most

@@ -16,33 +16,16 @@
 extern "C" {
 #endif
 
-/* Operators that anyflash_torch_enable() can take over on the CPU. */
-enum anyflash_torch_operators {
-    /* aten::_scaled_dot_product_flash_attention_for_cpu and its backward */
-    ANYFLASH_TORCH_SDPA = 1,
-    /* aten::_flash_attention_forward and _flash_attention_backward */
-    ANYFLASH_TORCH_FLASH = 2,
-    /*
-     * aten::_flash_attention_forward_no_dropout_inplace, missing from some
-     * versions of torch
-     */
-    ANYFLASH_TORCH_FLASH_OUT = 4,
-    ANYFLASH_TORCH_ALL = 7
-};
-
 /*
- * Switches the engine on, and registers its kernels for `operators`, bits of
- * enum anyflash_torch_operators, unless they are registered already.
+ * Switches the engine on, and registers its kernels for
+ * aten::_scaled_dot_product_flash_attention_for_cpu and its backward, unless they
+ * are registered already or called by Python: see anyflash_torch_caller().
  * `libtorch_cpu` is a handle of dlopen() to torch's library. The first call
  * should come before other threads call these operators, as torch's dispatcher
  * requires. Fails with UNSUPPORTED, naming the function that this torch lacks,
  * or IO when torch refuses the registration.
- *
- * _flash_attention_forward is supported with the argument lists of torch 2.7 to
- * 2.15, which end at alibi_slopes, block_table or num_splits; the caller must
- * compare them with the schema.
  */
-ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
+ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu,
                                                         struct anyflash_error *err);
 
 /* Kernels that anyflash_torch_caller() returns. They take the arguments of these operators. */
@@ -63,28 +46,19 @@ enum anyflash_torch_callable {
  * alloc_tensor_by_stealing_from_void_ptr; `python` is a handle of dlopen() with
  * the interpreter's functions. The caller holds the GIL, which is released while
  * a kernel computes. The SDPA kernels use the engine only after
- * anyflash_torch_enable() with no operators. Returns NULL, without an exception,
- * if something is missing or kernels are registered; *err says what.
+ * anyflash_torch_enable(), which then registers none. Returns NULL, without an
+ * exception, if something is missing or kernels are registered; *err says what.
  */
 ANYFLASH_API void *anyflash_torch_caller(void *python, void *libtorch_cpu,
                                          enum anyflash_torch_callable callable, void *give,
                                          void *take, struct anyflash_error *err);
 
 /*
- * Switches the engine off: from now on torch computes attention itself, and the
- * other operators fail. Running calls finish normally, in any thread; the
- * kernels stay registered, which adds 0.4 microseconds to each call.
+ * Switches the engine off: from now on torch computes attention itself. Running
+ * calls finish normally, in any thread; the kernels stay registered, which adds
+ * 0.4 microseconds to each call.
  */
 ANYFLASH_API void anyflash_torch_disable(void);
-
-/*
- * After anyflash_torch_disable(): removes the kernels of ANYFLASH_TORCH_FLASH
- * and FLASH_OUT from torch's dispatcher, so that those operators fail with
- * torch's own message. Call it only when no other thread can call them: the
- * dispatcher frees a kernel even while it is in use. Does nothing while the
- * engine is on.
- */
-ANYFLASH_API void anyflash_torch_withdraw(void);
 
 /*
  * Kernels for the operators attend, attend_forward and attend_backward of the
@@ -108,8 +82,8 @@ ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
 /*
  * What measuring this machine decided (python/anyflash/_calibration.py): from now
  * on the engine uses kernels of at most `cpu_level`, an enum anyflash_cpu_level
- * that anyflash_context_new() must accept, and passes calls of
- * ANYFLASH_TORCH_SDPA on to torch's own kernel, forward and backward: with more
+ * that anyflash_context_new() must accept, and passes calls of scaled dot product
+ * attention on to torch's own kernel, forward and backward: with more
  * than 16 queries if `torch_prefill` has the bit 1 << dtype of their enum
  * anyflash_dtype, with up to 16 if `torch_decode` has it. At first:
  * ANYFLASH_CPU_ALL, 0 and 0. Calls that are running are not affected.

@@ -36,11 +36,10 @@ BINDINGS = (
     "anyflash_torch_disable",
     "anyflash_torch_enable",
     "anyflash_torch_operators",
-    "anyflash_torch_withdraw",
     "anyflash_torch_write",
 )
 #: ANYFLASH_PYTHON_INTERFACE of the bindings that this package calls.
-INTERFACE = 3
+INTERFACE = 4
 
 
 def file_name(library):

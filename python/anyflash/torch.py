@@ -5,10 +5,8 @@
     ...
     anyflash.torch.disable()
 
-This covers F.scaled_dot_product_attention and torch's FlashAttention operators, which
-torch.nn.attention.varlen calls: varlen_attn() packed, paged, windowed, with a gradient. If the
-engine does not support a call, scaled_dot_product_attention passes it unchanged to torch's own
-kernel; the FlashAttention operators, for which torch has no CPU kernel, raise RuntimeError.
+If the engine does not support a call, it goes unchanged to torch's own kernel. Packed sequences
+are computed by the functions of anyflash.flash_attn.
 
 From torch 2.11 on it is also registered with torch under the name "ANYFLASH", for
 torch.nn.attention.activate_flash_attention_impl().
@@ -24,7 +22,6 @@ cpp_wrapper, and AOTInductor packages, call torch's kernel directly, not the eng
 
 import contextlib
 import ctypes
-import functools
 import threading
 from typing import Iterator, Tuple
 
@@ -33,52 +30,11 @@ import torch
 from . import _calibration, _lib
 from ._libtorch import libtorch_cpu, only_errors_logged
 
-_SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
-
-#: The arguments of _flash_attention_forward in torch 2.15; older releases have fewer.
-_FORWARD = (
-    "query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal return_debug_mask "
-    "scale window_size_left window_size_right seqused_k alibi_slopes block_table num_splits"
-).split()
-_BACKWARD = (
-    "grad_out query key value out logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p "
-    "is_causal rng_state unused scale window_size_left window_size_right"
-).split()
-
 _lock = threading.Lock()
 _holders = set()  # the users of the engine: enable(), each enabled(), torch's registry
 _disable_engine = None  # the function that disables the engine, once it has been enabled
 _choices = {}  # by number of threads: what calibration decided in this process
 _choice = None  # the _calibration.Choice in use
-
-
-def _takes(operator, known, least):
-    """Whether this torch has the operator, with arguments that the kernels know."""
-    packet = getattr(torch.ops.aten, operator, None)
-    if packet is None:
-        return False
-    names = [argument.name for argument in packet.default._schema.arguments]
-    return len(names) >= least and names == known[: len(names)]
-
-
-def _operators():
-    """The operators of this torch to register kernels for, as bits."""
-    bits = _SDPA
-    if _takes("_flash_attention_forward", _FORWARD, 15) and _takes(
-        "_flash_attention_backward", _BACKWARD, 17
-    ):
-        bits |= _FLASH
-    if _takes("_flash_attention_forward_no_dropout_inplace", ["out", *_FORWARD], 16):
-        bits |= _FLASH_OUT
-    return bits
-
-
-def _stop(disable, withdraw):
-    """Disables the engine; if there is no other thread, also removes FlashAttention's kernels,
-    which torch's dispatcher does not allow while another thread may call them."""
-    disable()
-    if threading.active_count() == 1:
-        withdraw()
 
 
 def _start():
@@ -87,26 +43,19 @@ def _start():
         raise ImportError(f"anyflash's engine {_lib.missing}")
     error, library = _lib._Error(), _lib.bindings
     library.anyflash_torch_enable.restype = ctypes.c_int
-    library.anyflash_torch_enable.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_uint32,
-        ctypes.c_void_p,
-    ]
-    disable, withdraw = library.anyflash_torch_disable, library.anyflash_torch_withdraw
-    disable.restype = withdraw.restype = None
-    operators = _operators()
+    library.anyflash_torch_enable.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.anyflash_torch_disable.restype = None
     if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
-        from ._torch_library import enable_in_python, withdraw
+        from ._torch_library import register
 
-        enable_in_python(is_enabled)
-        operators = 0  # registers nothing more, only enables
+        register()
     with only_errors_logged():  # torch 2.9 warns of a kernel that replaces its own
         failed = library.anyflash_torch_enable(
-            libtorch_cpu()._handle, operators, ctypes.addressof(error)
+            libtorch_cpu()._handle, ctypes.addressof(error)
         )
     if failed:
         raise RuntimeError(error.message.decode())
-    return functools.partial(_stop, disable, withdraw)
+    return library.anyflash_torch_disable
 
 
 def _choose(calibrate):
@@ -159,8 +108,7 @@ def disable() -> None:
     >>> anyflash.torch.disable()
 
     The engine stays enabled as long as a `with enabled()` block or torch's registry needs it.
-    Then F.scaled_dot_product_attention is torch's own again, and FlashAttention's operators
-    raise torch's NotImplementedError, or a RuntimeError if Python has other threads.
+    Then F.scaled_dot_product_attention is torch's own again.
     """
     _let_go("enable")
 

@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from anyflash import _torch_library, providers
+from anyflash import providers
 from anyflash.providers import aten, cudnn, efficient, flash, trial
 
 
@@ -341,7 +341,6 @@ def torchs_kernels(monkeypatch, capability=(8, 0), provider="torch_flash", rocm=
     `capability`: of the GPU; `provider`: the one to force; `rocm`: a version of ROCm, as if
     this torch were built for it.
     """
-    _torch_library.withdraw()  # torch.library accepts only one Python kernel for an operator
     seen, library = Seen(), torch.library.Library("aten", "IMPL")
     for name, kernel in _OPERATORS.items():
         if hasattr(torch.ops.aten, name):

@@ -179,6 +179,38 @@ def test_blocks_that_overlap_keep_each_other_on():
     assert not anyflash.torch.is_enabled()
 
 
+@pytest.mark.skipif(TORCH < (2, 11), reason="needs torch 2.11")
+def test_the_registry_and_enable_do_not_take_from_each_other():
+    from torch.nn.attention import (
+        activate_flash_attention_impl,
+        list_flash_attention_impls,
+        restore_flash_attention_impl,
+    )
+
+    assert "ANYFLASH" in list_flash_attention_impls()
+    x = torch.randn(1, 2, 8, 64)
+
+    def is_asked():
+        before = anyflash.torch.counts()[0]
+        sdpa(x, x, x)
+        assert (anyflash.torch.counts()[0] > before) == anyflash.torch.is_enabled()
+        return anyflash.torch.is_enabled()
+
+    anyflash.torch.disable()
+    assert not is_asked()
+    activate_flash_attention_impl("ANYFLASH")
+    assert is_asked()
+    anyflash.torch.enable()
+    restore_flash_attention_impl()
+    assert is_asked()
+    activate_flash_attention_impl("ANYFLASH")
+    anyflash.torch.disable()
+    assert is_asked()
+    activate_flash_attention_impl("ANYFLASH")
+    restore_flash_attention_impl()
+    assert not is_asked()
+
+
 FORKS = """
     import os
     torch.set_num_threads(2)

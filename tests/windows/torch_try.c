@@ -129,7 +129,7 @@ int main(int count, char **words)
     HMODULE library = load_torch(words[1]);
     check(attend(0.0, theirs) == 0, "torch's own kernel runs");
 
-    enum anyflash_status status = anyflash_torch_enable(library, ANYFLASH_TORCH_SDPA, &err);
+    enum anyflash_status status = anyflash_torch_enable(library, &err);
     printf("enable: %s %s\n", anyflash_status_text(status), err.message);
     check(status == ANYFLASH_OK, "the engine is registered");
     check(attend(0.0, ours) == 0, "a call succeeds");

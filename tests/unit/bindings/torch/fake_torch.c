@@ -129,14 +129,6 @@ void torch_delete_stable_ivalue(void *cell)
     fake_cell_free(cell);
 }
 
-bool fake_has_kernel(const char *name)
-{
-    for (int i = 0; i < kernel_count; i++)
-        if (strcmp(kernels[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 bool fake_call(const char *name, uint64_t *stack, uint64_t inputs, uint64_t outputs)
 {
     message[0] = '\0';
@@ -205,18 +197,6 @@ int32_t aoti_torch_delete_library_object(af_torch_library library)
     return 0;
 }
 
-/* aten::random_(Tensor self, *, Generator? generator): 42 for each element. */
-int32_t aoti_torch_call_dispatcher(const char *operator_name, const char *overload,
-                                   uint64_t *stack)
-{
-    struct fake_tensor *tensor;
-    memcpy(&tensor, &stack[0], sizeof tensor);
-    if (strcmp(operator_name, "aten::random_") != 0 || overload[0] != '\0' || stack[1] != 0)
-        return 1;
-    *(int64_t *)tensor->data = 42;
-    return 0;
-}
-
 int32_t aoti_torch_get_data_ptr(af_torch_tensor tensor, void **data_out)
 {
     *data_out = ((struct fake_tensor *)tensor)->data;
@@ -247,12 +227,6 @@ int32_t aoti_torch_get_dtype(af_torch_tensor tensor, int32_t *dtype_out)
     return 0;
 }
 
-int32_t aoti_torch_get_device_type(af_torch_tensor tensor, int32_t *type_out)
-{
-    *type_out = ((struct fake_tensor *)tensor)->device;
-    return fails();
-}
-
 int32_t aoti_torch_delete_tensor_object(af_torch_tensor tensor)
 {
     fake_tensor_free(tensor);
@@ -281,16 +255,6 @@ int32_t aoti_torch_device_type_cpu(void)
 int32_t aoti_torch_dtype_int32(void)
 {
     return FAKE_I32;
-}
-
-int32_t aoti_torch_dtype_int64(void)
-{
-    return FAKE_I64;
-}
-
-int32_t aoti_torch_dtype_uint64(void)
-{
-    return FAKE_U64;
 }
 
 int32_t aoti_torch_dtype_float32(void)

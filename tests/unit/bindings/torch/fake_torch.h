@@ -18,8 +18,8 @@
 #undef AF_SHIM
 #undef AF_SHIM_REGISTRY
 
-enum { FAKE_I32 = 3, FAKE_I64 = 4, FAKE_F16 = 5, FAKE_F32 = 6, FAKE_F64 = 7, FAKE_BF16 = 15 };
-enum { FAKE_U64 = 27, FAKE_CPU = 0, FAKE_OTHER_DEVICE = 1 };
+enum { FAKE_I32 = 3, FAKE_F16 = 5, FAKE_F32 = 6, FAKE_F64 = 7, FAKE_BF16 = 15 };
+enum { FAKE_CPU = 0 };
 
 struct fake_tensor {
     int32_t dtype;
@@ -47,7 +47,6 @@ void fake_cell_free(void *cell);
  */
 bool fake_call(const char *name, uint64_t *stack, uint64_t inputs, uint64_t outputs);
 const char *fake_message(void);
-bool fake_has_kernel(const char *name);
 
 /* Tensors and cells that were created and not deleted. */
 int fake_living(void);
