@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kit/doctor/log/lookup_rows.h"
-#include "kit/doctor/log/published.h"
 #include "kit/formats/symbol_name.h"
+#include "kit/formats/version.h"
 
 static const char looked_up[] = "the symbol, looked up in torch's releases";
 
@@ -185,11 +185,125 @@ static value symbol_in_torch(const struct af_lookup *lookup)
     return af_lookup_known(found ? "true" : "false", looked_up);
 }
 
+/* What a published wheel must agree with. */
+enum published_for {
+    PUBLISHED_TORCH = 1,    /* major and minor version */
+    PUBLISHED_PYTHON = 2,   /* minor version */
+    PUBLISHED_PLATFORM = 4, /* operating system, and processor if it is known */
+    PUBLISHED_CUDA = 8,     /* major version of torch's CUDA */
+    PUBLISHED_VERSION = 16  /* of flash-attn, as the machine has it */
+};
+
+/* The wanted values; -1 and NULL: not known. */
+struct wanted {
+    int torch_major;
+    int torch_minor;
+    int python_minor;
+    int cuda_major;
+    const char *os;
+    const char *arch;
+    const char *version;
+};
+
+/* Number `index` of a known version, or -1. */
+static int number_of(const struct af_fact *fact, int index)
+{
+    struct af_version version;
+    const char *text = af_fact_text_or(fact, NULL);
+    if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
+        version.release_count <= index || version.release[index] > 1000)
+        return -1;
+    return (int)version.release[index];
+}
+
+static struct wanted read_wanted(const struct af_machine *machine)
+{
+    const struct af_package *package = af_machine_package(machine, "flash-attn");
+    return (struct wanted){
+        .torch_major = number_of(&machine->torch.version, 0),
+        .torch_minor = number_of(&machine->torch.version, 1),
+        .python_minor = number_of(&machine->python.version, 1),
+        .cuda_major = number_of(&machine->torch.cuda, 0),
+        .os = af_fact_text_or(&machine->platform.os, NULL),
+        .arch = af_fact_text_or(&machine->platform.arch, NULL),
+        .version = package == NULL ? NULL : af_fact_text_or(&package->version, NULL),
+    };
+}
+
+static bool is_known(const struct wanted *wanted, unsigned what)
+{
+    return ((what & PUBLISHED_TORCH) == 0 || wanted->torch_minor >= 0) &&
+           ((what & PUBLISHED_PYTHON) == 0 || wanted->python_minor >= 0) &&
+           ((what & PUBLISHED_PLATFORM) == 0 || wanted->os != NULL) &&
+           ((what & PUBLISHED_CUDA) == 0 || wanted->cuda_major >= 0) &&
+           ((what & PUBLISHED_VERSION) == 0 || wanted->version != NULL);
+}
+
+static bool is_for_platform(const struct af_catalog_wheel *wheel, const struct wanted *wanted)
+{
+    const char *name = strcmp(wanted->os, "windows") == 0 ? "win_"
+                       : strcmp(wanted->os, "macos") == 0 ? "macosx_"
+                                                          : "linux";
+    return strstr(wheel->platform, name) != NULL &&
+           (wanted->arch == NULL || strstr(wheel->platform, wanted->arch) != NULL);
+}
+
+/* Bytes of the release: "2.8.3" of "2.8.3.post1" and of "2.8.3+cu12torch2.8". */
+static size_t release_len(const char *version)
+{
+    const char *post = strstr(version, ".post");
+    size_t len = strcspn(version, "+");
+    return post != NULL && (size_t)(post - version) < len ? (size_t)(post - version) : len;
+}
+
+static bool has_version(const struct af_catalog_wheel *wheel, const char *version)
+{
+    size_t len = release_len(version);
+    return release_len(wheel->version) == len && memcmp(wheel->version, version, len) == 0;
+}
+
+static bool agrees(const struct af_catalog_wheel *wheel, const struct wanted *wanted,
+                   unsigned what)
+{
+    if (!wheel->official || strcmp(wheel->package, "flash_attn") != 0)
+        return false;
+    if ((what & PUBLISHED_TORCH) != 0 && (wheel->torch_major != wanted->torch_major ||
+                                          wheel->torch_minor != wanted->torch_minor))
+        return false;
+    if ((what & PUBLISHED_PYTHON) != 0 && wheel->python_minor != wanted->python_minor)
+        return false;
+    if ((what & PUBLISHED_CUDA) != 0 && wheel->cuda_major != wanted->cuda_major)
+        return false;
+    if ((what & PUBLISHED_PLATFORM) != 0 && !is_for_platform(wheel, wanted))
+        return false;
+    return (what & PUBLISHED_VERSION) == 0 || has_version(wheel, wanted->version);
+}
+
+/*
+ * Whether flash-attn's authors published a wheel that agrees with all of them; UNKNOWN if one
+ * of the facts is unknown. Coarser than kit/fit, which needs more facts than a log has.
+ */
+static enum af_answer find_published(const struct af_catalog *catalog,
+                                     const struct af_machine *machine, unsigned what)
+{
+    struct wanted wanted = read_wanted(machine);
+    if (!is_known(&wanted, what))
+        return AF_UNKNOWN;
+    bool is_known_version = false; /* the catalog cannot say what an unlisted version has */
+    for (size_t i = 0; i < catalog->count; i++) {
+        if (agrees(&catalog->wheels[i], &wanted, what))
+            return AF_YES;
+        is_known_version =
+            is_known_version || agrees(&catalog->wheels[i], &wanted, what & PUBLISHED_VERSION);
+    }
+    return is_known_version ? AF_NO : AF_UNKNOWN;
+}
+
 static value published(const struct af_lookup *lookup, unsigned what)
 {
     enum af_answer answer = lookup->catalog == NULL
                                 ? AF_UNKNOWN
-                                : af_published_find(lookup->catalog, lookup->machine, what);
+                                : find_published(lookup->catalog, lookup->machine, what);
     if (answer == AF_UNKNOWN)
         return af_lookup_unknown;
     return af_lookup_known(answer == AF_YES ? "true" : "false",
@@ -198,41 +312,41 @@ static value published(const struct af_lookup *lookup, unsigned what)
 
 static value published_wheel(const struct af_lookup *lookup)
 {
-    unsigned what = AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM;
+    unsigned what = PUBLISHED_TORCH | PUBLISHED_PYTHON | PUBLISHED_PLATFORM;
     if (lookup->machine->torch.cuda.state == AF_FACT_KNOWN)
-        what |= AF_PUBLISHED_CUDA;
+        what |= PUBLISHED_CUDA;
     return published(lookup, what);
 }
 
 static value published_version(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM |
-                                 AF_PUBLISHED_VERSION);
+    return published(lookup, PUBLISHED_TORCH | PUBLISHED_PYTHON | PUBLISHED_PLATFORM |
+                                 PUBLISHED_VERSION);
 }
 
 static value published_torch_of_version(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_VERSION);
+    return published(lookup, PUBLISHED_TORCH | PUBLISHED_VERSION);
 }
 
 static value published_python_of_version(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_PYTHON | AF_PUBLISHED_VERSION);
+    return published(lookup, PUBLISHED_PYTHON | PUBLISHED_VERSION);
 }
 
 static value published_torch(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_TORCH);
+    return published(lookup, PUBLISHED_TORCH);
 }
 
 static value published_python(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_PYTHON);
+    return published(lookup, PUBLISHED_PYTHON);
 }
 
 static value published_platform(const struct af_lookup *lookup)
 {
-    return published(lookup, AF_PUBLISHED_PLATFORM);
+    return published(lookup, PUBLISHED_PLATFORM);
 }
 
 const struct af_lookup_row af_lookup_log_rows[] = {
