@@ -1,8 +1,10 @@
 /*
  * test_faults_commands.c: makes each allocation fail in turn in whole commands,
  * from reading the record to the last byte of output. The command must end with
- * exit code 3 (or its normal one, if nothing more was needed), never with the
- * code of an internal bug.
+ * exit code 3, never with the code of an internal bug, print no half answer, and
+ * leak nothing (checked by the sanitize preset). jansson keeps its own allocator
+ * here, because its parser (2.14) corrupts the heap when one of its allocations
+ * fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,37 +17,64 @@
 
 #include "whole_command.h"
 
-#define RECORD AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
-#define RTX4090 AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
+#define STALE AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
+#define OLDER AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
+#define NEWER AF_TEST_DATA "/cases/machines/rtx4090-torch2.15.json"
+#define FEW_WHEELS "--catalog=" AF_TEST_DATA "/faults/few_wheels.jsonl"
 #define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
 #define PROJECT AF_TEST_DATA "/faults/project"
 
-#define TEST(name, ...)                                                                        \
-    static void test_##name##__survives_every_lack_of_memory(void **state)                     \
+#define ROW(code, ...)                                                                         \
     {                                                                                          \
-        static const char *const words[] = {"anyflash", __VA_ARGS__, NULL};                    \
-        (void)state;                                                                           \
-        fail_everywhere(words, false, NULL);                                                   \
-        fail_everywhere(words, true, NULL);                                                    \
+        {"anyflash", __VA_ARGS__}, code                                                        \
     }
 
-TEST(plan, "plan", "--machine", RECORD)
-TEST(plan_json, "plan", "--json", "--machine", RECORD)
-TEST(doctor, "doctor", "--machine", RECORD)
-TEST(doctor_json, "doctor", "--json", "--machine", RECORD)
-TEST(machine, "machine", "--machine", RECORD)
-TEST(find, "find", "torch=2.9", "python=3.12", "cuda=13")
-TEST(find_json, "find", "--json", "torch=2.9", "python=3.12", "cuda=13")
-TEST(publishers, "plan", "--publishers", "mjun0812,kingbri1", "--machine", RTX4090)
-TEST(given, "plan", "--given", "torch=2.8.0+cu128", "--given", "python=3.12")
-TEST(config_uv, "config", "uv", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
-     PROJECT)
-TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
-TEST(config_fragment, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
-TEST(inspect, "inspect", LIBRARY, "--machine", RTX4090)
-TEST(inspect_json, "inspect", "--json", LIBRARY, "--machine", RTX4090)
-TEST(help, "help", "plan")
+static const struct command commands[] = {
+    ROW(AF_EXIT_YES, "plan", "--machine", STALE),
+    ROW(AF_EXIT_YES, "plan", "--json", "--machine", STALE),
+    ROW(AF_EXIT_YES, "plan", "--machine", NEWER, FEW_WHEELS),
+    ROW(AF_EXIT_YES, "plan", "--machine", NEWER, FEW_WHEELS, "--json"),
+    ROW(AF_EXIT_NO, "plan", "--machine", NEWER, FEW_WHEELS, "--all", "-v"),
+    ROW(AF_EXIT_YES, "plan", "--publishers", "mjun0812,kingbri1", "--machine", OLDER),
+    ROW(AF_EXIT_NO, "plan", "--given", "torch=2.8.0+cu128", "--given", "python=3.12"),
+    ROW(AF_EXIT_YES, "doctor", "--machine", STALE),
+    ROW(AF_EXIT_YES, "doctor", "--json", "--machine", STALE),
+    ROW(AF_EXIT_YES, "doctor", "--machine", NEWER, FEW_WHEELS),
+    ROW(AF_EXIT_YES, "doctor", "--machine", NEWER, FEW_WHEELS, "--json", "--given",
+        "torch=2.8.0+cu128"),
+    ROW(AF_EXIT_YES, "machine", "--machine", STALE),
+    ROW(AF_EXIT_YES, "machine", "--machine", NEWER),
+    ROW(AF_EXIT_YES, "machine", "--machine", NEWER, "--tags"),
+    ROW(AF_EXIT_YES, "machine", "--schema"),
+    ROW(AF_EXIT_YES, "find", "torch=2.9", "python=3.12", "cuda=13"),
+    ROW(AF_EXIT_YES, "find", "--json", "torch=2.9", "python=3.12", "cuda=13"),
+    ROW(AF_EXIT_NO, "find", "torch=2.9", FEW_WHEELS),
+    ROW(AF_EXIT_YES, "find", "--machine", NEWER, FEW_WHEELS, "--json"),
+    ROW(AF_EXIT_YES, "config", "uv", "--machine", OLDER, "--project", PROJECT),
+    ROW(AF_EXIT_YES, "config", "uv", "--prefer", "build", "--machine", OLDER, "--project",
+        PROJECT),
+    ROW(AF_EXIT_YES, "config", "pip", "--json", "--machine", OLDER, "--project", PROJECT),
+    ROW(AF_EXIT_YES, "config", "pixi", "--machine", OLDER, "--project", PROJECT),
+    ROW(AF_EXIT_NO, "inspect", LIBRARY, "--machine", OLDER),
+    ROW(AF_EXIT_NO, "inspect", "--json", LIBRARY, "--machine", OLDER),
+    ROW(AF_EXIT_YES, "help", "plan"),
+    ROW(AF_EXIT_YES, "help", "--man"),
+    ROW(AF_EXIT_USAGE, "nosuchcommand"),
+};
+
+static void test_commands__survive_each_failed_allocation(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(commands); i++)
+        fail_everywhere(&commands[i], false);
+}
+
+static void test_commands__survive_lack_of_memory_from_any_allocation_on(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(commands); i++)
+        fail_everywhere(&commands[i], true);
+}
 
 /* Caches are skipped if they lack memory; they have their own tests. */
 static int forget_state(void **state)
@@ -57,22 +86,8 @@ static int forget_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan__survives_every_lack_of_memory),
-        cmocka_unit_test(test_plan_json__survives_every_lack_of_memory),
-        cmocka_unit_test(test_doctor__survives_every_lack_of_memory),
-        cmocka_unit_test(test_doctor_json__survives_every_lack_of_memory),
-        cmocka_unit_test(test_machine__survives_every_lack_of_memory),
-        cmocka_unit_test(test_find__survives_every_lack_of_memory),
-        cmocka_unit_test(test_find_json__survives_every_lack_of_memory),
-        cmocka_unit_test(test_publishers__survives_every_lack_of_memory),
-        cmocka_unit_test(test_given__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_uv__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
-        cmocka_unit_test(test_config_fragment__survives_every_lack_of_memory),
-        cmocka_unit_test(test_inspect__survives_every_lack_of_memory),
-        cmocka_unit_test(test_inspect_json__survives_every_lack_of_memory),
-        cmocka_unit_test(test_help__survives_every_lack_of_memory),
+        cmocka_unit_test(test_commands__survive_each_failed_allocation),
+        cmocka_unit_test(test_commands__survive_lack_of_memory_from_any_allocation_on),
     };
     return cmocka_run_group_tests(tests, forget_state, NULL);
 }

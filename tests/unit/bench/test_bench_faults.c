@@ -12,30 +12,32 @@
 #include "bench/bench_program.h"
 
 #define PROGRAM_MAIN af_bench_program
+#define PRINTS_EARLY true
 #include "tests/faults/whole_command.h"
 
 static void test_bench__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    static const char *const words[] = {"anyflash-bench", "--quick", "--filter", "call Sk1",
-                                        "--threads",      "2",       NULL};
-    fail_everywhere(words, false, NULL);
+    static const struct command command = {
+        {"anyflash-bench", "--quick", "--filter", "call Sk1", "--threads", "2"}, AF_EXIT_YES};
+    fail_everywhere(&command, false);
 }
 
 static void test_bench_json__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    static const char *const words[] = {"anyflash-bench", "--quick",  "--json",
-                                        "--filter",       "call Sk1", NULL};
-    fail_everywhere(words, true, NULL);
+    static const struct command command = {
+        {"anyflash-bench", "--quick", "--json", "--filter", "call Sk1"}, AF_EXIT_YES};
+    fail_everywhere(&command, true);
 }
 
 static void test_bench_peers__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    static const char *const words[] = {"anyflash-bench", "--quick",  "--peers", "/bin/false",
-                                        "--filter",       "call Sk1", NULL};
-    fail_everywhere(words, false, NULL);
+    static const struct command command = {
+        {"anyflash-bench", "--quick", "--peers", "/bin/false", "--filter", "call Sk1"},
+        AF_EXIT_YES};
+    fail_everywhere(&command, false);
 }
 
 int main(void)
