@@ -123,25 +123,21 @@ static const char *newer_package(const struct af_plan_request *request)
     return sm == 90 ? "flash_attn_3" : sm / 10 == 10 ? "flash_attn_4" : NULL;
 }
 
-/* Names that package if its own plan ends in a wheel that fits. */
+/* Names that package if a wheel of it fits. */
 static enum anyflash_status find_faster(struct af_plan_answer *answer,
                                         struct anyflash_error *err)
 {
     const struct af_plan_request *request = answer->request;
     struct af_fit_options fit = request->fit;
-    struct af_decision decision;
+    bool has_wheel = false;
     fit.package = newer_package(request);
-    if (fit.package == NULL)
+    if (fit.package == NULL || answer->decision.environment_problem != NULL)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_fit_decide(request->catalog, request->machines,
-                                                request->machine_count, &fit, &decision, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    if (decision.possible && decision.recommended == AF_RUNG_WHEEL &&
-        decision.rungs[AF_RUNG_WHEEL].answer == AF_YES)
+    enum anyflash_status status = af_fit_has_wheel(
+        request->catalog, request->machines, request->machine_count, &fit, &has_wheel, err);
+    if (status == ANYFLASH_OK && has_wheel)
         answer->faster = fit.package;
-    af_decision_release(&decision);
-    return ANYFLASH_OK;
+    return status;
 }
 
 static bool same_words(const char *const *a, size_t a_count, const char *const *b,

@@ -89,6 +89,13 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     }
 }
 
+static void check_wheels(const struct af_fit_context *fit, struct af_decision *decision)
+{
+    struct af_rung_context context = {
+        .fit = fit, .decision = decision, .arena = &decision->arena};
+    af_rung_wheel(&context);
+}
+
 static void check_rungs(const struct af_fit_context *fit, struct af_decision *decision)
 {
     struct af_rung_context context = {
@@ -103,10 +110,13 @@ static void check_rungs(const struct af_fit_context *fit, struct af_decision *de
     recommend(fit, decision);
 }
 
-enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
-                                   const struct af_machine *const *machines,
-                                   size_t machine_count, const struct af_fit_options *options,
-                                   struct af_decision *decision, struct anyflash_error *err)
+/* Makes a decision of which `check` evaluates the rungs. */
+static enum anyflash_status make(const struct af_catalog *catalog,
+                                 const struct af_machine *const *machines, size_t machine_count,
+                                 const struct af_fit_options *options,
+                                 void (*check)(const struct af_fit_context *fit,
+                                               struct af_decision *decision),
+                                 struct af_decision *decision, struct anyflash_error *err)
 {
     struct af_tables tables;
     struct af_fit_context fit;
@@ -117,7 +127,7 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
     if (status == ANYFLASH_OK) {
         check_catalog(&fit, &made);
         if (!made.arena.failed)
-            check_rungs(&fit, &made);
+            check(&fit, &made);
         af_tables_release(&tables);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
@@ -126,6 +136,30 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
     else
         af_arena_release(&made.arena);
     return status;
+}
+
+enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
+                                   const struct af_machine *const *machines,
+                                   size_t machine_count, const struct af_fit_options *options,
+                                   struct af_decision *decision, struct anyflash_error *err)
+{
+    return make(catalog, machines, machine_count, options, check_rungs, decision, err);
+}
+
+enum anyflash_status af_fit_has_wheel(const struct af_catalog *catalog,
+                                      const struct af_machine *const *machines,
+                                      size_t machine_count,
+                                      const struct af_fit_options *options, bool *has_out,
+                                      struct anyflash_error *err)
+{
+    struct af_decision decision;
+    enum anyflash_status status =
+        make(catalog, machines, machine_count, options, check_wheels, &decision, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *has_out = decision.rungs[AF_RUNG_WHEEL].answer == AF_YES;
+    af_decision_release(&decision);
+    return ANYFLASH_OK;
 }
 
 void af_decision_release(struct af_decision *decision)

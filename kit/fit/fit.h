@@ -224,6 +224,16 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
 void af_decision_release(struct af_decision *decision);
 
 /*
+ * Whether the first rung of that decision would have the answer yes: a wheel fits. No other
+ * rung is evaluated. Fails as af_fit_decide() does.
+ */
+enum anyflash_status af_fit_has_wheel(const struct af_catalog *catalog,
+                                      const struct af_machine *const *machines,
+                                      size_t machine_count,
+                                      const struct af_fit_options *options, bool *has_out,
+                                      struct anyflash_error *err);
+
+/*
  * Whether a proof from its bytes would settle the wheel: it fits, or the only
  * reasons against it come from what its name says about torch, CUDA, C++ ABI
  * and system libraries.
