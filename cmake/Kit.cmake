@@ -14,7 +14,7 @@ else()
 endif()
 
 anyflash_room(kit/base LIBRARIES PkgConfig::jansson)
-anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS} m)
+anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 m)
 anyflash_room(kit/formats LIBRARIES PkgConfig::zstd PkgConfig::lz4
               PkgConfig::zlib)
 anyflash_room(kit/machine)
@@ -29,7 +29,7 @@ anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/answer)
 anyflash_room(kit/config)
 anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
-anyflash_room(kit/probe)
+anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof torch_assertions wheel_contents taken_names)
 anyflash_room(kit/install LIBRARIES af_engine_attn m)

@@ -6,7 +6,7 @@ set -eu
 
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev libsqlite3-dev"
-test="libcurl4 curl openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
+test="curl openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
 test="$test python3-yaml python3-jsonschema man-db groff-base strace abigail-tools minisign"
 wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs dpkg-dev"
 clang="clang libclang-rt-dev"
@@ -40,7 +40,7 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
     exit 0
 fi
 
-# What is installed, by its own name and by those that it provides (libcurl4t64: libcurl4).
+# What is installed, by its own name and by those that it provides (pkgconf: pkg-config).
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' |
     sed -n 's/^installed //p' | tr ',' '\n' | sed 's/ *(.*//; s/ //g')
 missing=""

@@ -3,6 +3,7 @@
  */
 #include "kit/base/url.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -75,6 +76,37 @@ enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyfl
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' uses http without encryption; use an https URL", shown);
     return ANYFLASH_OK;
+}
+
+/* The bytes of `url` that come before the target of a redirect. */
+static size_t base_len(const char *url, const char *place)
+{
+    const char *authority = authority_of(url);
+    const char *path = authority + strcspn(authority, "/?#");
+    if (place[strcspn(place, ":/?#")] == ':') /* "https://host/path" */
+        return 0;
+    if (af_starts_with(place, "//")) /* "//host/path" */
+        return (size_t)(authority - url) - strlen("//");
+    if (place[0] == '/') /* "/path" */
+        return (size_t)(path - url);
+    size_t len = (size_t)(path - url); /* "file", beside the requested one */
+    for (const char *at = path; strcspn(at, "?#") > 0; at++)
+        len = *at == '/' ? (size_t)(at - url) + 1 : len;
+    return len;
+}
+
+void af_url_join(char *buffer, size_t size_bytes, const char *url, const char *place)
+{
+    size_t base = place[0] != '\0' ? base_len(url, place) : 0;
+    bool no_path = base > 0 && url[base - 1] != '/' && place[0] != '/';
+    size_t len =
+        (size_t)snprintf(buffer, size_bytes, "%.*s%s", (int)base, url, no_path ? "/" : "");
+    for (; *place != '\0' && len < size_bytes; place++) {
+        bool plain = *place > ' ' && *place <= '~';
+        len += (size_t)snprintf(buffer + len, size_bytes - len, plain ? "%c" : "%%%02X",
+                                (unsigned char)*place);
+    }
+    buffer[len < size_bytes ? len : 0] = '\0';
 }
 
 const char *af_url_without_secrets(struct af_arena *arena, const char *url)

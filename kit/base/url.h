@@ -33,6 +33,13 @@ enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyfl
  */
 char *af_url_show(char *buffer, size_t size_bytes, const char *url);
 
+/*
+ * Writes the absolute URL of a redirect's target `place`, as a server may write it: absolute or
+ * relative to `url`; bytes that need an escape are escaped. "" if `place` is empty or the
+ * result is too long.
+ */
+void af_url_join(char *buffer, size_t size_bytes, const char *url, const char *place);
+
 /* The URL without "user:password@" and "?query"; the fragment stays. */
 const char *af_url_without_secrets(struct af_arena *arena, const char *url);
 

@@ -123,10 +123,8 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
                                      struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    struct af_http *http = NULL;
     /* Plain http only if the user's own index uses it: the hash came the same way. */
-    const struct af_http_options options = {
-        .interrupted = af_interrupted, .allow_http = af_starts_with(archive->url, "http://")};
+    const struct af_http http = {.allow_http = af_starts_with(archive->url, "http://")};
     struct af_download_result result;
     const struct af_download job = {.url = archive->url,
                                     .path = archive->path,
@@ -147,11 +145,7 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
     const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)
         return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
-    status = af_http_open(&options, &http, err);
-    if (status == ANYFLASH_OK)
-        status = af_download_run(http, &job, &result, err);
-    af_http_close(http);
-    return status;
+    return af_download_run(&http, &job, &result, err);
 }
 
 /* Gets and unpacks the archive; the folder is locked. */

@@ -43,7 +43,6 @@ static const struct entry files[] = {
 static const struct entry variables[] = {
     {"ANYFLASH_CACHE", "the folder to use in place of ~/.cache/anyflash"},
     {"ANYFLASH_CATALOG", "a catalog file to use in place of the embedded one"},
-    {"ANYFLASH_LIBCURL", "the libcurl to load, or \"curl\" for the program of that name"},
     {"ANYFLASH_LIBRARY", "the libanyflash that the Python package loads"},
     {"ANYFLASH_PROVIDER", "the provider that computes every call of the Python package (see "
                           "\"anyflash providers\")"},

@@ -63,23 +63,20 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
 {
     struct af_source source = {0};
     struct af_place place = {0};
-    const struct af_http_options options = {
-        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
-        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE),
-        .interrupted = af_interrupted};
     const char *name = af_url_file_name(&cli->arena, address);
     inspection->publisher = af_publisher_of_url(&cli->arena, address);
     if (cli->arena.failed)
         return af_fail_memory(err);
-    enum anyflash_status status = af_http_open(&options, &inspection->http, err);
-    if (status == ANYFLASH_OK)
-        status = af_remote_open(inspection->http, address, &source, err);
-    else
-        cli->hint = af_http_hint();
+    inspection->is_far = true;
+    inspection->http =
+        (struct af_http){.allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+                         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    enum anyflash_status status = af_remote_open(&inspection->http, address, &source, err);
     if (status == ANYFLASH_OK)
         place = af_remote_place(&source, &cli->arena);
-    if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
-        status = af_remote_download(&options, address, &cli->arena, &source, &place, err);
+    if (status == ANYFLASH_E_UNSUPPORTED)
+        status =
+            af_remote_download(&inspection->http, address, &cli->arena, &source, &place, err);
     if (status == ANYFLASH_OK)
         status = af_inspect_target_open_source(&source, name, &place, inspection->state,
                                                &cli->arena, &inspection->target, err);
@@ -190,12 +187,11 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
         af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
     if (inspection->proofs == NULL)
         return af_fail_memory(err);
-    bool is_far = inspection->http != NULL;
     bool stop = false;
-    if (is_far)
+    if (inspection->is_far)
         status = examine_starts(cli, inspection, &stop, err);
     for (size_t i = 0; status == ANYFLASH_OK && !stop && i < target->count; i++) {
-        if (!is_far)
+        if (!inspection->is_far)
             status = af_prover_prove_start(&inspection->prover, target, i,
                                            &inspection->proofs[i], err);
         if (status == ANYFLASH_OK)
@@ -220,8 +216,6 @@ static void release(struct af_inspection *inspection)
 {
     af_inspect_target_close(&inspection->target);
     af_state_close(inspection->state);
-    if (inspection->http != NULL)
-        af_http_close(inspection->http);
     af_prover_release(&inspection->prover);
     af_machines_release(&inspection->machines);
 }

@@ -138,26 +138,19 @@ static enum anyflash_status read_sources(struct af_cli *cli, struct af_span *byt
 static enum anyflash_status ask(struct af_cli *cli, const struct catalogs *catalogs,
                                 enum af_exit *exit_out, struct anyflash_error *err)
 {
-    struct af_http_options options = {
-        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
-        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    const struct af_http http = {.allow_http =
+                                     af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+                                 .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     bool quiet = !af_option_given(&cli->options, AF_OPTION_VERBOSE);
     struct af_progress progress = {.context = cli, .message = quiet ? NULL : message};
     struct af_update update;
     struct af_span bytes;
     const struct af_span *sources = NULL;
-    struct af_http *http = NULL;
     enum anyflash_status status = read_sources(cli, &bytes, &sources, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_http_open(&options, &http, err);
-    if (status != ANYFLASH_OK) {
-        cli->hint = af_http_hint();
-        return status;
-    }
-    status = af_update_fetch(http, sources, &catalogs->embedded, &catalogs->current, &progress,
+    status = af_update_fetch(&http, sources, &catalogs->embedded, &catalogs->current, &progress,
                              &cli->arena, &update, err);
-    af_http_close(http);
     if (status != ANYFLASH_OK)
         return status;
     status = finish(cli, &update, &catalogs->current, exit_out, err);

@@ -127,23 +127,18 @@ static enum anyflash_status ask_index(struct af_cli *cli, const struct af_pin *p
                                       const char *package, const struct af_run *run,
                                       const char **sha256_out, struct anyflash_error *err)
 {
-    const struct af_http_options options = {
-        .allow_http = run->allow_http, .offline = run->offline, .interrupted = af_interrupted};
-    struct af_http *http = NULL;
+    const struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
     struct af_http_answer answer;
     struct af_span page;
     bool found = false;
     const char *url = af_arena_format(&cli->arena, "%s%s/", pin->index, package);
     if (url == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_http_open(&options, &http, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_http_get_bytes(http, url, AF_INDEX_PAGE_ACCEPT, AF_INDEX_PAGE_BYTES_MAX,
-                               &cli->arena, &page, &answer, err);
+    enum anyflash_status status =
+        af_http_get_bytes(&http, url, AF_INDEX_PAGE_ACCEPT, AF_INDEX_PAGE_BYTES_MAX,
+                          &cli->arena, &page, &answer, err);
     if (status == ANYFLASH_OK)
         status = af_index_page_find(page, url, pin->file, &cli->arena, &found, sha256_out, err);
-    af_http_close(http);
     if (status == ANYFLASH_OK && !found)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the index %s does not list '%s'", url,
                          pin->file);

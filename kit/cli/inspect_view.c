@@ -320,7 +320,7 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
     if (wheel == NULL)
         return;
     af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
-    if (target->archive->zip.members != NULL && inspection->http != NULL)
+    if (target->archive->zip.members != NULL && inspection->is_far)
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);

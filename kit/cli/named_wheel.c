@@ -23,7 +23,6 @@
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 #include "kit/system/http.h"
-#include "kit/system/interrupt.h"
 
 #define SENTENCE_BYTES 400
 #define NEEDS_MAX 8
@@ -367,17 +366,10 @@ static enum anyflash_status read_file(struct named *named, const char *path,
 static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
 {
     struct af_cli *cli = named->cli;
-    struct af_http *http = NULL;
     struct af_source source = {0};
-    const struct af_http_options options = {
-        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
-        .interrupted = af_interrupted};
-    enum anyflash_status status = af_http_open(&options, &http, err);
-    if (status != ANYFLASH_OK) {
-        cli->hint = af_http_hint();
-        return status;
-    }
-    status = af_remote_open(http, named->wheel.url, &source, err);
+    const struct af_http http = {.allow_http =
+                                     af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP)};
+    enum anyflash_status status = af_remote_open(&http, named->wheel.url, &source, err);
     if (status == ANYFLASH_OK)
         status = read_source(named, &source, err);
     else if (status == ANYFLASH_E_UNSUPPORTED) {
@@ -385,7 +377,6 @@ static enum anyflash_status read_address(struct named *named, struct anyflash_er
                            "dependencies are unknown until it is downloaded");
         status = ANYFLASH_OK;
     }
-    af_http_close(http);
     return status;
 }
 

@@ -38,9 +38,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
                                      const char *path, struct af_fetched *fetched,
                                      struct anyflash_error *err)
 {
-    struct af_http *http;
-    struct af_http_options options = {
-        .allow_http = run->allow_http, .offline = run->offline, .interrupted = af_interrupted};
+    const struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
     struct reporter reporter = {&run->progress, wheel->filename};
     struct af_download order = {.url = wheel->url,
                                 .path = path,
@@ -50,11 +48,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
                                 .progress = report,
                                 .context = &reporter};
     struct af_download_result result;
-    enum anyflash_status status = af_http_open(&options, &http, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_download_run(http, &order, &result, err);
-    af_http_close(http);
+    enum anyflash_status status = af_download_run(&http, &order, &result, err);
     if (status == ANYFLASH_OK)
         memcpy(fetched->sha256, result.sha256, sizeof fetched->sha256);
     return status;

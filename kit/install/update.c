@@ -123,7 +123,7 @@ struct fate {
 };
 
 struct updating {
-    struct af_http *http;
+    const struct af_http *http;
     struct sources sources;
     const struct af_catalog *embedded;
     const struct af_catalog *current;
@@ -507,7 +507,7 @@ static enum anyflash_status update_all(struct updating *updating, struct anyflas
                                                             : status;
 }
 
-enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
+enum anyflash_status af_update_fetch(const struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,
                                      const struct af_catalog *current,
                                      const struct af_progress *progress, struct af_arena *arena,

@@ -44,7 +44,7 @@ struct af_update {
  * (which may be the same). Fails with the failure of the first source when none
  * could be read, DATA when `sources` is malformed, or NO_MEMORY.
  */
-enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
+enum anyflash_status af_update_fetch(const struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,
                                      const struct af_catalog *current,
                                      const struct af_progress *progress, struct af_arena *arena,

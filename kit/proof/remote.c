@@ -31,7 +31,7 @@ struct slot {
 };
 
 struct remote {
-    struct af_http *http;
+    const struct af_http *http;
     struct af_http_answer first; /* the answer that all later ones must agree with */
     uint64_t reads;
     uint64_t next_block; /* the block after the last one fetched */
@@ -289,7 +289,7 @@ static enum anyflash_status read_first(struct af_source *source, struct anyflash
     return refuse_start(remote->name, (struct af_span){(const char *)slot->bytes, len}, err);
 }
 
-enum anyflash_status af_remote_open(struct af_http *http, const char *url,
+enum anyflash_status af_remote_open(const struct af_http *http, const char *url,
                                     struct af_source *source_out, struct anyflash_error *err)
 {
     struct remote *remote = af_mem_alloc(sizeof *remote);
@@ -327,22 +327,16 @@ struct af_place af_remote_place(const struct af_source *source, struct af_arena 
  * The file name comes from the address and may be anything; the folder is named by the
  * address's hash.
  */
-static enum anyflash_status download(const struct af_http_options *options, const char *url,
+static enum anyflash_status download(const struct af_http *http, const char *url,
                                      const char *path, struct af_download_result *result,
                                      struct anyflash_error *err)
 {
-    struct af_http *http;
     const struct af_download order = {
         .url = url, .path = path, .size_bytes = -1, .wheel = true};
-    enum anyflash_status status = af_http_open(options, &http, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_download_run(http, &order, result, err);
-    af_http_close(http);
-    return status;
+    return af_download_run(http, &order, result, err);
 }
 
-enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
+enum anyflash_status af_remote_download(const struct af_http *http, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,
                                         struct af_place *place_out, struct anyflash_error *err)
 {
@@ -356,7 +350,7 @@ enum anyflash_status af_remote_download(const struct af_http_options *options, c
     const char *path = af_path_join(arena, folder, "inspected.whl");
     if (path == NULL)
         return af_fail_memory(err);
-    status = download(options, url, path, &result, err);
+    status = download(http, url, path, &result, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_file_source_open(path, source_out, err);

@@ -22,7 +22,7 @@
  * page, a Git LFS pointer), else as af_http_get(). A read fails with DATA when the file has
  * changed. bytes_read counts the bytes of response bodies.
  */
-enum anyflash_status af_remote_open(struct af_http *http, const char *url,
+enum anyflash_status af_remote_open(const struct af_http *http, const char *url,
                                     struct af_source *source_out, struct anyflash_error *err);
 
 /* The place of a source from af_remote_open(), from the first response. */
@@ -35,7 +35,7 @@ struct af_place af_remote_place(const struct af_source *source, struct af_arena 
  * source's place is the hash of its bytes. Fails as af_download_run(), and with NOT_FOUND
  * without a home folder.
  */
-enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
+enum anyflash_status af_remote_download(const struct af_http *http, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,
                                         struct af_place *place_out, struct anyflash_error *err);
 

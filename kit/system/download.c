@@ -388,7 +388,7 @@ static bool is_whole(const struct transfer *transfer)
 }
 
 /* Sends one request for the missing bytes. */
-static enum anyflash_status try_once(struct af_http *http, struct transfer *transfer,
+static enum anyflash_status try_once(const struct af_http *http, struct transfer *transfer,
                                      struct af_http_answer *answer, struct anyflash_error *err)
 {
     const struct part *part = transfer->part;
@@ -414,7 +414,7 @@ static enum anyflash_status try_once(struct af_http *http, struct transfer *tran
  * Sends requests until the file is complete or retrying is useless. A part that grows may be
  * resumed any number of times; a restart counts as a try.
  */
-static enum anyflash_status get_all(struct af_http *http, struct transfer *transfer,
+static enum anyflash_status get_all(const struct af_http *http, struct transfer *transfer,
                                     struct anyflash_error *err)
 {
     struct part *part = transfer->part;
@@ -463,7 +463,7 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     return status;
 }
 
-static enum anyflash_status download_part(struct af_http *http, struct transfer *transfer,
+static enum anyflash_status download_part(const struct af_http *http, struct transfer *transfer,
                                           struct anyflash_error *err)
 {
     struct part *part = transfer->part;
@@ -491,7 +491,8 @@ static bool is_there(const struct af_download *download, struct af_download_resu
            af_sha256_equal(download->sha256, result->sha256);
 }
 
-enum anyflash_status af_download_run(struct af_http *http, const struct af_download *download,
+enum anyflash_status af_download_run(const struct af_http *http,
+                                     const struct af_download *download,
                                      struct af_download_result *result_out,
                                      struct anyflash_error *err)
 {

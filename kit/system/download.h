@@ -46,7 +46,8 @@ struct af_download_result {
  * disk: the message says how much is needed; folder not writable; another download runs), DATA
  * (not a wheel, or the wrong hash or size; the part is removed then), LIMIT, or TIMEOUT.
  */
-enum anyflash_status af_download_run(struct af_http *http, const struct af_download *download,
+enum anyflash_status af_download_run(const struct af_http *http,
+                                     const struct af_download *download,
                                      struct af_download_result *result_out,
                                      struct anyflash_error *err);
 

@@ -1,72 +1,82 @@
 /*
- * http.c: requests with libcurl, one hop at a time: redirects are followed here, so that every
- * address on the way is checked. Addresses are handled in base/url.c, responses in
- * http_answer.c.
+ * http.c: requests by the program curl, one process for each hop: redirects are followed here,
+ * so that every address on the way is checked. Addresses are handled in base/url.c, responses
+ * in http_answer.c.
+ *
+ * curl reads its settings from its standard input, so that the list of processes shows no
+ * addresses. They leave alone what is curl's default: certificates are checked, redirects are
+ * not followed, .netrc is not read. Source: curl(1).
  */
 #include "kit/system/http.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/system/curl.h"
 #include "kit/system/http_answer.h"
+#include "kit/system/process.h"
 
 #define BODY_KEPT_BYTES 2048u         /* kept from the body of an error response */
-#define BODY_SKIPPED_BYTES (1u << 20) /* read of such a body before the connection is closed */
+#define BODY_SKIPPED_BYTES (1u << 20) /* read of such a body before curl is stopped */
 #define HEAD_BYTES_MAX (256u << 10)
-#define SPEED_MIN_BYTES 64L /* per second; slower counts as stalled */
+#define CONNECT_S 15
+#define SPEED_MIN_BYTES 64 /* per second; slower counts as stalled */
+#define READ_BYTES (64u << 10)
+#define WORDS_BYTES 256
+#define END_MS 2000 /* for curl to end after its output has */
 
-struct af_http {
-    struct af_http_options options;
-    struct af_curl curl;
-    void *handle;
-    char user_agent[64];
-    char problem[AF_CURL_ERROR_BYTES]; /* libcurl's error message */
+#define CURL_MISSING 127
+
+static const char no_host[] = "the host name could not be resolved (is there a network?)";
+static const char no_trust[] = "its certificate cannot be trusted";
+static const char cut[] = "the connection was cut";
+
+/* Exit codes of curl, and what they mean to the user; `may_pass`: a later try may succeed. */
+static const struct failure {
+    int exit_code;
+    bool may_pass;
+    enum anyflash_status status;
+    const char *what;
+} failures[] = {
+    {2, false, ANYFLASH_E_IO, "curl 7.54 or newer is needed"}, /* an option is not known */
+    {5, false, ANYFLASH_E_IO, no_host},                        /* the proxy's */
+    {6, false, ANYFLASH_E_IO, no_host},
+    {7, false, ANYFLASH_E_IO, "no connection"},
+    {18, true, ANYFLASH_E_IO, cut},
+    {28, true, ANYFLASH_E_TIMEOUT, "no answer in time"},
+    {35, false, ANYFLASH_E_IO, "no secure connection"},
+    {51, false, ANYFLASH_E_IO, no_trust}, /* another host's, before curl 7.62 */
+    {52, true, ANYFLASH_E_IO, cut},       /* before the first byte */
+    {55, true, ANYFLASH_E_IO, cut},       /* sending */
+    {56, true, ANYFLASH_E_IO, cut},       /* receiving */
+    {60, false, ANYFLASH_E_IO, no_trust},
+    {77, false, ANYFLASH_E_IO, no_trust}, /* the trusted certificates cannot be read */
+    {92, true, ANYFLASH_E_IO, cut},       /* a stream of HTTP/2 */
 };
 
-/* One hop. `status` is the first failure of our callbacks, whose message is in `err`. */
+/* One hop. `status` is the first failure while its output was read; its message is in `err`. */
 struct exchange {
+    const struct af_http *http;
     const struct af_http_request *request;
     struct af_http_answer *answer;
+    const char *url;
     const char *shown;
+    char line[AF_URL_BYTES_MAX + 32]; /* of the head; a longer line is ignored */
+    size_t line_len;
     uint64_t head_bytes;
     uint64_t body_bytes;
     bool head_ended;
+    char target[AF_URL_BYTES_MAX]; /* of a redirect; "": none */
     char kept[BODY_KEPT_BYTES];
     size_t kept_len;
     enum anyflash_status status;
     struct anyflash_error *err;
 };
-
-const char *af_http_hint(void)
-{
-    return "install libcurl (Debian, Ubuntu: apt-get install libcurl4; Fedora: dnf install "
-           "libcurl), or download the file by other means and give its path instead of the URL";
-}
-
-static void set_number(struct af_http *http, enum af_curl_option option, long number)
-{
-    http->curl.easy_setopt(http->handle, option, number);
-}
-
-static void set_text(struct af_http *http, enum af_curl_option option, const void *pointer)
-{
-    http->curl.easy_setopt(http->handle, option, pointer);
-}
-
-/*
- * Sets a file or folder of certificates from the environment variable that other tools also
- * use.
- */
-static void set_certificates(struct af_http *http, const char *variable,
-                             enum af_curl_option option)
-{
-    const char *path = getenv(variable);
-    if (path != NULL && path[0] != '\0')
-        set_text(http, option, path);
-}
 
 static bool is_success(int status)
 {
@@ -96,192 +106,279 @@ static enum anyflash_status check_head(const struct exchange *exchange)
     return ANYFLASH_OK;
 }
 
-static size_t take_head(char *bytes, size_t size, size_t count, void *context)
+/* A complete line of the head, without its end. */
+static enum anyflash_status take_line(struct exchange *exchange, char *line, size_t len)
 {
-    struct exchange *exchange = context;
+    static const char location[] = "location:";
     struct af_http_answer *answer = exchange->answer;
-    size_t len = size * count;
-    exchange->head_bytes += len;
-    if (exchange->head_bytes > HEAD_BYTES_MAX) {
-        exchange->status = af_fail(exchange->err, ANYFLASH_E_LIMIT,
-                                   "'%s': the response headers are too long", exchange->shown);
-        return 0;
+    line[len] = '\0';
+    af_http_answer_line(answer, line, len);
+    if (strncasecmp(line, location, strlen(location)) == 0) {
+        const char *place = line + strlen(location);
+        af_url_join(exchange->target, sizeof exchange->target, exchange->url,
+                    place + strspn(place, " \t"));
     }
-    af_http_answer_line(answer, bytes, len);
-    bool ended = len <= 2 && bytes[0] != ' ' && (bytes[0] == '\r' || bytes[0] == '\n');
-    if (!ended || exchange->head_ended || !is_success(answer->status))
-        return len;
-    exchange->head_ended = true;
-    exchange->status = check_head(exchange);
-    if (exchange->status == ANYFLASH_OK && exchange->request->head != NULL)
-        exchange->status =
-            exchange->request->head(exchange->request->context, answer, exchange->err);
-    return exchange->status == ANYFLASH_OK ? len : 0;
+    /* After "100 Continue" or "103 Early Hints" another head follows. */
+    exchange->head_ended = len == 0 && answer->status >= 200;
+    if (!exchange->head_ended || !is_success(answer->status))
+        return ANYFLASH_OK;
+    enum anyflash_status status = check_head(exchange);
+    if (status == ANYFLASH_OK && exchange->request->head != NULL)
+        status = exchange->request->head(exchange->request->context, answer, exchange->err);
+    return status;
+}
+
+/* A piece of a line of the head, which may end with a newline. */
+static enum anyflash_status take_head(struct exchange *exchange, const char *bytes, size_t len)
+{
+    size_t capacity = sizeof exchange->line - exchange->line_len;
+    size_t kept = len < capacity ? len : capacity;
+    exchange->head_bytes += len;
+    if (exchange->head_bytes > HEAD_BYTES_MAX)
+        return af_fail(exchange->err, ANYFLASH_E_LIMIT,
+                       "'%s': the response headers are too long", exchange->shown);
+    memcpy(exchange->line + exchange->line_len, bytes, kept);
+    exchange->line_len += kept;
+    if (bytes[len - 1] != '\n')
+        return ANYFLASH_OK;
+    size_t line_len = exchange->line_len;
+    exchange->line_len = 0;
+    if (exchange->line[line_len - 1] != '\n')
+        return ANYFLASH_OK; /* too long */
+    line_len -= line_len > 1 && exchange->line[line_len - 2] == '\r' ? 2 : 1;
+    return take_line(exchange, exchange->line, line_len);
 }
 
 /* Keeps the first bytes of an error response's body: they may say why. */
-static size_t keep(struct exchange *exchange, const char *bytes, size_t len)
+static void keep(struct exchange *exchange, const char *bytes, size_t len)
 {
     size_t capacity = sizeof exchange->kept - exchange->kept_len;
     size_t kept = len < capacity ? len : capacity;
     memcpy(exchange->kept + exchange->kept_len, bytes, kept);
     exchange->kept_len += kept;
-    return exchange->body_bytes > BODY_SKIPPED_BYTES ? 0 : len;
 }
 
-static size_t take_body(char *bytes, size_t size, size_t count, void *context)
+static enum anyflash_status take_body(struct exchange *exchange, const char *bytes, size_t len)
 {
-    struct exchange *exchange = context;
     const struct af_http_request *request = exchange->request;
-    size_t len = size * count;
     exchange->body_bytes += len;
-    if (!exchange->head_ended)
-        return keep(exchange, bytes, len);
-    if (exchange->body_bytes > request->max_bytes)
-        exchange->status =
-            af_fail(exchange->err, ANYFLASH_E_LIMIT, "'%s' has more than %llu bytes",
-                    exchange->shown, (unsigned long long)request->max_bytes);
-    else
-        exchange->status = request->body(request->context, bytes, len, exchange->err);
-    return exchange->status == ANYFLASH_OK ? len : 0;
-}
-
-static int ask_interrupted(void *context, int64_t total, int64_t done, int64_t sent_total,
-                           int64_t sent)
-{
-    const struct af_http *http = context;
-    (void)total;
-    (void)done;
-    (void)sent_total;
-    (void)sent;
-    return http->options.interrupted();
-}
-
-/* Translates libcurl's error code to a status and a message. */
-static enum anyflash_status fail_transfer(struct af_http *http, struct exchange *exchange,
-                                          int code)
-{
-    char words[AF_CURL_ERROR_BYTES];
-    const char *said =
-        http->problem[0] != '\0' ? http->problem : http->curl.easy_strerror(code);
-    const char *what = "the transfer failed";
-    enum anyflash_status status = ANYFLASH_E_IO;
-    bool may_pass = false;
-    switch (code) {
-    case AF_CURL_NO_MEMORY:
-        return af_fail_memory(exchange->err);
-    case AF_CURL_NO_HOST:
-    case AF_CURL_NO_PROXY_HOST:
-        what = "the host name could not be resolved (is there a network?)";
-        break;
-    case AF_CURL_NO_CONNECTION:
-        what = "no connection";
-        break;
-    case AF_CURL_CERTIFICATE:
-    case AF_CURL_CERTIFICATES:
-        what = "its certificate cannot be trusted";
-        break;
-    case AF_CURL_NO_TLS:
-        what = "no secure connection";
-        break;
-    case AF_CURL_INTERRUPTED:
-        return af_fail(exchange->err, status, "'%s': interrupted", exchange->shown);
-    case AF_CURL_TIMEOUT:
-        what = "no answer in time";
-        status = ANYFLASH_E_TIMEOUT;
-        may_pass = true;
-        break;
-    case AF_CURL_CUT:
-    case AF_CURL_NOTHING:
-    case AF_CURL_SEND:
-    case AF_CURL_RECEIVE:
-    case AF_CURL_HTTP2_STREAM:
-        what = "the connection was cut";
-        may_pass = true;
-        break;
-    default:
-        break;
+    if (!is_success(exchange->answer->status)) {
+        keep(exchange, bytes, len);
+        return ANYFLASH_OK;
     }
-    exchange->answer->may_pass = may_pass;
-    return af_fail(exchange->err, status, "'%s': %s: %s", exchange->shown, what,
-                   af_text_quote(words, sizeof words, said, strlen(said)));
+    if (exchange->body_bytes > request->max_bytes)
+        return af_fail(exchange->err, ANYFLASH_E_LIMIT, "'%s' has more than %llu bytes",
+                       exchange->shown, (unsigned long long)request->max_bytes);
+    return request->body(request->context, bytes, len, exchange->err);
 }
 
-static struct af_curl_list *make_headers(struct af_http *http,
-                                         const struct af_http_request *request)
+/* A piece of curl's output: the head, line by line, then the body. */
+static enum anyflash_status take_output(struct exchange *exchange, const char *bytes,
+                                        size_t len)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    while (status == ANYFLASH_OK && len > 0 && !exchange->head_ended) {
+        const char *newline = memchr(bytes, '\n', len);
+        size_t taken = newline != NULL ? (size_t)(newline - bytes) + 1 : len;
+        status = take_head(exchange, bytes, taken);
+        bytes += taken;
+        len -= taken;
+    }
+    return status == ANYFLASH_OK && len > 0 ? take_body(exchange, bytes, len) : status;
+}
+
+/* Reads curl's output; false if it must be stopped before its output has ended. */
+static bool read_output(struct exchange *exchange, int fd)
+{
+    char bytes[READ_BYTES];
+    while (is_success(exchange->answer->status) || exchange->body_bytes <= BODY_SKIPPED_BYTES) {
+        int64_t got = af_child_read(fd, INT64_MAX, bytes, sizeof bytes);
+        if (got == 0)
+            return true;
+        exchange->status = got > 0 ? take_output(exchange, bytes, (size_t)got)
+                                   : af_fail(exchange->err, ANYFLASH_E_IO, "'%s': interrupted",
+                                             exchange->shown);
+        if (exchange->status != ANYFLASH_OK)
+            return false;
+    }
+    return false;
+}
+
+static void add_setting(struct af_text *text, const char *name, const char *value)
+{
+    if (value == NULL || value[0] == '\0')
+        return;
+    af_text_format(text, "%s = \"", name);
+    for (; *value != '\0'; value++) {
+        if (*value == '\n')
+            af_text_add(text, "\\n");
+        else
+            af_text_format(text, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    }
+    af_text_add(text, "\"\n");
+}
+
+static void add_range(struct af_text *text, const struct af_http_request *request)
 {
     char line[AF_HTTP_HEADER_BYTES + 32];
-    struct af_curl_list *list = NULL;
+    if (request->first < 0)
+        return;
+    af_text_format(text, "range = %lld-", (long long)request->first);
+    if (request->last >= 0)
+        af_text_format(text, "%lld", (long long)request->last);
+    af_text_add(text, "\n");
+    if (request->if_range != NULL) {
+        snprintf(line, sizeof line, "If-Range: %s", request->if_range);
+        add_setting(text, "header", line);
+    }
+}
+
+static void add_settings(struct af_text *text, const struct exchange *exchange)
+{
+    const struct af_http *http = exchange->http;
+    const struct af_http_request *request = exchange->request;
+    char line[AF_HTTP_HEADER_BYTES + 32];
+    af_text_add(text, "silent\nshow-error\ninclude\nno-buffer\nsuppress-connect-headers\n"
+                      "globoff\n");
+    af_text_format(text, "connect-timeout = %d\nspeed-limit = %d\nspeed-time = %d\n", CONNECT_S,
+                   SPEED_MIN_BYTES, http->stall_s > 0 ? http->stall_s : AF_HTTP_STALL_S);
+    add_setting(text, "proto", http->allow_http ? "=http,https" : "=https");
+    add_setting(text, "cacert", getenv("SSL_CERT_FILE"));
+    add_setting(text, "capath", getenv("SSL_CERT_DIR"));
+    snprintf(line, sizeof line, "anyflash/%s", anyflash_version_text());
+    add_setting(text, "user-agent", line);
     if (request->accept != NULL) {
         snprintf(line, sizeof line, "Accept: %s", request->accept);
-        list = http->curl.slist_append(list, line);
+        add_setting(text, "header", line);
     }
-    if (request->if_range != NULL && request->first >= 0) {
-        snprintf(line, sizeof line, "If-Range: %s", request->if_range);
-        struct af_curl_list *longer = http->curl.slist_append(list, line);
-        list = longer != NULL ? longer : list;
-    }
-    return list;
+    add_range(text, request);
+    add_setting(text, "url", exchange->url);
 }
 
-static void set_range(struct af_http *http, const struct af_http_request *request)
+/* In the child: becomes curl, whose standard input and error are a socket. */
+static int become_curl(int out_fd, void *context)
 {
-    char range[64];
-    if (request->last >= 0)
-        snprintf(range, sizeof range, "%lld-%lld", (long long)request->first,
-                 (long long)request->last);
-    else
-        snprintf(range, sizeof range, "%lld-", (long long)request->first);
-    set_text(http, AF_CURL_RANGE, request->first >= 0 ? range : NULL);
+    const int *end = context;
+    const char *const argv[] = {"curl", "-q", "--config", "-", NULL};
+    dup2(*end, STDIN_FILENO);
+    dup2(out_fd, STDOUT_FILENO);
+    dup2(*end, STDERR_FILENO);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    return CURL_MISSING;
 }
 
-/* Sends one request to `url`; a redirect is returned as the answer. */
-static enum anyflash_status run_hop(struct af_http *http, struct exchange *exchange,
-                                    const char *url)
+static enum anyflash_status start(const struct exchange *exchange, struct af_child *child_out,
+                                  int *socket_out)
 {
-    struct af_curl_list *headers = make_headers(http, exchange->request);
-    http->problem[0] = '\0';
-    set_text(http, AF_CURL_URL, url);
-    set_text(http, AF_CURL_HTTPHEADER, headers);
-    set_text(http, AF_CURL_HEADERDATA, exchange);
-    set_text(http, AF_CURL_WRITEDATA, exchange);
-    set_range(http, exchange->request);
-    int code = http->curl.easy_perform(http->handle);
-    set_text(http, AF_CURL_HTTPHEADER, NULL);
-    http->curl.slist_free_all(headers);
+    int ends[2];
+    struct af_text settings = {0};
+    enum anyflash_status status = ANYFLASH_OK;
+    add_settings(&settings, exchange);
+    if (settings.failed)
+        status = af_fail_memory(exchange->err);
+    else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        status = af_fail(exchange->err, ANYFLASH_E_IO, "cannot create a socket: %s",
+                         strerror(errno));
+    if (status == ANYFLASH_OK) {
+        status = af_child_start_fork(become_curl, &ends[1], child_out, exchange->err);
+        close(ends[1]);
+        /* This fails if there is no curl; its exit code says so. */
+        send(ends[0], af_text_get(&settings), settings.len, MSG_NOSIGNAL);
+        shutdown(ends[0], SHUT_WR);
+        *socket_out = ends[0];
+        if (status != ANYFLASH_OK)
+            close(ends[0]);
+    }
+    af_text_release(&settings);
+    return status;
+}
+
+/* Reads the first line that curl wrote about its failure, without "curl: (7) ". */
+static void read_words(int fd, char words[WORDS_BYTES])
+{
+    int prefix_len = 0;
+    size_t len = 0;
+    for (ssize_t got = 1; got > 0 && len<WORDS_BYTES - 1; len += got> 0 ? (size_t)got : 0)
+        got = recv(fd, words + len, WORDS_BYTES - 1 - len, MSG_DONTWAIT);
+    words[len] = '\0';
+    words[strcspn(words, "\n")] = '\0';
+    sscanf(words, "curl: (%*d) %n", &prefix_len);
+    memmove(words, words + prefix_len, strlen(words + prefix_len) + 1);
+}
+
+static enum anyflash_status fail_transfer(const struct exchange *exchange, int exit_code,
+                                          const char *words)
+{
+    char shown[WORDS_BYTES];
+    struct failure failure = {
+        .exit_code = exit_code, .status = ANYFLASH_E_IO, .what = "the transfer failed"};
+    for (size_t i = 0; i < AF_COUNT(failures); i++)
+        if (failures[i].exit_code == exit_code)
+            failure = failures[i];
+    if (exit_code == CURL_MISSING)
+        return af_fail(exchange->err, ANYFLASH_E_IO,
+                       "downloads need the program curl, which cannot be started: install the "
+                       "package 'curl'");
+    exchange->answer->may_pass = failure.may_pass;
+    return af_fail(exchange->err, failure.status, "'%s': %s: %s", exchange->shown, failure.what,
+                   af_text_quote(shown, sizeof shown, words, strlen(words)));
+}
+
+/* Sends one request; a redirect is returned as the answer. */
+static enum anyflash_status run_hop(struct exchange *exchange)
+{
+    const struct af_http_answer *answer = exchange->answer;
+    struct af_child child;
+    struct af_arena arena;
+    struct af_span rest;
+    struct anyflash_error why = {0};
+    char words[WORDS_BYTES];
+    int fd;
+    int exit_code = 0;
+    enum anyflash_status status = start(exchange, &child, &fd);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_arena_init(&arena);
+    int limit_ms = read_output(exchange, child.out_fd) ? END_MS : 0;
+    status = af_child_collect(&child, limit_ms, &arena, &rest, &exit_code, &why);
+    af_arena_release(&arena);
+    read_words(fd, words);
+    close(fd);
     if (exchange->status != ANYFLASH_OK)
         return exchange->status;
-    int status = exchange->answer->status;
     /* An error response counts even if its body was not read completely. */
-    bool answered = status > 0 && !is_success(status);
-    return code == AF_CURL_OK || answered ? ANYFLASH_OK : fail_transfer(http, exchange, code);
+    if (answer->status > 0 && !is_success(answer->status))
+        return ANYFLASH_OK;
+    if (status != ANYFLASH_OK)
+        return af_fail(exchange->err, status, "'%s': the transfer failed: %s", exchange->shown,
+                       why.message);
+    return exit_code == 0 ? ANYFLASH_OK : fail_transfer(exchange, exit_code, words);
 }
 
 /*
  * Writes the target of the redirect to answer->url; it must not be less safe than the current
  * address.
  */
-static enum anyflash_status follow(struct af_http *http, struct exchange *exchange,
-                                   struct anyflash_error *err)
+static enum anyflash_status follow(const struct exchange *exchange)
 {
     struct af_http_answer *answer = exchange->answer;
     char shown[AF_URL_SHOWN_BYTES];
-    const char *next = NULL;
-    http->curl.easy_getinfo(http->handle, AF_CURL_INFO_REDIRECT_URL, &next);
-    if (next == NULL || !af_url_is_http(next))
+    struct anyflash_error *err = exchange->err;
+    const char *next = exchange->target;
+    if (!af_url_is_http(next))
         return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without a target URL (HTTP %d)",
                        exchange->shown, answer->status);
     if (af_url_is_secure(answer->url) && !af_url_is_secure(next))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' redirects from https to plain http ('%s'), which is not followed",
                        exchange->shown, af_url_show(shown, sizeof shown, next));
-    enum anyflash_status status = af_url_check(next, http->options.allow_http, err);
+    enum anyflash_status status = af_url_check(next, exchange->http->allow_http, err);
     if (status == ANYFLASH_OK)
         snprintf(answer->url, sizeof answer->url, "%s", next);
     return status;
 }
 
-static enum anyflash_status run_request(struct af_http *http,
+static enum anyflash_status run_request(const struct af_http *http,
                                         const struct af_http_request *request,
                                         struct af_http_answer *answer,
                                         struct anyflash_error *err)
@@ -289,17 +386,21 @@ static enum anyflash_status run_request(struct af_http *http,
     char shown[AF_URL_SHOWN_BYTES], url[AF_URL_BYTES_MAX];
     snprintf(answer->url, sizeof answer->url, "%s", request->url);
     for (int hop = 0; hop <= AF_HTTP_REDIRECTS_MAX; hop++) {
-        struct exchange exchange = {
-            .request = request, .answer = answer, .shown = shown, .err = err};
+        struct exchange exchange = {.http = http,
+                                    .request = request,
+                                    .answer = answer,
+                                    .url = url,
+                                    .shown = shown,
+                                    .err = err};
         memcpy(url, answer->url, sizeof url);
         af_url_show(shown, sizeof shown, url);
-        enum anyflash_status status = run_hop(http, &exchange, url);
+        enum anyflash_status status = run_hop(&exchange);
         if (status != ANYFLASH_OK || is_success(answer->status))
             return status;
         if (!is_redirect(answer->status))
             return af_http_answer_fail(answer, shown,
                                        (struct af_span){exchange.kept, exchange.kept_len}, err);
-        status = follow(http, &exchange, err);
+        status = follow(&exchange);
         if (status != ANYFLASH_OK)
             return status;
     }
@@ -307,14 +408,15 @@ static enum anyflash_status run_request(struct af_http *http,
                    AF_HTTP_REDIRECTS_MAX);
 }
 
-enum anyflash_status af_http_get(struct af_http *http, const struct af_http_request *request,
+enum anyflash_status af_http_get(const struct af_http *http,
+                                 const struct af_http_request *request,
                                  struct af_http_answer *answer_out, struct anyflash_error *err)
 {
     struct af_http_answer answer;
     char shown[AF_URL_SHOWN_BYTES];
     af_http_answer_init(&answer);
-    enum anyflash_status status = af_url_check(request->url, http->options.allow_http, err);
-    if (status == ANYFLASH_OK && http->options.offline)
+    enum anyflash_status status = af_url_check(request->url, http->allow_http, err);
+    if (status == ANYFLASH_OK && http->offline)
         status =
             af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not downloaded because of --offline",
                     af_url_show(shown, sizeof shown, request->url));
@@ -325,68 +427,6 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
     return status;
 }
 
-/* Sets the options that are the same for all requests. */
-static void set_options(struct af_http *http)
-{
-    const struct af_http_options *options = &http->options;
-    long connect_ms = options->connect_ms > 0 ? options->connect_ms : AF_HTTP_CONNECT_MS;
-    long stall_s = options->stall_s > 0 ? options->stall_s : AF_HTTP_STALL_S;
-    af_curl_callback *head = take_head;
-    af_curl_callback *body = take_body;
-    af_curl_progress *progress = ask_interrupted;
-    snprintf(http->user_agent, sizeof http->user_agent, "anyflash/%s", anyflash_version_text());
-    set_text(http, AF_CURL_USERAGENT, http->user_agent);
-    set_text(http, AF_CURL_ERRORBUFFER, http->problem);
-    set_number(http, AF_CURL_NOSIGNAL, 1);
-    set_number(http, AF_CURL_FOLLOWLOCATION, 0);
-    set_number(http, AF_CURL_SUPPRESS_CONNECT_HEADERS, 1);
-    set_number(http, AF_CURL_TCP_KEEPALIVE, 1);
-    set_number(http, AF_CURL_PROTOCOLS, options->allow_http ? 3 : 2);
-    set_number(http, AF_CURL_CONNECTTIMEOUT_MS, connect_ms);
-    set_number(http, AF_CURL_LOW_SPEED_LIMIT, SPEED_MIN_BYTES);
-    set_number(http, AF_CURL_LOW_SPEED_TIME, stall_s);
-    set_number(http, AF_CURL_SSL_VERIFYPEER, 1);
-    set_number(http, AF_CURL_SSL_VERIFYHOST, 2);
-    set_certificates(http, "SSL_CERT_FILE", AF_CURL_CAINFO);
-    set_certificates(http, "SSL_CERT_DIR", AF_CURL_CAPATH);
-    set_number(http, AF_CURL_NOPROGRESS, options->interrupted == NULL);
-    set_text(http, AF_CURL_XFERINFODATA, http);
-    http->curl.easy_setopt(http->handle, AF_CURL_XFERINFOFUNCTION, progress);
-    http->curl.easy_setopt(http->handle, AF_CURL_HEADERFUNCTION, head);
-    http->curl.easy_setopt(http->handle, AF_CURL_WRITEFUNCTION, body);
-}
-
-void af_http_close(struct af_http *http)
-{
-    if (http != NULL && http->handle != NULL)
-        http->curl.easy_cleanup(http->handle);
-    af_mem_free(http);
-}
-
-enum anyflash_status af_http_open(const struct af_http_options *options,
-                                  struct af_http **http_out, struct anyflash_error *err)
-{
-    struct af_http *http = af_mem_alloc(sizeof *http);
-    if (http == NULL)
-        return af_fail_memory(err);
-    memset(http, 0, sizeof *http);
-    http->options = *options;
-    if (!options->offline) {
-        enum anyflash_status status = af_curl_open(&http->curl, err);
-        if (status == ANYFLASH_OK && (http->handle = http->curl.easy_init()) == NULL)
-            status = af_fail_memory(err);
-        if (status != ANYFLASH_OK) {
-            af_http_close(http);
-            return status;
-        }
-        set_options(http);
-    }
-    *http_out = http;
-    return ANYFLASH_OK;
-}
-
-/* ---- a whole body ---- */
-
 static enum anyflash_status collect(void *context, const void *bytes, size_t len,
                                     struct anyflash_error *err)
 {
@@ -395,7 +435,7 @@ static enum anyflash_status collect(void *context, const void *bytes, size_t len
     return text->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-enum anyflash_status af_http_get_bytes(struct af_http *http, const char *url,
+enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *url,
                                        const char *accept, size_t max_bytes,
                                        struct af_arena *arena, struct af_span *bytes_out,
                                        struct af_http_answer *answer_out,

@@ -1,13 +1,12 @@
 /*
- * http.h: one bounded GET request with libcurl, which is loaded when it is first needed; where
- * it is missing, the program curl is run.
+ * http.h: one bounded GET request, made by the program curl, version 7.54 or newer.
  *
  * Only https is allowed, unless `allow_http` is set; certificates are always checked. At most
- * AF_HTTP_REDIRECTS_MAX redirects are followed, never from https to http. libcurl handles
- * proxies (https_proxy, no_proxy, ...). Trusted certificates are those of SSL_CERT_FILE and
- * SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a libcurl to use instead of the
- * system's. Transfers slower than the limits fail. Addresses in messages are scrubbed and shown
- * without user, password and query.
+ * AF_HTTP_REDIRECTS_MAX redirects are followed, never from https to http. curl handles proxies
+ * (https_proxy, no_proxy, ...); ~/.curlrc and ~/.netrc are not read. Trusted certificates are
+ * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. Transfers slower than the limits
+ * fail, and a request ends when the user interrupts (interrupt.h). Addresses in messages are
+ * scrubbed and shown without user, password and query.
  */
 #ifndef AF_KIT_SYSTEM_HTTP_H
 #define AF_KIT_SYSTEM_HTTP_H
@@ -17,31 +16,14 @@
 #include "kit/base/url.h"
 
 #define AF_HTTP_REDIRECTS_MAX 5
-#define AF_HTTP_CONNECT_MS 15000
 #define AF_HTTP_STALL_S 60
 
-struct af_http_options {
+/* What requests may do. */
+struct af_http {
     bool allow_http; /* also allow plain http, for example for the user's own server */
     bool offline;    /* every request fails with UNSUPPORTED and a message that says why */
-    int connect_ms;  /* 0: AF_HTTP_CONNECT_MS */
     int stall_s;     /* a request without a byte for this long fails; 0: AF_HTTP_STALL_S */
-    /* Called at least once a second; returning true ends the request with IO. May be NULL. */
-    bool (*interrupted)(void);
 };
-
-/* A client that keeps connections open between requests. Used by one thread. */
-struct af_http;
-
-/*
- * Opens libcurl, unless offline. Fails with UNSUPPORTED when there is neither libcurl nor curl
- * (the message lists the names that were tried; af_http_hint() says what to do).
- */
-enum anyflash_status af_http_open(const struct af_http_options *options,
-                                  struct af_http **http_out, struct anyflash_error *err);
-void af_http_close(struct af_http *http);
-
-/* What to do when libcurl is not installed; static text. */
-const char *af_http_hint(void);
 
 #define AF_HTTP_HEADER_BYTES 256
 
@@ -88,14 +70,15 @@ struct af_http_request {
  * Runs the request. Statuses 200 and 206 are OK. For any other status the body is discarded and
  * the call fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others; the message has the
  * number and its meaning, and *answer_out is filled). Without a response it fails with IO (name
- * not found, refused, connection lost, certificate), TIMEOUT or LIMIT. `answer_out` may be
- * NULL.
+ * not found, refused, connection lost, certificate, interrupted, no curl), TIMEOUT or LIMIT.
+ * `answer_out` may be NULL.
  */
-enum anyflash_status af_http_get(struct af_http *http, const struct af_http_request *request,
+enum anyflash_status af_http_get(const struct af_http *http,
+                                 const struct af_http_request *request,
                                  struct af_http_answer *answer_out, struct anyflash_error *err);
 
 /* Reads a whole body of at most `max_bytes` into the arena, followed by a NUL. */
-enum anyflash_status af_http_get_bytes(struct af_http *http, const char *url,
+enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *url,
                                        const char *accept, size_t max_bytes,
                                        struct af_arena *arena, struct af_span *bytes_out,
                                        struct af_http_answer *answer_out,

@@ -11,7 +11,7 @@
 /* Resets the answer: all fields are unknown. */
 void af_http_answer_init(struct af_http_answer *answer);
 
-/* Adds one line of a response's head, as libcurl passes it; a status line resets the answer. */
+/* Adds one line of a response's head; a status line resets the answer. */
 void af_http_answer_line(struct af_http_answer *answer, const char *line, size_t len);
 
 /*

@@ -46,25 +46,28 @@ def environment(**more):
     return base
 
 
-def pytest_generate_tests(metafunc):
-    """Single requests are also made by the program curl, which replaces libcurl."""
-    if "net_try" in metafunc.fixturenames:
-        ways = ["libcurl", "curl"] if metafunc.module.__name__ == "test_http" else ["libcurl"]
-        metafunc.parametrize("net_try", ways, indirect=True)
-
-
 @pytest.fixture
-def net_try(tmp_path, request):
+def net_try(tmp_path):
     """net_try("get", url, TRY_HTTP="0"): runs the program in an empty folder."""
 
     def run(*words, **variables):
-        if request.param == "curl":
-            variables.setdefault("ANYFLASH_LIBCURL", "curl")
         done = subprocess.run([PROGRAM, *map(str, words)], env=environment(**variables),
                               capture_output=True, timeout=60, cwd=tmp_path)
         return Done(done)
     run.folder = tmp_path
     return run
+
+
+@pytest.fixture
+def program(tmp_path_factory):
+    """program(SCRIPT) puts a shell script called curl into program.folder."""
+    folder = tmp_path_factory.mktemp("bin")
+
+    def write(script):
+        (folder / "curl").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "curl").chmod(0o755)
+    write.folder = folder
+    return write
 
 
 @pytest.fixture(scope="session")

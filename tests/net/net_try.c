@@ -47,7 +47,8 @@ static int print(json_t *json)
     return 0;
 }
 
-static enum anyflash_status get(struct af_http *http, char **words, struct anyflash_error *err)
+static enum anyflash_status get(const struct af_http *http, char **words,
+                                struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_span bytes;
@@ -75,7 +76,7 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
     return true;
 }
 
-static enum anyflash_status download(struct af_http *http, char **words,
+static enum anyflash_status download(const struct af_http *http, char **words,
                                      struct anyflash_error *err)
 {
     struct af_download_result result;
@@ -125,7 +126,7 @@ static enum anyflash_status read_member(struct af_source *source, char **words,
     return status;
 }
 
-static enum anyflash_status remote(struct af_http *http, char **words,
+static enum anyflash_status remote(const struct af_http *http, char **words,
                                    struct anyflash_error *err)
 {
     struct af_source source;
@@ -139,23 +140,18 @@ static enum anyflash_status remote(struct af_http *http, char **words,
 
 static enum anyflash_status run(int argc, char **argv, struct anyflash_error *err)
 {
-    struct af_http *http;
-    struct af_http_options options = {.allow_http = number_of(getenv("TRY_HTTP"), 0) == 1,
-                                      .offline = number_of(getenv("TRY_OFFLINE"), 0) == 1,
-                                      .connect_ms = 3000,
-                                      .stall_s = (int)number_of(getenv("TRY_STALL_S"), 0)};
-    enum anyflash_status status = af_http_open(&options, &http, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    const struct af_http http = {.allow_http = number_of(getenv("TRY_HTTP"), 0) == 1,
+                                 .offline = number_of(getenv("TRY_OFFLINE"), 0) == 1,
+                                 .stall_s = (int)number_of(getenv("TRY_STALL_S"), 0)};
+    enum anyflash_status status = ANYFLASH_OK;
     if (argc == 3 && strcmp(argv[1], "get") == 0)
-        status = get(http, argv + 2, err);
+        status = get(&http, argv + 2, err);
     else if (argc == 6 && strcmp(argv[1], "download") == 0)
-        status = download(http, argv + 2, err);
+        status = download(&http, argv + 2, err);
     else if (argc == 5 && strcmp(argv[1], "remote") == 0)
-        status = remote(http, argv + 2, err);
+        status = remote(&http, argv + 2, err);
     else
         status = af_fail(err, ANYFLASH_E_ARGUMENT, "see the head of net_try.c");
-    af_http_close(http);
     return status;
 }
 

@@ -3,7 +3,7 @@
     with Server() as server:
         server.files["a.whl"] = File(content, cut_after=1000, cuts=1)
         ... server.url("a.whl") ...
-        server.requests      # the requests so far: Request(path, range, if_range)
+        server.requests      # the requests so far: Request(path, range, ...)
 """
 import collections
 import dataclasses
@@ -15,7 +15,7 @@ import ssl
 import threading
 import time
 
-Request = collections.namedtuple("Request", "path range if_range")
+Request = collections.namedtuple("Request", "path range if_range secret")
 
 
 @dataclasses.dataclass
@@ -53,7 +53,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.owner.requests.append(
-            Request(self.path, self.headers.get("Range"), self.headers.get("If-Range")))
+            Request(self.path, self.headers.get("Range"), self.headers.get("If-Range"),
+                    self.headers.get("Authorization")))
         file = self.server.owner.files.get(self.path.split("?")[0].lstrip("/"))
         if file is None:
             self.answer(404, b"no such file", {})

@@ -152,14 +152,53 @@ def test_https_is_never_left_for_http(certificate, server, net_try):
     assert server.requests == []
 
 
-def test_no_libcurl_is_a_clear_answer(net_try, server):
-    done = net_try("get", server.url("a"), ANYFLASH_LIBCURL="/nonexistent/libcurl.so")
-    assert done.code == 3 and "cannot open libcurl" in done.err
+def test_no_curl_is_a_clear_answer(net_try, server, tmp_path):
+    done = net_try("get", server.url("a"), PATH=tmp_path)
+    assert done.code == 3 and "install the package 'curl'" in done.err, done
+    assert server.requests == []
 
 
-def test_a_library_that_is_no_libcurl_is_refused(net_try, server):
-    done = net_try("get", server.url("a"), ANYFLASH_LIBCURL="libm.so.6")
-    assert done.code == 3 and "libcurl is unusable" in done.err
+def test_an_old_curl_is_a_clear_answer(net_try, server, program):
+    program("cat >/dev/null; echo curl: option --new: is unknown >&2; exit 2")
+    done = net_try("get", server.url("a"), PATH=f"{program.folder}:/usr/bin:/bin")
+    assert "curl 7.54 or newer is needed: curl: option --new: is unknown" in done.err, done
+
+
+def test_a_curl_that_dies_is_a_failure(net_try, server, program):
+    program("printf 'HTTP/1.1 200 OK\\r\\n\\r\\nbody'; kill -9 $$")
+    done = net_try("get", server.url("a"), PATH=f"{program.folder}:/usr/bin:/bin")
+    assert done.code == 3 and "the transfer failed: killed by signal 9" in done.err, done
+
+
+def test_the_user_s_curlrc_and_netrc_are_not_read(net_try, server, tmp_path):
+    server.files["a"] = File(b"content")
+    (tmp_path / ".curlrc").write_text("url = http://localhost:9/\nnetrc\n")
+    (tmp_path / ".netrc").write_text("machine localhost login user password word\n")
+    assert net_try("get", server.url("a"), HOME=tmp_path).code == 0
+    assert [request.secret for request in server.requests] == [None]
+
+
+def test_the_password_of_an_address_stays_with_its_host(net_try, server):
+    server.files["a"] = File(redirect=server.url("b").replace("localhost", "127.0.0.1"))
+    server.files["b"] = File(b"content")
+    done = net_try("get", server.url("a").replace("//", "//user:word@"), no_proxy="*")
+    assert done.code == 0, done
+    assert [request.secret is None for request in server.requests] == [False, True]
+
+
+def test_the_list_of_processes_shows_no_address(net_try, server, program):
+    program(f"echo $0 $* >{program.folder}/arguments; exec /usr/bin/curl $*")
+    server.files["a"] = File(b"content")
+    done = net_try("get", server.url("a?token=secret"),
+                   PATH=f"{program.folder}:/usr/bin:/bin")
+    assert done.code == 0, done
+    assert "secret" not in (program.folder / "arguments").read_text()
+
+
+def test_variables_cannot_add_settings(net_try, server):
+    server.files["a"] = File(b"content")
+    done = net_try("get", server.url("a"), SSL_CERT_DIR='/x"\nurl = "http://localhost:9/')
+    assert done.code == 0 and len(server.requests) == 1, done
 
 
 def test_a_proxy_of_the_environment_is_asked(server, net_try):

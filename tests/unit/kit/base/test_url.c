@@ -111,6 +111,35 @@ static void test_url__finds_the_file_name(void **state)
     assert_false(af_url_names_file("https://h/f.whl", "f.whl2"));
 }
 
+static void test_url__follows_a_redirect(void **state)
+{
+    (void)state;
+    static const char from[] = "https://h:1/a/b?c=/d/e#/f";
+    const struct {
+        const char *place, *joined;
+    } cases[] = {
+        {"http://o/x?y", "http://o/x?y"},
+        {"//o/x", "https://o/x"},
+        {"/x", "https://h:1/x"},
+        {"x", "https://h:1/a/x"},
+        {"x y\xc3\xa9", "https://h:1/a/x%20y%C3%A9"},
+        {"", ""},
+    };
+    char joined[AF_URL_BYTES_MAX], small[16];
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        af_url_join(joined, sizeof joined, from, cases[i].place);
+        assert_string_equal(joined, cases[i].joined);
+    }
+    af_url_join(joined, sizeof joined, "https://h?a=/b", "x");
+    assert_string_equal(joined, "https://h/x");
+    af_url_join(small, sizeof small, "https://h/", "12345"); /* 15 bytes fit */
+    assert_string_equal(small, "https://h/12345");
+    af_url_join(small, sizeof small, "https://h/", "123456");
+    assert_string_equal(small, "");
+    af_url_join(small, sizeof small, "https://a.long.host/", "1");
+    assert_string_equal(small, "");
+}
+
 static void test_url__finds_the_path_of_a_local_file(void **state)
 {
     (void)state;
@@ -128,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_url__writes_plus_as_an_escape),
         cmocka_unit_test(test_url__carries_a_hash_that_is_known),
         cmocka_unit_test(test_url__finds_the_file_name),
+        cmocka_unit_test(test_url__follows_a_redirect),
         cmocka_unit_test(test_url__finds_the_path_of_a_local_file),
     };
     af_arena_init(&arena);
