@@ -1,7 +1,7 @@
 /*
  * remote.c: reads ranges of a file at a URL, in blocks that are cached. A read that continues
- * where the last one ended fetches more blocks at a time, so unpacking a member needs few
- * requests, and random access reads few bytes.
+ * where the last one ended fetches more blocks at a time, because each request is a new
+ * connection; random access reads few bytes.
  */
 #include "kit/proof/remote.h"
 
@@ -20,7 +20,7 @@
 
 #define BLOCK AF_REMOTE_BLOCK_BYTES
 #define SLOTS 128u
-#define AHEAD_MAX 16u /* blocks of one request */
+#define AHEAD_MAX 32u /* blocks of one request */
 #define ATTEMPTS 4
 #define START_BYTES 512u
 
@@ -203,12 +203,19 @@ static struct slot *take_slot(struct remote *remote, uint64_t block)
     return oldest;
 }
 
+/* The first block to fetch for `block`. The end of an archive is read backwards. */
+static uint64_t choose_first(struct remote *remote, uint64_t block, uint64_t block_count)
+{
+    bool two = block > 0 && block + 1 == block_count && find_slot(remote, block - 1) == NULL;
+    return two ? block - 1 : block;
+}
+
 /* How many blocks to fetch from `block` on; `needed` of them are needed now. */
 static size_t choose_count(struct remote *remote, uint64_t block, size_t needed,
                            uint64_t block_count)
 {
     size_t count = 1;
-    remote->ahead = block == remote->next_block ? remote->ahead * 2 : 1;
+    remote->ahead = block == remote->next_block ? remote->ahead * 4 : 1;
     remote->ahead = remote->ahead < AHEAD_MAX ? remote->ahead : AHEAD_MAX;
     size_t most = needed > remote->ahead ? needed : remote->ahead;
     most = most < AHEAD_MAX ? most : AHEAD_MAX;
@@ -253,8 +260,9 @@ static enum anyflash_status read_remote(struct af_source *source, uint64_t offse
         remote->reads++;
         struct slot *slot = find_slot(remote, block);
         if (slot == NULL) {
-            size_t count = choose_count(remote, block, (size_t)(last - block) + 1, block_count);
-            enum anyflash_status status = fetch_blocks(source, block, count, err);
+            uint64_t first = choose_first(remote, block, block_count);
+            size_t count = choose_count(remote, first, (size_t)(last - first) + 1, block_count);
+            enum anyflash_status status = fetch_blocks(source, first, count, err);
             if (status != ANYFLASH_OK)
                 return status;
             slot = find_slot(remote, block);
