@@ -94,7 +94,7 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
                               : af_machine_given(machine, word, &remark, err);
     }
     if (status == ANYFLASH_OK && json_is_true(json_object_get(entry, "assume")))
-        status = af_fit_assume(machine, err);
+        status = af_fit_assume(machine, &session->catalog.tables, err);
     return status;
 }
 
@@ -239,16 +239,15 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
     if (status != ANYFLASH_OK)
         return status;
     const char *command = json_string_value(json_object_get(session->request, "command"));
-    status = read_machines(session, err);
+    status = af_catalog_load_embedded(&session->catalog, err);
+    session->has_catalog = status == ANYFLASH_OK;
+    session->find.plan.catalog = &session->catalog;
+    if (status == ANYFLASH_OK)
+        status = read_machines(session, err);
     if (status == ANYFLASH_OK)
         status = read_options(session, err);
     if (status == ANYFLASH_OK && af_equal(command, "machine"))
         return answer_machine(session, text, err);
-    if (status == ANYFLASH_OK) {
-        status = af_catalog_load_embedded(&session->catalog, err);
-        session->has_catalog = status == ANYFLASH_OK;
-        session->find.plan.catalog = &session->catalog;
-    }
     if (status != ANYFLASH_OK)
         return status;
     if (af_equal(command, "plan"))

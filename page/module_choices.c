@@ -152,17 +152,14 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
                                        const struct af_catalog *catalog, struct af_arena *arena,
                                        json_t **answer_out, struct anyflash_error *err)
 {
-    struct af_tables tables;
     struct af_plan_grid grid;
     json_t *answer = NULL;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_plan_grid_outline(machine, &tables, arena, &grid, err);
+    enum anyflash_status status =
+        af_plan_grid_outline(machine, &catalog->tables, arena, &grid, err);
     if (status == ANYFLASH_OK)
         answer = json_pack(
             "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-            "anyflash-choices/1", "facts", af_module_menus(machine, &tables, arena),
+            "anyflash-choices/1", "facts", af_module_menus(machine, &catalog->tables, arena),
             "installers", installers_json(), "installer", installer_of(machine), "packages",
             counted_json(catalog, offsetof(struct af_catalog_wheel, package)), "catalog",
             json_pack("{s:s, s:o, s:I}", "name", catalog->name, "date",
@@ -170,7 +167,6 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
             "sources", counted_json(catalog, offsetof(struct af_catalog_wheel, source)),
             "notes", af_json_text(machine->notes), "columns", columns_json(&grid), "rows",
             rows_json(&grid), "ways", af_plan_ways_json(), "hints", hints_json());
-    af_tables_release(&tables);
     if (status == ANYFLASH_OK && (answer == NULL || arena->failed)) {
         json_decref(answer);
         return af_fail_memory(err);

@@ -142,15 +142,11 @@ enum anyflash_status af_plan_grid_make(const struct af_plan_request *request,
                                        struct af_arena *arena, struct af_plan_grid *grid,
                                        struct anyflash_error *err)
 {
-    struct af_tables tables;
     struct af_plan_grid made;
     if (request->machine_count == 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to decide for");
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_plan_grid_outline(request->machines[0], &tables, arena, &made, err);
-    af_tables_release(&tables);
+    enum anyflash_status status = af_plan_grid_outline(
+        request->machines[0], &request->catalog->tables, arena, &made, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < made.row_count * made.column_count; i++)
         if (made.cells[i].is_published)
             status = af_plan_grid_decide(request, arena, &made.cells[i], err);

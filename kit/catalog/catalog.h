@@ -10,6 +10,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/catalog/tables.h"
 
 #define AF_CATALOG_BYTES_MAX (64u * 1024u * 1024u)
 
@@ -59,8 +60,9 @@ struct af_catalog_wheel {
 struct af_catalog {
     const struct af_catalog_wheel *wheels;
     size_t count;
-    const char *name; /* "embedded" or the file name */
-    const char *date; /* date of its sources, such as "2026-08-22" */
+    const char *name;        /* "embedded" or the file name */
+    const char *date;        /* date of its sources, such as "2026-08-22" */
+    struct af_tables tables; /* the embedded ones, whatever the wheels come from */
     struct af_arena arena;
 };
 

@@ -14,6 +14,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/catalog/catalog.h"
 #include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 

@@ -11,7 +11,8 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/catalog/catalog.h"
+
+struct af_catalog_wheel;
 
 struct af_words {
     const char *const *items;

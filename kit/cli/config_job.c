@@ -249,20 +249,17 @@ static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
 }
 
 /* Adds a note if a plain install of that torch brings a different CUDA from the wheel's. */
-static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_lock *lock,
+static enum anyflash_status compare_torch(struct af_cli *cli, const struct af_tables *tables,
+                                          struct af_config_lock *lock,
                                           struct anyflash_error *err)
 {
-    struct af_tables tables;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
     for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
         const struct af_catalog_wheel *wheel = pin->wheel;
         if (wheel == NULL || wheel->torch_major < 0 || wheel->cuda_major < 0)
             continue;
         const struct af_catalog_torch_release *release =
-            af_tables_torch(&tables, wheel->torch_major, wheel->torch_minor);
+            af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
         const char *platform = af_arena_format(
             &cli->arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
             af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
@@ -271,7 +268,6 @@ static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_l
         if (usual != NULL && usual->cuda_major != wheel->cuda_major)
             pin->torch_build = torch_build(&cli->arena, pin);
     }
-    af_tables_release(&tables);
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
@@ -322,7 +318,8 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
             return status;
         af_config_lock_facts(job->lock, i, facts);
     }
-    enum anyflash_status status = compare_torch(cli, job->lock, err);
+    enum anyflash_status status =
+        compare_torch(cli, &job->inputs.catalog.tables, job->lock, err);
     return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, by_path, err) : status;
 }
 

@@ -73,19 +73,6 @@ static const char *hint_text(struct af_arena *arena, const struct names *names)
                                           names->count == NAMES_MAX ? " and others" : "");
 }
 
-/* Whether it is a release of flash-attn 2, which can be built if it has no wheel. */
-static enum anyflash_status find_release(const char *version, bool *found_out,
-                                         struct anyflash_error *err)
-{
-    struct af_tables tables;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    *found_out = af_tables_flash(&tables, version) != NULL;
-    af_tables_release(&tables);
-    return ANYFLASH_OK;
-}
-
 enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
                                         const struct af_fit_options *options,
                                         struct af_arena *arena, const char **hint_out,
@@ -95,7 +82,6 @@ enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
     struct af_fit_options asked = {.package = options->package, .version = options->version};
     const char *name = options->package == NULL ? "flash_attn" : options->package;
     struct names names = {.count = 0};
-    bool found = false;
     if (options->package != NULL && !is_there(catalog, &package)) {
         list_packages(catalog, &names);
         *hint_out = hint_text(arena, &names);
@@ -103,11 +89,10 @@ enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
     }
     if (options->version == NULL || is_there(catalog, &asked))
         return ANYFLASH_OK;
-    if (strcmp(name, "flash_attn") == 0) {
-        enum anyflash_status status = find_release(options->version, &found, err);
-        if (status != ANYFLASH_OK || found)
-            return status;
-    }
+    /* a release of flash-attn 2 can be built if it has no wheel */
+    if (strcmp(name, "flash_attn") == 0 &&
+        af_tables_flash(&catalog->tables, options->version) != NULL)
+        return ANYFLASH_OK;
     list_versions(catalog, &package, &names);
     *hint_out = hint_text(arena, &names);
     return af_fail(err, ANYFLASH_E_ARGUMENT, "the catalog has no version '%s' of %s",

@@ -118,17 +118,15 @@ static enum anyflash_status make(const struct af_catalog *catalog,
                                                struct af_decision *decision),
                                  struct af_decision *decision, struct anyflash_error *err)
 {
-    struct af_tables tables;
     struct af_fit_context fit;
     struct af_decision made = {.possible = false};
     af_arena_init(&made.arena);
-    enum anyflash_status status = af_fit_context_open(&fit, &tables, catalog, machines,
-                                                      machine_count, options, &made.arena, err);
+    enum anyflash_status status =
+        af_fit_context_open(&fit, catalog, machines, machine_count, options, &made.arena, err);
     if (status == ANYFLASH_OK) {
         check_catalog(&fit, &made);
         if (!made.arena.failed)
             check(&fit, &made);
-        af_tables_release(&tables);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "kit/catalog/tables.h"
 #include "kit/formats/version.h"
 
 /* The build of a release of torch from PyPI; NULL: unknown, or without CUDA. */
@@ -27,31 +26,28 @@ static const char *usual_cuda(const struct af_tables *tables, const struct af_ma
 }
 
 /* Assumes the build of a torch that is known but for that. */
-static enum anyflash_status assume_build(struct af_machine *machine, const char **what,
+static enum anyflash_status assume_build(struct af_machine *machine,
+                                         const struct af_tables *tables, const char **what,
                                          struct anyflash_error *err)
 {
-    struct af_tables tables;
     if (machine->gpus.count == 0 || machine->torch.version.state != AF_FACT_KNOWN ||
         machine->torch.cuda.state != AF_FACT_UNKNOWN)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    const char *cuda = usual_cuda(&tables, machine);
+    const char *cuda = usual_cuda(tables, machine);
     const char *word =
         cuda == NULL ? NULL : af_arena_format(&machine->arena, "torch_cuda=%s", cuda);
-    if (word != NULL)
-        status = af_machine_assume_fact(machine, &machine->torch.cuda, word, what, err);
-    af_tables_release(&tables);
-    return status;
+    return word == NULL
+               ? ANYFLASH_OK
+               : af_machine_assume_fact(machine, &machine->torch.cuda, word, what, err);
 }
 
-enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err)
+enum anyflash_status af_fit_assume(struct af_machine *machine, const struct af_tables *tables,
+                                   struct anyflash_error *err)
 {
     const char *what;
     enum anyflash_status status = af_machine_assume(machine, &what, err);
     if (status == ANYFLASH_OK)
-        status = assume_build(machine, &what, err);
+        status = assume_build(machine, tables, &what, err);
     if (status != ANYFLASH_OK)
         return status;
     if (what != NULL)

@@ -5,6 +5,7 @@
 #ifndef AF_KIT_FIT_FIT_ASSUME_H
 #define AF_KIT_FIT_FIT_ASSUME_H
 
+#include "kit/catalog/tables.h"
 #include "kit/machine/assume.h"
 
 /*
@@ -14,6 +15,7 @@
  * has that one. The machine's name then says what was assumed: "NAME, assuming
  * os=linux, ...". Fails with NO_MEMORY.
  */
-enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
+enum anyflash_status af_fit_assume(struct af_machine *machine, const struct af_tables *tables,
+                                   struct anyflash_error *err);
 
 #endif

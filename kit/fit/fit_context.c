@@ -25,7 +25,7 @@ static enum anyflash_status check(size_t machine_count, const struct af_fit_opti
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_tables *tables,
+enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
                                          const struct af_catalog *catalog,
                                          const struct af_machine *const *machines,
                                          size_t machine_count,
@@ -33,21 +33,16 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_t
                                          struct af_arena *arena, struct anyflash_error *err)
 {
     *fit = (struct af_fit_context){.catalog = catalog,
-                                   .tables = tables,
+                                   .tables = &catalog->tables,
                                    .options = options == NULL ? &no_options : options,
                                    .view_count = machine_count};
     enum anyflash_status status = check(machine_count, fit->options, err);
-    if (status == ANYFLASH_OK)
-        status = af_tables_load(tables, err);
     if (status != ANYFLASH_OK)
         return status;
     fit->views = af_arena_array(arena, machine_count, sizeof *fit->views);
     for (size_t i = 0; fit->views != NULL && i < machine_count; i++)
-        af_view_make(machines[i], tables, fit->options->arch, arena, &fit->views[i]);
-    if (!arena->failed)
-        return ANYFLASH_OK;
-    af_tables_release(tables);
-    return af_fail_memory(err);
+        af_view_make(machines[i], fit->tables, fit->options->arch, arena, &fit->views[i]);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Compares names as PEP 503 normalises them: '-' and '_' are the same. */
@@ -104,13 +99,12 @@ enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
                                             size_t *count, struct af_arena *arena,
                                             struct anyflash_error *err)
 {
-    struct af_tables tables;
     struct af_fit_context fit;
     size_t asked = 0;
     size_t fitting;
     size_t unknown;
     enum anyflash_status status =
-        af_fit_context_open(&fit, &tables, catalog, &machine, 1, options, arena, err);
+        af_fit_context_open(&fit, catalog, &machine, 1, options, arena, err);
     if (status != ANYFLASH_OK)
         return status;
     struct af_candidate *candidates = af_arena_array(arena, *count + 1, sizeof *candidates);
@@ -119,7 +113,6 @@ enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
             candidates[asked++].wheel = wheels[i];
     if (candidates != NULL)
         af_fit_candidates_check(&fit, candidates, asked, &fitting, &unknown);
-    af_tables_release(&tables);
     if (candidates == NULL)
         return af_fail_memory(err);
     *count = 0;
@@ -137,15 +130,13 @@ enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
                                     const struct af_reason **reasons_out, size_t *count_out,
                                     struct anyflash_error *err)
 {
-    struct af_tables tables;
     struct af_fit_context fit;
     size_t count = 0;
     enum anyflash_status status =
-        af_fit_context_open(&fit, &tables, catalog, &machine, 1, options, arena, err);
+        af_fit_context_open(&fit, catalog, &machine, 1, options, arena, err);
     if (status != ANYFLASH_OK)
         return status;
     const struct af_reason *reasons = af_verdict_explain(&fit, wheel, arena, &count);
-    af_tables_release(&tables);
     if (arena->failed)
         return af_fail_memory(err);
     *reasons_out = reasons;

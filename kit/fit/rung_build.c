@@ -471,20 +471,21 @@ enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
                                          struct af_arena *arena, struct af_rung *rung_out,
                                          struct anyflash_error *err)
 {
-    struct af_tables tables;
+    struct af_catalog tables_only = {0};
     struct af_fit_context fit;
     struct af_decision *decision = af_arena_alloc(arena, sizeof *decision);
     if (decision == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status =
-        af_fit_context_open(&fit, &tables, NULL, &machine, 1, options, arena, err);
+    enum anyflash_status status = af_tables_load(&tables_only.tables, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_rung_context context = {.fit = &fit, .decision = decision, .arena = arena};
-    af_rung_build(&context);
-    af_tables_release(&tables);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *rung_out = decision->rungs[AF_RUNG_BUILD];
-    return ANYFLASH_OK;
+    status = af_fit_context_open(&fit, &tables_only, &machine, 1, options, arena, err);
+    if (status == ANYFLASH_OK) {
+        struct af_rung_context context = {.fit = &fit, .decision = decision, .arena = arena};
+        af_rung_build(&context);
+        *rung_out = decision->rungs[AF_RUNG_BUILD];
+        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    af_tables_release(&tables_only.tables);
+    return status;
 }

@@ -92,11 +92,10 @@ struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      struct af_arena *arena, size_t *count_out);
 
 /*
- * Fills `fit` and loads `tables`; each machine becomes a view in `arena`. On
- * success the caller releases the tables. Fails with ARGUMENT (no machine, or
- * an arch that is not a compute capability) or NO_MEMORY.
+ * Fills `fit`; each machine becomes a view in `arena`. Fails with ARGUMENT (no
+ * machine, or an arch that is not a compute capability) or NO_MEMORY.
  */
-enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_tables *tables,
+enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
                                          const struct af_catalog *catalog,
                                          const struct af_machine *const *machines,
                                          size_t machine_count,

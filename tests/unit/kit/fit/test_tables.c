@@ -4,7 +4,7 @@
  */
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/catalog/tables.h"
+#include "kit/catalog/catalog.h"
 #include "kit/fit/reason.h"
 #include "kit/formats/version.h"
 #include "tests/unit/every_allocation.h"

@@ -347,10 +347,11 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
     af_arena_release(&arena);
 }
 
+/* Most allocations, the last ones, are those of the tables, which have their own test. */
 static void test_catalog__every_failed_allocation_is_reported(void **state)
 {
     (void)state;
-    struct every_allocation each = {.nth = 0};
+    struct every_allocation each = {.skip_part = 50};
     while (every_allocation_next(&each)) {
         struct af_catalog catalog = {.name = "untouched"};
         every_allocation_begin(&each);
@@ -369,7 +370,7 @@ static void test_catalog__every_failed_allocation_of_rows_is_reported(void **sta
     static const char rows[] =
         GOOD_ROW "{\"torch\":\"2.8\",\"sm\":[\"8.0\",\"9.0\"]," GOOD_ROW_TAIL;
     (void)state;
-    struct every_allocation each = {.all_after = true};
+    struct every_allocation each = {.all_after = true, .skip_part = 50};
     while (every_allocation_next(&each)) {
         every_allocation_begin(&each);
         enum anyflash_status status = read_rows(rows, NULL);
