@@ -351,7 +351,7 @@ static void add_build(struct af_builder *builder)
 {
     size_t count;
     const char *const *words;
-    if (builder->rung->flash_attn == NULL || builder->rung->arch_list == NULL)
+    if (builder->rung->build.flash_attn == NULL || builder->rung->build.arch_list == NULL)
         return;
     words = af_offer_build_command(builder->rung, builder->target.machine, false,
                                    builder->arena, &count);

@@ -15,7 +15,7 @@ static void make_offers(struct af_plan_answer *answer)
 {
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_BUILD];
-    if (rung->answer == AF_NO || rung->arch_list == NULL)
+    if (rung->answer == AF_NO || rung->build.arch_list == NULL)
         return;
     answer->offer_count = AF_OFFER_BUILD_OFFERS;
     af_offer_build_offers(rung, request->machines[0], &request->slim, &answer->arena,

@@ -245,10 +245,10 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
     if (status != ANYFLASH_OK)
         return status;
     *check_out = (struct af_build_check){.row_count = 0};
-    for (size_t i = 0; i < rung.prerequisite_count; i++)
-        check_out->rows[check_out->row_count++] = rung.prerequisites[i];
+    for (size_t i = 0; i < rung.build.prerequisite_count; i++)
+        check_out->rows[check_out->row_count++] = rung.build.prerequisites[i];
     name_own_options(&checking);
-    check_compilers(&checking, rung.toolkit_from_index);
+    check_compilers(&checking, rung.build.toolkit_from_index);
     check_python(&checking);
     check_kept(&checking);
     conclude(check_out);

@@ -104,10 +104,10 @@ static const struct af_machine *machine_of(const struct af_rung *rung)
 static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
 {
     const struct af_machine *machine = machine_of(rung);
-    if (rung->prerequisite_count > 0 && machine != NULL)
+    if (rung->build.prerequisite_count > 0 && machine != NULL)
         af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "on %s:", machine->name);
-    for (size_t i = 0; i < rung->prerequisite_count; i++)
-        view_prerequisite(page, &rung->prerequisites[i]);
+    for (size_t i = 0; i < rung->build.prerequisite_count; i++)
+        view_prerequisite(page, &rung->build.prerequisites[i]);
 }
 
 /* Reasons that this page has already shown, by id. */
@@ -129,7 +129,8 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
     const struct told above = *told;
     for (size_t i = 0; i < rung->reason_count; i++) {
         const struct af_reason *reason = &rung->reasons[i];
-        if (rung->prerequisite_count > 0 && af_reason_effect(reason->id) != AF_REASON_NOTE)
+        if (rung->build.prerequisite_count > 0 &&
+            af_reason_effect(reason->id) != AF_REASON_NOTE)
             continue;
         if (above.reasons[reason->id] && has_id_before(rung->reasons, i))
             continue;

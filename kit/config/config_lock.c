@@ -131,7 +131,7 @@ static void fill_build(struct af_config_lock *lock, struct af_pin *pin)
     const char *version = af_fact_text_or(&pin->machine->torch.version, "");
     const char *minor = strchr(version, '.');
     size_t len = minor == NULL ? 0 : strcspn(minor + 1, ".+") + 1;
-    pin->version = pin->rung->flash_attn;
+    pin->version = pin->rung->build.flash_attn;
     pin->python_minor = -1;
     if (minor != NULL)
         pin->torch = af_arena_text_n(lock->arena, version, (size_t)(minor - version) + len);
@@ -190,14 +190,14 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",
                        decision->missing_fact != NULL ? decision->missing_fact : "");
     pin.wheel = pin.rung->wheel;
-    if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->setup_lacks != NULL)
+    if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.setup_lacks != NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "flash-attn's own setup.py cannot build for '%s': %s; `anyflash "
                        "build` can: lock the wheel that it builds",
-                       machine->name, pin.rung->setup_lacks);
+                       machine->name, pin.rung->build.setup_lacks);
     if (pin.wheel != NULL && pin.wheel->url != NULL)
         fill_wheel(lock, &pin);
-    else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->flash_attn != NULL)
+    else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.flash_attn != NULL)
         fill_build(lock, &pin);
     else
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,

@@ -355,7 +355,7 @@ static enum anyflash_status set_metadata(struct writer *writer)
 /* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: only variables that change the result. */
 static const char *variables_text(struct af_config_lock *lock)
 {
-    const char *archs = lock->pins[0].rung->arch_list;
+    const char *archs = lock->pins[0].rung->build.arch_list;
     const char *quoted = archs == NULL ? NULL : af_toml_quote(lock->arena, archs);
     return quoted == NULL ? "{ FLASH_ATTENTION_FORCE_BUILD = \"TRUE\" }"
                           : af_arena_format(lock->arena,
@@ -377,7 +377,7 @@ static enum anyflash_status write_build(struct writer *writer)
                            "\"psutil\", \"ninja\", \"wheel\"]");
     if (status == ANYFLASH_OK)
         status = set_keyed(writer, "extra-build-variables", variables_text(writer->lock));
-    int jobs = writer->lock->pins[0].rung->jobs;
+    int jobs = writer->lock->pins[0].rung->build.jobs;
     af_config_lock_note(writer->lock,
                         "set MAX_JOBS=%d NVCC_THREADS=1 for `uv sync`: they only affect "
                         "the build's time and memory, so they are not in the file, where "

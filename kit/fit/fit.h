@@ -60,6 +60,20 @@ struct af_prerequisite {
     const char *why;      /* the reason in words; NULL: the evidence is enough */
 };
 
+/* What only the rung of a source build has. */
+struct af_rung_source_build {
+    const struct af_prerequisite *prerequisites;
+    size_t prerequisite_count;
+    int jobs;                 /* compilers at a time */
+    const char *arch_list;    /* FLASH_ATTN_CUDA_ARCHS, such as "80;90" */
+    const char *gpu_list;     /* the GPUs for these, such as "89,90"; NULL: unknown */
+    const char *flash_attn;   /* the version to build */
+    const char *const *words; /* options of `anyflash build`, as given */
+    size_t word_count;
+    bool toolkit_from_index; /* the compiler comes from the package index */
+    const char *setup_lacks; /* why setup.py alone cannot do it here; NULL: it can */
+};
+
 struct af_rung {
     enum af_rung_kind kind;
     enum af_answer answer;
@@ -76,17 +90,8 @@ struct af_rung {
     const char *torch_cuda;    /* for torch-change: "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;
-    const struct af_prerequisite *prerequisites; /* for build */
-    size_t prerequisite_count;
-    int jobs;               /* for build: compilers at a time; else 0 */
-    const char *arch_list;  /* for build: FLASH_ATTN_CUDA_ARCHS, such as "80;90" */
-    const char *gpu_list;   /* for build: the GPUs for these, such as "89,90"; NULL: unknown */
-    const char *flash_attn; /* for build: the version to build */
-    const char *const *build_words; /* for build: options of `anyflash build`, as given */
-    size_t build_word_count;
-    bool toolkit_from_index; /* for build: the compiler comes from the package index */
-    const char *setup_lacks; /* for build: why setup.py alone cannot do it here; NULL: it can */
-    bool prove_first;        /* only a proof from the bytes of `wheel` is missing */
+    struct af_rung_source_build build; /* for build */
+    bool prove_first;                  /* only a proof from the bytes of `wheel` is missing */
 };
 
 /* A wheel of the catalog with its verdict. */

@@ -105,8 +105,8 @@ static json_t *moves(const struct af_rung *rung)
 static json_t *prerequisites(const struct af_rung *rung)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < rung->prerequisite_count; i++) {
-        const struct af_prerequisite *need = &rung->prerequisites[i];
+    for (size_t i = 0; i < rung->build.prerequisite_count; i++) {
+        const struct af_prerequisite *need = &rung->build.prerequisites[i];
         list = af_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", need->name,
                                               "verdict", af_json_answer(need->answer),
                                               "evidence", af_json_text(need->evidence), "fix",
@@ -120,9 +120,9 @@ static json_t *build(const struct af_rung *rung)
 {
     if (rung->kind != AF_RUNG_BUILD)
         return json_null();
-    return json_pack("{s:i, s:o, s:o}", "jobs", rung->jobs, "arch_list",
-                     af_json_text(rung->arch_list), "flash_attn",
-                     af_json_text(rung->flash_attn));
+    return json_pack("{s:i, s:o, s:o}", "jobs", rung->build.jobs, "arch_list",
+                     af_json_text(rung->build.arch_list), "flash_attn",
+                     af_json_text(rung->build.flash_attn));
 }
 
 /* What a possible rung costs, in words. */

@@ -159,7 +159,7 @@ static void check_toolkit(struct af_rung_build_target *build)
                           system_text(build));
     if (build->toolkit.answer == AF_YES)
         check_targets(build);
-    build->context->rung->toolkit_from_index = build->toolkit.from_index;
+    build->context->rung->build.toolkit_from_index = build->toolkit.from_index;
 }
 
 int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
@@ -244,10 +244,10 @@ void af_rung_build_check_tools(struct af_rung_build_target *build)
         build, "build-tools", AF_YES, AF_REASON_BUILD_PREREQUISITE,
         "setuptools, wheel, packaging, psutil and ninja are installed into the build's own "
         "environment");
-    if (build->context->rung->toolkit_from_index)
-        build->context->rung->setup_lacks = "there is no CUDA toolkit on the system";
+    if (build->context->rung->build.toolkit_from_index)
+        build->context->rung->build.setup_lacks = "there is no CUDA toolkit on the system";
     else if (needs_cxx20(build))
-        build->context->rung->setup_lacks = "this torch's headers need C++20";
+        build->context->rung->build.setup_lacks = "this torch's headers need C++20";
 }
 
 /* Bytes of memory that a build may use; -1: unknown. */
@@ -303,7 +303,7 @@ static void check_memory(struct af_rung_build_target *build)
     af_rung_build_row(build, "memory",
                       memory >= need + AF_RUNG_BUILD_BASE_BYTES ? AF_YES : AF_NO, AF_REASON_OOM,
                       evidence);
-    build->context->rung->jobs = jobs_of(memory, af_fact_int_or(&resources->cores, -1));
+    build->context->rung->build.jobs = jobs_of(memory, af_fact_int_or(&resources->cores, -1));
     build->context->rung->price.memory_bytes = AF_RUNG_BUILD_BASE_BYTES + need;
 }
 

@@ -350,8 +350,8 @@ static void take_words(struct af_rung_build_target *build)
     for (size_t i = 0; words != NULL && i < count; i++)
         words[i] = af_arena_text(build->context->arena,
                                  is_selected ? options->build_words[i] : usual[i]);
-    rung->build_words = words;
-    rung->build_word_count = words == NULL ? 0 : count;
+    rung->build.words = words;
+    rung->build.word_count = words == NULL ? 0 : count;
 }
 
 static bool has_gpu(const struct af_view *view, int sm)
@@ -424,13 +424,14 @@ static void fit(struct af_rung_build_target *build)
     else
         check_needs(build);
     take_words(build);
-    rung->prerequisites = build->rows;
-    rung->prerequisite_count = build->row_count;
-    rung->arch_list = af_arena_text(build->context->arena, arch_list(build));
-    rung->gpu_list = list_of(build->context->arena, build->gpus, build->gpu_count, ",");
-    rung->flash_attn = af_arena_text(build->context->arena, build->release->version);
-    rung->price.download_bytes = AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES +
-                                 (rung->toolkit_from_index ? AF_RUNG_BUILD_TOOLKIT_BYTES : 0);
+    rung->build.prerequisites = build->rows;
+    rung->build.prerequisite_count = build->row_count;
+    rung->build.arch_list = af_arena_text(build->context->arena, arch_list(build));
+    rung->build.gpu_list = list_of(build->context->arena, build->gpus, build->gpu_count, ",");
+    rung->build.flash_attn = af_arena_text(build->context->arena, build->release->version);
+    rung->price.download_bytes =
+        AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES +
+        (rung->build.toolkit_from_index ? AF_RUNG_BUILD_TOOLKIT_BYTES : 0);
 }
 
 /* The release to build: the one that was asked for, else the newest. */
@@ -463,7 +464,7 @@ void af_rung_build(struct af_rung_context *context)
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
             : af_arena_format(context->arena, "compile part of flash-attn %s here",
-                              context->rung->flash_attn);
+                              context->rung->build.flash_attn);
 }
 
 enum anyflash_status af_rung_build_alone(const struct af_machine *machine,

@@ -74,8 +74,8 @@ void af_slim_usual(struct af_slim *slim)
 /* "89,90": the GPUs, or else all targets of the release. */
 static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
 {
-    char *list =
-        af_arena_text(arena, rung->gpu_list == NULL ? rung->arch_list : rung->gpu_list);
+    char *list = af_arena_text(arena, rung->build.gpu_list == NULL ? rung->build.arch_list
+                                                                   : rung->build.gpu_list);
     for (char *at = list; at != NULL && *at != '\0'; at++)
         *at = *at == ';' ? ',' : *at;
     return list;
@@ -97,7 +97,7 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
 {
     const char *python = af_fact_text_or(&machine->python.executable, NULL);
     const char **words =
-        af_arena_array(arena, rung->build_word_count + OTHER_WORDS_MAX, sizeof *words);
+        af_arena_array(arena, rung->build.word_count + OTHER_WORDS_MAX, sizeof *words);
     size_t count = 0;
     if (words == NULL)
         return NULL;
@@ -109,8 +109,8 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
     }
     if (full)
         words[count++] = "--full";
-    for (size_t i = 0; !full && i < rung->build_word_count; i++)
-        words[count++] = rung->build_words[i];
+    for (size_t i = 0; !full && i < rung->build.word_count; i++)
+        words[count++] = rung->build.words[i];
     words[count++] = "--arch";
     words[count++] = arch_option(rung, arena);
     *argc_out = count;
@@ -144,7 +144,7 @@ void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *
             .holds = af_slim_text(&chosen, arena),
             .needs = af_offer_build_needs_of(&chosen, cores < 0 ? 0 : cores,
                                              memory < 0 ? 0 : (uint64_t)memory,
-                                             rung->toolkit_from_index)};
+                                             rung->build.toolkit_from_index)};
         offers_out[i].argv =
             af_offer_build_command(rung, machine, i > 0, arena, &offers_out[i].argc);
     }

@@ -297,19 +297,19 @@ static void test_decision__build_counts_jobs_by_memory(void **state)
                                 "ram_gb=16 cores=8 disk_gb=100");
     const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
     assert_int_equal(rung->answer, AF_YES);
-    assert_int_equal(rung->jobs, 2);
-    assert_string_equal(rung->arch_list, "80");
-    assert_string_equal(rung->build_words[1], "128");
-    assert_null(rung->setup_lacks);
+    assert_int_equal(rung->build.jobs, 2);
+    assert_string_equal(rung->build.arch_list, "80");
+    assert_string_equal(rung->build.words[1], "128");
+    assert_null(rung->build.setup_lacks);
     af_decision_release(&decision);
 }
 
 /* The row called `name`; the test fails without it. */
 static const struct af_prerequisite *row_of(const struct af_rung *rung, const char *name)
 {
-    for (size_t i = 0; i < rung->prerequisite_count; i++) {
-        if (strcmp(rung->prerequisites[i].name, name) == 0)
-            return &rung->prerequisites[i];
+    for (size_t i = 0; i < rung->build.prerequisite_count; i++) {
+        if (strcmp(rung->build.prerequisites[i].name, name) == 0)
+            return &rung->build.prerequisites[i];
     }
     fail_msg("no row %s", name);
     return NULL;
@@ -341,8 +341,8 @@ static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void 
     decide(&decision, CU132 "gcc=12 cuda_toolkit=none");
     const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
     assert_int_equal(rung->answer, AF_YES);
-    assert_true(rung->toolkit_from_index);
-    assert_non_null(rung->setup_lacks);
+    assert_true(rung->build.toolkit_from_index);
+    assert_non_null(rung->build.setup_lacks);
     af_decision_release(&decision);
     assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
                "CUDA 13.2 will be downloaded from PyPI", NULL);
