@@ -107,8 +107,7 @@ static enum anyflash_status check_content(struct af_cli *cli, struct config *con
     for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
         const char *path = af_cli_config_wheel(cli, &config->job, &lock->pins[i]);
         if (path != NULL)
-            status = af_content_refuse_file(path, &allowed, NULL, &cli->arena, &config->refusal,
-                                            err);
+            status = af_content_refuse_file(path, &allowed, &cli->arena, &config->refusal, err);
         if (status == ANYFLASH_OK && config->refusal.reason != NULL)
             status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s", config->refusal.reason);
     }

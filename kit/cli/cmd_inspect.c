@@ -10,8 +10,11 @@
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
+#include "kit/probe/environment_hash.h"
+#include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
+#include "kit/system/state_proofs.h"
 
 #define STARTS_MAX 32u /* how many starts of remote extensions are kept */
 
@@ -33,27 +36,10 @@ static enum anyflash_status open_prover(struct af_cli *cli, struct af_inspection
     return af_prover_open(&options, &cli->arena, &inspection->prover, err);
 }
 
-/* Opens the results of earlier runs; without them everything is read again. */
-static enum anyflash_status open_state(struct af_cli *cli, struct af_inspection *inspection,
-                                       struct anyflash_error *err)
-{
-    const char *remark;
-    struct anyflash_error why;
-    enum anyflash_status status =
-        af_state_open(AF_STATE_FACTS, &cli->arena, &inspection->state, &remark, &why);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
-    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
-        af_cli_remark(cli, why.message);
-    return ANYFLASH_OK;
-}
-
 static enum anyflash_status load(struct af_inspection *inspection, struct af_cli *cli,
                                  struct anyflash_error *err)
 {
     enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
-    if (status == ANYFLASH_OK)
-        status = open_state(cli, inspection, err);
     return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
 }
 
@@ -62,7 +48,6 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
                                         const char *address, struct anyflash_error *err)
 {
     struct af_source source = {0};
-    struct af_place place = {0};
     const char *name = af_url_file_name(&cli->arena, address);
     inspection->publisher = af_publisher_of_url(&cli->arena, address);
     if (cli->arena.failed)
@@ -72,14 +57,11 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
         (struct af_http){.allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
                          .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     enum anyflash_status status = af_remote_open(&inspection->http, address, &source, err);
-    if (status == ANYFLASH_OK)
-        place = af_remote_place(&source, &cli->arena);
     if (status == ANYFLASH_E_UNSUPPORTED)
-        status =
-            af_remote_download(&inspection->http, address, &cli->arena, &source, &place, err);
+        status = af_remote_download(&inspection->http, address, &cli->arena, &source, err);
     if (status == ANYFLASH_OK)
-        status = af_inspect_target_open_source(&source, name, &place, inspection->state,
-                                               &cli->arena, &inspection->target, err);
+        status =
+            af_inspect_target_open_source(&source, name, &cli->arena, &inspection->target, err);
     return status;
 }
 
@@ -90,11 +72,10 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     if (af_url_is_http(what))
         return open_remote(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
-        return af_inspect_target_open_installed(af_inspection_machine(inspection),
-                                                inspection->state, &cli->arena,
+        return af_inspect_target_open_installed(af_inspection_machine(inspection), &cli->arena,
                                                 &inspection->target, err);
     enum anyflash_status status =
-        af_inspect_target_open(what, inspection->state, &cli->arena, &inspection->target, err);
+        af_inspect_target_open(what, &cli->arena, &inspection->target, err);
     if (status == ANYFLASH_E_DATA && cli->hint == NULL)
         cli->hint = "download the file again; `anyflash install --sha256 HASH` checks "
                     "its hash";
@@ -215,7 +196,6 @@ static enum anyflash_status compare_content(struct af_inspection *inspection,
 static void release(struct af_inspection *inspection)
 {
     af_inspect_target_close(&inspection->target);
-    af_state_close(inspection->state);
     af_prover_release(&inspection->prover);
     af_machines_release(&inspection->machines);
 }
@@ -251,10 +231,45 @@ static enum anyflash_status write_answer(struct af_cli *cli,
     return af_cli_finish(cli, err);
 }
 
+/*
+ * Stores what was concluded about a wheel at an address, so that `plan` knows it. Only proofs
+ * for this environment as it is are stored.
+ */
+static void store(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    const struct af_options *options = &cli->options;
+    struct af_environment_hash hash;
+    struct anyflash_error why;
+    struct af_state *state;
+    const char *remark;
+    if (!inspection->is_far || inspection->target.count == 0 ||
+        !inspection->prover.options.is_here || options->values[AF_OPTION_TORCH] != NULL ||
+        options->values[AF_OPTION_ARCH] != NULL)
+        return;
+    if (af_state_open(AF_STATE_CACHE, &cli->arena, &state, &remark, &why) != ANYFLASH_OK) {
+        if (af_option_given(options, AF_OPTION_VERBOSE))
+            af_cli_remark(cli, why.message);
+        return;
+    }
+    const struct af_proof_conclusion conclusion =
+        af_proof_conclude(&inspection->target, inspection->proofs, &cli->arena);
+    af_probe_environment_hash(af_inspection_machine(inspection), &hash);
+    const struct af_state_proof proof = {
+        .address = options->words.items[0],
+        .environment = hash.loading,
+        .surroundings = conclusion.may_change ? hash.surroundings : NULL,
+        .answer = conclusion.loads,
+        .reason = conclusion.reason,
+        .built_for = conclusion.built_for,
+    };
+    af_state_proof_put(state, &proof);
+    af_state_close(state);
+}
+
 enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
-    struct af_inspection inspection = {.state = NULL};
+    struct af_inspection inspection = {0};
     enum anyflash_status status = check_words(cli, err);
     af_interrupt_catch(); /* so that what was unpacked is removed */
     if (status == ANYFLASH_OK)
@@ -268,7 +283,7 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)
-        af_inspect_target_store_facts(&inspection.target, &cli->arena);
+        store(cli, &inspection);
     *exit_out = inspection.answer == AF_YES ? AF_EXIT_YES : AF_EXIT_NO;
     release(&inspection);
     return status;

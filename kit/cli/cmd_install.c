@@ -13,6 +13,7 @@
 #include "kit/cli/environment_change.h"
 #include "kit/cli/named_wheel.h"
 #include "kit/cli/next_command.h"
+#include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
@@ -139,6 +140,35 @@ static enum anyflash_status make_package_plan(struct af_cli *cli, struct install
     return status;
 }
 
+/* Adds what the wheels in the folder of --from prove, in front of stored proofs. */
+static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_inputs *inputs,
+                                         struct anyflash_error *err)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    struct af_fit_options *fit = &inputs->request.fit;
+    struct af_fit_options unproved = *fit;
+    struct af_proved_wheel *known;
+    size_t count;
+    if (from == NULL || !inputs->is_here)
+        return ANYFLASH_OK;
+    unproved.known_count = 0;
+    enum anyflash_status status =
+        af_proof_folder_wheels(from, inputs->machines.pointers[0], &inputs->catalog, &unproved,
+                               &cli->arena, &known, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_proved_wheel *all =
+        af_arena_array(&cli->arena, count + fit->known_count + 1, sizeof *all);
+    if (all == NULL)
+        return af_fail_memory(err);
+    memcpy(all, known, count * sizeof *all);
+    if (fit->known_count > 0)
+        memcpy(all + count, fit->known, fit->known_count * sizeof *all);
+    fit->known = all;
+    fit->known_count += count;
+    return ANYFLASH_OK;
+}
+
 /* Makes the plan from the machine's current facts. */
 static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
                                       struct anyflash_error *err)
@@ -153,6 +183,8 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
     }
     enum anyflash_status status = af_cli_inputs_load(
         cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &install->inputs, err);
+    if (status == ANYFLASH_OK)
+        status = prove_folder(cli, &install->inputs, err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&install->inputs.request, &install->answer, err);
     install->plan = install->answer.has_plan ? &install->answer.plan : NULL;

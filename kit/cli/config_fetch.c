@@ -86,7 +86,7 @@ static enum anyflash_status prove_file(struct af_cli *cli, struct af_config_lock
 {
     struct proving proving = {.cli = cli, .lock = lock, .pin = pin};
     enum anyflash_status status =
-        af_inspect_target_open(path, NULL, &cli->arena, &proving.target, err);
+        af_inspect_target_open(path, &cli->arena, &proving.target, err);
     if (status != ANYFLASH_OK)
         return status;
     if (proving.target.count > 0)

@@ -15,7 +15,6 @@
 struct af_inspection {
     struct af_machines machines;
     struct af_prover prover;
-    struct af_state *state; /* NULL: nothing is cached */
     struct af_inspect_target target;
     struct af_content content; /* if the target is a wheel */
     const char *publisher;     /* of the file at the address; NULL: not known */

@@ -1,6 +1,6 @@
 /*
  * load.c: reads options, probes or reads machines, reads the catalog and looks
- * up proofs. Called by the deciding commands.
+ * up stored proofs. Called by the deciding commands.
  */
 #include "kit/cli/load.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/url.h"
 #include "kit/cli/given_words.h"
 #include "kit/cli/publishers.h"
 #include "kit/fit/asked.h"
@@ -15,10 +16,10 @@
 #include "kit/install/update.h"
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/catalog_file.h"
+#include "kit/probe/environment_hash.h"
 #include "kit/probe/probe.h"
-#include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
-#include "kit/system/state.h"
+#include "kit/system/state_proofs.h"
 
 #define MODEL_BYTES_MAX (4u * 1024u * 1024u)
 
@@ -314,21 +315,64 @@ static enum anyflash_status open_state(struct af_cli *cli, struct af_state **sta
     return ANYFLASH_OK;
 }
 
+static const struct af_state_proof *proof_of(const struct af_catalog_wheel *wheel,
+                                             const struct af_state_proof *proofs, size_t count)
+{
+    for (size_t i = 0; wheel->url != NULL && i < count; i++)
+        if (af_url_equal(proofs[i].address, wheel->url))
+            return &proofs[i];
+    return NULL;
+}
+
+/* Takes over the proofs that can change the verdict on a wheel of the catalog. */
+static enum anyflash_status take_proofs(struct af_cli *cli, struct af_cli_inputs *inputs,
+                                        const struct af_state_proof *proofs, size_t count,
+                                        struct anyflash_error *err)
+{
+    const struct af_catalog *catalog = &inputs->catalog;
+    struct af_fit_options *fit = &inputs->request.fit;
+    enum anyflash_status status = ANYFLASH_OK;
+    size_t wheel_count = 0;
+    const struct af_catalog_wheel **wheels =
+        af_arena_array(&cli->arena, catalog->count + 1, sizeof *wheels);
+    for (size_t i = 0; wheels != NULL && i < catalog->count; i++)
+        if (proof_of(&catalog->wheels[i], proofs, count) != NULL)
+            wheels[wheel_count++] = &catalog->wheels[i];
+    if (wheel_count > 0)
+        status = af_fit_provable_wheels(catalog, inputs->machines.pointers[0], fit, wheels,
+                                        &wheel_count, &cli->arena, err);
+    struct af_proved_wheel *known = af_arena_array(&cli->arena, wheel_count + 1, sizeof *known);
+    if (status != ANYFLASH_OK || cli->arena.failed)
+        return status != ANYFLASH_OK ? status : af_fail_memory(err);
+    for (size_t i = 0; i < wheel_count; i++) {
+        const struct af_state_proof *proof = proof_of(wheels[i], proofs, count);
+        known[i] =
+            (struct af_proved_wheel){wheels[i], proof->answer, proof->reason, proof->built_for};
+    }
+    fit->known = known;
+    fit->known_count = wheel_count;
+    return ANYFLASH_OK;
+}
+
+/* Looks up what inspections concluded about wheels in this environment. */
 static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs *inputs,
                                         struct anyflash_error *err)
 {
-    struct af_fit_options *fit = &inputs->request.fit;
+    struct af_environment_hash hash;
+    const struct af_state_proof *proofs;
     struct af_state *state;
-    if (inputs->machines.count != 1 || !is_here(&cli->options))
+    size_t count;
+    if (!inputs->is_here)
         return ANYFLASH_OK;
     enum anyflash_status status = open_state(cli, &state, err);
-    if (status != ANYFLASH_OK)
+    if (status != ANYFLASH_OK || state == NULL)
         return status;
-    status = af_proof_proved_wheels_find(state, cli->options.values[AF_OPTION_FROM],
-                                         inputs->machines.pointers[0], &inputs->catalog, fit,
-                                         &cli->arena, &fit->known, &fit->known_count, err);
+    af_probe_environment_hash(inputs->machines.pointers[0], &hash);
+    af_state_proofs_find(state, hash.loading, hash.surroundings, &cli->arena, &proofs, &count);
     af_state_close(state);
-    return status;
+    if (cli->arena.failed)
+        return af_fail_memory(err);
+    return count == 0 ? ANYFLASH_OK : take_proofs(cli, inputs, proofs, count, err);
 }
 
 /* Only `plan` and `doctor` show the machine's name, which says what was assumed. */
@@ -361,6 +405,7 @@ enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
         status = af_machines_load(cli, &inputs.machines, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
         status = assume(cli, &inputs.machines, &inputs.catalog.tables, err);
+    inputs.is_here = inputs.machines.count == 1 && is_here(&cli->options);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
         status = find_proofs(cli, &inputs, err);
     if (status != ANYFLASH_OK) {

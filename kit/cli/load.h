@@ -62,7 +62,7 @@ enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error
 /* Parts of the input that not every command needs. */
 enum af_cli_input {
     AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */
-    AF_CLI_INPUT_PROOFS = 2    /* known about wheels: inspected earlier, or in --from */
+    AF_CLI_INPUT_PROOFS = 2    /* what earlier inspections concluded about wheels */
 };
 
 /* Everything that a decision depends on. Empty when zero-initialised. */
@@ -70,6 +70,7 @@ struct af_cli_inputs {
     struct af_machines machines;
     struct af_catalog catalog;
     bool has_catalog;
+    bool is_here; /* the only machine is this one, with the facts that proofs depend on */
     struct af_plan_request request; /* borrows from the two above */
 };
 

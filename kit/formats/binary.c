@@ -3,8 +3,7 @@
  * and needed libraries come from the tables of the dynamic loader; only pybind11
  * and torch strings, and GPU code, are located by section. An assertion of a
  * torch header leaves the header's path and line: "... INTERNAL ASSERT FAILED at
- * \".../torch/include/c10/core/TensorImpl.h\":1332, please ...". JSON is in
- * stored_json.c.
+ * \".../torch/include/c10/core/TensorImpl.h\":1332, please ...".
  */
 #include "kit/formats/binary.h"
 
@@ -101,7 +100,8 @@ static struct af_texts assertion_texts(struct af_arena *arena, struct af_span by
 #define INTERNALS_MAX 16u
 #define INTERNALS_BYTES_MAX 200u
 
-const char *af_binary_text(struct af_arena *arena, const char *text)
+/* A printable copy for everything except symbol names. NULL for NULL. */
+static const char *printable(struct af_arena *arena, const char *text)
 {
     if (text == NULL)
         return NULL;
@@ -118,13 +118,13 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
     binary->is_64 = dynamic->elf.is_64;
-    binary->soname = af_binary_text(arena, dynamic->soname);
-    binary->rpath = af_binary_text(arena, dynamic->rpath);
-    binary->runpath = af_binary_text(arena, dynamic->runpath);
+    binary->soname = printable(arena, dynamic->soname);
+    binary->rpath = printable(arena, dynamic->rpath);
+    binary->runpath = printable(arena, dynamic->runpath);
     if (needed == NULL)
         return;
     for (size_t i = 0; i < dynamic->needed_count; i++)
-        needed[i] = af_binary_text(arena, dynamic->needed[i]);
+        needed[i] = printable(arena, dynamic->needed[i]);
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
 }
 
@@ -153,9 +153,9 @@ static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
     for (size_t i = 0; i < dynamic->symbol_count; i++) {
         if (is_wanted(dynamic, marks, i, &symbol))
             undefined[count++] = (struct af_undefined){
-                .name = af_binary_text(arena, symbol.name),
-                .version = af_binary_text(arena, symbol.version.name),
-                .library = af_binary_text(arena, symbol.version.library),
+                .name = printable(arena, symbol.name),
+                .version = printable(arena, symbol.version.name),
+                .library = printable(arena, symbol.version.library),
                 .weak = symbol.is_weak,
             };
     }
@@ -174,7 +174,7 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
         const struct af_symbol_version *version = &dynamic->versions[i];
         if (version->name != NULL && version->library != NULL)
             needs[binary->version_need_count++] = (struct af_version_need){
-                af_binary_text(arena, version->library), af_binary_text(arena, version->name)};
+                printable(arena, version->library), printable(arena, version->name)};
     }
     binary->version_needs = needs;
 }
@@ -197,7 +197,7 @@ static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
         if (is_own)
             break;
     }
-    binary->init_name = af_binary_text(arena, found);
+    binary->init_name = printable(arena, found);
 }
 
 /* Collects the distinct strings "__pybind11_internals_v..." of the read-only data. */
@@ -261,7 +261,7 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
             return;
         found = at;
     }
-    binary->pybind_python = af_binary_text(arena, found);
+    binary->pybind_python = printable(arena, found);
 }
 
 /*
@@ -301,7 +301,7 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_binary_text(arena, af_path_name(name)),
+    struct af_binary binary = {.name = printable(arena, af_path_name(name)),
                                .is_complete = true};
     if (binary.name == NULL)
         return af_fail_memory(err);
@@ -327,7 +327,7 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
     enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_binary_text(arena, own)};
+    struct af_binary binary = {.name = printable(arena, own)};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);

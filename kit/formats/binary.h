@@ -2,10 +2,9 @@
  * binary.h: the facts of an extension or shared library that decide whether it
  * loads on a given machine, read once from its bytes, as plain data.
  *
- * The load check needs nothing else of the file, so these facts can be stored in
- * its place (as JSON, keyed by the file's sha256 and AF_BINARY_SCHEMA). All
- * texts are scrubbed copies in the arena, each at most about 65000 bytes. Lists
- * keep the order of the file. GPU code is read separately: formats/fatbin.h.
+ * The load check needs nothing else of the file. All texts are scrubbed copies in
+ * the arena, each at most about 65000 bytes. Lists keep the order of the file. GPU
+ * code is read separately: formats/fatbin.h.
  *
  * Source: System V gABI chapters 4 and 5; LSB 5 chapter 10.7 (versions).
  */
@@ -14,10 +13,6 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/base/json.h"
-
-/* Raised whenever stored records would be misread or lack a fact. */
-#define AF_BINARY_SCHEMA 3
 
 /*
  * An undefined symbol that a relocation names. The loader never looks up a
@@ -97,19 +92,6 @@ uint64_t af_binary_start_bytes(struct af_span start);
 enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
                                           const char *name, struct af_binary *out,
                                           struct anyflash_error *err);
-
-/* A printable copy for everything except symbol names. NULL for NULL. */
-const char *af_binary_text(struct af_arena *arena, const char *text);
-
-/* A new JSON object with all facts; NULL when memory runs out. */
-json_t *af_binary_to_json(const struct af_binary *binary);
-
-/*
- * Reads what af_binary_to_json() wrote; texts are copied into the arena. Fails
- * with DATA for anything else, including another schema.
- */
-enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *json,
-                                         struct af_binary *out, struct anyflash_error *err);
 
 /* Whether the file needs the undefined symbol `name` (a relocation names it). */
 bool af_binary_wants(const struct af_binary *binary, const char *name);

@@ -429,8 +429,9 @@ static size_t sum_up(const struct af_gpu_image *const *sorted, size_t count,
     return target_count;
 }
 
-enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
-                                      struct anyflash_error *err)
+/* Fills in the targets and counts of `code` from its containers and images. */
+static enum anyflash_status find_targets(struct af_arena *arena, struct af_gpu_code *code,
+                                         struct anyflash_error *err)
 {
     size_t count = 0;
     size_t distinct = 0;
@@ -494,7 +495,7 @@ static enum anyflash_status publish(struct af_arena *arena, const struct walk *w
     code->images = images;
     code->image_count = walk->image_count;
     code->problem = find_problem(arena, walk, code);
-    return af_fatbin_sum_up(arena, code, err);
+    return find_targets(arena, code, err);
 }
 
 static enum anyflash_status read_code(struct af_arena *arena, struct af_source *source,

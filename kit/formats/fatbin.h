@@ -23,7 +23,6 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/base/json.h"
 #include "kit/base/source.h"
 
 /* Images beyond this count are not listed, and `problem` says so. */
@@ -110,20 +109,6 @@ enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_sp
                                             const char *name, bool is_section,
                                             struct af_gpu_code *out,
                                             struct anyflash_error *err);
-
-/* Fills in the targets and counts of `code` from its containers and images. */
-enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
-                                      struct anyflash_error *err);
-
-/* A new JSON object with all of it; NULL when memory runs out. */
-json_t *af_gpu_code_to_json(const struct af_gpu_code *code);
-
-/*
- * Reads what af_gpu_code_to_json() wrote; lists are in the arena. Fails with
- * DATA for anything else and with NO_MEMORY.
- */
-enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t *json,
-                                           struct af_gpu_code *out, struct anyflash_error *err);
 
 /* "sm_90a", "compute_90", "lto_80", "kind 64 of 100": at most 32 bytes. */
 #define AF_GPU_TARGET_TEXT 32u

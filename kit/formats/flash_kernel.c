@@ -98,15 +98,6 @@ static const struct {
              {"13__nv_bfloat16", "bf16"},
              {"12float_e4m3_t", "e4m3"}};
 
-const char *af_flash_dtype_find(const char *name)
-{
-    for (size_t i = 0; i < AF_COUNT(types); i++) {
-        if (af_equal(types[i].text, name))
-            return types[i].text;
-    }
-    return NULL;
-}
-
 /* The first number type named at or after `at`. */
 static const char *find_dtype(const char *at)
 {

@@ -80,21 +80,6 @@ enum anyflash_status af_flash_kernels_read(struct af_arena *arena, struct af_sou
                                            struct af_flash_kernels *out,
                                            struct anyflash_error *err);
 
-/* A new JSON object with all of it; NULL when memory runs out. */
-json_t *af_flash_kernels_to_json(const struct af_flash_kernels *kernels);
-
-/*
- * Reads the JSON that af_flash_kernels_to_json() wrote for a library with that
- * `code`. Fails with DATA for anything else and with NO_MEMORY.
- */
-enum anyflash_status af_flash_kernels_from_json(struct af_arena *arena, const json_t *json,
-                                                const struct af_gpu_code *code,
-                                                struct af_flash_kernels *out,
-                                                struct anyflash_error *err);
-
-/* "fp16", "bf16" or "e4m3" as a static text; NULL for any other name. */
-const char *af_flash_dtype_find(const char *name);
-
 /* "flash_fwd hdim128 bf16"; at most 64 bytes. */
 #define AF_FLASH_FAMILY_TEXT 64u
 const char *af_flash_family_text(const struct af_flash_family *family,

@@ -92,16 +92,14 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
                                        struct af_span *bytes_out, struct anyflash_error *err);
 
 /*
- * Passes the member to `write` piece by piece and writes its SHA-256 in
- * hexadecimal to `sha256_hex` (AF_SHA256_HEX_BYTES; may be NULL). Fails with
- * DATA as af_zip_read(), or as `write` does; then only part was written.
+ * Passes the member to `write` piece by piece. Fails with DATA as af_zip_read(),
+ * or as `write` does; then only part was written.
  */
 typedef enum anyflash_status af_zip_write(void *context, const void *bytes, size_t len,
                                           struct anyflash_error *err);
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     const struct af_zip_member *member, af_zip_write *write,
-                                    void *context, char *sha256_hex,
-                                    struct anyflash_error *err);
+                                    void *context, struct anyflash_error *err);
 
 /*
  * Reads a member from its start; bytes that are not requested are neither read

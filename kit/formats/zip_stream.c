@@ -8,7 +8,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "kit/base/sha256.h"
 #include "kit/formats/zip_header.h"
 
 #define PACKED_BYTES (64u << 10)  /* read from the source at a time */
@@ -236,27 +235,21 @@ enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_m
 
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     const struct af_zip_member *member, af_zip_write *write,
-                                    void *context, char *sha256_hex, struct anyflash_error *err)
+                                    void *context, struct anyflash_error *err)
 {
     struct af_zip_stream stream;
-    struct af_sha256 hash;
     enum anyflash_status status = af_zip_stream_open(zip, member, &stream, err);
     if (status != ANYFLASH_OK)
         return status;
     char *piece = af_mem_alloc(PIECE_BYTES);
     if (piece == NULL)
         status = af_fail_memory(err);
-    af_sha256_init(&hash);
     for (size_t got = PIECE_BYTES; status == ANYFLASH_OK && got == PIECE_BYTES;) {
         status = af_zip_stream_read(&stream, piece, PIECE_BYTES, &got, err);
-        if (status == ANYFLASH_OK) {
-            af_sha256_add(&hash, piece, got);
+        if (status == ANYFLASH_OK)
             status = write(context, piece, got, err);
-        }
     }
     af_mem_free(piece);
     af_zip_stream_close(&stream);
-    if (status == ANYFLASH_OK && sha256_hex != NULL)
-        af_sha256_finish(&hash, sha256_hex);
     return status;
 }

@@ -220,8 +220,8 @@ static enum anyflash_status check_content(struct af_run *run, const struct af_fe
                                           struct af_content_refusal *refusal,
                                           struct anyflash_error *err)
 {
-    enum anyflash_status status = af_content_refuse_file(fetched->path, &run->allow_content,
-                                                         NULL, run->arena, refusal, err);
+    enum anyflash_status status =
+        af_content_refuse_file(fetched->path, &run->allow_content, run->arena, refusal, err);
     if (is_downloaded && (status != ANYFLASH_OK || refusal->reason != NULL))
         unlink(fetched->path);
     return status;

@@ -232,8 +232,8 @@ static enum anyflash_status check_content(struct job *job, const char *path,
 {
     struct af_run *run = job->run;
     struct af_content_refusal refusal;
-    enum anyflash_status status = af_content_refuse_file(path, &run->allow_content, run->state,
-                                                         run->arena, &refusal, err);
+    enum anyflash_status status =
+        af_content_refuse_file(path, &run->allow_content, run->arena, &refusal, err);
     if (status == ANYFLASH_OK && refusal.reason != NULL)
         refuse(job, refusal.reason, refusal.hint);
     return status;
@@ -386,8 +386,8 @@ static const char *stated_torch(struct job *job)
     const char *stated = NULL;
     for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
         struct af_inspect_target target;
-        if (af_inspect_target_open(job->fetched[i].copy, NULL, job->run->arena, &target,
-                                   NULL) != ANYFLASH_OK)
+        if (af_inspect_target_open(job->fetched[i].copy, job->run->arena, &target, NULL) !=
+            ANYFLASH_OK)
             continue;
         stated = target.wheel != NULL ? target.wheel->stated_torch : NULL;
         af_inspect_target_close(&target);

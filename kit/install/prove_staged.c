@@ -4,12 +4,8 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/metadata.h"
 #include "kit/proof/prover.h"
 #include "kit/system/file.h"
-
-#define RECORD_BYTES_MAX (64u << 20)
-#define NAMES_MAX 20000u
 
 struct proving {
     struct af_run *run;
@@ -135,39 +131,6 @@ static enum anyflash_status prove_one(struct proving *proving, struct af_inspect
     return ANYFLASH_OK;
 }
 
-/* Uses the hashes of one RECORD; the files have already been compared with them. */
-static void take_record(struct proving *proving, const char *path,
-                        struct af_inspect_target *target)
-{
-    struct af_arena *arena = proving->run->arena;
-    struct af_formats_record_line *line = af_arena_alloc(arena, sizeof *line);
-    struct af_span rest;
-    if (line == NULL || af_file_read(arena, path, RECORD_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
-        return;
-    while (af_formats_record_next(&rest, line)) {
-        for (size_t i = 0; line->sha256[0] != '\0' && i < target->count; i++) {
-            struct af_inspect_extension *one = &target->extensions[i];
-            if (strcmp(one->path, line->path) == 0)
-                one->sha256 = af_arena_text(arena, line->sha256);
-        }
-    }
-}
-
-static void take_records(struct proving *proving, struct af_inspect_target *target)
-{
-    struct af_arena *arena = proving->run->arena;
-    const char **names;
-    size_t count = 0;
-    if (af_folder_list(arena, proving->fresh, NAMES_MAX, &names, &count, NULL, NULL) !=
-        ANYFLASH_OK)
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (af_ends_with(names[i], ".dist-info"))
-            take_record(proving,
-                        af_arena_format(arena, "%s/%s/RECORD", proving->fresh, names[i]),
-                        target);
-}
-
 static enum anyflash_status prove_all(struct proving *proving, struct af_inspect_target *target,
                                       struct anyflash_error *err)
 {
@@ -180,11 +143,8 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_inspect
     };
     enum anyflash_status status =
         af_prover_open(&options, proving->run->arena, &proving->prover, err);
-    take_records(proving, target);
     for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++)
         status = prove_one(proving, target, i, err);
-    if (status == ANYFLASH_OK)
-        af_inspect_target_store_facts(target, proving->run->arena);
     af_prover_release(&proving->prover);
     return status;
 }
@@ -198,8 +158,7 @@ enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, boo
         .run = run, .fresh = fresh, .stated_torch = stated_torch, .proved = proved};
     struct af_inspect_target target;
     *proved = (struct af_install_proved){.refusal = NULL};
-    enum anyflash_status status =
-        af_inspect_target_open(fresh, run->state, run->arena, &target, err);
+    enum anyflash_status status = af_inspect_target_open(fresh, run->arena, &target, err);
     if (status != ANYFLASH_OK)
         return status;
     if (target.count > 0)

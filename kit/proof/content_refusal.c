@@ -87,13 +87,13 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
 }
 
 enum anyflash_status af_content_refuse_file(const char *path, const struct af_texts *allowed,
-                                            struct af_state *state, struct af_arena *arena,
+                                            struct af_arena *arena,
                                             struct af_content_refusal *out,
                                             struct anyflash_error *err)
 {
     struct af_inspect_target target;
     struct af_content content;
-    enum anyflash_status status = af_inspect_target_open(path, state, arena, &target, err);
+    enum anyflash_status status = af_inspect_target_open(path, arena, &target, err);
     if (status != ANYFLASH_OK)
         return status;
     *out = (struct af_content_refusal){NULL, NULL};
@@ -105,8 +105,6 @@ enum anyflash_status af_content_refuse_file(const char *path, const struct af_te
         status = af_inspect_target_read(&target, i, arena, err);
     if (status == ANYFLASH_OK)
         status = af_content_find(&target, arena, &content, err);
-    if (status == ANYFLASH_OK)
-        af_inspect_target_store_facts(&target, arena);
     if (status == ANYFLASH_OK)
         status = af_content_refuse(&content, af_path_name(path), allowed, arena, out, err);
     af_inspect_target_close(&target);

@@ -24,12 +24,11 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
                                        struct anyflash_error *err);
 
 /*
- * Opens the wheel at `path`, reads its libraries and decides. `state` (or NULL) saves reading
- * them again later. Fails as af_inspect_target_open(), or with IO if a library cannot be
- * unpacked to the temporary folder.
+ * Opens the wheel at `path`, reads its libraries and decides. Fails as
+ * af_inspect_target_open(), or with IO if a library cannot be unpacked to the temporary folder.
  */
 enum anyflash_status af_content_refuse_file(const char *path, const struct af_texts *allowed,
-                                            struct af_state *state, struct af_arena *arena,
+                                            struct af_arena *arena,
                                             struct af_content_refusal *out,
                                             struct anyflash_error *err);
 

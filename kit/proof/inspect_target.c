@@ -11,118 +11,6 @@
 #include "kit/proof/inspect_wheel.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
-#include "kit/system/state_facts.h"
-
-/*
- * Larger files are identified by path, size and times only: reading their facts is faster than
- * hashing them.
- */
-#define HASH_BYTES_MAX (8 << 20)
-
-static void load_places(struct af_inspect_target *target, struct af_arena *arena)
-{
-    struct af_state_seen *rows;
-    size_t count;
-    size_t whole;
-    size_t at = 0; /* rows are mostly in the order of the wheel */
-    const struct af_place *place = &target->place;
-    if (place->identity == NULL ||
-        !af_state_place_get(target->state, place->name, place->identity, arena, &rows, &count,
-                            &whole))
-        return;
-    for (size_t i = 0; i < count; i++) {
-        for (size_t tries = 0; tries < target->count; tries++, at++) {
-            struct af_inspect_extension *one = &target->extensions[at % target->count];
-            if (strcmp(one->member->name, rows[i].member) == 0) {
-                one->sha256 = rows[i].sha256;
-                break;
-            }
-        }
-    }
-}
-
-/*
- * Identifies a file that is not in a wheel: by the hash of its bytes, or the replacement of
- * that hash.
- */
-static void identify(struct af_inspect_target *target, struct af_inspect_extension *one,
-                     struct af_arena *arena)
-{
-    struct af_state_seen *rows;
-    size_t count;
-    size_t whole;
-    char hex[AF_SHA256_HEX_BYTES];
-    one->place = af_place_of_file(arena, one->file);
-    if (one->place.identity == NULL)
-        return;
-    if (af_state_place_get(target->state, one->place.name, one->place.identity, arena, &rows,
-                           &count, &whole))
-        one->sha256 = rows[0].sha256;
-    else if (one->place.size_bytes > HASH_BYTES_MAX)
-        one->sha256 = af_place_hash(arena, &one->place, "");
-    else if (af_file_sha256(one->file, hex, NULL, NULL) == ANYFLASH_OK)
-        one->sha256 = af_arena_text(arena, hex);
-}
-
-static bool load_facts(struct af_inspect_target *target, struct af_inspect_extension *one,
-                       struct af_arena *arena)
-{
-    if (one->was_asked || target->state == NULL)
-        return one->has_facts;
-    one->was_asked = true;
-    if (one->member == NULL && one->sha256 == NULL)
-        identify(target, one, arena);
-    const char *name = af_path_name(one->member != NULL ? one->member->name : one->file);
-    one->has_facts = af_facts_get(target->state, one->sha256, name, arena, &one->facts);
-    return one->has_facts;
-}
-
-/* Whether reading the extension again would give the same facts. */
-static bool is_worth_keeping(const struct af_inspect_extension *one)
-{
-    const struct af_facts *facts = &one->facts;
-    bool lacks_code =
-        facts->binary.is_complete && facts->binary.has_gpu_code && facts->gpu_code == NULL;
-    return one->is_new_to_state && one->has_facts && one->problem == NULL && !lacks_code;
-}
-
-static void keep_one(struct af_inspect_target *target, struct af_inspect_extension *one,
-                     struct af_arena *arena)
-{
-    const struct af_place *place = one->member != NULL ? &target->place : &one->place;
-    struct af_state_seen seen = {one->member != NULL ? one->member->name : "", one->sha256};
-    bool is_somewhere = place->identity != NULL;
-    if (is_somewhere && one->member == NULL && !af_place_holds(arena, place))
-        return;
-    if (seen.sha256 == NULL && is_somewhere)
-        seen.sha256 = af_place_hash(arena, place, seen.member);
-    if (seen.sha256 == NULL)
-        return;
-    af_facts_put(target->state, seen.sha256, &one->facts);
-    if (is_somewhere)
-        af_state_place_put(target->state, place->name, place->identity, &seen,
-                           one->member != NULL ? target->count : 1);
-    one->is_new_to_state = false;
-}
-
-void af_inspect_target_store_facts(struct af_inspect_target *target, struct af_arena *arena)
-{
-    bool is_begun = false;
-    if (target->state == NULL ||
-        (target->wheel != NULL && !af_place_holds(arena, &target->place)))
-        return;
-    for (size_t i = 0; i < target->count; i++) {
-        struct af_inspect_extension *one = &target->extensions[i];
-        if (!is_worth_keeping(one))
-            continue;
-        if (!is_begun && !af_state_facts_begin(target->state))
-            return;
-        is_begun = true;
-        keep_one(target, one, arena);
-    }
-    if (is_begun)
-        af_state_facts_commit(target->state);
-}
 
 #define FOLDERS_MAX 4000u
 #define NAMES_MAX 20000u
@@ -201,27 +89,24 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
 }
 
 static enum anyflash_status begin(struct af_arena *arena, const char *what,
-                                  struct af_state *state, struct af_inspect_target *target,
-                                  struct anyflash_error *err)
+                                  struct af_inspect_target *target, struct anyflash_error *err)
 {
     *target = (struct af_inspect_target){
         .name = af_text_scrub(arena, what, NAME_BYTES),
         .extensions =
             af_arena_array(arena, AF_INSPECT_EXTENSIONS_MAX, sizeof *target->extensions),
-        .state = state,
     };
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-enum anyflash_status af_inspect_target_open_source(
-    struct af_source *source, const char *filename, const struct af_place *place,
-    struct af_state *state, struct af_arena *arena, struct af_inspect_target *out,
-    struct anyflash_error *err)
+enum anyflash_status af_inspect_target_open_source(struct af_source *source,
+                                                   const char *filename, struct af_arena *arena,
+                                                   struct af_inspect_target *out,
+                                                   struct anyflash_error *err)
 {
     struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, filename, state, &target, NULL);
+    enum anyflash_status status = begin(arena, filename, &target, NULL);
     target.is_package = true;
-    target.place = *place;
     target.source = af_arena_alloc(arena, sizeof *target.source);
     target.archive = af_arena_alloc(arena, sizeof *target.archive);
     if (arena->failed) {
@@ -233,8 +118,6 @@ enum anyflash_status af_inspect_target_open_source(
     status = af_wheel_archive_open(target.source, target.archive, err);
     if (status == ANYFLASH_OK)
         status = af_inspect_target_read_wheel(&target, arena, err);
-    if (status == ANYFLASH_OK)
-        load_places(&target, arena);
     if (status == ANYFLASH_OK)
         *out = target;
     else
@@ -260,20 +143,17 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
         add_file(arena, path, path, out);
         return ANYFLASH_OK;
     }
-    struct af_place place = af_place_of_file(arena, path);
     status = af_file_source_open(path, &source, err);
-    return status == ANYFLASH_OK ? af_inspect_target_open_source(&source, path, &place,
-                                                                 out->state, arena, out, err)
+    return status == ANYFLASH_OK ? af_inspect_target_open_source(&source, path, arena, out, err)
                                  : status;
 }
 
-enum anyflash_status af_inspect_target_open(const char *what, struct af_state *state,
-                                            struct af_arena *arena,
+enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *arena,
                                             struct af_inspect_target *out,
                                             struct anyflash_error *err)
 {
     struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, what, state, &target, err);
+    enum anyflash_status status = begin(arena, what, &target, err);
     if (status != ANYFLASH_OK)
         return status;
     if (af_file_is_absent(what))
@@ -292,13 +172,12 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_state *s
 }
 
 enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
-                                                      struct af_state *state,
                                                       struct af_arena *arena,
                                                       struct af_inspect_target *out,
                                                       struct anyflash_error *err)
 {
     struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, "installed", state, &target, err);
+    enum anyflash_status status = begin(arena, "installed", &target, err);
     if (status != ANYFLASH_OK)
         return status;
     for (size_t i = 0; i < machine->packages.count; i++) {
@@ -366,14 +245,13 @@ enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *targ
 {
     struct af_inspect_extension *one = &target->extensions[index];
     struct af_span start;
-    if (one->member == NULL || one->file != NULL || load_facts(target, one, arena) ||
+    if (one->member == NULL || one->file != NULL || one->has_facts ||
         one->member->size_bytes < START_WORTH_BYTES)
-        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+        return ANYFLASH_OK;
     enum anyflash_status status = read_start(target, one->member, arena, &start, err);
     if (status == ANYFLASH_OK && start.len > 0)
         one->has_facts = is_read(arena, af_binary_read_start(arena, start, one->member->name,
                                                              &one->facts.binary, NULL));
-    one->is_new_to_state = one->has_facts;
     return arena->failed ? af_fail_memory(err) : status;
 }
 
@@ -414,25 +292,12 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
         facts.gpu_code = read_gpu_code(arena, one->file);
     if (arena->failed)
         return af_fail_memory(err);
-    one->has_facts = one->is_new_to_state = status == ANYFLASH_OK;
+    one->has_facts = status == ANYFLASH_OK;
     if (status == ANYFLASH_OK)
         one->facts = facts;
     else
         one->problem = af_arena_text(arena, why.message);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-}
-
-/*
- * Whether enough is known of the wheel's libraries that `one` need not be unpacked: all facts
- * of `one`, and the DT_NEEDED of the others.
- */
-static bool knows_enough(struct af_inspect_target *target, struct af_inspect_extension *one,
-                         struct af_arena *arena)
-{
-    bool all = load_facts(target, one, arena) && one->facts.binary.is_complete;
-    for (size_t i = 0; i < target->count && all; i++)
-        all = load_facts(target, &target->extensions[i], arena);
-    return all;
 }
 
 enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, size_t index,
@@ -441,12 +306,10 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
     struct af_inspect_extension *one = &target->extensions[index];
     enum anyflash_status status = ANYFLASH_OK;
     if (target->wheel != NULL)
-        status = af_inspect_target_unpack(target, knows_enough(target, one, arena), arena, err);
+        status = af_inspect_target_unpack(target, arena, err);
     if (status != ANYFLASH_OK || one->problem != NULL)
         return status;
-    bool is_known = load_facts(target, one, arena) && one->facts.binary.is_complete;
-    if (arena->failed)
-        return af_fail_memory(err);
+    bool is_known = one->has_facts && one->facts.binary.is_complete;
     return is_known ? ANYFLASH_OK : read_file(one, arena, err);
 }
 
@@ -466,20 +329,15 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
     struct af_inspect_extension *one = &target->extensions[index];
     struct af_facts *facts = &one->facts;
     struct af_source source;
-    enum anyflash_status status = ANYFLASH_OK;
     if (facts->gpu_code == NULL || facts->kernels != NULL ||
         !is_torch_extension(&facts->binary))
         return ANYFLASH_OK;
-    if (one->file == NULL)
-        status = af_inspect_target_unpack(target, false, arena, err);
-    if (status != ANYFLASH_OK || !is_read(arena, af_file_source_open(one->file, &source, NULL)))
-        return arena->failed ? af_fail_memory(err) : status;
+    if (!is_read(arena, af_file_source_open(one->file, &source, NULL)))
+        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
     if (kernels != NULL &&
-        af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK) {
+        af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK)
         facts->kernels = kernels;
-        one->is_new_to_state = true;
-    }
     af_source_close(&source);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

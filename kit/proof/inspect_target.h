@@ -5,18 +5,26 @@
  * Opening a wheel reads only its list of members. The facts of an extension are read in two
  * steps: first from its first bytes, which is often enough to see that it does not load; then
  * from the whole file, unpacked to a temporary folder beside the other libraries of the wheel.
- * Facts that are already in the state (wheel_facts.h) are not read again; then only those
- * libraries of the wheel are unpacked that others need.
  */
 #ifndef AF_KIT_PROOF_INSPECT_TARGET_H
 #define AF_KIT_PROOF_INSPECT_TARGET_H
 
+#include "kit/formats/binary.h"
+#include "kit/formats/fatbin.h"
+#include "kit/formats/flash_kernel.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/machine.h"
-#include "kit/proof/wheel_facts.h"
 
 #define AF_INSPECT_EXTENSIONS_MAX 2000u
+
+/* The facts of one library that a proof needs. */
+struct af_facts {
+    /* is_complete false: read from its first bytes only */
+    struct af_binary binary;
+    const struct af_gpu_code *gpu_code;     /* NULL: there is no GPU code, or it was not read */
+    const struct af_flash_kernels *kernels; /* NULL: not read */
+};
 
 /* One shared library of the target. Texts in the arena of the call. */
 struct af_inspect_extension {
@@ -29,14 +37,6 @@ struct af_inspect_extension {
     bool has_facts;      /* `facts` are filled */
     struct af_facts facts;
     const struct af_zip_member *member; /* set for members of a wheel */
-    /*
-     * For the state: where its bytes are, and their hash or its replacement (af_place_hash()).
-     * A caller that has hashed the file sets `sha256` before the facts are read.
-     */
-    struct af_place place;
-    const char *sha256;
-    bool was_asked;       /* its facts were looked up in the state */
-    bool is_new_to_state; /* the facts are not in the state yet */
 };
 
 /* What a wheel's file name and metadata say. */
@@ -67,22 +67,16 @@ struct af_inspect_target {
     struct af_source *source;         /* set for a wheel; else NULL */
     struct af_wheel_archive *archive; /* set for a wheel */
     const char *unpacked;             /* temporary folder; NULL: nothing was unpacked */
-    /* the libraries that other libraries of the wheel need are unpacked */
-    bool has_unpacked_needed;
-    bool has_unpacked_all;
-    struct af_state *state; /* borrowed; NULL: no facts are known, and none are stored */
-    struct af_place place;  /* place of the wheel */
+    bool was_unpacked;                /* all libraries of the wheel that can be */
 };
 
 /*
  * Opens `what`: a shared library, a wheel, or a folder that is searched for
  * libraries. A library that cannot be read becomes an extension with a `problem`.
- * `state` is borrowed until the target is closed. Fails with NOT_FOUND, IO, DATA (a
- * web page or a Git LFS pointer instead of a wheel) or NO_MEMORY when the target as
- * a whole cannot be opened.
+ * Fails with NOT_FOUND, IO, DATA (a web page or a Git LFS pointer instead of a wheel)
+ * or NO_MEMORY when the target as a whole cannot be opened.
  */
-enum anyflash_status af_inspect_target_open(const char *what, struct af_state *state,
-                                            struct af_arena *arena,
+enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *arena,
                                             struct af_inspect_target *out,
                                             struct anyflash_error *err);
 
@@ -91,24 +85,22 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_state *s
  * RECORDs.
  */
 enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
-                                                      struct af_state *state,
                                                       struct af_arena *arena,
                                                       struct af_inspect_target *out,
                                                       struct anyflash_error *err);
 
 /*
- * Opens a wheel from a source that is already open and that was found at `place` (zero: not
- * known). The target closes the source, also when this function fails.
+ * Opens a wheel from a source that is already open. The target closes the source, also when
+ * this function fails.
  */
-enum anyflash_status af_inspect_target_open_source(
-    struct af_source *source, const char *filename, const struct af_place *place,
-    struct af_state *state, struct af_arena *arena, struct af_inspect_target *out,
-    struct anyflash_error *err);
+enum anyflash_status af_inspect_target_open_source(struct af_source *source,
+                                                   const char *filename, struct af_arena *arena,
+                                                   struct af_inspect_target *out,
+                                                   struct anyflash_error *err);
 
 /*
- * Reads facts of extension `index` of a wheel: from the state if they are known, else from its
- * first bytes if it is packed and large. Otherwise it does nothing, and the extension has no
- * facts yet.
+ * Reads facts of extension `index` of a wheel from its first bytes if it is packed and large.
+ * Otherwise it does nothing, and the extension has no facts yet.
  */
 enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
                                                   size_t index, struct af_arena *arena,
@@ -129,9 +121,6 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
 enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *target,
                                                     size_t index, struct af_arena *arena,
                                                     struct anyflash_error *err);
-
-/* Stores in the state the facts that were read. Call it once, after the answer was printed. */
-void af_inspect_target_store_facts(struct af_inspect_target *target, struct af_arena *arena);
 
 /*
  * Removes the unpacked files and closes the wheel. Does nothing to a

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
@@ -81,31 +80,15 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return af_fail(err, ANYFLASH_E_IO, "cannot create '%s': %s", path, strerror(errno));
-    char hex[AF_SHA256_HEX_BYTES];
     enum anyflash_status status =
-        af_zip_extract(&target->archive->zip, one->member, write_all, &fd, hex, &why);
+        af_zip_extract(&target->archive->zip, one->member, write_all, &fd, &why);
     close(fd);
     one->file = path;
     if (status == ANYFLASH_E_DATA)
         one->problem = af_arena_text(arena, why.message);
     else if (status != ANYFLASH_OK)
         return af_fail(err, status, "%s", why.message);
-    else
-        one->sha256 = af_arena_text(arena, hex);
     return ANYFLASH_OK;
-}
-
-/* Whether one of the libraries has a DT_NEEDED with that file name. */
-static bool is_needed(const struct af_inspect_target *target, const char *name)
-{
-    for (size_t i = 0; i < target->count; i++) {
-        const struct af_texts *needed = &target->extensions[i].facts.binary.needed;
-        for (size_t n = 0; n < needed->count; n++) {
-            if (strcmp(needed->items[n], name) == 0)
-                return true;
-        }
-    }
-    return false;
 }
 
 /*
@@ -138,16 +121,15 @@ static enum anyflash_status make_place(struct af_inspect_target *target, struct 
 }
 
 enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
-                                              bool only_needed, struct af_arena *arena,
+                                              struct af_arena *arena,
                                               struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    if (target->has_unpacked_all || (only_needed && target->has_unpacked_needed))
+    if (target->was_unpacked)
         return ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
         struct af_inspect_extension *one = &target->extensions[i];
-        if (one->file != NULL || one->problem != NULL ||
-            (only_needed && !is_needed(target, af_path_name(one->member->name))))
+        if (one->file != NULL || one->problem != NULL)
             continue;
         bool is_library = is_elf(target, arena, one);
         if (arena->failed)
@@ -157,8 +139,7 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
         if (is_library && status == ANYFLASH_OK)
             status = unpack_one(target, arena, one, err);
     }
-    target->has_unpacked_needed = status == ANYFLASH_OK;
-    target->has_unpacked_all = status == ANYFLASH_OK && !only_needed;
+    target->was_unpacked = status == ANYFLASH_OK;
     return status;
 }
 

@@ -29,12 +29,11 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
                                                   struct anyflash_error *err);
 
 /*
- * Unpacks the libraries of the wheel that are not unpacked yet to a temporary folder: all of
- * them, or with `only_needed` those that another one needs by its DT_NEEDED (for this the facts
- * of all must have been read). Does nothing when there are none.
+ * Unpacks the libraries of the wheel that are not unpacked yet to a temporary folder. Does
+ * nothing when there are none.
  */
 enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
-                                              bool only_needed, struct af_arena *arena,
+                                              struct af_arena *arena,
                                               struct anyflash_error *err);
 
 #endif

@@ -85,16 +85,6 @@ static enum anyflash_status ask(struct af_prover *prover, const struct af_facts 
     return af_proof_make(question, prover->arena, out, err);
 }
 
-enum anyflash_status af_prover_prove_facts(struct af_prover *prover,
-                                           const struct af_facts *facts,
-                                           const char *stated_torch, struct af_proof *out,
-                                           struct anyflash_error *err)
-{
-    struct af_proof_question question = {.stated_torch = stated_torch};
-    prover->scope.takes_siblings = true;
-    return ask(prover, facts, NULL, &question, out, err);
-}
-
 /* Proves an extension whose facts have been read. */
 static enum anyflash_status prove_read(struct af_prover *prover,
                                        const struct af_inspect_target *target,

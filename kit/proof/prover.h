@@ -57,11 +57,10 @@ enum anyflash_status af_prover_open(const struct af_prover_options *options,
                                     struct anyflash_error *err);
 
 /*
- * Reads the facts of extension `index` of the target that are not yet in the target's state,
- * and proves it. `stated_torch` ("2.8") is the torch that the extension is said to be built
- * for; NULL: the one that its wheel states, if any. An extension that cannot be read gets its
- * `problem`, the answer NO and no checks. af_inspect_target_store_facts() stores the facts that
- * were read. Fails with NO_MEMORY, or with IO if a wheel cannot be unpacked.
+ * Reads the facts of extension `index` of the target, and proves it. `stated_torch` ("2.8") is
+ * the torch that the extension is said to be built for; NULL: the one that its wheel states, if
+ * any. An extension that cannot be read gets its `problem`, the answer NO and no checks. Fails
+ * with NO_MEMORY, or with IO if a wheel cannot be unpacked.
  */
 enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect_target *target,
                                      size_t index, const char *stated_torch,
@@ -69,19 +68,12 @@ enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect
 
 /*
  * Proves an extension that is packed in a wheel from its first bytes, if these are enough to
- * read its symbols. `out` is left unchanged (set it to zero first) when they are not enough, or
- * when all facts are known and af_prover_prove() is as cheap. The answer NO is final; other
- * answers are not.
+ * read its symbols. `out` is left unchanged (set it to zero first) when they are not enough.
+ * The answer NO is final; other answers are not.
  */
 enum anyflash_status af_prover_prove_start(struct af_prover *prover,
                                            struct af_inspect_target *target, size_t index,
                                            struct af_proof *out, struct anyflash_error *err);
-
-/* Proves an extension of a package by its facts alone; no file is opened. */
-enum anyflash_status af_prover_prove_facts(struct af_prover *prover,
-                                           const struct af_facts *facts,
-                                           const char *stated_torch, struct af_proof *out,
-                                           struct anyflash_error *err);
 
 /* Closes everything that the session opened. Does nothing to a zero-initialised session. */
 void af_prover_release(struct af_prover *prover);

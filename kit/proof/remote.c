@@ -324,13 +324,6 @@ enum anyflash_status af_remote_open(const struct af_http *http, const char *url,
     return ANYFLASH_OK;
 }
 
-struct af_place af_remote_place(const struct af_source *source, struct af_arena *arena)
-{
-    const struct remote *remote = source->context;
-    return af_place_of_address(arena, remote->url, remote->first.etag,
-                               remote->first.last_modified, source->size_bytes);
-}
-
 /*
  * The file name comes from the address and may be anything; the folder is named by the
  * address's hash.
@@ -346,7 +339,7 @@ static enum anyflash_status download(const struct af_http *http, const char *url
 
 enum anyflash_status af_remote_download(const struct af_http *http, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,
-                                        struct af_place *place_out, struct anyflash_error *err)
+                                        struct anyflash_error *err)
 {
     struct af_download_result result;
     const char *folder;
@@ -367,8 +360,5 @@ enum anyflash_status af_remote_download(const struct af_http *http, const char *
     if (status != ANYFLASH_OK)
         return status;
     source_out->bytes_read = source_out->size_bytes;
-    const char *tag = af_arena_format(arena, "\"sha256 %s\"", result.sha256);
-    if (tag != NULL)
-        *place_out = af_place_of_address(arena, url, tag, "", source_out->size_bytes);
     return ANYFLASH_OK;
 }

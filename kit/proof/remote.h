@@ -10,7 +10,6 @@
 #define AF_KIT_PROOF_REMOTE_H
 
 #include "kit/base/source.h"
-#include "kit/proof/wheel_facts.h"
 #include "kit/system/http.h"
 
 #define AF_REMOTE_BLOCK_BYTES (64u << 10)
@@ -25,18 +24,14 @@
 enum anyflash_status af_remote_open(const struct af_http *http, const char *url,
                                     struct af_source *source_out, struct anyflash_error *err);
 
-/* The place of a source from af_remote_open(), from the first response. */
-struct af_place af_remote_place(const struct af_source *source, struct af_arena *arena);
-
 /*
  * For servers without range requests: downloads the whole file to the cache folder and opens
  * it. The file's name is removed at once; its disk space is freed when the source is closed.
- * The next call resumes an interrupted download. bytes_read starts at the file's size; the
- * source's place is the hash of its bytes. Fails as af_download_run(), and with NOT_FOUND
- * without a home folder.
+ * The next call resumes an interrupted download. bytes_read starts at the file's size. Fails as
+ * af_download_run(), and with NOT_FOUND without a home folder.
  */
 enum anyflash_status af_remote_download(const struct af_http *http, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,
-                                        struct af_place *place_out, struct anyflash_error *err);
+                                        struct anyflash_error *err);
 
 #endif

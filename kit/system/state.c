@@ -1,6 +1,6 @@
 /*
- * state.c: opens the state file. Its contents belong to journal.c and state_facts.c. Used by
- * every command that changes or proves something, and by the check for a killed run.
+ * state.c: opens the state file. Its contents belong to journal.c and state_proofs.c. Used
+ * by every command that changes or proves something, and by the check for a killed run.
  */
 #include "kit/system/state.h"
 
@@ -25,14 +25,11 @@
 static const char schema_sql[] =
     "BEGIN IMMEDIATE;"
     "PRAGMA application_id = 1095134305;" /* APPLICATION_ID */
-    /* facts of schema 1; they are read again from the files */
-    "DROP TABLE IF EXISTS binary;"
-    "CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL,"
-    " name TEXT NOT NULL, schema INTEGER NOT NULL, used INTEGER NOT NULL,"
-    " bytes INTEGER NOT NULL, json TEXT NOT NULL, UNIQUE (sha256, name));"
-    "CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
-    " member TEXT NOT NULL, identity TEXT NOT NULL, sha256 TEXT NOT NULL,"
-    " whole INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE (name, member));"
+    /* facts of libraries, which schemas 1 and 2 stored instead of proofs */
+    "DROP TABLE IF EXISTS binary; DROP TABLE IF EXISTS facts; DROP TABLE IF EXISTS place;"
+    "CREATE TABLE IF NOT EXISTS proof (id INTEGER PRIMARY KEY, address TEXT NOT NULL,"
+    " environment TEXT NOT NULL, surroundings TEXT, answer INTEGER NOT NULL, reason TEXT,"
+    " built_for TEXT, day INTEGER NOT NULL, UNIQUE (address, environment));"
     "CREATE TABLE IF NOT EXISTS operation (id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " kind INTEGER NOT NULL, phase INTEGER NOT NULL, undoes INTEGER NOT NULL,"
     " title TEXT NOT NULL, time TEXT NOT NULL, site TEXT NOT NULL, fresh_root TEXT NOT NULL,"
@@ -40,7 +37,7 @@ static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS entry (operation INTEGER NOT NULL, position INTEGER NOT NULL,"
     " path TEXT NOT NULL, has_old INTEGER NOT NULL, has_new INTEGER NOT NULL,"
     " PRIMARY KEY (operation, position)) WITHOUT ROWID;"
-    "PRAGMA user_version = 2;" /* AF_STATE_SCHEMA */
+    "PRAGMA user_version = 3;" /* AF_STATE_SCHEMA */
     "COMMIT;";
 
 /* $name/anyflash if the variable holds an absolute path, else NULL. */
@@ -201,7 +198,7 @@ static enum anyflash_status connect(struct af_state *state, enum af_state_use us
     if (code != SQLITE_OK)
         return af_database_fail(state, err);
     sqlite3_busy_timeout(state->database,
-                         use == AF_STATE_FACTS ? AF_STATE_FACTS_BUSY_MS : AF_STATE_BUSY_MS);
+                         use == AF_STATE_CACHE ? AF_STATE_CACHE_BUSY_MS : AF_STATE_BUSY_MS);
     enum anyflash_status status =
         af_database_do(state,
                        "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = DELETE;"
@@ -277,7 +274,7 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
                                        "ANYFLASH_STATE to a folder)");
     if (use == AF_STATE_READ && af_file_is_absent(path))
         return ANYFLASH_OK;
-    if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
+    if (use == AF_STATE_CACHE && af_file_is_absent(path) && is_guest(arena, folder))
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "not creating a state file in another user's home folder");
     af_database_start();

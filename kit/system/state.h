@@ -1,13 +1,12 @@
 /*
  * state.h: what this program remembers between runs, in one SQLite file.
  *
- * It holds the journal of installations (install/journal.h) and facts of libraries
- * (proof/wheel_facts.h), so that a second proof is instant. The file is
- * $ANYFLASH_STATE/state.db, else $XDG_STATE_HOME/anyflash/state.db, else
- * ~/.local/state/anyflash/state.db, readable by its owner only. It uses a rollback journal, not
- * WAL, because home folders may be on NFS (docs/decisions/0030). Several processes may use it
- * at once; a writer waits up to AF_STATE_BUSY_MS. A file of an older version is upgraded when
- * it is opened for writing.
+ * It holds the journal of installations (install/journal.h) and the conclusions of inspections
+ * (system/state_proofs.h). The file is $ANYFLASH_STATE/state.db, else
+ * $XDG_STATE_HOME/anyflash/state.db, else ~/.local/state/anyflash/state.db, readable by its
+ * owner only. It uses a rollback journal, not WAL, because home folders may be on NFS
+ * (docs/decisions/0030). Several processes may use it at once; a writer waits up to
+ * AF_STATE_BUSY_MS. A file of an older version is upgraded when it is opened for writing.
  *
  * Features that use the state only to save time work without it: every function here accepts a
  * NULL state, which is always empty. Not thread-safe: each state belongs to one thread.
@@ -18,9 +17,9 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-#define AF_STATE_SCHEMA 2
+#define AF_STATE_SCHEMA 3
 #define AF_STATE_BUSY_MS 10000
-#define AF_STATE_FACTS_BUSY_MS 100
+#define AF_STATE_CACHE_BUSY_MS 100
 
 struct af_state;
 
@@ -28,9 +27,9 @@ enum af_state_use {
     AF_STATE_READ, /* only if the file exists; nothing is created, moved or changed */
     /*
      * For data that only saves time: created if missing (but not by root in another user's
-     * home), never moved aside; waits at most AF_STATE_FACTS_BUSY_MS for another process.
+     * home), never moved aside; waits at most AF_STATE_CACHE_BUSY_MS for another process.
      */
-    AF_STATE_FACTS,
+    AF_STATE_CACHE,
     AF_STATE_WRITE /* created if missing; a corrupt file is moved aside */
 };
 

@@ -134,6 +134,20 @@ def test_a_library_of_the_wheel_serves_its_extension(anyflash, tmp_path):
     assert [row["verdict"] for row in said["extensions"]] == ["yes", "yes"], said
 
 
+def test_libraries_that_a_package_brings_are_shown_only_when_asked(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp27-cp27mu-linux_x86_64.whl",
+                 {"demo/ext.abi3.so": module(tmp_path).read_bytes(),
+                  "demo.libs/libown.so":
+                      build(tmp_path, "libown.so", "void own(void) {}\n").read_bytes()})
+    brief = anyflash("inspect", str(path), "--against", sys.executable)
+    whole = anyflash("inspect", str(path), "--against", sys.executable, "-v")
+    assert "libown.so" not in brief.out and "1 library bundled" in brief.out
+    assert "libown.so" in whole.out
+    said, _ = inspect(anyflash, path)
+    verdicts = {row["name"]: row["verdict"] for row in said["extensions"]}
+    assert verdicts == {"demo/ext.abi3.so": "no", "demo.libs/libown.so": "yes"}
+
+
 def with_sibling(folder):
     """An extension whose library is found only because its package loads it first."""
     folder.mkdir()

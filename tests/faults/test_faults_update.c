@@ -43,7 +43,6 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
     struct af_zip zip;
     struct af_arena arena;
     struct af_span bytes;
-    char hex[65];
     enum anyflash_status status = af_file_source_open(WHEEL, &source, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -56,7 +55,7 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
             status = af_zip_read_start(&zip, member, &arena, 3, &bytes, err);
         if (status == ANYFLASH_OK)
             status = af_zip_extract(&zip, af_zip_find(&zip, "tiny-1.0.dist-info/RECORD"), drop,
-                                    NULL, hex, err);
+                                    NULL, err);
         af_arena_release(&arena);
         af_zip_close(&zip);
     }

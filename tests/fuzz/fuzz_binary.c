@@ -1,11 +1,9 @@
 /*
  * fuzz_binary.c: any bytes as an extension: reads its facts, from all of it and
- * from its start, as JSON and back, and looks up symbols in it as in a library.
+ * from its start, and looks up symbols in it as in a library.
  */
 #include "kit/formats/binary.h"
 #include "kit/formats/elf.h"
-
-#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,16 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_span bytes = {(const char *)data, size};
     struct af_arena arena;
     struct af_binary binary;
-    struct af_binary again;
     struct af_dynamic dynamic;
     struct af_symbol symbol;
     af_arena_init(&arena);
-    if (af_binary_read(&arena, bytes, "fuzz.so", &binary, NULL) == ANYFLASH_OK) {
-        json_t *json = af_binary_to_json(&binary);
-        if (json != NULL && af_binary_from_json(&arena, json, &again, NULL) != ANYFLASH_OK)
-            abort();
-        json_decref(json);
-    }
+    (void)af_binary_read(&arena, bytes, "fuzz.so", &binary, NULL);
     (void)af_binary_start_bytes(bytes);
     (void)af_binary_read_start(&arena, bytes, "fuzz.so", &binary, NULL);
     if (af_dynamic_read(&arena, bytes, "fuzz.so", &dynamic, NULL) == ANYFLASH_OK) {

@@ -1,6 +1,7 @@
 """Wheels that were inspected before: how `plan` uses the results, and what `install`
 proves."""
 import json
+import os
 import subprocess
 
 import pytest
@@ -31,11 +32,17 @@ def market(quick_place, tmp_path):
     place.rows = [{"catalog_date": "2026-08-22"}]
     place.words = ("--catalog", place.catalog, *GIVEN)
 
-    def offer(version, torch, code):
+    def offer(version, torch, code, needs=None):
+        flags = ()
+        if needs is not None:
+            needed = tmp_path / needs
+            needed.write_bytes(compiled(tmp_path / "build", "int own(void) { return 1; }\n",
+                                        f"-Wl,-soname,{needs}"))
+            flags = ("-Wl,--no-as-needed", needed)
         local = f"cu12torch{torch}cxx11abiTRUE"
         wheel = make_wheel(place.folder, version=version, local=local,
                            tag=WHEEL_TAG,
-                           files={EXTENSION: compiled(tmp_path / "build", code)})
+                           files={EXTENSION: compiled(tmp_path / "build", code, *flags)})
         url = place.server.url(wheel.name.replace("+", "%2B"))
         place.rows.append({
             "source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
@@ -123,6 +130,26 @@ def test_proofs_are_of_the_environment_that_is_here(market):
     done = subprocess.run([market.command("x")[0], "plan", *map(str, words)], text=True,
                           env=market.environment(), capture_output=True)
     assert "proved-to-load" not in reasons(json.loads(done.stdout))
+
+
+def test_a_proof_is_forgotten_once_torch_has_changed(market):
+    url = market.offer("2.8.3", "2.7", LOADS)
+    assert inspect(market, url) == 0
+    library = market.site / "torch/lib/libtorch_cpu.so"
+    library.write_bytes(library.read_bytes() + b"rebuilt")
+    assert "no-wheel-for-torch" in reasons(plan(market))
+    assert inspect(market, url) == 0
+    assert "proved-to-load" in reasons(plan(market))
+
+
+def test_a_missing_library_counts_until_something_is_installed(market):
+    code = "int own(void);\nvoid *PyInit_flash_attn_2_cuda(void) { own(); return 0; }\n"
+    url = market.offer("2.8.3", "2.8", code, needs="libown.so.1")
+    words = ("plan", "--catalog", market.catalog, "--arch", "8.9", "--all", "-v")
+    assert inspect(market, url) == 1
+    assert "proved-not-to-load" in market.run(*words).stdout
+    os.utime(market.site, (1, 1))
+    assert "proved-not-to-load" not in market.run(*words).stdout
 
 
 def test_plan_reads_neither_network_nor_state_that_is_not_there(market):

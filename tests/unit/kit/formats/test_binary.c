@@ -171,25 +171,6 @@ static void assert_same(const struct af_binary *a, const struct af_binary *b)
     assert_string_equal(a->init_name, b->init_name);
 }
 
-static void test_binary__survives_json(void **state)
-{
-    (void)state;
-    struct af_binary binary;
-    struct af_binary again;
-    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
-    json_t *json = af_binary_to_json(&binary);
-    assert_non_null(json);
-    assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_OK);
-    assert_same(&binary, &again);
-    assert_string_equal(again.pybind_python, "3.12");
-    assert_int_equal(again.assertions.count, 1);
-    json_object_set_new(json, "undefined", json_string("no list"));
-    assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_E_DATA);
-    json_object_set_new(json, "schema", json_integer(0));
-    assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_E_DATA);
-    json_decref(json);
-}
-
 static void test_binary__start_tells_the_same_wants(void **state)
 {
     (void)state;
@@ -361,7 +342,6 @@ int main(void)
         cmocka_unit_test(test_binary__leaves_out_names_without_a_relocation),
         cmocka_unit_test(test_binary__names_versions_and_their_library),
         cmocka_unit_test(test_binary__reads_module_texts_and_run_path),
-        cmocka_unit_test(test_binary__survives_json),
         cmocka_unit_test(test_binary__start_tells_the_same_wants),
         cmocka_unit_test(test_binary__of_aarch64_needs_what_its_relocations_name),
         cmocka_unit_test(test_binary__start_of_a_large_segment_is_limited),

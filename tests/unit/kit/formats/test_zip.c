@@ -168,25 +168,21 @@ static enum anyflash_status keep(void *context, const void *bytes, size_t len,
     return ANYFLASH_OK;
 }
 
-static void test_zip__extracts_with_a_hash(void **state)
+static void test_zip__extracts_piece_by_piece(void **state)
 {
     (void)state;
-    char hex[AF_SHA256_HEX_BYTES], expected[AF_SHA256_HEX_BYTES];
     struct af_text text = {0};
     struct af_source source;
     struct af_zip zip;
     build_good();
     af_source_of_bytes(built(), "good.zip", &source);
     assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
-    assert_int_equal(
-        af_zip_extract(&zip, af_zip_find(&zip, "a/deflated"), keep, &text, hex, NULL),
-        ANYFLASH_OK);
+    assert_int_equal(af_zip_extract(&zip, af_zip_find(&zip, "a/deflated"), keep, &text, NULL),
+                     ANYFLASH_OK);
     assert_int_equal(text.len, 12);
-    af_sha256_bytes((struct af_span){text.data, 12}, expected);
     assert_string_equal(text.data, "packed words");
-    assert_string_equal(hex, expected);
     af_text_release(&text);
-    assert_int_equal(af_zip_extract(&zip, af_zip_find(&zip, "a/stored"), keep, NULL, hex, NULL),
+    assert_int_equal(af_zip_extract(&zip, af_zip_find(&zip, "a/stored"), keep, NULL, NULL),
                      ANYFLASH_E_IO);
     af_zip_close(&zip);
 }
@@ -281,7 +277,7 @@ int main(void)
         cmocka_unit_test(test_zip__reads_zip64_sizes_and_end),
         cmocka_unit_test(test_zip__reads_a_wheel_from_a_file),
         cmocka_unit_test(test_zip__the_start_of_a_member_reads_little_of_the_source),
-        cmocka_unit_test(test_zip__extracts_with_a_hash),
+        cmocka_unit_test(test_zip__extracts_piece_by_piece),
         cmocka_unit_test(test_zip__cut_at_every_byte_is_refused),
         cmocka_unit_test(test_zip__cut_at_every_byte_of_the_front_is_refused),
         cmocka_unit_test(test_zip__survives_every_changed_byte),

@@ -19,10 +19,8 @@
 #include "kit/install/journal.h"
 #include "kit/install/swap.h"
 #include "kit/system/database.h"
-#include "kit/system/state_facts.h"
+#include "kit/system/state_proofs.h"
 #include "tests/unit/every_allocation.h"
-
-#define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 /* In memory if possible, because thousands of transactions are synced. */
 static char in_memory[] = "/dev/shm/anyflash-state-XXXXXX";
@@ -66,94 +64,89 @@ static struct af_state *open_state(struct af_arena *arena)
     return state;
 }
 
-static void put_facts(struct af_state *state, const char *sha256, const char *json)
-{
-    assert_true(af_state_facts_begin(state));
-    af_state_facts_put(state, sha256, "a.so", 3, (struct af_span){json, strlen(json)});
-    af_state_facts_commit(state);
-}
+static const struct af_state_proof loads = {.address = "https://u:p@host/a.whl?key=secret#x",
+                                            .environment = "torch 2.8",
+                                            .answer = AF_YES,
+                                            .built_for = "torch 2.7"};
 
-static void test_state__keeps_facts_under_hash_name_and_schema(void **unused)
+/* The number of proofs for the environment, and the latest. */
+static size_t find(struct af_state *state, const char *environment, const char *surroundings,
+                   struct af_arena *arena, struct af_state_proof *latest)
 {
-    struct af_arena arena;
-    struct af_span json = {0};
-    (void)unused;
-    af_arena_init(&arena);
-    struct af_state *state = open_state(&arena);
-    put_facts(state, SHA, "{\"a\":1}");
-    af_state_close(state);
-    state = open_state(&arena);
-    assert_true(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
-    assert_int_equal(json.len, 7);
-    assert_string_equal(json.data, "{\"a\":1}");
-    assert_false(af_state_facts_get(state, SHA, "a.so", 4, &arena, &json));
-    assert_false(af_state_facts_get(state, SHA, "b.so", 3, &arena, &json));
-    assert_false(af_state_facts_get(NULL, SHA, "a.so", 3, &arena, &json));
-    assert_false(af_state_facts_begin(NULL));
-    af_state_facts_put(NULL, SHA, "a.so", 3, json);
-    af_state_facts_commit(NULL);
-    af_state_close(state);
-    af_arena_release(&arena);
-}
-
-static void test_state__forgets_a_place_that_has_changed(void **unused)
-{
-    struct af_arena arena;
-    struct af_state_seen *rows;
-    struct af_state_seen one = {"x.so", SHA};
-    struct af_state_seen two = {"y.so", SHA};
+    const struct af_state_proof *proofs;
     size_t count;
-    size_t whole;
-    (void)unused;
-    af_arena_init(&arena);
-    struct af_state *state = open_state(&arena);
-    assert_true(af_state_facts_begin(state));
-    af_state_place_put(state, "/a.whl", "1", &one, 2);
-    af_state_place_put(state, "/a.whl", "1", &two, 2);
-    assert_true(af_state_place_get(state, "/a.whl", "1", &arena, &rows, &count, &whole));
-    assert_int_equal(count, 2);
-    assert_int_equal(whole, 2);
-    assert_string_equal(rows[1].member, "y.so");
-    assert_false(af_state_place_get(state, "/a.whl", "2", &arena, &rows, &count, &whole));
-    assert_true(af_state_place_get(state, "/a.whl", NULL, &arena, &rows, &count, &whole));
-    af_state_place_put(state, "/a.whl", "2", &one, 1);
-    af_state_facts_commit(state);
-    assert_true(af_state_place_get(state, "/a.whl", NULL, &arena, &rows, &count, &whole));
-    assert_int_equal(count, 1);
-    assert_int_equal(whole, 1);
-    af_state_close(state);
-    af_arena_release(&arena);
-}
-
-static size_t count_facts(struct af_state *state)
-{
-    sqlite3_stmt *statement;
-    assert_true(af_database_prepare(state, "SELECT count(*) FROM facts", &statement));
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    size_t count = (size_t)sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
+    af_state_proofs_find(state, environment, surroundings, arena, &proofs, &count);
+    if (count > 0 && latest != NULL)
+        *latest = proofs[0];
     return count;
 }
 
-static void test_state__facts_make_room_for_new_ones(void **unused)
+static void test_state__proofs_are_of_one_environment(void **unused)
 {
     struct af_arena arena;
-    struct af_span found;
+    struct af_state_proof found;
     (void)unused;
     af_arena_init(&arena);
-    char *large = af_arena_alloc(&arena, 1u << 20);
-    memset(large, ' ', 1u << 20);
     struct af_state *state = open_state(&arena);
-    for (int i = 0; i < 40; i++) {
-        char sha256[65];
-        snprintf(sha256, sizeof sha256, "%064d", i);
-        assert_true(af_state_facts_begin(state));
-        af_state_facts_put(state, sha256, "a.so", 3, (struct af_span){large, 1u << 20});
-        af_state_facts_commit(state);
-        /* The last row that was written is there. */
-        assert_true(af_state_facts_get(state, sha256, "a.so", 3, &arena, &found));
+    af_state_proof_put(state, &loads);
+    af_state_close(state);
+    state = open_state(&arena);
+    assert_int_equal(find(state, "torch 2.8", "any", &arena, &found), 1);
+    assert_string_equal(found.address, "https://host/a.whl");
+    assert_int_equal(found.answer, AF_YES);
+    assert_null(found.reason);
+    assert_string_equal(found.built_for, "torch 2.7");
+    assert_int_equal(find(state, "torch 2.9", "any", &arena, NULL), 0);
+    assert_int_equal(find(NULL, "torch 2.8", "any", &arena, NULL), 0);
+    af_state_proof_put(NULL, &loads);
+    af_state_close(state);
+    remove_file();
+    af_arena_release(&arena);
+}
+
+static void test_state__a_proof_replaces_the_earlier_one(void **unused)
+{
+    struct af_arena arena;
+    struct af_state_proof fails = loads;
+    struct af_state_proof found;
+    (void)unused;
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    fails.answer = AF_NO;
+    fails.reason = "a function is missing\x1b[2J";
+    fails.surroundings = "no GPU";
+    af_state_proof_put(state, &loads);
+    af_state_proof_put(state, &fails);
+    assert_int_equal(find(state, "torch 2.8", "no GPU", &arena, &found), 1);
+    assert_int_equal(found.answer, AF_NO);
+    assert_string_equal(found.reason, "a function is missing\\x1b[2J");
+    assert_int_equal(find(state, "torch 2.8", "one GPU", &arena, NULL), 0);
+    af_state_proof_put(state, &loads);
+    assert_int_equal(find(state, "torch 2.8", "one GPU", &arena, NULL), 1);
+    af_state_close(state);
+    remove_file();
+    af_arena_release(&arena);
+}
+
+static void test_state__old_proofs_make_room_for_new_ones(void **unused)
+{
+    struct af_arena arena;
+    struct af_state_proof found;
+    char address[40];
+    (void)unused;
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    assert_int_equal(af_database_do(state, "BEGIN", NULL), ANYFLASH_OK);
+    for (int i = 0; i < 5000; i++) {
+        struct af_state_proof proof = loads;
+        snprintf(address, sizeof address, "https://host/%d.whl", i);
+        proof.address = address;
+        af_state_proof_put(state, &proof);
     }
-    assert_true(count_facts(state) <= 32);
+    assert_int_equal(af_database_do(state, "COMMIT", NULL), ANYFLASH_OK);
+    assert_int_equal(find(state, "torch 2.8", "", &arena, &found), AF_STATE_PROOFS_MAX);
+    assert_string_equal(found.address, address);
+    assert_int_equal(af_database_number(state, "SELECT count(*) FROM proof"), 4096);
     af_state_close(state);
     remove_file();
     af_arena_release(&arena);
@@ -203,17 +196,16 @@ static void test_state__an_older_file_is_read_and_brought_up_to_date(void **unus
     struct af_state *state;
     const char *remark;
     (void)unused;
-    static const enum af_state_use uses[] = {AF_STATE_READ, AF_STATE_FACTS, AF_STATE_WRITE};
+    static const enum af_state_use uses[] = {AF_STATE_READ, AF_STATE_CACHE, AF_STATE_WRITE};
     for (size_t i = 0; i < AF_COUNT(uses); i++) {
         af_arena_init(&arena);
         make_schema_1();
         assert_int_equal(af_state_open(uses[i], &arena, &state, &remark, NULL), ANYFLASH_OK);
         check_old_operation(state, &arena);
-        struct af_span json;
-        assert_false(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
+        assert_int_equal(find(state, "torch 2.8", "any", &arena, NULL), 0);
         if (uses[i] != AF_STATE_READ) {
-            put_facts(state, SHA, "{}");
-            assert_true(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
+            af_state_proof_put(state, &loads);
+            assert_int_equal(find(state, "torch 2.8", "any", &arena, NULL), 1);
         }
         af_state_close(state);
         af_arena_release(&arena);
@@ -221,7 +213,7 @@ static void test_state__an_older_file_is_read_and_brought_up_to_date(void **unus
     remove_file();
 }
 
-static void test_state__facts_leave_a_damaged_file_where_it_is(void **unused)
+static void test_state__a_cache_leaves_a_damaged_file_where_it_is(void **unused)
 {
     char path[64];
     struct af_arena arena;
@@ -235,7 +227,7 @@ static void test_state__facts_leave_a_damaged_file_where_it_is(void **unused)
           "............................................................................",
           file);
     fclose(file);
-    assert_int_equal(af_state_open(AF_STATE_FACTS, &arena, &state, &remark, NULL),
+    assert_int_equal(af_state_open(AF_STATE_CACHE, &arena, &state, &remark, NULL),
                      ANYFLASH_E_DATA);
     assert_null(state);
     assert_int_equal(access(path, F_OK), 0);
@@ -375,7 +367,7 @@ static void test_state__what_others_can_write_is_not_read(void **unused)
         assert_int_equal(chown(path, 1, 1), 0);
         assert_int_equal(try_open(AF_STATE_WRITE), ANYFLASH_E_IO);
         assert_int_equal(chown(folder, 1, 1), 0);
-        assert_int_equal(try_open(AF_STATE_FACTS), ANYFLASH_E_IO);
+        assert_int_equal(try_open(AF_STATE_CACHE), ANYFLASH_E_IO);
         assert_int_equal(chown(folder, 0, 0), 0);
     }
     remove_file();
@@ -388,20 +380,12 @@ static enum anyflash_status use_everything(struct anyflash_error *err)
     struct af_state *state = NULL;
     struct af_operation *list;
     const char *remark;
-    struct af_span json;
-    struct af_state_seen *rows;
     size_t count = 0;
-    size_t whole;
     af_arena_init(&arena);
     enum anyflash_status status = af_state_open(AF_STATE_WRITE, &arena, &state, &remark, err);
     if (status == ANYFLASH_OK) {
-        struct af_state_seen seen = {"x.so", SHA};
-        af_state_facts_begin(state);
-        af_state_facts_put(state, SHA, "a.so", 3, (struct af_span){"{}", 2});
-        af_state_place_put(state, "/a.whl", "1", &seen, 1);
-        af_state_facts_commit(state);
-        af_state_facts_get(state, SHA, "a.so", 3, &arena, &json);
-        af_state_place_get(state, "/a.whl", "1", &arena, &rows, &count, &whole);
+        af_state_proof_put(state, &loads);
+        (void)find(state, "torch 2.8", "any", &arena, NULL);
         status = write_operation(state, &arena, err);
     }
     if (status == ANYFLASH_OK)
@@ -438,11 +422,11 @@ static void test_state__survives_every_lack_of_memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state__keeps_facts_under_hash_name_and_schema),
-        cmocka_unit_test(test_state__forgets_a_place_that_has_changed),
-        cmocka_unit_test(test_state__facts_make_room_for_new_ones),
+        cmocka_unit_test(test_state__proofs_are_of_one_environment),
+        cmocka_unit_test(test_state__a_proof_replaces_the_earlier_one),
+        cmocka_unit_test(test_state__old_proofs_make_room_for_new_ones),
         cmocka_unit_test(test_state__an_older_file_is_read_and_brought_up_to_date),
-        cmocka_unit_test(test_state__facts_leave_a_damaged_file_where_it_is),
+        cmocka_unit_test(test_state__a_cache_leaves_a_damaged_file_where_it_is),
         cmocka_unit_test(test_journal__gives_back_what_was_written),
         cmocka_unit_test(test_journal__nothing_outside_the_environment_is_listed),
         cmocka_unit_test(test_state__what_others_can_write_is_not_read),

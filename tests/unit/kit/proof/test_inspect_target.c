@@ -1,7 +1,7 @@
 /*
  * test_inspect_target.c: what is found in synthetic files, folders and wheels,
- * and what a wheel's metadata says. Also makes each allocation fail in turn, with
- * a state and without: nothing is left in the temporary folder.
+ * and what a wheel's metadata says. Also makes each allocation fail in turn:
+ * nothing is left in the temporary folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "kit/proof/inspect_target.h"
-#include "kit/system/database.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
@@ -88,12 +87,10 @@ static int make_folder(void **state)
     const struct timespec settle = {0, 150000000};
     (void)state;
     af_json_start();
-    af_database_start();
     af_arena_init(&arena);
     folder = mkdtemp(in_memory);
-    if (folder == NULL || mkdir(path_of("state"), 0700) != 0 ||
-        mkdir(path_of("tmp"), 0700) != 0 || mkdir(path_of("tree"), 0700) != 0 ||
-        mkdir(path_of("tree/deep"), 0700) != 0)
+    if (folder == NULL || mkdir(path_of("tmp"), 0700) != 0 ||
+        mkdir(path_of("tree"), 0700) != 0 || mkdir(path_of("tree/deep"), 0700) != 0)
         return 1;
     write_wheel(WHEEL, metadata, RECORD);
     struct af_span small = load("small.so");
@@ -102,8 +99,7 @@ static int make_folder(void **state)
     write_text("tree/notes.txt", "no library");
     write_text("tree/broken.so", "no library either");
     nanosleep(&settle, NULL);
-    return setenv("TMPDIR", path_of("tmp"), 1) != 0 ||
-           setenv("ANYFLASH_STATE", path_of("state"), 1) != 0;
+    return setenv("TMPDIR", path_of("tmp"), 1) != 0;
 }
 
 static int remove_folder(void **state)
@@ -112,14 +108,13 @@ static int remove_folder(void **state)
                                         "other-2.0-cp311-cp311-linux_x86_64.whl",
                                         "page.whl",
                                         "lfs.whl",
-                                        "state/state.db",
                                         "tree/deep/small.so",
                                         "tree/libsmall.so.1",
                                         "tree/notes.txt",
                                         "tree/broken.so",
                                         "short.whl",
                                         "pipe.so"};
-    static const char *const folders[] = {"tree/deep", "tree", "state", "tmp", "."};
+    static const char *const folders[] = {"tree/deep", "tree", "tmp", "."};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(names); i++)
         unlink(path_of(names[i]));
@@ -130,11 +125,11 @@ static int remove_folder(void **state)
     return 0;
 }
 
-static struct af_inspect_target open_target(const char *name, struct af_state *state)
+static struct af_inspect_target open_target(const char *name)
 {
     struct af_inspect_target target;
     struct anyflash_error err;
-    if (af_inspect_target_open(path_of(name), state, &arena, &target, &err) != ANYFLASH_OK)
+    if (af_inspect_target_open(path_of(name), &arena, &target, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
     return target;
 }
@@ -142,7 +137,7 @@ static struct af_inspect_target open_target(const char *name, struct af_state *s
 static void test_target__finds_libraries_below_a_folder(void **unused)
 {
     (void)unused;
-    struct af_inspect_target target = open_target("tree", NULL);
+    struct af_inspect_target target = open_target("tree");
     assert_int_equal(target.count, 3);
     for (size_t i = 0; i < target.count; i++)
         assert_int_equal(af_inspect_target_read(&target, i, &arena, NULL), ANYFLASH_OK);
@@ -160,7 +155,7 @@ static void test_target__reads_a_wheel_and_leaves_nothing(void **unused)
     const char **names;
     size_t count;
     (void)unused;
-    struct af_inspect_target target = open_target(WHEEL, NULL);
+    struct af_inspect_target target = open_target(WHEEL);
     assert_true(target.is_package);
     assert_int_equal(target.count, 2);
     assert_false(target.extensions[0].is_bundled);
@@ -168,7 +163,6 @@ static void test_target__reads_a_wheel_and_leaves_nothing(void **unused)
     assert_int_equal(af_inspect_target_read(&target, 0, &arena, NULL), ANYFLASH_OK);
     assert_string_equal(target.extensions[0].facts.binary.name, "small.so");
     assert_true(target.extensions[0].facts.binary.is_complete);
-    assert_int_equal(strlen(target.extensions[0].sha256), 64);
     assert_non_null(target.unpacked);
     af_inspect_target_close(&target);
     assert_int_equal(af_folder_list(&arena, path_of("tmp"), 10, &names, &count, NULL, NULL),
@@ -180,12 +174,11 @@ static void test_target__believes_no_name(void **unused)
 {
     (void)unused;
     write_wheel("other-2.0-cp311-cp311-linux_x86_64.whl", metadata, "demo/small.so,,7\n");
-    struct af_inspect_target target =
-        open_target("other-2.0-cp311-cp311-linux_x86_64.whl", NULL);
+    struct af_inspect_target target = open_target("other-2.0-cp311-cp311-linux_x86_64.whl");
     assert_int_equal(target.wheel->contradictions.count, 4);
     assert_string_equal(target.wheel->stated_torch, "2.8.0");
     af_inspect_target_close(&target);
-    target = open_target(WHEEL, NULL);
+    target = open_target(WHEEL);
     assert_int_equal(target.wheel->contradictions.count, 0);
     af_inspect_target_close(&target);
 }
@@ -194,8 +187,7 @@ static void assert_fails(const char *name, enum anyflash_status expected, const 
 {
     struct af_inspect_target target;
     struct anyflash_error err;
-    assert_int_equal(af_inspect_target_open(path_of(name), NULL, &arena, &target, &err),
-                     expected);
+    assert_int_equal(af_inspect_target_open(path_of(name), &arena, &target, &err), expected);
     if (strstr(err.message, words) == NULL)
         fail_msg("'%s' does not say '%s'", err.message, words);
 }
@@ -214,22 +206,13 @@ static void test_target__names_what_is_no_wheel(void **unused)
     assert_fails("absent.so", ANYFLASH_E_NOT_FOUND, "absent.so");
 }
 
-/* Opens, reads and stores everything; stops at the first failure. */
-static enum anyflash_status use_everything(const char *path, bool with_state,
-                                           struct anyflash_error *err)
+/* Opens and reads everything; stops at the first failure. */
+static enum anyflash_status use_everything(const char *path, struct anyflash_error *err)
 {
     struct af_arena own;
-    struct af_state *state = NULL;
     struct af_inspect_target target = {0};
-    const char *remark;
-    enum anyflash_status status = ANYFLASH_OK;
     af_arena_init(&own);
-    if (with_state)
-        (void)af_state_open(AF_STATE_FACTS, &own, &state, &remark, NULL);
-    if (own.failed)
-        status = af_fail_memory(err);
-    else
-        status = af_inspect_target_open(path, state, &own, &target, err);
+    enum anyflash_status status = af_inspect_target_open(path, &own, &target, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++) {
         status = af_inspect_target_read_start(&target, i, &own, err);
         if (status == ANYFLASH_OK)
@@ -239,29 +222,24 @@ static enum anyflash_status use_everything(const char *path, bool with_state,
         if (status == ANYFLASH_OK && target.extensions[i].problem == NULL)
             assert_true(target.extensions[i].has_facts);
     }
-    if (status == ANYFLASH_OK)
-        af_inspect_target_store_facts(&target, &own);
     af_inspect_target_close(&target);
-    af_state_close(state);
     af_arena_release(&own);
     return status;
 }
 
-static void lack_memory(const char *name, bool with_state)
+static void lack_memory(const char *name)
 {
     struct anyflash_error err = {0};
     const char *path = path_of(name);
     struct every_allocation each = {.nth = 0};
     while (every_allocation_next(&each)) {
         each.all_after = each.nth % 4 < 2;
-        if (each.nth % 2 == 0)
-            unlink(path_of("state/state.db"));
         every_allocation_begin(&each);
-        enum anyflash_status status = use_everything(path, with_state, &err);
+        enum anyflash_status status = use_everything(path, &err);
         every_allocation_end(&each);
         if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
             fail_msg("request %zu: %s", each.nth, err.message);
-        if (!with_state && each.failed && status == ANYFLASH_OK)
+        if (each.failed && status == ANYFLASH_OK)
             fail_msg("request %zu went unnoticed", each.nth);
     }
 }
@@ -269,15 +247,8 @@ static void lack_memory(const char *name, bool with_state)
 static void test_target__survives_every_lack_of_memory(void **unused)
 {
     (void)unused;
-    lack_memory("tree", false);
-    lack_memory(WHEEL, false);
-}
-
-static void test_target__with_a_state_survives_every_lack_of_memory(void **unused)
-{
-    (void)unused;
-    lack_memory("tree", true);
-    lack_memory(WHEEL, true);
+    lack_memory("tree");
+    lack_memory(WHEEL);
 }
 
 int main(void)
@@ -288,7 +259,6 @@ int main(void)
         cmocka_unit_test(test_target__believes_no_name),
         cmocka_unit_test(test_target__names_what_is_no_wheel),
         cmocka_unit_test(test_target__survives_every_lack_of_memory),
-        cmocka_unit_test(test_target__with_a_state_survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -81,7 +81,7 @@ static struct wheel find(const char *filename, const struct member_given *member
     struct wheel wheel;
     struct anyflash_error err;
     const char *path = write_wheel(filename, members, count);
-    if (af_inspect_target_open(path, NULL, &arena, &wheel.target, &err) != ANYFLASH_OK)
+    if (af_inspect_target_open(path, &arena, &wheel.target, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
     if (run_path != NULL) {
         struct af_inspect_extension *one = &wheel.target.extensions[0];
@@ -349,8 +349,7 @@ static void test_content__a_library_needed_by_its_path_is_refused(void **unused)
     static const struct member_given member = {.name = EXTENSION, .content = ""};
     struct wheel wheel;
     const char *path = write_wheel(FLASH, &member, 1);
-    assert_int_equal(af_inspect_target_open(path, NULL, &arena, &wheel.target, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(af_inspect_target_open(path, &arena, &wheel.target, NULL), ANYFLASH_OK);
     struct af_inspect_extension *one = &wheel.target.extensions[0];
     one->has_facts = one->facts.binary.is_complete = true;
     one->facts.binary.needed = (struct af_texts){needed, AF_COUNT(needed)};
@@ -447,8 +446,7 @@ static void test_content__survives_every_lack_of_memory(void **unused)
         af_arena_init(&own);
         each.all_after = each.nth % 2 == 0;
         every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_content_refuse_file(path, &none, NULL, &own, &refusal, NULL);
+        enum anyflash_status status = af_content_refuse_file(path, &none, &own, &refusal, NULL);
         every_allocation_end(&each);
         every_allocation_check(&each, status, NULL);
         if (!each.failed)
