@@ -291,9 +291,9 @@ const char *af_cli_missing_fact_hint(const struct af_decision *decision)
 void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision)
 {
     struct af_text text = {0};
-    for (size_t i = 0; i < decision->sieve_count; i++)
-        af_text_format(&text, "%s%zu %s", i > 0 ? " -> " : "", decision->sieve[i].left,
-                       decision->sieve[i].what);
+    for (size_t i = 0; i < decision->filter_count; i++)
+        af_text_format(&text, "%s%zu %s", i > 0 ? " -> " : "", decision->filter_counts[i].left,
+                       decision->filter_counts[i].what);
     if (text.len > 0)
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, af_text_get(&text));
     page->out->failed |= text.failed;

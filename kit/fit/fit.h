@@ -188,8 +188,8 @@ struct af_decision {
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
     size_t unknown_count;
-    const struct af_filter_counts *sieve; /* the first row counts all checked wheels */
-    size_t sieve_count;
+    const struct af_filter_counts *filter_counts; /* the first row counts all checked wheels */
+    size_t filter_count;
     struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* 0 if a wheel fits */
     size_t near_miss_count;
 };

@@ -210,9 +210,10 @@ json_t *af_fit_json_near_misses(const struct af_decision *decision)
 json_t *af_fit_json_filter_counts(const struct af_decision *decision)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < decision->sieve_count; i++)
-        list = af_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
-                                              "left", (json_int_t)decision->sieve[i].left));
+    for (size_t i = 0; i < decision->filter_count; i++)
+        list = af_json_append(list,
+                              json_pack("{s:s, s:I}", "what", decision->filter_counts[i].what,
+                                        "left", (json_int_t)decision->filter_counts[i].left));
     return list;
 }
 

@@ -247,29 +247,29 @@ static enum af_reason_group last_group(const struct af_candidate *candidates, si
 }
 
 /* Fills the counts. */
-static void sieve(struct af_rung_context *context)
+static void count_filters(struct af_rung_context *context)
 {
     struct af_decision *decision = context->decision;
     const struct af_view *view = &context->fit->views[0];
     bool one = context->fit->view_count == 1;
-    size_t killed[AF_REASON_REJECTING_GROUPS + 1] = {0};
+    size_t rejected[AF_REASON_REJECTING_GROUPS + 1] = {0};
     struct af_filter_counts *rows =
         af_arena_array(context->arena, AF_REASON_REJECTING_GROUPS + 1, sizeof *rows);
     if (rows == NULL)
         return;
     for (size_t i = 0; i < decision->candidate_count; i++)
-        killed[af_verdict_group(decision->candidates[i].reason_bits)]++;
+        rejected[af_verdict_group(decision->candidates[i].reason_bits)]++;
     size_t left = decision->candidate_count;
-    rows[decision->sieve_count++] = (struct af_filter_counts){"published wheels", left};
+    rows[decision->filter_count++] = (struct af_filter_counts){"published wheels", left};
     for (int group = 0; group < AF_REASON_REJECTING_GROUPS && left > 0; group++) {
-        left -= killed[group];
-        if (killed[group] > 0)
-            rows[decision->sieve_count++] = (struct af_filter_counts){
+        left -= rejected[group];
+        if (rejected[group] > 0)
+            rows[decision->filter_count++] = (struct af_filter_counts){
                 one ? group_text(view, (enum af_reason_group)group, context->arena)
                     : groups_of_all[group],
                 left};
     }
-    decision->sieve = rows;
+    decision->filter_counts = rows;
 }
 
 /* Reasons about the files are useless to the reader if the kind of GPU excludes all of
@@ -378,7 +378,7 @@ static void say_none(struct af_rung_context *context)
 {
     const struct af_decision *decision = context->decision;
     const struct af_fit_options *options = context->fit->options;
-    sieve(context);
+    count_filters(context);
     if (decision->candidate_count == 0 && has_package(context))
         af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
                            publishers_text(context));
@@ -471,7 +471,7 @@ static void say_best(struct af_rung_context *context)
         af_rung_take_reason(context, &reasons[i]);
     say_official(context, best->wheel);
     say_newer(context, best->wheel);
-    sieve(context);
+    count_filters(context);
     af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     context->rung->price.minutes = 1;

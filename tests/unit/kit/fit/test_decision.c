@@ -95,9 +95,9 @@ static void test_decision__sieve_ends_where_no_wheel_is_left(void **state)
     struct af_decision decision;
     (void)state;
     decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
-    assert_true(decision.sieve[0].left == decision.candidate_count);
-    assert_int_equal(decision.sieve[decision.sieve_count - 1].left, 0);
-    assert_string_equal(decision.sieve[decision.sieve_count - 1].what,
+    assert_true(decision.filter_counts[0].left == decision.candidate_count);
+    assert_int_equal(decision.filter_counts[decision.filter_count - 1].left, 0);
+    assert_string_equal(decision.filter_counts[decision.filter_count - 1].what,
                         "for torch 2.15.0+cu132");
     af_decision_release(&decision);
 }
