@@ -16,8 +16,6 @@
 #include "kit/system/interrupt.h"
 #include "kit/system/state_proofs.h"
 
-#define STARTS_MAX 32u /* how many starts of remote extensions are kept */
-
 const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
 {
     return inspection->machines.pointers[0];
@@ -82,58 +80,6 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     return status;
 }
 
-/* Proves the extension from all its bytes, unless its first bytes already refuted it. */
-static enum anyflash_status examine(struct af_inspection *inspection, size_t index,
-                                    struct anyflash_error *err)
-{
-    struct af_proof *proof = &inspection->proofs[index];
-    if (proof->check_count > 0 && proof->answer == AF_NO)
-        return ANYFLASH_OK;
-    return af_prover_prove(&inspection->prover, &inspection->target, index, NULL, proof, err);
-}
-
-/*
- * After extension `index`, which does not load, it is not worth downloading the
- * rest: with only their starts they can at best be proved not to load.
- */
-static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspection *inspection,
-                                         size_t index, struct anyflash_error *err)
-{
-    struct af_inspect_target *target = &inspection->target;
-    const char *why = af_arena_format(&cli->arena, "not read, because %s does not load",
-                                      target->extensions[index].path);
-    if (why == NULL)
-        return af_fail_memory(err);
-    for (size_t i = 0; i < target->count; i++) {
-        struct af_proof *proof = &inspection->proofs[i];
-        if (proof->check_count == 0 || proof->answer != AF_NO) {
-            target->extensions[i].unread = why;
-            proof->answer = AF_UNKNOWN;
-        }
-    }
-    return ANYFLASH_OK;
-}
-
-/* Examines the starts of remote extensions; true at the first that does not load. */
-static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
-                                           bool *stop_out, struct anyflash_error *err)
-{
-    struct af_inspect_target *target = &inspection->target;
-    enum anyflash_status status = ANYFLASH_OK;
-    *stop_out = false;
-    for (size_t i = 0; i < target->count && i < STARTS_MAX; i++) {
-        status =
-            af_prover_prove_start(&inspection->prover, target, i, &inspection->proofs[i], err);
-        *stop_out =
-            inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
-        if (status == ANYFLASH_OK && *stop_out)
-            status = leave_others(cli, inspection, i, err);
-        if (status != ANYFLASH_OK || *stop_out)
-            break;
-    }
-    return status;
-}
-
 bool af_inspection_is_pure(const struct af_inspection *inspection)
 {
     const struct af_inspect_wheel *wheel = inspection->target.wheel;
@@ -168,15 +114,9 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
         af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
     if (inspection->proofs == NULL)
         return af_fail_memory(err);
-    bool stop = false;
-    if (inspection->is_far)
-        status = examine_starts(cli, inspection, &stop, err);
-    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < target->count; i++) {
-        if (!inspection->is_far)
-            status = af_prover_prove_start(&inspection->prover, target, i,
-                                           &inspection->proofs[i], err);
-        if (status == ANYFLASH_OK)
-            status = examine(inspection, i, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
+        status =
+            af_prover_prove(&inspection->prover, target, i, NULL, &inspection->proofs[i], err);
         if (status == ANYFLASH_OK && af_interrupted())
             status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: the wheel was not read");
     }

@@ -388,10 +388,7 @@ static bool is_hidden(const struct af_inspect_extension *extension,
 static void view_one(struct af_page *page, const struct af_inspect_extension *extension,
                      const struct af_proof *proof, bool alone, bool all)
 {
-    if (extension->unread != NULL) {
-        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s: %s", extension->path,
-                       extension->unread);
-    } else if (extension->problem != NULL) {
+    if (extension->problem != NULL) {
         af_page_gap(page);
         af_page_add(page, 0, "", AF_TONE_STRONG, extension->path);
         af_page_format(page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
@@ -459,17 +456,14 @@ void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspect
 static json_t *extension_json(const struct af_inspect_extension *extension,
                               const struct af_proof *proof)
 {
-    bool is_unread = extension->unread != NULL;
-    if (extension->problem == NULL && !is_unread)
+    if (extension->problem == NULL)
         return proof_json(
             extension->path, proof,
             extension->facts.gpu_code != NULL
                 ? af_cli_gpu_code_json(extension->facts.gpu_code, extension->facts.kernels)
                 : json_null());
     return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
-                     is_unread ? "unknown" : "no", "problem",
-                     is_unread ? extension->unread : extension->problem, "checks", "missing",
-                     "gpu_code");
+                     "no", "problem", extension->problem, "checks", "missing", "gpu_code");
 }
 
 /* What a wheel says about itself, or null. */

@@ -301,36 +301,11 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = printable(arena, af_path_name(name)),
-                               .is_complete = true};
+    struct af_binary binary = {.name = printable(arena, af_path_name(name))};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);
     read_sections(arena, &dynamic.elf, &binary);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *out = binary;
-    return ANYFLASH_OK;
-}
-
-uint64_t af_binary_start_bytes(struct af_span start)
-{
-    return af_dynamic_start_bytes(start);
-}
-
-enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
-                                          const char *name, struct af_binary *out,
-                                          struct anyflash_error *err)
-{
-    struct af_dynamic dynamic;
-    const char *own = af_path_name(name);
-    enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct af_binary binary = {.name = printable(arena, own)};
-    if (binary.name == NULL)
-        return af_fail_memory(err);
-    read_tables(arena, &dynamic, &binary);
     if (arena->failed)
         return af_fail_memory(err);
     *out = binary;

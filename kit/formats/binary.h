@@ -58,12 +58,6 @@ struct af_binary {
     const char
         *pybind_python; /* "3.11": the only Python that pybind11 lets import it; or NULL */
     bool has_gpu_code;  /* it has a fatbin section */
-    /*
-     * False if only the start of the file was read, where sections are located
-     * by the linkers' usual order. Then everything listed is present, but the
-     * lists may be incomplete.
-     */
-    bool is_complete;
 };
 
 /*
@@ -74,24 +68,6 @@ struct af_binary {
 enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes,
                                     const char *name, struct af_binary *out,
                                     struct anyflash_error *err);
-
-/*
- * How many bytes from the start of a file af_binary_read_start() needs, given
- * its first 4096; 0: the whole file must be read.
- */
-uint64_t af_binary_start_bytes(struct af_span start);
-
-/*
- * As af_binary_read(), but from the start of a file alone, without its dynamic
- * section, which is behind the code. This is enough to see that a file does not
- * load: everything listed is present, but run paths, pybind11 strings and GPU
- * code are unknown, and `needed` may include the file's own SONAME. is_complete
- * is false. Fails with UNSUPPORTED when the tables are not where linkers put
- * them.
- */
-enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
-                                          const char *name, struct af_binary *out,
-                                          struct anyflash_error *err);
 
 /* Whether the file needs the undefined symbol `name` (a relocation names it). */
 bool af_binary_wants(const struct af_binary *binary, const char *name);

@@ -171,23 +171,6 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
                                      const char *name, struct af_dynamic *out,
                                      struct anyflash_error *err);
 
-/*
- * How many bytes of the file af_dynamic_read_start() needs, given its first
- * 4096; 0: the start of this file is not enough.
- */
-uint64_t af_dynamic_start_bytes(struct af_span start);
-
-/*
- * As af_dynamic_read(), but from the first bytes of a 64-bit file that do not
- * reach its dynamic section: the tables are located by the order in which GNU ld
- * writes them and verified by their hashes. `needed` are the library names in
- * the string table, except `name`, its own. Fails with UNSUPPORTED when the
- * tables are not found.
- */
-enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_span start,
-                                           const char *name, struct af_dynamic *out,
-                                           struct anyflash_error *err);
-
 /* Reads symbol `index`, below symbol_count; false when the file has no such symbol. */
 bool af_dynamic_symbol(const struct af_dynamic *dynamic, size_t index, struct af_symbol *out);
 

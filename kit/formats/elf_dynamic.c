@@ -249,7 +249,7 @@ static void read_names(struct af_dynamic *dynamic, struct af_span section)
  * One more than the index of the last symbol in the GNU hash table, where its
  * last chain ends.
  */
-size_t af_elf_count_gnu_symbols(const struct af_dynamic *dynamic)
+static size_t count_gnu_symbols(const struct af_dynamic *dynamic)
 {
     struct af_elf_gnu_table table;
     uint64_t last = 0;
@@ -280,7 +280,7 @@ static size_t count_symbols(const struct af_dynamic *dynamic)
 {
     size_t capacity = dynamic->symbols.len / af_elf_symbol_bytes(dynamic);
     size_t count = af_elf_u32_at(dynamic, dynamic->hash, 4);
-    size_t hashed = af_elf_count_gnu_symbols(dynamic);
+    size_t hashed = count_gnu_symbols(dynamic);
     count = hashed > count ? hashed : count;
     if (count == 0 && dynamic->strings.data > dynamic->symbols.data)
         count = (size_t)(dynamic->strings.data - dynamic->symbols.data) /
@@ -352,7 +352,7 @@ static void read_defs(const struct af_dynamic *dynamic, struct version_table *ta
     }
 }
 
-enum anyflash_status af_elf_read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
+static enum anyflash_status read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
                                           struct anyflash_error *err)
 {
     struct version_table table = {NULL, 0};
@@ -391,7 +391,7 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     drop_header_spans(&dynamic);
     read_names(&dynamic, section);
     dynamic.symbol_count = count_symbols(&dynamic);
-    status = af_elf_read_versions(arena, &dynamic, err);
+    status = read_versions(arena, &dynamic, err);
     if (status == ANYFLASH_OK)
         *out = dynamic;
     return status;
@@ -480,7 +480,7 @@ static bool matches(struct search *search, size_t index)
     return found;
 }
 
-uint32_t af_elf_gnu_hash_of(const char *name)
+static uint32_t gnu_hash_of(const char *name)
 {
     uint32_t hash = 5381;
     for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
@@ -505,7 +505,7 @@ static bool find_by_gnu_hash(struct search *search, const struct af_elf_gnu_tabl
 {
     const struct af_dynamic *dynamic = search->dynamic;
     struct af_span span = dynamic->gnu_hash;
-    uint32_t hash = af_elf_gnu_hash_of(search->name);
+    uint32_t hash = gnu_hash_of(search->name);
     if (!passes_filter(dynamic, table, hash))
         return false;
     uint64_t bucket = table->buckets + 4 * (uint64_t)(hash % table->bucket_count);
@@ -523,7 +523,7 @@ static bool find_by_gnu_hash(struct search *search, const struct af_elf_gnu_tabl
     return false;
 }
 
-uint32_t af_elf_sysv_hash_of(const char *name)
+static uint32_t sysv_hash_of(const char *name)
 {
     uint32_t hash = 0;
     for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++) {
@@ -542,7 +542,7 @@ static bool find_by_hash(struct search *search)
     uint64_t chains = 8 + 4 * (uint64_t)bucket_count;
     if (bucket_count == 0)
         return false;
-    uint32_t hash = af_elf_sysv_hash_of(search->name) % bucket_count;
+    uint32_t hash = sysv_hash_of(search->name) % bucket_count;
     size_t symbol = af_elf_u32_at(dynamic, span, 8 + 4 * (uint64_t)hash);
     for (size_t i = 0; symbol != 0 && i < dynamic->symbol_count; i++) {
         if (matches(search, symbol))

@@ -93,18 +93,4 @@ static inline size_t af_elf_relocation_bytes(const struct af_dynamic *dynamic, s
     return has_addend ? 12 : 8;
 }
 
-/*
- * One more than the index of the last symbol in the GNU hash table, where its
- * last chain ends.
- */
-size_t af_elf_count_gnu_symbols(const struct af_dynamic *dynamic);
-
-/* Fills `versions` from version_needs and version_defs. */
-enum anyflash_status af_elf_read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
-                                          struct anyflash_error *err);
-
-/* The hash functions of the two tables. */
-uint32_t af_elf_gnu_hash_of(const char *name);
-uint32_t af_elf_sysv_hash_of(const char *name);
-
 #endif

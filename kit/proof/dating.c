@@ -234,14 +234,10 @@ static bool wants_both(const struct af_binary *binary, const char *one, const ch
     return af_binary_wants(binary, one) && af_binary_wants(binary, other);
 }
 
-/*
- * Whether the extension needs the function `name` but not `without`; only decided if all
- * symbols that it needs are known.
- */
+/* Whether the extension needs the function `name` but not `without`. */
 static bool wants_alone(const struct af_binary *binary, const char *name, const char *without)
 {
-    return binary->is_complete && af_binary_wants(binary, name) &&
-           !af_binary_wants(binary, without);
+    return af_binary_wants(binary, name) && !af_binary_wants(binary, without);
 }
 
 /*
@@ -371,7 +367,7 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
     bool by_assertions = narrow(&set, date_by_assertions(binary, tables, arena));
     bool by_counts =
-        (wants->tensor_counts || (wants->owns_tensors && binary->is_complete)) &&
+        (wants->tensor_counts || wants->owns_tensors) &&
         narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
                                           : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
     bool is_wrong = named != 0 && (set & named) == 0;

@@ -16,8 +16,6 @@
 #define NAMES_MAX 20000u
 #define NAME_BYTES 4000u
 #define START_BYTES 512u
-#define HEAD_BYTES 4096u
-#define START_WORTH_BYTES (1u << 20) /* smaller members are read whole at once */
 
 bool af_proof_path_is_shared_library(const char *path)
 {
@@ -198,38 +196,6 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
 }
 
 /*
- * Reads the start of the member, as much as af_binary_read_start() needs; empty when that is
- * not useful.
- */
-static enum anyflash_status read_start(struct af_inspect_target *target,
-                                       const struct af_zip_member *member,
-                                       struct af_arena *arena, struct af_span *start_out,
-                                       struct anyflash_error *err)
-{
-    struct af_zip_stream stream;
-    char *bytes = NULL;
-    char head[HEAD_BYTES];
-    size_t got = 0;
-    size_t more = 0;
-    enum anyflash_status status =
-        af_zip_stream_open(&target->archive->zip, member, &stream, err);
-    *start_out = (struct af_span){NULL, 0};
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_zip_stream_read(&stream, head, sizeof head, &got, err);
-    uint64_t wanted =
-        status == ANYFLASH_OK ? af_binary_start_bytes((struct af_span){head, got}) : 0;
-    if (wanted > 0 && (bytes = af_arena_alloc(arena, (size_t)wanted + got)) != NULL) {
-        memcpy(bytes, head, got);
-        if (wanted > got)
-            status = af_zip_stream_read(&stream, bytes + got, (size_t)wanted - got, &more, err);
-        *start_out = (struct af_span){bytes, got + more};
-    }
-    af_zip_stream_close(&stream);
-    return status;
-}
-
-/*
  * Whether the file could be read. Running out of memory is not a property of the file: it is
  * recorded in the arena instead.
  */
@@ -237,22 +203,6 @@ static bool is_read(struct af_arena *arena, enum anyflash_status status)
 {
     arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
     return status == ANYFLASH_OK;
-}
-
-enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
-                                                  size_t index, struct af_arena *arena,
-                                                  struct anyflash_error *err)
-{
-    struct af_inspect_extension *one = &target->extensions[index];
-    struct af_span start;
-    if (one->member == NULL || one->file != NULL || one->has_facts ||
-        one->member->size_bytes < START_WORTH_BYTES)
-        return ANYFLASH_OK;
-    enum anyflash_status status = read_start(target, one->member, arena, &start, err);
-    if (status == ANYFLASH_OK && start.len > 0)
-        one->has_facts = is_read(arena, af_binary_read_start(arena, start, one->member->name,
-                                                             &one->facts.binary, NULL));
-    return arena->failed ? af_fail_memory(err) : status;
 }
 
 /* Reads the GPU code; NULL when it cannot be read: the checks then report that. */
@@ -309,8 +259,7 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
         status = af_inspect_target_unpack(target, arena, err);
     if (status != ANYFLASH_OK || one->problem != NULL)
         return status;
-    bool is_known = one->has_facts && one->facts.binary.is_complete;
-    return is_known ? ANYFLASH_OK : read_file(one, arena, err);
+    return one->has_facts ? ANYFLASH_OK : read_file(one, arena, err);
 }
 
 static bool is_torch_extension(const struct af_binary *binary)

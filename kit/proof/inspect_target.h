@@ -2,9 +2,8 @@
  * inspect_target.h: a target to inspect (a file, a folder, a wheel, or the installed packages)
  * and the facts of every extension in it.
  *
- * Opening a wheel reads only its list of members. The facts of an extension are read in two
- * steps: first from its first bytes, which is often enough to see that it does not load; then
- * from the whole file, unpacked to a temporary folder beside the other libraries of the wheel.
+ * Opening a wheel reads only its list of members. The facts of an extension are read from the
+ * whole file, unpacked to a temporary folder beside the other libraries of the wheel.
  */
 #ifndef AF_KIT_PROOF_INSPECT_TARGET_H
 #define AF_KIT_PROOF_INSPECT_TARGET_H
@@ -20,7 +19,6 @@
 
 /* The facts of one library that a proof needs. */
 struct af_facts {
-    /* is_complete false: read from its first bytes only */
     struct af_binary binary;
     const struct af_gpu_code *gpu_code;     /* NULL: there is no GPU code, or it was not read */
     const struct af_flash_kernels *kernels; /* NULL: not read */
@@ -33,7 +31,6 @@ struct af_inspect_extension {
     const char *folder;  /* the folder that it is or will be in, for $ORIGIN; NULL: not known */
     bool is_bundled;     /* in NAME.libs: a library that a package ships for its own use */
     const char *problem; /* why its facts could not be read; NULL: no failure so far */
-    const char *unread;  /* why it was not examined, or not completely; NULL: it was */
     bool has_facts;      /* `facts` are filled */
     struct af_facts facts;
     const struct af_zip_member *member; /* set for members of a wheel */
@@ -97,14 +94,6 @@ enum anyflash_status af_inspect_target_open_source(struct af_source *source,
                                                    const char *filename, struct af_arena *arena,
                                                    struct af_inspect_target *out,
                                                    struct anyflash_error *err);
-
-/*
- * Reads facts of extension `index` of a wheel from its first bytes if it is packed and large.
- * Otherwise it does nothing, and the extension has no facts yet.
- */
-enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
-                                                  size_t index, struct af_arena *arena,
-                                                  struct anyflash_error *err);
 
 /*
  * Reads all facts of extension `index`, including its GPU code; libraries of a wheel are

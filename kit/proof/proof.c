@@ -384,7 +384,7 @@ static void check_gpu(struct af_proof_draft *draft)
                      draft->arena, &draft->checks[AF_CHECK_GPU_CODE]);
         return;
     }
-    enum af_answer answer = binary->has_gpu_code || !binary->is_complete ? AF_UNKNOWN : AF_YES;
+    enum af_answer answer = binary->has_gpu_code ? AF_UNKNOWN : AF_YES;
     const char *text = answer == AF_YES ? "none is needed, the file holds no GPU code"
                                         : "its GPU code was not read";
     for (int id = AF_CHECK_GPU_CODE; id <= AF_CHECK_COMPRESSION_DRIVER; id++)

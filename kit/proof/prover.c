@@ -105,18 +105,6 @@ static enum anyflash_status prove_read(struct af_prover *prover,
     return ask(prover, &extension->facts, extension->folder, &question, out, err);
 }
 
-enum anyflash_status af_prover_prove_start(struct af_prover *prover,
-                                           struct af_inspect_target *target, size_t index,
-                                           struct af_proof *out, struct anyflash_error *err)
-{
-    const struct af_inspect_extension *extension = &target->extensions[index];
-    enum anyflash_status status =
-        af_inspect_target_read_start(target, index, prover->arena, err);
-    if (status != ANYFLASH_OK || !extension->has_facts || extension->facts.binary.is_complete)
-        return status;
-    return prove_read(prover, target, extension, NULL, out, err);
-}
-
 enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect_target *target,
                                      size_t index, const char *stated_torch,
                                      struct af_proof *out, struct anyflash_error *err)

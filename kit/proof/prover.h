@@ -66,15 +66,6 @@ enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect
                                      size_t index, const char *stated_torch,
                                      struct af_proof *out, struct anyflash_error *err);
 
-/*
- * Proves an extension that is packed in a wheel from its first bytes, if these are enough to
- * read its symbols. `out` is left unchanged (set it to zero first) when they are not enough.
- * The answer NO is final; other answers are not.
- */
-enum anyflash_status af_prover_prove_start(struct af_prover *prover,
-                                           struct af_inspect_target *target, size_t index,
-                                           struct af_proof *out, struct anyflash_error *err);
-
 /* Closes everything that the session opened. Does nothing to a zero-initialised session. */
 void af_prover_release(struct af_prover *prover);
 

@@ -618,7 +618,7 @@ static void compare_run_paths(struct comparing *comparing)
     const struct af_inspect_target *target = comparing->target;
     for (size_t i = 0; i < target->count; i++) {
         const struct af_inspect_extension *one = &target->extensions[i];
-        if (!one->has_facts || !one->facts.binary.is_complete || one->member == NULL)
+        if (!one->has_facts || one->member == NULL)
             continue;
         compare_run_path(comparing, one, one->facts.binary.rpath);
         compare_run_path(comparing, one, one->facts.binary.runpath);

@@ -1,6 +1,6 @@
 /*
- * fuzz_binary.c: any bytes as an extension: reads its facts, from all of it and
- * from its start, and looks up symbols in it as in a library.
+ * fuzz_binary.c: any bytes as an extension: reads its facts, and looks up symbols
+ * in it as in a library.
  */
 #include "kit/formats/binary.h"
 #include "kit/formats/elf.h"
@@ -16,8 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_symbol symbol;
     af_arena_init(&arena);
     (void)af_binary_read(&arena, bytes, "fuzz.so", &binary, NULL);
-    (void)af_binary_start_bytes(bytes);
-    (void)af_binary_read_start(&arena, bytes, "fuzz.so", &binary, NULL);
     if (af_dynamic_read(&arena, bytes, "fuzz.so", &dynamic, NULL) == ANYFLASH_OK) {
         (void)af_dynamic_find(&dynamic, "tiny_new", NULL, &symbol);
         (void)af_dynamic_find(&dynamic, "puts", "GLIBC_2.2.5", &symbol);

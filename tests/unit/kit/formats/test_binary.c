@@ -101,7 +101,6 @@ static void test_binary__lists_what_relocations_want(void **state)
     (void)state;
     struct af_binary binary;
     assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
-    assert_true(binary.is_complete);
     assert_string_equal(binary.name, "ext.cpython-312-x86_64-linux-gnu.so");
     assert_non_null(find(&binary, "wanted"));
     assert_non_null(find(&binary, "data"));
@@ -152,39 +151,6 @@ static void test_binary__reads_module_texts_and_run_path(void **state)
     assert_false(binary.has_gpu_code);
 }
 
-static void assert_same(const struct af_binary *a, const struct af_binary *b)
-{
-    assert_string_equal(a->name, b->name);
-    assert_string_equal(a->machine, b->machine);
-    assert_int_equal(a->undefined_count, b->undefined_count);
-    for (size_t i = 0; i < a->undefined_count; i++) {
-        const struct af_undefined *other = find(b, a->undefined[i].name);
-        assert_non_null(other);
-        assert_int_equal(a->undefined[i].weak, other->weak);
-        if (a->undefined[i].version == NULL)
-            assert_null(other->version);
-        else
-            assert_string_equal(a->undefined[i].version, other->version);
-    }
-    assert_int_equal(a->version_need_count, b->version_need_count);
-    assert_int_equal(a->needed.count, b->needed.count);
-    assert_string_equal(a->init_name, b->init_name);
-}
-
-static void test_binary__start_tells_the_same_wants(void **state)
-{
-    (void)state;
-    struct af_binary whole;
-    struct af_binary start;
-    uint64_t bytes = af_binary_start_bytes(extension_bytes);
-    assert_true(bytes > 0 && bytes < extension_bytes.len);
-    assert_int_equal(read_binary_file(&arena, extension, &whole, NULL), ANYFLASH_OK);
-    struct af_span span = {extension_bytes.data, (size_t)bytes};
-    assert_int_equal(af_binary_read_start(&arena, span, extension, &start, NULL), ANYFLASH_OK);
-    assert_false(start.is_complete);
-    assert_same(&whole, &start);
-}
-
 /* tools/make_elf_data.sh makes the file. */
 static const char arm_extension[] = AF_TEST_DATA "/unit/kit/probe/elf/extension-aarch64.so";
 
@@ -193,7 +159,6 @@ static void test_binary__of_aarch64_needs_what_its_relocations_name(void **state
     static const char *const versioned[] = {"call", "counter", "numbers"};
     struct af_span bytes;
     struct af_binary whole;
-    struct af_binary start;
     (void)state;
     assert_int_equal(af_file_read(&arena, arm_extension, 1u << 20, &bytes, NULL), ANYFLASH_OK);
     assert_int_equal(af_binary_read(&arena, bytes, arm_extension, &whole, NULL), ANYFLASH_OK);
@@ -203,67 +168,6 @@ static void test_binary__of_aarch64_needs_what_its_relocations_name(void **state
     for (size_t i = 0; i < AF_COUNT(versioned); i++)
         assert_string_equal(find(&whole, versioned[i])->version, "LIBV_1");
     assert_true(find(&whole, "maybe")->weak);
-    bytes.len = (size_t)af_binary_start_bytes(bytes);
-    assert_int_equal(af_binary_read_start(&arena, bytes, arm_extension, &start, NULL),
-                     ANYFLASH_OK);
-    assert_same(&whole, &start);
-}
-
-/* As GNU ld makes it for aarch64, with all code and GPU code in the segment of the tables. */
-static void test_binary__start_of_a_large_segment_is_limited(void **state)
-{
-    static const size_t segment_bytes = 64 + 32; /* p_filesz of the first program header */
-    struct af_span bytes;
-    (void)state;
-    assert_int_equal(af_file_read(&arena, arm_extension, 1u << 20, &bytes, NULL), ANYFLASH_OK);
-    char *copy = af_arena_text_n(&arena, bytes.data, bytes.len);
-    assert_int_equal(copy[64], 1); /* PT_LOAD */
-    memcpy(copy + segment_bytes, "\0\0\0\x10\0\0\0\0", 8);
-    bytes.data = copy;
-    assert_int_equal(af_binary_start_bytes(bytes), 16 << 20);
-}
-
-/* Linkers before binutils 2.35 write 0, not 1, for undefined symbols without a version. */
-static void set_old_indices(char *bytes, size_t len)
-{
-    struct af_dynamic dynamic;
-    struct af_symbol symbol;
-    struct af_span span = {bytes, len};
-    assert_int_equal(af_dynamic_read(&arena, span, "", &dynamic, NULL), ANYFLASH_OK);
-    char *indices = bytes + (dynamic.version_indices.data - bytes);
-    for (size_t i = 0; i < dynamic.symbol_count; i++) {
-        if (af_dynamic_symbol(&dynamic, i, &symbol) && symbol.is_undefined &&
-            indices[2 * i] == 1)
-            indices[2 * i] = 0;
-    }
-}
-
-/* The version indices end 0, 2, 4 or 6 bytes before the table of versions. */
-static void test_binary__start_tells_the_same_with_each_padding(void **state)
-{
-    (void)state;
-    const char *path = path_of("padded.so");
-    const char *const words[] = {path_of("libver.so.1"), "-Wl,--hash-style=gnu", NULL};
-    const char *calls = "";
-    const char *names = "";
-    for (int extra = 0; extra < 4; extra++) {
-        struct af_span bytes;
-        struct af_binary whole;
-        struct af_binary start;
-        const char *text = af_arena_format(&arena, "%s\n%s\nint call(void) { return 0%s; }\n",
-                                           source, names, calls);
-        assert_true(compile_library(&arena, path, text, words));
-        assert_int_equal(af_file_read(&arena, path, 1u << 20, &bytes, NULL), ANYFLASH_OK);
-        char *copy = af_arena_text_n(&arena, bytes.data, bytes.len);
-        set_old_indices(copy, bytes.len);
-        bytes.data = copy;
-        struct af_span head = {bytes.data, (size_t)af_binary_start_bytes(bytes)};
-        assert_int_equal(af_binary_read(&arena, bytes, path, &whole, NULL), ANYFLASH_OK);
-        assert_int_equal(af_binary_read_start(&arena, head, path, &start, NULL), ANYFLASH_OK);
-        assert_same(&whole, &start);
-        names = af_arena_format(&arena, "%sextern int extra%d(void);", names, extra);
-        calls = af_arena_format(&arena, "%s + extra%d()", calls, extra);
-    }
 }
 
 /* Every length, at the end of an allocation, so that sanitizers see reads past it. */
@@ -279,7 +183,6 @@ static void test_binary__sanitizers_find_nothing_at_any_truncation(void **state)
         struct af_span span = {exact, len};
         af_arena_init(&work);
         (void)af_binary_read(&work, span, "cut.so", &binary, NULL);
-        (void)af_binary_read_start(&work, span, "cut.so", &binary, NULL);
         af_arena_release(&work);
         free(exact);
     }
@@ -298,8 +201,6 @@ static void test_binary__sanitizers_find_nothing_with_any_changed_byte(void **st
         copy[i] = (char)(kept ^ 0xff);
         af_arena_init(&work);
         (void)af_binary_read(&work, span, "bad.so", &binary, NULL);
-        if (i % 16 == 0)
-            (void)af_binary_read_start(&work, span, "bad.so", &binary, NULL);
         af_arena_release(&work);
         copy[i] = kept;
     }
@@ -342,10 +243,7 @@ int main(void)
         cmocka_unit_test(test_binary__leaves_out_names_without_a_relocation),
         cmocka_unit_test(test_binary__names_versions_and_their_library),
         cmocka_unit_test(test_binary__reads_module_texts_and_run_path),
-        cmocka_unit_test(test_binary__start_tells_the_same_wants),
         cmocka_unit_test(test_binary__of_aarch64_needs_what_its_relocations_name),
-        cmocka_unit_test(test_binary__start_of_a_large_segment_is_limited),
-        cmocka_unit_test(test_binary__start_tells_the_same_with_each_padding),
         cmocka_unit_test(test_binary__sanitizers_find_nothing_at_any_truncation),
         cmocka_unit_test(test_binary__sanitizers_find_nothing_with_any_changed_byte),
         cmocka_unit_test(test_binary__every_failed_allocation_is_reported),

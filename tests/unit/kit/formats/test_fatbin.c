@@ -149,9 +149,8 @@ static void test_fatbin__a_library_without_gpu_code_has_none(void **state)
 {
     struct af_gpu_code code;
     struct af_source source;
-    assert_int_equal(
-        af_file_source_open(AF_TEST_SEEDS "/fuzz_elf/libtiny.so", &source, NULL),
-        ANYFLASH_OK);
+    assert_int_equal(af_file_source_open(AF_TEST_SEEDS "/fuzz_elf/libtiny.so", &source, NULL),
+                     ANYFLASH_OK);
     assert_int_equal(af_gpu_code_read(*state, &source, &code, NULL), ANYFLASH_OK);
     af_source_close(&source);
     assert_int_equal(code.container_count, 0);

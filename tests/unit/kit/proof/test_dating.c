@@ -33,7 +33,7 @@ static int release(void **state)
 /* The only release that the dating leaves; NULL if it leaves none or several. */
 static const char *only_minor(const char *const *texts, size_t count)
 {
-    const struct af_binary binary = {.assertions = {texts, count}, .is_complete = true};
+    const struct af_binary binary = {.assertions = {texts, count}};
     const struct af_proof_symbol_needs wants = {.torch = true};
     struct af_dating dating;
     const char *found = NULL;

@@ -162,7 +162,6 @@ static void test_target__reads_a_wheel_and_leaves_nothing(void **unused)
     assert_true(target.extensions[1].is_bundled);
     assert_int_equal(af_inspect_target_read(&target, 0, &arena, NULL), ANYFLASH_OK);
     assert_string_equal(target.extensions[0].facts.binary.name, "small.so");
-    assert_true(target.extensions[0].facts.binary.is_complete);
     assert_non_null(target.unpacked);
     af_inspect_target_close(&target);
     assert_int_equal(af_folder_list(&arena, path_of("tmp"), 10, &names, &count, NULL, NULL),
@@ -214,9 +213,7 @@ static enum anyflash_status use_everything(const char *path, struct anyflash_err
     af_arena_init(&own);
     enum anyflash_status status = af_inspect_target_open(path, &own, &target, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++) {
-        status = af_inspect_target_read_start(&target, i, &own, err);
-        if (status == ANYFLASH_OK)
-            status = af_inspect_target_read(&target, i, &own, err);
+        status = af_inspect_target_read(&target, i, &own, err);
         if (status == ANYFLASH_OK)
             status = af_inspect_target_read_kernels(&target, i, &own, err);
         if (status == ANYFLASH_OK && target.extensions[i].problem == NULL)

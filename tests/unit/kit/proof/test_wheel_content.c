@@ -85,7 +85,7 @@ static struct wheel find(const char *filename, const struct member_given *member
         fail_msg("%s", err.message);
     if (run_path != NULL) {
         struct af_inspect_extension *one = &wheel.target.extensions[0];
-        one->has_facts = one->facts.binary.is_complete = true;
+        one->has_facts = true;
         one->facts.binary.runpath = run_path;
     }
     assert_int_equal(af_content_find(&wheel.target, &arena, &wheel.content, &err), ANYFLASH_OK);
@@ -351,7 +351,7 @@ static void test_content__a_library_needed_by_its_path_is_refused(void **unused)
     const char *path = write_wheel(FLASH, &member, 1);
     assert_int_equal(af_inspect_target_open(path, &arena, &wheel.target, NULL), ANYFLASH_OK);
     struct af_inspect_extension *one = &wheel.target.extensions[0];
-    one->has_facts = one->facts.binary.is_complete = true;
+    one->has_facts = true;
     one->facts.binary.needed = (struct af_texts){needed, AF_COUNT(needed)};
     assert_int_equal(af_content_find(&wheel.target, &arena, &wheel.content, NULL), ANYFLASH_OK);
     af_inspect_target_close(&wheel.target);
