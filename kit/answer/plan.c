@@ -9,7 +9,7 @@
 #include "kit/answer/builder.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/build/offer/offer.h"
+#include "kit/compile/offer/offer.h"
 #include "kit/formats/wheel_name.h"
 
 /*

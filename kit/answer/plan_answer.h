@@ -9,7 +9,7 @@
 #include "kit/answer/plan.h"
 #include "kit/answer/plan_request.h"
 #include "kit/base/json.h"
-#include "kit/build/offer/offer.h"
+#include "kit/compile/offer/offer.h"
 
 /*
  * The best option in one word, for overviews of many answers: the recommended rung,

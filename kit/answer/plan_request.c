@@ -10,7 +10,7 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/build/offer/offer.h"
+#include "kit/compile/offer/offer.h"
 #include "kit/formats/version.h"
 
 /* "9.0", "90" or "sm_90" as "9.0"; NULL if it is none of them. */

@@ -8,7 +8,7 @@
 #ifndef AF_KIT_ANSWER_PLAN_REQUEST_H
 #define AF_KIT_ANSWER_PLAN_REQUEST_H
 
-#include "kit/build/offer/slim.h"
+#include "kit/compile/offer/slim.h"
 #include "kit/fit/fit.h"
 
 /*

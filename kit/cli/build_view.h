@@ -5,8 +5,8 @@
 #ifndef AF_KIT_CLI_BUILD_VIEW_H
 #define AF_KIT_CLI_BUILD_VIEW_H
 
-#include "kit/build/build.h"
 #include "kit/cli/commands.h"
+#include "kit/compile/build.h"
 
 /* What is built, with which tools, where, and how long it takes. */
 void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build,

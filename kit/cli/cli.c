@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/governor/compiler_wrapper.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
+#include "kit/compile/governor/compiler_wrapper.h"
 #include "kit/system/interrupt.h"
 
 #define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,

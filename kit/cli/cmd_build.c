@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/build/build.h"
-#include "kit/build/offer/offer.h"
 #include "kit/cli/build_view.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/load.h"
+#include "kit/compile/build.h"
+#include "kit/compile/offer/offer.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 

@@ -5,9 +5,9 @@
 #define AF_KIT_CLI_DECISION_VIEW_H
 
 #include "kit/answer/plan.h"
-#include "kit/build/offer/offer.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
+#include "kit/compile/offer/offer.h"
 
 /*
  * One line per rung: its answer, and what it is or why not. `others`: without

@@ -1,6 +1,6 @@
 /*
  * cgroup.h: the control groups of this process, from its own up to the mount's root.
- * For kit/probe and kit/build/governor.
+ * For kit/probe and kit/compile/governor.
  */
 #ifndef AF_KIT_PROBE_CGROUP_H
 #define AF_KIT_PROBE_CGROUP_H

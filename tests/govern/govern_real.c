@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/build_steps.h"
+#include "kit/compile/build_steps.h"
 
 struct macro {
     const char *word;

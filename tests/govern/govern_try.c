@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/governor/compiler_wrapper.h"
-#include "kit/build/governor/govern.h"
+#include "kit/compile/governor/compiler_wrapper.h"
+#include "kit/compile/governor/govern.h"
 
 struct tried {
     double factor;

@@ -1,0 +1,210 @@
+/*
+ * estimate.c: predicts how long a build takes.
+ *
+ * Before it starts: by the model of offer/slim.h, corrected by what such files
+ * cost here before, without the files that an earlier build has finished. While
+ * it runs: by the pace of the compilers so far.
+ */
+#include "kit/compile/build_steps.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/compile/governor/costs.h"
+#include "kit/system/file.h"
+
+#define HOST "flash_api.cpp"
+#define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
+#define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
+#define PACE_MIN 0.02      /* below it a compiler makes no progress */
+#define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
+#define LAST_SECONDS 3.0   /* linking and packing */
+#define PLACES_MAX 64
+
+/*
+ * Whether a stamp file says that the object is finished. It may be outdated, so
+ * this is an estimate.
+ */
+static bool is_done(const struct af_build *build, const char *folder, const char *source)
+{
+    bool advises = build->slim.features != AF_SLIM_FEATURES; /* then the driver generates it */
+    bool generated = af_ends_with(source, ".cu") || (advises && af_equal(source, HOST));
+    const char *below = generated ? "generated/" : "";
+    const char *stamp = folder == NULL
+                            ? NULL
+                            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
+                                              (int)strcspn(source, "."), source);
+    return stamp != NULL && af_file_is_regular(stamp);
+}
+
+/* The compiler calls that are needed, and how measured costs differ from the model. */
+struct calls {
+    struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
+    bool learned[AF_SLIM_CALLS_MAX];
+    size_t count, done;
+    double model_seconds, learned_seconds; /* of those with measured costs */
+};
+
+static void add(struct af_build *build, const char *folder, const char *source,
+                struct calls *calls)
+{
+    const char *const argv[] = {source, "-o", NULL};
+    struct af_prediction prediction;
+    if (source == NULL)
+        return;
+    af_build_predict(build, argv, &prediction);
+    double model = prediction.seconds;
+    bool learned = af_costs_correct(build->state, &prediction);
+    if (learned &&
+        af_ends_with(source, ".cu")) { /* not the host compiler, which may use a cache */
+        calls->model_seconds += model;
+        calls->learned_seconds += prediction.seconds;
+    }
+    if (is_done(build, folder, source)) {
+        calls->done++;
+        return;
+    }
+    calls->learned[calls->count] = learned;
+    calls->costs[calls->count++] = (struct af_slim_cost){prediction.seconds, prediction.bytes};
+}
+
+/*
+ * Scales the costs of files that were never compiled here by how the others
+ * differ from the model.
+ */
+static void scale_unknown(struct calls *calls)
+{
+    if (calls->model_seconds <= 0)
+        return;
+    double factor = calls->learned_seconds / calls->model_seconds;
+    for (size_t i = 0; i < calls->count; i++) {
+        if (!calls->learned[i])
+            calls->costs[i].cpu_seconds *= factor;
+    }
+}
+
+enum anyflash_status af_build_find_estimate(struct af_build *build,
+                                            const struct af_build_place *place, int cores,
+                                            uint64_t memory_bytes,
+                                            struct af_build_estimate *estimate_out,
+                                            struct anyflash_error *err)
+{
+    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    struct calls calls = {.count = 0};
+    struct af_build_estimate estimate = {0};
+    size_t count = af_slim_units(&build->slim, units);
+    const char *folder = af_build_object_folder(build, place);
+    for (size_t i = 0; i < count; i++)
+        add(build, folder, af_slim_file_name(&units[i], build->arena), &calls);
+    add(build, folder, HOST, &calls);
+    if (!af_slim_is_full(&build->slim))
+        add(build, folder, "kernels_left_out.cpp", &calls);
+    scale_unknown(&calls);
+    estimate.call_count = calls.count;
+    estimate.done_count = calls.done;
+    for (size_t i = 0; i < calls.count; i++) {
+        estimate.cpu_seconds += calls.costs[i].cpu_seconds;
+        if (calls.costs[i].peak_bytes > estimate.peak_bytes)
+            estimate.peak_bytes = calls.costs[i].peak_bytes;
+    }
+    estimate.wall_seconds = af_slim_schedule(calls.costs, calls.count, cores, memory_bytes);
+    if (build->arena->failed)
+        return af_fail_memory(err);
+    *estimate_out = estimate;
+    return ANYFLASH_OK;
+}
+
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event)
+{
+    end_time->predicted += event->file->seconds;
+    end_time->worked += event->cpu_seconds;
+    end_time->elapsed += event->seconds;
+}
+
+/* CPU seconds per second of one compiler. */
+static double pace_of(const struct af_build_end_time *end_time,
+                      const struct af_govern_event *event)
+{
+    double worked = PRIOR_PACE * PRIOR_SECONDS + end_time->worked;
+    double elapsed = PRIOR_SECONDS + end_time->elapsed;
+    for (size_t i = 0; i < event->row_count; i++) {
+        worked += event->rows[i].cpu_seconds;
+        elapsed += event->rows[i].elapsed;
+    }
+    return fmax(worked / elapsed, PACE_MIN);
+}
+
+/*
+ * CPU seconds per predicted second: of the finished files, and of those that run longer than
+ * predicted. The largest file runs first and alone can take half of a build, so waiting for its
+ * end would be too late.
+ */
+static double scale_of(const struct af_build_end_time *end_time,
+                       const struct af_govern_event *event)
+{
+    double worked = PRIOR_SECONDS + end_time->worked;
+    double predicted = PRIOR_SECONDS + end_time->predicted;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct af_govern_row *row = &event->rows[i];
+        if (row->state != AF_ADMIT_RUNNING || row->cpu_seconds <= row->prediction->seconds)
+            continue;
+        worked += row->cpu_seconds;
+        predicted += row->prediction->seconds;
+    }
+    return worked / predicted;
+}
+
+/* CPU seconds that a job still needs. */
+static double left_of(const struct af_govern_row *row, double scale)
+{
+    double all = row->prediction->seconds * scale;
+    return fmax(all - row->cpu_seconds, LEAST_SHARE * fmax(all, row->cpu_seconds));
+}
+
+/* Adds a file to the place that is free first. */
+static void put(double *places, size_t count, double seconds)
+{
+    size_t first = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (places[i] < places[first])
+            first = i;
+    }
+    places[first] += seconds;
+}
+
+/* The longest waiting job after `before` in that order (SIZE_MAX: of all), or SIZE_MAX. */
+static size_t next_waiting(const struct af_govern_event *event, size_t before)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < event->row_count; i++) {
+        double seconds = event->rows[i].prediction->seconds;
+        double last = before == SIZE_MAX ? INFINITY : event->rows[before].prediction->seconds;
+        if (event->rows[i].state != AF_ADMIT_WAITING || seconds > last ||
+            (seconds >= last && i <= before))
+            continue;
+        if (found == SIZE_MAX || seconds > event->rows[found].prediction->seconds)
+            found = i;
+    }
+    return found;
+}
+
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event)
+{
+    double places[PLACES_MAX] = {0};
+    size_t count = 0;
+    double end = 0;
+    double scale = scale_of(end_time, event);
+    for (size_t i = 0; i < event->row_count && count < PLACES_MAX; i++) {
+        if (event->rows[i].state == AF_ADMIT_RUNNING)
+            places[count++] = left_of(&event->rows[i], scale);
+    }
+    count = count == 0 ? 1 : count;
+    for (size_t i = next_waiting(event, SIZE_MAX); i != SIZE_MAX; i = next_waiting(event, i))
+        put(places, count, left_of(&event->rows[i], scale));
+    for (size_t i = 0; i < count; i++)
+        end = fmax(end, places[i]);
+    return end / pace_of(end_time, event) + LAST_SECONDS;
+}

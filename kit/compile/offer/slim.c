@@ -1,0 +1,474 @@
+/*
+ * slim.c: selections: parses them, derives their GPUs and files, and prints
+ * them.
+ */
+#include "kit/compile/offer/slim.h"
+
+#include "kit/base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ALL_HEAD_DIMS ((1u << AF_SLIM_HEAD_DIMS) - 1)
+#define WORD_BYTES 32
+#define JOIN_KERNELS_MAX 48 /* of both files together */
+#define KIB 1024
+
+static const int head_dims[AF_SLIM_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
+
+void af_slim_full(struct af_slim *slim)
+{
+    slim->head_dims = ALL_HEAD_DIMS;
+    slim->dtypes = AF_SLIM_FP16 | AF_SLIM_BF16;
+    slim->features = AF_SLIM_FEATURES;
+    slim->backward = true;
+}
+
+bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
+{
+    if (head_dim < 1)
+        return false;
+    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+        if (head_dim <= head_dims[i]) {
+            slim->head_dims |= 1u << i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Compute capability of GPUs, their target in setup.py, and shared memory: the
+ * maximum of a block, and that of a multiprocessor. 8.7 has as much as 8.0 but
+ * counts as is_sm8x. So 80 is for all of 8.x, with no property known; 86 is for
+ * 8.6 and 8.9 only.
+ */
+static const struct {
+    int arch, target;
+    struct af_slim_gpu gpu;
+} targets[] = {
+    {80, 80, {0, 0, AF_UNKNOWN}},
+    {86, 80, {99 * KIB, 100 * KIB, AF_YES}},
+    {90, 90, {227 * KIB, 228 * KIB, AF_NO}},
+    {100, 100, {227 * KIB, 228 * KIB, AF_NO}},
+    {120, 120, {99 * KIB, 100 * KIB, AF_NO}},
+};
+
+static size_t row_of(int arch)
+{
+    size_t row = 0;
+    while (targets[row].arch != arch)
+        row++;
+    return row;
+}
+
+int af_slim_target(int arch)
+{
+    return targets[row_of(arch)].target;
+}
+
+static int arch_of(int sm)
+{
+    switch (sm / 10) {
+    case 8:
+        return sm == 86 || sm == 89 ? 86 : 80;
+    case 9:
+        return 90;
+    case 10:
+        return 100;
+    case 12:
+        return 120;
+    default:
+        return 0;
+    }
+}
+
+bool af_slim_add_arch(struct af_slim *slim, int sm)
+{
+    int arch = arch_of(sm);
+    size_t at = 0;
+    if (arch == 0)
+        return false;
+    while (at < slim->arch_count && slim->archs[at] < arch)
+        at++;
+    if (at < slim->arch_count && slim->archs[at] == arch)
+        return true;
+    if (at > 0 && arch == 86 && slim->archs[at - 1] == 80)
+        return true;
+    if (at < slim->arch_count && arch == 80 && slim->archs[at] == 86) {
+        slim->archs[at] = arch;
+        return true;
+    }
+    memmove(&slim->archs[at + 1], &slim->archs[at],
+            (slim->arch_count - at) * sizeof slim->archs[0]);
+    slim->archs[at] = arch;
+    slim->arch_count++;
+    return true;
+}
+
+/*
+ * Backward of head size 256 with dropout: for GPUs with little shared memory the
+ * launcher silently launches nothing. A wheel for 8.6 also runs on 8.0, so it must
+ * keep the kernel for much memory.
+ */
+static bool needs_much_memory(const struct af_slim *slim)
+{
+    return slim->backward && (slim->features & AF_FLASH_DROPOUT) != 0 &&
+           (slim->head_dims & 1u << (AF_SLIM_HEAD_DIMS - 1)) != 0;
+}
+
+void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out)
+{
+    struct af_slim_gpu all = {0, 0, AF_UNKNOWN};
+    for (size_t i = 0; i < slim->arch_count; i++) {
+        const struct af_slim_gpu *one = &targets[row_of(slim->archs[i])].gpu;
+        if (i == 0)
+            all = *one;
+        if (one->smem_per_block != all.smem_per_block ||
+            (slim->archs[i] == 86 && needs_much_memory(slim)))
+            all.smem_per_block = all.smem_per_sm = 0;
+        if (one->is_sm8x != all.is_sm8x)
+            all.is_sm8x = AF_UNKNOWN;
+    }
+    *gpu_out = all;
+}
+
+/* The next word of a list with commas; false at its end. */
+static bool next_word(const char **list, char word[WORD_BYTES])
+{
+    size_t len = strcspn(*list, ",");
+    if (**list == '\0')
+        return false;
+    snprintf(word, WORD_BYTES, "%.*s", (int)(len < WORD_BYTES ? len : WORD_BYTES - 1), *list);
+    *list += len + ((*list)[len] == ',');
+    return true;
+}
+
+static enum anyflash_status refuse(struct anyflash_error *err, const char *what,
+                                   const char *word, const char *allowed)
+{
+    char quoted[2 * WORD_BYTES];
+    af_text_quote(quoted, sizeof quoted, word, strlen(word));
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s '%s' is not valid: use %s", what, quoted,
+                   allowed);
+}
+
+enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
+                                            struct anyflash_error *err)
+{
+    char word[WORD_BYTES];
+    int64_t head_dim;
+    slim->head_dims = 0;
+    if (strcmp(list, "all") == 0)
+        slim->head_dims = ALL_HEAD_DIMS;
+    else
+        while (next_word(&list, word)) {
+            if (!af_parse_i64(word, 1, 100000, &head_dim) ||
+                !af_slim_add_head_dim(slim, head_dim))
+                return refuse(err, "head size", word, "1 to 256, or 'all'");
+        }
+    return slim->head_dims != 0 ? ANYFLASH_OK : refuse(err, "head size", "", "1 to 256");
+}
+
+enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
+                                         struct anyflash_error *err)
+{
+    char word[WORD_BYTES];
+    slim->dtypes = 0;
+    while (next_word(&list, word)) {
+        if (strcmp(word, "bf16") == 0 || strcmp(word, "bfloat16") == 0)
+            slim->dtypes |= AF_SLIM_BF16;
+        else if (strcmp(word, "fp16") == 0 || strcmp(word, "float16") == 0)
+            slim->dtypes |= AF_SLIM_FP16;
+        else
+            return refuse(err, "type", word, "bf16 or fp16");
+    }
+    return slim->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 or fp16");
+}
+
+/* The features that can be left out, in the order in which they are shown. */
+static const struct {
+    const char *word;
+    enum af_flash_feature feature;
+    const char *macro;
+} features[] = {
+    {"window", AF_FLASH_LOCAL, "-DFLASHATTENTION_DISABLE_LOCAL"},
+    {"softcap", AF_FLASH_SOFTCAP, "-DFLASHATTENTION_DISABLE_SOFTCAP"},
+    {"alibi", AF_FLASH_ALIBI, "-DFLASHATTENTION_DISABLE_ALIBI"},
+    {"dropout", AF_FLASH_DROPOUT, "-DFLASHATTENTION_DISABLE_DROPOUT"},
+};
+
+enum anyflash_status af_slim_read_features(const char *list, struct af_slim *slim,
+                                           struct anyflash_error *err)
+{
+    char word[WORD_BYTES];
+    slim->features = 0;
+    while (next_word(&list, word)) {
+        size_t i = 0;
+        while (i < AF_COUNT(features) && strcmp(word, features[i].word) != 0)
+            i++;
+        if (i < AF_COUNT(features))
+            slim->features |= features[i].feature;
+        else if (strcmp(word, "all") == 0)
+            slim->features = AF_SLIM_FEATURES;
+        else if (strcmp(word, "none") != 0)
+            return refuse(err, "feature", word,
+                          "window, softcap, alibi, dropout, 'all' or 'none'");
+    }
+    return ANYFLASH_OK;
+}
+
+static const struct {
+    const char *word;
+    enum af_flash_operation pass;
+} passes[] = {
+    /* the longest to compile first; "fwd_split" before "fwd", its prefix */
+    {"bwd", AF_FLASH_BACKWARD},
+    {"fwd_split", AF_FLASH_FORWARD_SPLIT},
+    {"fwd", AF_FLASH_FORWARD},
+};
+
+/* Skips `word` at *at; false if it is not there. */
+static bool take(const char **at, const char *word)
+{
+    if (!af_starts_with(*at, word))
+        return false;
+    *at += strlen(word);
+    return true;
+}
+
+static bool take_pass(const char **at, enum af_flash_operation *pass_out)
+{
+    for (size_t i = 0; i < AF_COUNT(passes); i++) {
+        if (take(at, passes[i].word)) {
+            *pass_out = passes[i].pass;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_head_dim(const char **at, int *head_dim_out)
+{
+    char word[WORD_BYTES];
+    for (size_t i = AF_SLIM_HEAD_DIMS; i-- > 0;) {
+        snprintf(word, sizeof word, "%d_", head_dims[i]);
+        if (take(at, word)) {
+            *head_dim_out = head_dims[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool af_slim_file_parse(const char *path, struct af_slim_file *file_out)
+{
+    const char *slash = strrchr(path, '/');
+    const char *at = slash == NULL ? path : slash + 1;
+    struct af_slim_file file = {0};
+    if (!take(&at, "flash_") || !take_pass(&at, &file.pass) || !take(&at, "_hdim") ||
+        !take_head_dim(&at, &file.head_dim))
+        return false;
+    if (take(&at, "fp16"))
+        file.dtype = AF_SLIM_FP16;
+    else if (take(&at, "bf16"))
+        file.dtype = AF_SLIM_BF16;
+    else
+        return false;
+    file.causal = take(&at, "_causal");
+    file.joined = !file.causal && take(&at, "_both");
+    if (strcmp(at, "_sm80.cu") != 0)
+        return false;
+    *file_out = file;
+    return true;
+}
+
+static const char *pass_word(enum af_flash_operation pass)
+{
+    for (size_t i = 0; i < AF_COUNT(passes); i++) {
+        if (passes[i].pass == pass)
+            return passes[i].word;
+    }
+    return "";
+}
+
+const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *arena)
+{
+    return af_arena_format(arena, "flash_%s_hdim%d_%s%s_sm80.cu", pass_word(file->pass),
+                           file->head_dim, file->dtype == AF_SLIM_FP16 ? "fp16" : "bf16",
+                           file->joined   ? "_both"
+                           : file->causal ? "_causal"
+                                          : "");
+}
+
+bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file)
+{
+    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+        if (head_dims[i] == file->head_dim)
+            return (slim->head_dims & 1u << i) != 0 && (slim->dtypes & file->dtype) != 0 &&
+                   (file->pass != AF_FLASH_BACKWARD || slim->backward);
+    }
+    return false;
+}
+
+size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
+{
+    static const enum af_slim_dtype dtypes[] = {AF_SLIM_BF16, AF_SLIM_FP16};
+    size_t count = 0;
+    for (size_t pass = 0; pass < AF_COUNT(passes); pass++)
+        for (size_t size = AF_SLIM_HEAD_DIMS; size-- > 0;)
+            for (size_t type = 0; type < AF_COUNT(dtypes); type++)
+                for (int causal = 0; causal < 2; causal++) {
+                    struct af_slim_file file = {passes[pass].pass, head_dims[size],
+                                                dtypes[type], causal != 0, false};
+                    if (af_slim_keeps(slim, &file))
+                        files_out[count++] = file;
+                }
+    return count;
+}
+
+/* Of each kind both files are kept or none; the causal one is second. */
+size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
+{
+    size_t files = af_slim_files(slim, units_out);
+    size_t count = 0;
+    for (size_t i = 0; i < files; i++) {
+        struct af_slim_file unit = units_out[i];
+        unit.joined = slim->joins && !unit.causal;
+        if (unit.joined && af_slim_kernels(slim, &unit) <= JOIN_KERNELS_MAX)
+            i++;
+        else
+            unit.joined = false;
+        units_out[count++] = unit;
+    }
+    return count;
+}
+
+void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_MACROS_MAX + 1])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < AF_COUNT(features); i++) {
+        if ((slim->features & features[i].feature) == 0)
+            macros_out[count++] = features[i].macro;
+    }
+    macros_out[count] = NULL;
+}
+
+bool af_slim_is_full(const struct af_slim *slim)
+{
+    struct af_slim full;
+    af_slim_full(&full);
+    return slim->head_dims == full.head_dims && slim->dtypes == full.dtypes &&
+           slim->features == full.features && slim->backward;
+}
+
+/* Adds `text` after `separator`, which the first one does not get. */
+static void add(struct af_text *all, const char *separator, const char *text)
+{
+    af_text_add(all, all->len > 0 ? separator : "");
+    af_text_add(all, text);
+}
+
+static void add_number(struct af_text *all, const char *separator, const char *before,
+                       int number)
+{
+    char text[WORD_BYTES];
+    snprintf(text, sizeof text, "%s%d", before, number);
+    add(all, separator, text);
+}
+
+static const char *finish(struct af_text *text, struct af_arena *arena)
+{
+    const char *copy = text->failed ? NULL : af_arena_text(arena, af_text_get(text));
+    arena->failed |= text->failed;
+    af_text_release(text);
+    return copy;
+}
+
+static void add_features(const struct af_slim *slim, struct af_text *all, const char *separator)
+{
+    for (size_t i = 0; i < AF_COUNT(features); i++) {
+        if ((slim->features & features[i].feature) != 0)
+            add(all, separator, features[i].word);
+    }
+}
+
+const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    add_features(slim, &text, ",");
+    if (text.len == 0)
+        af_text_add(&text, "none");
+    return finish(&text, arena);
+}
+
+const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    const char *before = "head size ";
+    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+        if ((slim->head_dims & 1u << i) != 0) {
+            add_number(&text, ", ", before, head_dims[i]);
+            before = "";
+        }
+    }
+    if ((slim->dtypes & AF_SLIM_BF16) != 0)
+        add(&text, ", ", "bf16");
+    if ((slim->dtypes & AF_SLIM_FP16) != 0)
+        add(&text, ", ", "fp16");
+    add(&text, ", ", slim->backward ? "forward and backward" : "forward only");
+    add_features(slim, &text, ", ");
+    for (size_t i = 0; i < slim->arch_count; i++)
+        af_text_format(&text, ", SM %d.%d%s", slim->archs[i] / 10, slim->archs[i] % 10,
+                       slim->archs[i] == 86 ? " and 8.9" : "");
+    return finish(&text, arena);
+}
+
+const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    bool full = af_slim_is_full(slim);
+    add(&text, ".", full ? "full" : "slim");
+    for (size_t i = 0; i < slim->arch_count; i++)
+        add_number(&text, ".", "sm", slim->archs[i]);
+    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS && !full; i++) {
+        if ((slim->head_dims & 1u << i) != 0)
+            add_number(&text, ".", "hd", head_dims[i]);
+    }
+    if (!full && (slim->dtypes & AF_SLIM_BF16) != 0)
+        add(&text, ".", "bf16");
+    if (!full && (slim->dtypes & AF_SLIM_FP16) != 0)
+        add(&text, ".", "fp16");
+    if (!full && slim->backward)
+        add(&text, ".", "bwd");
+    if (!full)
+        add_features(slim, &text, ".");
+    return finish(&text, arena);
+}
+
+const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    struct af_text list = {0};
+    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+        if ((slim->head_dims & 1u << i) != 0)
+            add_number(&list, ",", "", head_dims[i]);
+    }
+    af_text_format(&text, "--head-dim %s --dtype %s", af_text_get(&list),
+                   slim->dtypes == AF_SLIM_BF16   ? "bf16"
+                   : slim->dtypes == AF_SLIM_FP16 ? "fp16"
+                                                  : "bf16,fp16");
+    text.failed |= list.failed;
+    af_text_release(&list);
+    const char *words = af_slim_features(slim, arena);
+    af_text_format(&text, " --features %s", words == NULL ? "" : words);
+    af_text_add(&text, slim->backward ? "" : " --inference");
+    list = (struct af_text){0};
+    for (size_t i = 0; i < slim->arch_count; i++)
+        add_number(&list, ",", "", slim->archs[i]);
+    if (list.len > 0)
+        af_text_format(&text, " --arch %s", af_text_get(&list));
+    text.failed |= list.failed;
+    af_text_release(&list);
+    return finish(&text, arena);
+}

@@ -1,0 +1,256 @@
+/*
+ * preflight.c: the prerequisites of a build on this machine: those of the machine's
+ * record, and those that need a program to run or the cache to be read. A compiler
+ * that exists may still not run, so both compile something small, with a time limit.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/compile/build_steps.h"
+#include "kit/fit/rung_build.h"
+#include "kit/system/file.h"
+#include "kit/system/process.h"
+
+#define ANSWER_MS 20000
+#define LINE_BYTES 300
+
+/* Prints the folder of Python.h, and whether Python has venv and pip. */
+static const char python_script[] =
+    "import sysconfig, importlib.util as u\n"
+    "print(sysconfig.get_path('include'))\n"
+    "print(all(u.find_spec(name) for name in ('venv', 'ensurepip')))\n";
+
+struct checking {
+    struct af_build *build;
+    struct af_build_check *check;
+};
+
+static void add(struct checking *checking, const char *name, enum af_answer answer,
+                const char *evidence, const char *fix)
+{
+    struct af_build_check *check = checking->check;
+    if (check->row_count < AF_BUILD_CHECKS_MAX)
+        check->rows[check->row_count++] =
+            (struct af_prerequisite){.name = name,
+                                     .answer = answer,
+                                     .evidence = evidence == NULL ? "" : evidence,
+                                     .fix = answer == AF_YES ? NULL : fix};
+}
+
+/* The row of that name, or NULL. */
+static struct af_prerequisite *row_of(const struct checking *checking, const char *name)
+{
+    for (size_t i = 0; i < checking->check->row_count; i++) {
+        if (strcmp(checking->check->rows[i].name, name) == 0)
+            return &checking->check->rows[i];
+    }
+    return NULL;
+}
+
+/* The output of a program; NULL if it fails, and *why_out says why. */
+static const char *ask(struct checking *checking, const char *const *argv, const char **why_out)
+{
+    struct af_arena *arena = checking->build->arena;
+    const struct af_program program = {.argv = argv, .limit_ms = ANSWER_MS};
+    struct af_program_result result;
+    struct anyflash_error err = {0};
+    char line[LINE_BYTES];
+    enum anyflash_status status = af_program_run(&program, arena, &result, &err);
+    arena->failed |= status == ANYFLASH_E_NO_MEMORY;
+    if (status == ANYFLASH_E_TIMEOUT) {
+        *why_out = af_arena_format(arena, "'%s' did not answer within %d s", argv[0],
+                                   ANSWER_MS / 1000);
+        return NULL;
+    }
+    if (status != ANYFLASH_OK) {
+        *why_out = af_arena_format(arena, "cannot run '%s': %s", argv[0], err.message);
+        return NULL;
+    }
+    if (result.exit_code != 0) {
+        struct af_span said = result.errors.len > 0 ? result.errors : result.output;
+        struct af_span first = {"", 0};
+        af_text_line(&said, &first);
+        *why_out = result.exit_code == 127
+                       ? af_arena_format(arena, "'%s' was not found", argv[0])
+                       : af_arena_format(
+                             arena, "'%s' failed (exit code %d): %s", argv[0], result.exit_code,
+                             af_text_quote(line, sizeof line, first.data, first.len));
+        return NULL;
+    }
+    return af_arena_text_n(arena, result.output.data, result.output.len);
+}
+
+/* Changes the row's answer to no if the program does not work. */
+static void check_program(struct checking *checking, const char *name, const char *const *argv,
+                          const char *fix)
+{
+    struct af_prerequisite *row = row_of(checking, name);
+    const char *why = NULL;
+    if (row == NULL || row->answer == AF_NO || ask(checking, argv, &why) != NULL)
+        return;
+    row->answer = AF_NO;
+    row->evidence = why == NULL ? "" : why;
+    row->fix = fix;
+    row->why = NULL;
+}
+
+static void check_compilers(struct checking *checking, bool from_index)
+{
+    struct af_build *build = checking->build;
+    const struct af_compiler_rows *rows = &build->machine->compilers;
+    const char *host =
+        rows->count > 0 ? af_fact_text_or(&rows->rows[0].path, "c++") : "/usr/bin/c++";
+    const char *const small[] = {host, "-std=c++17", "-include",  "vector", "-fsyntax-only",
+                                 "-x", "c++",        "/dev/null", NULL};
+    check_program(checking, "host-compiler", small, af_fix_compiler(build->machine));
+    if (from_index)
+        return;
+    const struct af_toolkit *toolkit = af_machine_toolkit(build->machine);
+    const char *const version[] = {
+        toolkit == NULL ? NULL : af_fact_text_or(&toolkit->nvcc, NULL), "--version", NULL};
+    if (version[0] != NULL)
+        check_program(checking, "cuda-toolkit", version,
+                      "reinstall the toolkit, or use the one from PyPI: --toolkit index");
+}
+
+/* Headers to compile extensions with, and a tool to make the build's environment. */
+static void check_python(struct checking *checking)
+{
+    struct af_build *build = checking->build;
+    struct af_arena *arena = build->arena;
+    const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
+    const char *const argv[] = {python, "-I", "-c", python_script, NULL};
+    const char *why = "cannot find the environment's Python";
+    const char *answer = python == NULL ? NULL : ask(checking, argv, &why);
+    const struct af_build_place none = {.environment = ""};
+    const char *uv = af_build_uv(build, &none);
+    if (answer == NULL) {
+        add(checking, "python-headers", AF_NO, why, "name the environment: --python PATH");
+        return;
+    }
+    size_t len = strcspn(answer, "\n");
+    const char *header = af_path_join(arena, af_arena_text_n(arena, answer, len), "Python.h");
+    bool there = header != NULL && af_file_is_regular(header);
+    add(checking, "python-headers", there ? AF_YES : AF_NO,
+        there ? header
+              : af_arena_format(arena, "%s does not exist", header == NULL ? "" : header),
+        af_fix_python_headers(build->machine, arena));
+    bool venv = strstr(answer + len, "True") != NULL;
+    add(checking, "installer", uv != NULL || venv ? AF_YES : AF_NO,
+        uv != NULL
+            ? af_arena_format(arena, "uv, %s", uv)
+            : (venv ? "Python's own venv and pip; uv is installed into the build's environment"
+                    : "neither uv nor Python's own venv and pip"),
+        "install uv: pip install uv");
+}
+
+static bool is_kept(struct af_arena *arena, const char *folder, const char *name)
+{
+    const char *path = af_path_join(arena, folder, name);
+    return path != NULL && af_file_is_regular(path);
+}
+
+static int64_t kept_bytes(struct af_build *build)
+{
+    struct af_build_place place;
+    return af_build_find_place(build, &place, NULL) == ANYFLASH_OK
+               ? af_build_kept_bytes(build, &place)
+               : 0;
+}
+
+static bool says_no(const struct af_build_check *check)
+{
+    for (size_t i = 0; i < check->row_count; i++) {
+        if (check->rows[i].answer == AF_NO)
+            return true;
+    }
+    return false;
+}
+
+/* Reports what an earlier build left in the cache; the rest needs the network. */
+static void check_kept(struct checking *checking)
+{
+    struct af_build *build = checking->build;
+    struct af_arena *arena = build->arena;
+    struct af_build_place place;
+    struct anyflash_error why = {0};
+    const char *root = af_build_root(arena);
+    if (root == NULL || af_build_find_place(build, &place, &why) != ANYFLASH_OK) {
+        if (!says_no(checking->check)) /* otherwise a row above says why */
+            add(checking, "build-environment", AF_NO, af_arena_text(arena, why.message),
+                "set ANYFLASH_CACHE to another folder");
+        return;
+    }
+    const char *archive =
+        af_arena_format(arena, "%s/sources/flash_attn-%s.tar.gz", root, build->version);
+    bool sources = is_kept(arena, place.sources, "setup.py") ||
+                   (archive != NULL && af_file_is_regular(archive));
+    bool tools = is_kept(arena, place.environment, "complete");
+    add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
+        sources          ? "in the cache from an earlier build"
+        : build->offline ? "not in the cache and cannot be downloaded because of --offline"
+                         : "will be downloaded from PyPI; its hash is checked",
+        "run it once without --offline");
+    add(checking, "build-environment", tools || !build->offline ? AF_YES : AF_UNKNOWN,
+        tools            ? place.environment
+        : build->offline ? "not made yet: with --offline only the installer's cache can be used"
+                         : "will be made in the cache; your environment is only read",
+        "run it once without --offline");
+}
+
+/* The usual hint for an unknown fact names --given, which `build` does not have: this
+   replaces it. */
+static void name_own_options(struct checking *checking)
+{
+    static const struct {
+        const char *name, *fix;
+    } rows[] = {{"host-compiler", "choose a compiler: CC=gcc-12 CXX=g++-12 anyflash build"},
+                {"memory", "say how much memory the build may use: anyflash build --memory 8G"},
+                {"disk", "set ANYFLASH_CACHE to a folder with enough space"}};
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_prerequisite *row = row_of(checking, rows[i].name);
+        if (row != NULL && row->answer == AF_UNKNOWN)
+            row->fix = rows[i].fix;
+    }
+}
+
+static void conclude(struct af_build_check *check)
+{
+    for (size_t i = 0; i < check->row_count; i++) {
+        const struct af_prerequisite *row = &check->rows[i];
+        bool is_risk_only =
+            strcmp(row->name, "memory") == 0 || strcmp(row->name, "temporary-folder") == 0;
+        check->missing_count += row->answer == AF_NO;
+        if (row->answer == AF_NO && !is_risk_only && check->obstacle == NULL)
+            check->obstacle = row;
+    }
+    check->can_start = check->missing_count == 0;
+}
+
+enum anyflash_status af_build_check(struct af_build *build, struct af_build_resources resources,
+                                    struct af_build_check *check_out,
+                                    struct anyflash_error *err)
+{
+    int64_t kept = resources.disk_bytes > 0 ? kept_bytes(build) : 0;
+    const struct af_fit_options options = {.build_peak_bytes = resources.peak_bytes,
+                                           .build_disk_bytes = resources.disk_bytes - kept,
+                                           .build_targets = build->slim.archs,
+                                           .build_target_count = build->slim.arch_count,
+                                           .build_memory_bytes = (int64_t)build->memory_bytes,
+                                           .build_toolkit = build->toolkit};
+    struct checking checking = {build, check_out};
+    struct af_rung rung;
+    enum anyflash_status status =
+        af_rung_build_alone(build->machine, &options, build->arena, &rung, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *check_out = (struct af_build_check){.row_count = 0};
+    for (size_t i = 0; i < rung.build.prerequisite_count; i++)
+        check_out->rows[check_out->row_count++] = rung.build.prerequisites[i];
+    name_own_options(&checking);
+    check_compilers(&checking, rung.build.toolkit_from_index);
+    check_python(&checking);
+    check_kept(&checking);
+    conclude(check_out);
+    return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

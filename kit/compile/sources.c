@@ -1,0 +1,194 @@
+/*
+ * sources.c: finds flash-attn's sources and their hash through uv, which knows the
+ * user's index; downloads, checks and unpacks them.
+ *
+ * uv gets the release's requirements (none) from us, so it does not run setup.py to
+ * find them.
+ */
+#include "kit/compile/build_steps.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/base/url.h"
+#include "kit/formats/toml.h"
+#include "kit/system/download.h"
+#include "kit/system/file.h"
+#include "kit/system/interrupt.h"
+#include "kit/system/output.h"
+
+#define LOCK_BYTES_MAX 65536u
+#define ARCHIVE_BYTES_MAX (UINT64_C(256) << 20)
+
+/* The one archive of the lock file. */
+struct archive {
+    const char *url;
+    const char *sha256;
+    const char *path; /* in the cache */
+};
+
+static enum anyflash_status read_lock(struct af_build *build, const char *path,
+                                      struct archive *archive, struct anyflash_error *err)
+{
+    struct af_toml toml;
+    struct af_span text;
+    enum anyflash_status status = af_file_read(build->arena, path, LOCK_BYTES_MAX, &text, err);
+    if (status == ANYFLASH_OK)
+        status = af_toml_parse(&toml, build->arena, text, "the lock of the sources", err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_toml_item *sdist = af_toml_find(&toml, AF_TOML_PATH("packages", "sdist"));
+    const struct af_toml_item *url = af_toml_get(sdist, "url");
+    const struct af_toml_item *hash = af_toml_get(af_toml_get(sdist, "hashes"), "sha256");
+    if (url == NULL || url->text == NULL || hash == NULL || hash->text == NULL ||
+        !af_sha256_is_hex(hash->text))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the package index has no source archive of flash-attn %s",
+                       build->version);
+    archive->url = url->text;
+    archive->sha256 = hash->text;
+    return ANYFLASH_OK;
+}
+
+/* Asks uv, once; its lock file is kept beside the archive. */
+static enum anyflash_status find_archive(struct af_build *build,
+                                         const struct af_build_place *place, const char *folder,
+                                         struct archive *archive, struct anyflash_error *err)
+{
+    struct af_arena *arena = build->arena;
+    const char *uv = af_build_uv(build, place);
+    const char *settings = af_path_join(arena, folder, "uv.toml"); /* added to the user's own */
+    const char *wanted = af_arena_format(arena, "%s/%s.txt", folder, build->version);
+    const char *lock = af_arena_format(arena, "%s/pylock.%s.toml", folder,
+                                       "flash-attn"); /* uv requires such a name */
+    const char *requirement = af_arena_format(arena, "flash-attn==%s\n", build->version);
+    const char *about = af_arena_format(arena,
+                                        "[[dependency-metadata]]\nname = \"flash-attn\"\n"
+                                        "version = \"%s\"\nrequires-dist = []\n",
+                                        build->version);
+    const char *const argv[] = {
+        uv,     "pip",      "compile",     "--quiet",  "--no-deps",   "--directory",
+        folder, "--format", "pylock.toml", "--python", place->python, "-o",
+        lock,   wanted,     NULL};
+    archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
+    if (arena->failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = read_lock(build, lock, archive, err);
+    if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
+        return status;
+    if (build->offline || uv == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       build->offline
+                           ? "the sources of flash-attn %s are not in the cache and cannot be "
+                             "downloaded because of --offline"
+                           : "cannot find the sources of flash-attn %s without uv: install uv",
+                       build->version);
+    status = af_build_write_file(arena, settings, about, 0644, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_write_file(arena, wanted, requirement, 0644, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_call(build, place->log,
+                               "looking for the sources on PyPI (for another index: "
+                               "UV_DEFAULT_INDEX=URL)",
+                               argv, NULL, NULL, err);
+    return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
+}
+
+static bool show_progress(void *context, uint64_t done, int64_t total)
+{
+    const struct af_build *build = context;
+    if (build->progress.transfer != NULL)
+        build->progress.transfer(build->progress.context, "sources of flash-attn", done,
+                                 total < 0 ? 0 : (uint64_t)total);
+    return !af_interrupted();
+}
+
+/* Copies the archive from an index on the disk. */
+static enum anyflash_status copy_archive(struct af_build *build, const struct archive *archive,
+                                         const char *path, struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
+    if (status == ANYFLASH_OK && !af_sha256_equal(hex, archive->sha256))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the sources of flash-attn %s in '%s' do not match the SHA-256 given by "
+                       "the package index",
+                       build->version, path);
+    return status == ANYFLASH_OK ? af_file_place(build->arena, path, archive->path, err)
+                                 : status;
+}
+
+static enum anyflash_status download(struct af_build *build, const struct archive *archive,
+                                     struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    /* Plain http only if the user's own index uses it: the hash came the same way. */
+    const struct af_http http = {.allow_http = af_starts_with(archive->url, "http://")};
+    struct af_download_result result;
+    const struct af_download job = {.url = archive->url,
+                                    .path = archive->path,
+                                    .sha256 = archive->sha256,
+                                    .size_bytes = -1,
+                                    .max_bytes = ARCHIVE_BYTES_MAX,
+                                    .progress = show_progress,
+                                    .context = build};
+    enum anyflash_status status = af_file_sha256(archive->path, hex, NULL, err);
+    if (status == ANYFLASH_E_NO_MEMORY ||
+        (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256)))
+        return status;
+    if (build->offline)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "the sources of flash-attn %s are incomplete in the cache and cannot be "
+                       "downloaded because of --offline",
+                       build->version);
+    const char *path = af_url_file_path(build->arena, archive->url);
+    if (path != NULL || build->arena->failed)
+        return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
+    return af_download_run(&http, &job, &result, err);
+}
+
+/* Gets and unpacks the archive; the folder is locked. */
+static enum anyflash_status fetch_and_unpack(struct af_build *build,
+                                             const struct af_build_place *place,
+                                             const char *folder, struct anyflash_error *err)
+{
+    struct archive archive;
+    const char *script = af_path_join(build->arena, folder, "unpack.py");
+    enum anyflash_status status =
+        script == NULL ? af_fail_memory(err) : af_folder_make(folder, 0755, err);
+    if (status == ANYFLASH_OK)
+        status = find_archive(build, place, folder, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = download(build, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_write_file(build->arena, script, af_build_unpack_py, 0644, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_progress_message(&build->progress, "unpacking flash-attn %s", build->version);
+    const char *const argv[] = {place->python, "-I",           script,
+                                archive.path,  place->sources, NULL};
+    return af_build_call(build, place->log, "unpacking the sources", argv, NULL, NULL, err);
+}
+
+enum anyflash_status af_build_prepare_sources(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err)
+{
+    const char *root = af_build_root(build->arena);
+    const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
+    const char *setup = af_path_join(build->arena, place->sources, "setup.py");
+    int lock = -1;
+    if (folder == NULL || setup == NULL)
+        return af_fail_memory(err);
+    if (af_file_is_regular(setup))
+        return ANYFLASH_OK; /* unpacking is atomic */
+    enum anyflash_status status = af_folder_make(root, 0755, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
+    if (status == ANYFLASH_OK)
+        status = fetch_and_unpack(build, place, folder, err);
+    if (lock >= 0)
+        close(lock);
+    return status;
+}

@@ -1,0 +1,255 @@
+/*
+ * test_admission.c: which compilers may start, and how close schedules come to
+ * the optimum.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "kit/compile/governor/admission.h"
+
+#define JOBS 200
+
+static struct af_admit_job waiting(uint64_t need, double seconds)
+{
+    return (struct af_admit_job){.need_bytes = need, .seconds = seconds};
+}
+
+static struct af_admit_job running(uint64_t need, double seconds, double elapsed)
+{
+    return (struct af_admit_job){
+        .state = AF_ADMIT_RUNNING, .need_bytes = need, .seconds = seconds, .elapsed = elapsed};
+}
+
+static void expect(const struct af_admit_job *jobs, size_t count, uint64_t budget,
+                   unsigned slots, enum af_admit_why why, size_t job)
+{
+    const struct af_admit_limits limits = {budget, slots, 0};
+    struct af_admit_answer answer = af_admit(jobs, count, &limits);
+    assert_int_equal(answer.why, why);
+    assert_int_equal(answer.job, job);
+}
+
+static void test_longest_that_fits_starts(void **state)
+{
+    const struct af_admit_job jobs[] = {waiting(3, 10), waiting(6, 30), waiting(1, 5)};
+    (void)state;
+    expect(jobs, 3, 8, 2, AF_ADMIT_NOW, 1);
+    expect(jobs, 0, 8, 2, AF_ADMIT_NOTHING, SIZE_MAX);
+}
+
+static void test_one_runs_however_large(void **state)
+{
+    const struct af_admit_job jobs[] = {waiting(100, 10)};
+    (void)state;
+    expect(jobs, 1, 8, 2, AF_ADMIT_NOW, 0);
+}
+
+static void test_slots_hold(void **state)
+{
+    const struct af_admit_job jobs[] = {running(1, 10, 0), running(1, 10, 0), waiting(1, 10)};
+    (void)state;
+    expect(jobs, 3, 8, 2, AF_ADMIT_SLOTS, 2);
+    expect(jobs, 3, 8, 3, AF_ADMIT_NOW, 2);
+}
+
+static void test_what_is_taken_counts_more_than_what_was_said(void **state)
+{
+    struct af_admit_job jobs[] = {running(2, 10, 0), waiting(5, 10)};
+    (void)state;
+    expect(jobs, 2, 8, 2, AF_ADMIT_NOW, 1);
+    jobs[0].resident_bytes = 4;
+    expect(jobs, 2, 8, 2, AF_ADMIT_MEMORY, 1);
+}
+
+static void test_later_ones_go_ahead_where_all_ends_earlier(void **state)
+{
+    /* The first in line, 6, starts when 5 ends after 8 seconds. */
+    struct af_admit_job jobs[] = {running(5, 10, 2), waiting(6, 30), waiting(2, 60),
+                                  waiting(3, 6)};
+    (void)state;
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* 2 fits beside each of the others */
+    jobs[2] = waiting(3, 20);
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* nothing fits beside 6, so it may be the last */
+    jobs[0] = running(2, 10, 2);
+    jobs[1] = running(3, 20, 0);
+    jobs[2] = waiting(5, 100);
+    jobs[3] = waiting(3, 20);
+    expect(jobs, 4, 8, 4, AF_ADMIT_MEMORY, 2); /* the second 3 goes beside 5 later */
+}
+
+static void test_alone_means_alone(void **state)
+{
+    struct af_admit_job jobs[] = {running(1, 10, 0), waiting(1, 50), waiting(1, 10)};
+    (void)state;
+    jobs[2].alone = true;
+    expect(jobs, 3, 8, 4, AF_ADMIT_FOR_ALONE, 2);
+    expect(jobs + 1, 2, 8, 4, AF_ADMIT_NOW, 1);
+    jobs[0].alone = true;
+    expect(jobs, 2, 8, 4, AF_ADMIT_ALONE_RUNS, 1);
+}
+
+static struct af_admit_job rising(uint64_t need, double seconds)
+{
+    struct af_admit_job job = waiting(need, seconds);
+    job.tail_bytes = need / 10;
+    job.rises = true;
+    return job;
+}
+
+static void test_one_whose_peak_comes_earlier_starts_beside_a_large_one(void **state)
+{
+    struct af_admit_job jobs[] = {rising(600, 60), rising(400, 30)};
+    (void)state;
+    jobs[0].state = AF_ADMIT_RUNNING; /* 300 when the other has 400 */
+    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
+    jobs[1].seconds = 60; /* both at once: only with a pause */
+    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
+    jobs[1].rises = false; /* it uses all of its memory at once */
+    expect(jobs, 2, 750, 2, AF_ADMIT_MEMORY, 1);
+}
+
+static void test_one_that_is_paused_needs_no_slot(void **state)
+{
+    struct af_admit_job jobs[] = {rising(600, 60), rising(600, 60), rising(20, 200)};
+    const struct af_admit_limits limits = {810, 2, 20};
+    (void)state;
+    jobs[0].state = jobs[1].state = AF_ADMIT_RUNNING;
+    jobs[0].resident_bytes = 500;
+    jobs[0].elapsed = 30;
+    jobs[1].resident_bytes = 200;
+    jobs[1].elapsed = 12;
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_SLOTS);
+    jobs[1].paused = true;
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_NOW);
+    jobs[2].need_bytes = 300; /* with it the others could not finish */
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_MEMORY);
+}
+
+static unsigned next_random(unsigned *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+static uint64_t used_bytes(const struct af_admit_job *jobs)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < JOBS; i++)
+        bytes += jobs[i].state == AF_ADMIT_RUNNING ? jobs[i].need_bytes : 0;
+    return bytes;
+}
+
+/* Runs all jobs to their end and returns the seconds. No start may exceed the budget. */
+static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *limits)
+{
+    double time = 0;
+    size_t left = JOBS;
+    bool done[JOBS] = {false};
+    while (left > 0) {
+        struct af_admit_job now[JOBS];
+        size_t of[JOBS];
+        size_t count = 0;
+        for (size_t i = 0; i < JOBS; i++) {
+            if (!done[i]) {
+                of[count] = i;
+                now[count++] = jobs[i];
+            }
+        }
+        struct af_admit_answer answer = af_admit(now, count, limits);
+        if (answer.why == AF_ADMIT_NOW) {
+            jobs[of[answer.job]].state = AF_ADMIT_RUNNING;
+            assert_true(used_bytes(jobs) <= limits->budget_bytes);
+            continue;
+        }
+        size_t first = SIZE_MAX;
+        for (size_t i = 0; i < JOBS; i++) {
+            if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING &&
+                (first == SIZE_MAX ||
+                 jobs[i].seconds - jobs[i].elapsed < jobs[first].seconds - jobs[first].elapsed))
+                first = i;
+        }
+        assert_int_not_equal(first, SIZE_MAX);
+        double step = jobs[first].seconds - jobs[first].elapsed;
+        time += step;
+        for (size_t i = 0; i < JOBS; i++) {
+            if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING)
+                jobs[i].elapsed += step;
+        }
+        done[first] = true;
+        jobs[first].need_bytes = 0;
+        left--;
+    }
+    return time;
+}
+
+/* Seconds of all large, middle and small jobs. */
+struct work {
+    double large, middle, small;
+};
+
+/*
+ * By linear programming duality no schedule is shorter: the prices for a second
+ * of each kind are such that no set of jobs that fits costs more than 1. These
+ * sets fit: one large and one small; two middle ones; one middle and four small;
+ * seven small.
+ */
+static double least_time(const struct work *work, unsigned slots)
+{
+    double best = 0;
+    double most = 1.0 / (slots < 7 ? slots : 7);
+    for (int i = 0; i <= 100; i++) {
+        double small = most * i / 100;
+        double middle = 1 - (slots - 1 < 4 ? slots - 1 : 4) * small;
+        double time = work->large * (1 - small) + work->middle * (middle < 0.5 ? middle : 0.5) +
+                      work->small * small;
+        best = time > best ? time : best;
+    }
+    return best;
+}
+
+static void make_jobs(unsigned random, struct af_admit_job *jobs, struct work *work)
+{
+    static const uint64_t needs[] = {5900, 3400, 1000};
+    *work = (struct work){0};
+    for (size_t i = 0; i < JOBS; i++) {
+        unsigned kind = next_random(&random) % 3;
+        double seconds = 20 + next_random(&random) % 150;
+        jobs[i] = waiting(needs[kind] + next_random(&random) % 300, seconds);
+        *(kind == 0 ? &work->large : kind == 1 ? &work->middle : &work->small) += seconds;
+    }
+}
+
+static void test_schedules_reach_nine_tenths_of_the_best(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 50; seed++) {
+        struct af_admit_job jobs[JOBS];
+        struct work work;
+        const struct af_admit_limits limits = {7700, 2 + seed % 7, 0};
+        make_jobs(seed, jobs, &work);
+        double best = least_time(&work, limits.slots);
+        double took = simulate(jobs, &limits);
+        if (best / took < 0.9)
+            fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, limits.slots, took,
+                     best);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_longest_that_fits_starts),
+        cmocka_unit_test(test_one_runs_however_large),
+        cmocka_unit_test(test_slots_hold),
+        cmocka_unit_test(test_what_is_taken_counts_more_than_what_was_said),
+        cmocka_unit_test(test_later_ones_go_ahead_where_all_ends_earlier),
+        cmocka_unit_test(test_alone_means_alone),
+        cmocka_unit_test(test_one_whose_peak_comes_earlier_starts_beside_a_large_one),
+        cmocka_unit_test(test_one_that_is_paused_needs_no_slot),
+        cmocka_unit_test(test_schedules_reach_nine_tenths_of_the_best),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

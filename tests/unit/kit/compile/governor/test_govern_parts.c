@@ -1,0 +1,338 @@
+/*
+ * test_govern_parts.c: stalls, memory as the kernel reports it, stamps of
+ * finished objects, stored costs.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kit/compile/governor/compiler_state.h"
+#include "kit/compile/governor/costs.h"
+#include "kit/compile/governor/headroom.h"
+#include "kit/compile/governor/object_stamp.h"
+
+#include "tests/unit/own_folder.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static char folder[OWN_FOLDER_BYTES];
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    return !own_folder_make(folder) || chdir(folder) != 0;
+}
+
+/* Makes the folders of `path`, which is within the test's folder, and the file. */
+static void put(const char *path, const char *text)
+{
+    char part[256];
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        mkdir(part, 0700);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void test_little_work_at_the_limit_is_a_standstill(void **state)
+{
+    struct af_stall stall = {0};
+    struct af_stall_sample look = {.interval = 1, .running = 2, .at_limit = true};
+    (void)state;
+    for (int second = 1; second < 15; second++) {
+        look.now = second;
+        look.user_seconds = 0.1;
+        assert_false(af_stall_check(&stall, &look));
+    }
+    look.now = 15;
+    assert_true(af_stall_check(&stall, &look));
+    look.now = 16; /* it starts again */
+    assert_false(af_stall_check(&stall, &look));
+}
+
+static void test_work_or_room_is_no_standstill(void **state)
+{
+    struct af_stall stall = {0};
+    (void)state;
+    for (int second = 1; second < 60; second++) {
+        struct af_stall_sample look = {.now = second, .interval = 1, .running = 1};
+        look.at_limit = second % 10 != 0;                /* free memory from time to time */
+        look.user_seconds = second % 7 == 0 ? 0.9 : 0.1; /* or progress */
+        assert_false(af_stall_check(&stall, &look));
+    }
+}
+
+static void test_tightest_level_counts_without_page_cache(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    (void)state;
+    put("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\n");
+    put("proc/pressure/memory", "some avg10=9.00 avg60=0 avg300=0 total=1\n"
+                                "full avg10=4.50 avg60=0 avg300=0 total=1\n");
+    put("proc/stat", "cpu  100 5 7 9\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 8192 * MIB);
+    assert_int_equal(headroom.limit_bytes, 16384 * MIB);
+    assert_true(headroom.stalled > 0.0449 && headroom.stalled < 0.0451);
+
+    put("proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2147483648\n");
+    put("sys/fs/cgroup/memory/a/memory.stat", "cache 99\ntotal_rss 1073741824\n");
+    put("sys/fs/cgroup/memory/a/memory.failcnt", "7\n");
+    put("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "4294967296\n");
+    put("sys/fs/cgroup/memory/a/b/memory.stat", "cache 99\ntotal_rss 1024\n");
+    put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0\noom_kill 3\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 1024 * MIB);
+    assert_int_equal(headroom.limit_bytes, 2048 * MIB);
+    assert_int_equal(headroom.kills, 3);
+    assert_int_equal(headroom.limit_hits, 7);
+}
+
+static void test_groups_of_version_2_are_read(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    (void)state;
+    put("proc/self/cgroup", "0::/user\n");
+    put("sys/fs/cgroup/user/memory.max", "3221225472\n");
+    put("sys/fs/cgroup/user/memory.stat", "anon 1073741824\nfile 55\nshmem 1048576\n");
+    put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 2047 * MIB);
+    assert_int_equal(headroom.kills, 2);
+    assert_int_equal(headroom.limit_hits, 12);
+}
+
+static void test_slow_above_high_counts_as_a_limit(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    (void)state;
+    put("proc/self/cgroup", "0::/user\n");
+    put("sys/fs/cgroup/user/memory.high", "2147483648\n");
+    put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 30\nmax 12\noom 1\noom_kill 2\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 1023 * MIB);
+    assert_int_equal(headroom.limit_hits, 42);
+    unlink("sys/fs/cgroup/user/memory.high");
+}
+
+static void test_kills_of_the_whole_system_and_waiting_groups_are_seen(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    (void)state;
+    put("proc/self/cgroup", "4:memory:/a\n");
+    put("proc/vmstat", "nr_free_pages 7\noom_kill 5\n");
+    put("sys/fs/cgroup/memory/a/memory.oom_control",
+        "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.kills, 5);
+    assert_true(headroom.waits);
+    unlink("proc/vmstat");
+    unlink("sys/fs/cgroup/memory/a/memory.oom_control");
+}
+
+static void test_others_are_seen_on_our_processors_only(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    char text[256];
+    cpu_set_t set;
+    unsigned ours = 0;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    while (!CPU_ISSET(ours, &set))
+        ours++;
+    put("proc/stat", "cpu  900000 5 7 9\ncpu1023 800000 0 0\n");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    snprintf(text, sizeof text, "cpu  900000 5 7 9\ncpu%u 1000 4 4\ncpu1023 800000 0 0\n",
+             ours);
+    put("proc/stat", text);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(before.busy_ticks, 1000);
+}
+
+static void test_unreadable_is_unlimited(void **state)
+{
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
+    (void)state;
+    put("proc/meminfo", "MemTotal: many\n");
+    unlink("proc/self/cgroup");
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_true(headroom.left_bytes == AF_HEADROOM_UNLIMITED);
+}
+
+static const char *const command[] = {"cc", "-c", "a.cu", "-o", "a.o", "-MF", "a.d", NULL};
+
+static void finish_object(void)
+{
+    put("a.cu", "source");
+    put("with space.h", "header");
+    put("a.o", "object");
+    put("a.d", "a.o : a.cu \\\n  with\\ space.h\n");
+    af_stamp_write(command);
+    unlink("a.d"); /* as ninja does */
+}
+
+static void touch_later(const char *path)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {0, 0}};
+    clock_gettime(CLOCK_REALTIME, &times[1]);
+    times[1].tv_sec += 10;
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void test_finished_object_is_known_and_its_dependencies_are_back(void **state)
+{
+    (void)state;
+    finish_object();
+    assert_true(af_stamp_is_current(command));
+    assert_int_equal(access("a.d", R_OK), 0);
+    unlink("a.o"); /* as an interrupted ninja does */
+    assert_true(af_stamp_is_current(command));
+    assert_int_equal(access("a.o", R_OK), 0);
+}
+
+static void test_room_for_a_note_is_taken_and_given_back(void **state)
+{
+    static const char *const argv[] = {"cc", "-c", "r.c", "-o", "r.o", NULL};
+    struct stat note;
+    (void)state;
+    put("r.c", "text");
+    af_stamp_reserve(argv);
+    assert_int_equal(stat("r.o.done.new", &note), 0);
+    assert_int_equal(note.st_size, 0);
+    af_stamp_discard(argv);
+    assert_int_not_equal(stat("r.o.done.new", &note), 0);
+    af_stamp_reserve(argv);
+    put("r.o", "object");
+    af_stamp_write(argv);
+    assert_int_not_equal(stat("r.o.done.new", &note), 0);
+    assert_int_equal(stat("r.o.done", &note), 0);
+    assert_true(note.st_blocks > 0 && note.st_blocks * 512 <= 65536); /* no more than needed */
+    assert_true(af_stamp_is_current(argv));
+}
+
+static void test_changes_undo_what_was_finished(void **state)
+{
+    static const char *const other[] = {"cc",  "-O3", "-c",  "a.cu", "-o",
+                                        "a.o", "-MF", "a.d", NULL};
+    (void)state;
+    finish_object();
+    assert_false(af_stamp_is_current(other));
+    touch_later("with space.h");
+    assert_false(af_stamp_is_current(command));
+    finish_object();
+    touch_later("a.cu");
+    assert_false(af_stamp_is_current(command));
+    finish_object();
+    put("a.o", "half an obj");
+    assert_false(af_stamp_is_current(command));
+    finish_object();
+    put("a.o.done", "");
+    assert_false(af_stamp_is_current(command));
+    finish_object();
+    unlink("with space.h");
+    assert_false(af_stamp_is_current(command));
+}
+
+static void test_costs_are_learned_and_forgotten_slowly(void **state)
+{
+    struct af_arena arena;
+    struct af_costs costs = {.state = NULL};
+    struct af_state *kept;
+    struct anyflash_error err;
+    const char *remark;
+    struct af_prediction prediction = {.key = "bwd hd128", .bytes = 100 * MIB, .seconds = 9};
+    (void)state;
+    setenv("ANYFLASH_STATE", folder, 1);
+    af_arena_init(&arena);
+    assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &kept, &remark, &err), ANYFLASH_OK);
+    costs.state = kept;
+    assert_false(af_costs_known(&costs, &prediction));
+    af_costs_learn(&costs, &prediction, 200 * MIB, 20);
+    assert_true(af_costs_known(&costs, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 210);
+    assert_true(prediction.seconds == 20);
+    af_costs_learn(&costs, &prediction, 120 * MIB, 10);
+    assert_true(af_costs_known(&costs, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 199); /* 190 and a margin */
+    af_costs_raise(&costs, &prediction, 400 * MIB);
+    assert_true(af_costs_known(&costs, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 420);
+    af_costs_raise(&costs, &prediction, 10 * MIB);
+    assert_true(af_costs_known(&costs, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 420);
+    assert_false(af_costs_correct(kept, &prediction)); /* that is not written yet */
+    af_costs_write(&costs);
+    assert_true(af_costs_correct(kept, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 420);
+    assert_false(af_costs_correct(NULL, &prediction));
+    costs.state = NULL;
+    af_costs_learn(&costs, &prediction, 1, 1);
+    af_costs_write(&costs);
+    af_state_close(kept);
+    af_arena_release(&arena);
+}
+
+static void test_more_costs_than_can_wait_are_written(void **state)
+{
+    struct af_arena arena;
+    struct af_costs costs = {.state = NULL};
+    struct anyflash_error err;
+    struct af_prediction prediction = {.bytes = MIB};
+    const char *remark;
+    (void)state;
+    af_arena_init(&arena);
+    assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &costs.state, &remark, &err),
+                     ANYFLASH_OK);
+    for (unsigned i = 0; i < 3 * AF_COSTS_PENDING_MAX; i++) {
+        snprintf(prediction.key, sizeof prediction.key, "kind %u", i);
+        af_costs_learn(&costs, &prediction, (100 + i) * MIB, 1);
+    }
+    for (unsigned i = 0; i < 3 * AF_COSTS_PENDING_MAX; i++) {
+        snprintf(prediction.key, sizeof prediction.key, "kind %u", i);
+        assert_true(af_costs_known(&costs, &prediction));
+        assert_int_equal(prediction.bytes / MIB, (100 + i) * 105 / 100);
+    }
+    af_state_close(costs.state);
+    af_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_little_work_at_the_limit_is_a_standstill),
+        cmocka_unit_test(test_work_or_room_is_no_standstill),
+        cmocka_unit_test(test_tightest_level_counts_without_page_cache),
+        cmocka_unit_test(test_groups_of_version_2_are_read),
+        cmocka_unit_test(test_slow_above_high_counts_as_a_limit),
+        cmocka_unit_test(test_kills_of_the_whole_system_and_waiting_groups_are_seen),
+        cmocka_unit_test(test_others_are_seen_on_our_processors_only),
+        cmocka_unit_test(test_unreadable_is_unlimited),
+        cmocka_unit_test(test_finished_object_is_known_and_its_dependencies_are_back),
+        cmocka_unit_test(test_room_for_a_note_is_taken_and_given_back),
+        cmocka_unit_test(test_changes_undo_what_was_finished),
+        cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
+        cmocka_unit_test(test_more_costs_than_can_wait_are_written),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
