@@ -17,6 +17,7 @@ import torch.distributed as dist
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python"
 sys.path[:0] = [str(PACKAGE), str(PACKAGE / "anyflash" / "shim" / "tree")]
 
+import standins  # noqa: E402
 from anyflash import _ring_math, _torch_ops  # noqa: E402  registers before the fork
 from anyflash import distributed as ring  # noqa: E402
 from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
@@ -257,15 +258,13 @@ def case_two_layers_in_flight():
 
 
 def case_by_torchs_operators():
-    """Replaces a GPU's operators with anyflash's for the CPU."""
+    """Replaces a GPU's operators with the engine."""
     returns = torch.ops.aten._flash_attention_forward.default._schema.returns
     if returns[2].name != "rng_state":
         return
-    import anyflash.torch
-
     is_engines, _ring_math.is_engines = _ring_math.is_engines, lambda q: False
     try:
-        with anyflash.torch.enabled():
+        with standins.flash_by_engine():
             dense(torch.bfloat16, True, True, kv_heads=2)
             packed(torch.float16, True, True)
     finally:

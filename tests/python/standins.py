@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from anyflash import providers
+from anyflash import _torch_ops, providers
 from anyflash.providers import aten, cudnn, efficient, flash, trial
 
 
@@ -361,4 +361,48 @@ def torchs_kernels(monkeypatch, capability=(8, 0), provider="torch_flash", rocm=
         yield seen
     finally:
         providers.force(before)
+        library._destroy()
+
+
+def _engine_options(query, cu_q, cu_k, max_q, max_k, causal, scale, left, right):
+    """Options of anyflash::attend, without dropout."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    window = (-1 if side is None else side for side in (left, right))
+    return cu_q, cu_k, max_q, max_k, *[None] * 5, scale, causal, *window, 0.0, 0.0, 0
+
+
+def _engine_forward(
+    q, k, v, cu_q, cu_k, max_q, max_k, dropout, causal, debug, *,
+    scale=None, window_size_left=None, window_size_right=None, **more,
+):  # fmt: skip
+    assert dropout == 0.0 and not debug and not any(more.values())
+    bounds, window = (cu_q, cu_k, max_q, max_k), (window_size_left, window_size_right)
+    with torch.no_grad():
+        out, lse = _torch_ops.attend(
+            q, k, v, *_engine_options(q, *bounds, causal, scale, *window)
+        )
+    state = torch.zeros(2, dtype=torch.uint64)
+    return out, lse, state, torch.zeros((), dtype=torch.uint64), q.new_empty(0)
+
+
+def _engine_backward(
+    dout, q, k, v, out, lse, cu_q, cu_k, max_q, max_k, dropout, causal, state, unused, *,
+    scale=None, window_size_left=None, window_size_right=None,
+):  # fmt: skip
+    assert dropout == 0.0 and state.dtype == torch.uint64 and state.shape == (2,)
+    bounds, window = (cu_q, cu_k, max_q, max_k), (window_size_left, window_size_right)
+    options = _engine_options(q, *bounds, causal, scale, *window)
+    with torch.no_grad():
+        return torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
+
+
+@contextlib.contextmanager
+def flash_by_engine():
+    """torch's FlashAttention operators compute CPU tensors, too, with the engine."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_flash_attention_forward", _engine_forward, "CPU")
+    library.impl("_flash_attention_backward", _engine_backward, "CPU")
+    try:
+        yield
+    finally:
         library._destroy()

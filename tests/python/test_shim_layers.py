@@ -420,8 +420,8 @@ def has_flash_operators():
 
 @pytest.mark.skipif(not has_flash_operators(), reason="needs torch 2.8")
 def test_on_other_devices_torchs_operators_get_their_arguments(monkeypatch):
-    """Replaces a GPU's operators with anyflash's for the CPU."""
-    import anyflash.torch
+    """Replaces a GPU's operators with the engine."""
+    import standins
     from flash_attn.flash_attn_interface import flash_attn_gpu
 
     q, k, v, dout = (torch.randn(1, 6, 2, 32, dtype=torch.bfloat16) for _ in range(4))
@@ -443,6 +443,6 @@ def test_on_other_devices_torchs_operators_get_their_arguments(monkeypatch):
 
     want = both()
     monkeypatch.setattr(flash_attn_gpu, "_is_engines", lambda q: False)
-    with anyflash.torch.enabled():
+    with standins.flash_by_engine():
         got = both()
     assert_same(got, want, 2e-2)
