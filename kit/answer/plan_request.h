@@ -44,12 +44,12 @@ enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *wo
 
 /* The options of the deciding commands, as texts; NULL or false: not given. */
 struct af_plan_words {
-    const char *package;                        /* --package: "flash_attn", "Flash-Attn" */
-    const char *version;                        /* --version: "2.8.3" */
-    const char *arch;                           /* --arch: "9.0", "90", "sm_90" */
-    const char *prefer;                         /* --prefer: the name of a rung */
-    bool official_only;                         /* --official */
-    const struct af_fit_publishers *publishers; /* lists that the caller has read */
+    const char *package;                    /* --package: "flash_attn", "Flash-Attn" */
+    const char *version;                    /* --version: "2.8.3" */
+    const char *arch;                       /* --arch: "9.0", "90", "sm_90" */
+    const char *prefer;                     /* --prefer: the name of a rung */
+    bool official_only;                     /* --official */
+    const struct af_publishers *publishers; /* lists that the caller has read */
     size_t publisher_list_count;
     struct af_plan_build_words build; /* nothing given: af_slim_usual() */
 };

@@ -26,9 +26,32 @@ const char *af_publisher_of_url(struct af_arena *arena, const char *url);
  */
 bool af_publisher_is(const struct af_catalog_wheel *wheel, const char *name);
 
-/* The publishers of the catalog, each once, in its order. The array is in the arena. */
-enum anyflash_status af_publisher_list(const struct af_catalog *catalog, struct af_arena *arena,
-                                       const char *const **names_out, size_t *count_out,
-                                       struct anyflash_error *err);
+/* A list of publishers; a wheel of any other is not considered. */
+struct af_publishers {
+    const char *const *names; /* "Dao-AILab", "official", ... */
+    size_t count;
+    const char *from; /* where the list was read: "pyproject.toml", "--publishers" */
+};
+
+/*
+ * Reads the list "Dao-AILab,mjun0812" into the arena. Fails with ARGUMENT if it is empty or
+ * names a publisher that the catalog does not have (*hint_out, arena text, then says which ones
+ * it has), LIMIT or NO_MEMORY. `from` is for messages.
+ */
+enum anyflash_status af_publishers_read(const struct af_catalog *catalog, const char *text,
+                                        const char *from, struct af_arena *arena,
+                                        struct af_publishers *list_out, const char **hint_out,
+                                        struct anyflash_error *err);
+
+/*
+ * Reads the list of a TOML file: the key `publishers` of [tool.anyflash] in a pyproject.toml
+ * (`is_project`), or of our own config.toml. list_out->count is 0 if there is none. Fails also
+ * with DATA if the file is malformed or has another key: ignoring it would trust everybody.
+ */
+enum anyflash_status af_publishers_read_toml(const struct af_catalog *catalog,
+                                             struct af_span text, bool is_project,
+                                             const char *from, struct af_arena *arena,
+                                             struct af_publishers *list_out,
+                                             const char **hint_out, struct anyflash_error *err);
 
 #endif

@@ -118,22 +118,6 @@ enum anyflash_status af_cli_config_wheel_facts(struct af_cli *cli,
 }
 
 #define FILE_BYTES_MAX (4u << 20)
-#define FOLDERS_MAX 64
-
-const char *af_cli_config_find(struct af_cli *cli, const char *name, bool upwards)
-{
-    const char *stated = cli->options.values[AF_OPTION_PROJECT];
-    const char *folder = af_file_real_path(&cli->arena, stated != NULL ? stated : ".");
-    for (int i = 0; folder != NULL && i < FOLDERS_MAX; i++) {
-        const char *path = af_path_join(&cli->arena, folder, name);
-        if (path == NULL || af_file_is_regular(path))
-            return path;
-        if (stated != NULL || !upwards || strcmp(folder, "/") == 0)
-            return NULL;
-        folder = af_path_folder(&cli->arena, folder);
-    }
-    return NULL;
-}
 
 enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config_job *job,
                                         struct anyflash_error *err)
@@ -142,7 +126,8 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
     if (stated != NULL && !af_file_is_folder(stated))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
                        af_text_scrub(&cli->arena, stated, 160));
-    job->path = af_cli_config_find(cli, job->file, job->upwards);
+    job->path = af_file_find(&cli->arena, stated != NULL ? stated : ".", job->file,
+                             stated == NULL && job->upwards);
     job->is_new = job->path == NULL;
     if (job->is_new)
         job->path = af_path_join(&cli->arena, stated != NULL ? stated : ".", job->file);

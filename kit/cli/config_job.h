@@ -23,12 +23,6 @@ struct af_cli_config_job {
         *fetched[AF_PINS_MAX]; /* config_fetch.h: the pins' files in the cache, or NULL */
 };
 
-/*
- * The path of the file `name` in --project, or in this folder, or (`upwards`) in the nearest
- * folder above it; NULL: not found, or cli->arena has failed.
- */
-const char *af_cli_config_find(struct af_cli *cli, const char *name, bool upwards);
-
 /* Finds the file (--project, or from this folder upwards) and reads it. */
 enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config_job *job,
                                         struct anyflash_error *err);

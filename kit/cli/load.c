@@ -10,7 +10,6 @@
 
 #include "kit/base/url.h"
 #include "kit/cli/given_words.h"
-#include "kit/cli/publishers.h"
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
@@ -22,6 +21,8 @@
 #include "kit/system/state_proofs.h"
 
 #define MODEL_BYTES_MAX (4u * 1024u * 1024u)
+#define TOML_BYTES_MAX (4u << 20)
+#define PUBLISHER_LISTS_MAX 3u
 
 bool af_machines_named(const struct af_options *options)
 {
@@ -256,6 +257,79 @@ const char *af_cli_arch(struct af_arena *arena, const char *typed)
                : typed;
 }
 
+/* Reads the list of publishers in the file `path`; NULL: no file. */
+static enum anyflash_status read_publishers(struct af_cli *cli,
+                                            const struct af_catalog *catalog, const char *path,
+                                            bool is_project, struct af_publishers *list_out,
+                                            struct anyflash_error *err)
+{
+    struct af_span text;
+    if (path == NULL || af_file_is_absent(path))
+        return ANYFLASH_OK;
+    const char *from = af_text_scrub(&cli->arena, path, 300);
+    enum anyflash_status status = af_file_read(&cli->arena, path, TOML_BYTES_MAX, &text, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    return from == NULL ? af_fail_memory(err)
+                        : af_publishers_read_toml(catalog, text, is_project, from, &cli->arena,
+                                                  list_out, &cli->hint, err);
+}
+
+/* Says which list limits the choice. */
+static void tell_publishers(struct af_cli *cli, const struct af_publishers *list)
+{
+    const char *names = list->names[0];
+    for (size_t n = 1; n < list->count && names != NULL; n++)
+        names = af_arena_format(&cli->arena, "%s, %s", names, list->names[n]);
+    const char *remark =
+        names == NULL ? NULL
+                      : af_arena_format(&cli->arena, "only wheels of %s are considered (%s)",
+                                        names, list->from);
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
+}
+
+/*
+ * Loads the lists of publishers. Each that exists must allow a wheel, so that a project cannot
+ * widen what its user trusts:
+ *
+ *     --publishers NAME,...                     the command line
+ *     [tool.anyflash] publishers = [...]        pyproject.toml, in --project or the nearest one
+ *     publishers = [...]                        $XDG_CONFIG_HOME/anyflash/config.toml
+ */
+static enum anyflash_status load_publishers(struct af_cli *cli,
+                                            const struct af_catalog *catalog,
+                                            struct af_plan_words *words,
+                                            struct anyflash_error *err)
+{
+    const char *option = cli->options.values[AF_OPTION_PUBLISHERS];
+    const char *stated = cli->options.values[AF_OPTION_PROJECT];
+    const char *project = af_file_find(&cli->arena, stated != NULL ? stated : ".",
+                                       "pyproject.toml", stated == NULL);
+    const char *folder = af_settings_folder(&cli->arena);
+    const char *user = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "config.toml");
+    struct af_publishers *lists =
+        af_arena_array(&cli->arena, PUBLISHER_LISTS_MAX, sizeof *lists);
+    if (cli->arena.failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (option != NULL)
+        status = af_publishers_read(catalog, option, "--publishers", &cli->arena, &lists[0],
+                                    &cli->hint, err);
+    if (status == ANYFLASH_OK)
+        status = read_publishers(cli, catalog, project, true, &lists[1], err);
+    if (status == ANYFLASH_OK)
+        status = read_publishers(cli, catalog, user, false, &lists[2], err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < PUBLISHER_LISTS_MAX; i++) {
+        if (lists[i].count == 0)
+            continue;
+        lists[words->publisher_list_count++] = lists[i];
+        tell_publishers(cli, &lists[i]);
+    }
+    words->publishers = lists;
+    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
+}
+
 static enum anyflash_status read_request(struct af_cli *cli, const struct af_catalog *catalog,
                                          struct af_plan_request *request,
                                          struct anyflash_error *err)
@@ -269,8 +343,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
         .prefer = values[AF_OPTION_PREFER],
         .official_only = values[AF_OPTION_OFFICIAL] != NULL,
     };
-    enum anyflash_status status = af_cli_publishers_load(cli, catalog, &words.publishers,
-                                                         &words.publisher_list_count, err);
+    enum anyflash_status status = load_publishers(cli, catalog, &words, err);
     if (status == ANYFLASH_OK)
         status = read_build_words(cli, &words.build, err);
     if (status == ANYFLASH_OK)

@@ -10,7 +10,7 @@
 #ifndef AF_KIT_FIT_FIT_H
 #define AF_KIT_FIT_FIT_H
 
-#include "kit/catalog/catalog.h"
+#include "kit/catalog/publisher.h"
 #include "kit/fit/reason.h"
 #include "kit/machine/machine.h"
 
@@ -121,20 +121,13 @@ enum af_fit_toolkit_from {
     AF_FIT_TOOLKIT_INDEX   /* only the index's */
 };
 
-/* A list of publishers (catalog/publisher.h); a wheel of any other is not considered. */
-struct af_fit_publishers {
-    const char *const *names; /* "Dao-AILab", "official", ... */
-    size_t count;
-    const char *from; /* where the list was read: "pyproject.toml", "--publishers" */
-};
-
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
     const char *arch;    /* target SM set by the user ("9.0"), replaces the GPUs; NULL: none */
     bool official_only;
     /* each of these lists must allow the publisher of a wheel; borrowed */
-    const struct af_fit_publishers *publishers;
+    const struct af_publishers *publishers;
     size_t publisher_list_count;
     bool needs_softcap; /* the user needs score capping, which torch's kernels lack */
     bool has_preference;

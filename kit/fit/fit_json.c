@@ -23,7 +23,7 @@ json_t *af_fit_json_publishers(const struct af_fit_options *options)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < options->publisher_list_count; i++) {
-        const struct af_fit_publishers *one = &options->publishers[i];
+        const struct af_publishers *one = &options->publishers[i];
         list = af_json_append(list, json_pack("{s:s, s:o}", "from", one->from, "names",
                                               af_json_texts(one->names, one->count)));
     }

@@ -344,7 +344,7 @@ static const char *publishers_text(const struct af_rung_context *context)
     const struct af_fit_options *options = context->fit->options;
     struct af_text text = {0};
     for (size_t i = 0; i < options->publisher_list_count; i++) {
-        const struct af_fit_publishers *list = &options->publishers[i];
+        const struct af_publishers *list = &options->publishers[i];
         for (size_t n = 0; n < list->count; n++)
             af_text_format(&text, "%s%s", n > 0 ? ", " : i > 0 ? "; " : "", list->names[n]);
         af_text_format(&text, " (%s)", list->from);

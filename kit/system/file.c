@@ -19,6 +19,7 @@
 
 #define FIRST_BYTES 4096u
 #define PIECE_BYTES (256u << 10)
+#define FOLDERS_MAX 64
 
 static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
                                        const char *path, int number)
@@ -334,6 +335,21 @@ const char *af_file_real_path(struct af_arena *arena, const char *path)
     const char *copy = af_arena_text(arena, found);
     free(found);
     return copy;
+}
+
+const char *af_file_find(struct af_arena *arena, const char *folder, const char *name,
+                         bool upwards)
+{
+    folder = af_file_real_path(arena, folder);
+    for (int i = 0; folder != NULL && i < FOLDERS_MAX; i++) {
+        const char *path = af_path_join(arena, folder, name);
+        if (path == NULL || af_file_is_regular(path))
+            return path;
+        if (!upwards || strcmp(folder, "/") == 0)
+            return NULL;
+        folder = af_path_folder(arena, folder);
+    }
+    return NULL;
 }
 
 const char *af_file_link_text(struct af_arena *arena, const char *path)

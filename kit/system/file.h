@@ -76,6 +76,13 @@ bool af_file_is_executable(const char *path); /* a regular file that we may exec
 /* realpath(3), or NULL when it fails (dangling, loop, no permission). */
 const char *af_file_real_path(struct af_arena *arena, const char *path);
 
+/*
+ * The path of the regular file `name` in `folder`, or (`upwards`) in the nearest of at most 64
+ * folders above it; NULL: not found, or the arena has failed.
+ */
+const char *af_file_find(struct af_arena *arena, const char *folder, const char *name,
+                         bool upwards);
+
 /* The target of a symbolic link, or NULL. */
 const char *af_file_link_text(struct af_arena *arena, const char *path);
 

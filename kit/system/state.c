@@ -67,6 +67,12 @@ const char *af_cache_folder(struct af_arena *arena)
     return folder != NULL ? folder : folder_of(arena, "HOME", ".cache/anyflash");
 }
 
+const char *af_settings_folder(struct af_arena *arena)
+{
+    const char *folder = folder_of(arena, "XDG_CONFIG_HOME", "anyflash");
+    return folder != NULL ? folder : folder_of(arena, "HOME", ".config/anyflash");
+}
+
 enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *url,
                                            const char **folder_out, struct anyflash_error *err)
 {

@@ -47,12 +47,13 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
 void af_state_close(struct af_state *state);
 
 /*
- * The folder of the state file, and the folder where downloads are kept ($ANYFLASH_CACHE, else
- * $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash). Nothing is created. NULL when there is no
- * home or if memory runs out.
+ * The folder of the state file, the folder where downloads are kept ($ANYFLASH_CACHE, else
+ * $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash), and the folder of the user's own settings.
+ * Nothing is created. NULL when there is no home or if memory runs out.
  */
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
+const char *af_settings_folder(struct af_arena *arena);
 
 /*
  * The folder for the file at `url`: CACHE/wheels/HASH, where HASH is the hash of the address,

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -66,28 +67,62 @@ static void test_publisher__names_that_stand_for_it(void **unused)
     assert_false(af_publisher_is(&other, "official"));
 }
 
-static void test_publisher__each_is_listed_once(void **unused)
+static const struct af_catalog_wheel wheels[] = {
+    {.source = "alpha/one"}, {.source = "beta/one"}, {.source = "alpha/two"}};
+static const struct af_catalog catalog = {.wheels = wheels, .count = AF_COUNT(wheels)};
+
+static void test_publisher__reads_lists(void **unused)
 {
     (void)unused;
-    static const struct af_catalog_wheel wheels[] = {
-        {.source = "a/one"}, {.source = "b/one"}, {.source = "a/two"}, {.source = "index"}};
-    const struct af_catalog catalog = {.wheels = wheels, .count = AF_COUNT(wheels)};
+    static const struct {
+        const char *text;
+        bool is_project;
+        enum anyflash_status status;
+        size_t count;
+    } cases[] = {
+        {"publishers = [\"alpha\", \"beta/one\"]", false, ANYFLASH_OK, 2},
+        {"[tool.anyflash]\npublishers = [\"beta\"]", true, ANYFLASH_OK, 1},
+        {"", false, ANYFLASH_OK, 0},
+        {"[tool.other]\nnot toml", true, ANYFLASH_OK, 0},
+        {"# anyflash\n[tool.other]", true, ANYFLASH_OK, 0},
+        {"publishers = []", false, ANYFLASH_E_ARGUMENT, 0},
+        {"publishers = \"alpha\"", false, ANYFLASH_E_DATA, 0},
+        {"publishers = [1]", false, ANYFLASH_E_DATA, 0},
+        {"publisher = [\"alpha\"]", false, ANYFLASH_E_DATA, 0},
+        {"[tool]\nanyflash = 1", true, ANYFLASH_E_DATA, 0},
+        {"publishers = [\"gamma\"]", false, ANYFLASH_E_ARGUMENT, 0},
+    };
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        struct af_arena arena;
+        struct af_publishers list;
+        const char *hint = NULL;
+        const struct af_span text = {cases[i].text, strlen(cases[i].text)};
+        af_arena_init(&arena);
+        assert_int_equal(af_publishers_read_toml(&catalog, text, cases[i].is_project, "file",
+                                                 &arena, &list, &hint, NULL),
+                         cases[i].status);
+        assert_int_equal(list.count, cases[i].count);
+        af_arena_release(&arena);
+    }
+}
+
+static void test_publisher__names_the_nearest(void **unused)
+{
+    (void)unused;
     struct every_allocation each = {.nth = 0};
     while (every_allocation_next(&each)) {
         struct af_arena arena;
-        const char *const *names = NULL;
-        size_t count = 0;
+        struct af_publishers list;
+        const char *hint = NULL;
         af_arena_init(&arena);
         every_allocation_begin(&each);
-        enum anyflash_status status = af_publisher_list(&catalog, &arena, &names, &count, NULL);
+        enum anyflash_status status = af_publishers_read(&catalog, "beta,alpah", "--publishers",
+                                                         &arena, &list, &hint, NULL);
         every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        if (status == ANYFLASH_OK) {
-            assert_int_equal(count, 3);
-            assert_string_equal(names[0], "a");
-            assert_string_equal(names[1], "b");
-            assert_string_equal(names[2], "index");
-        }
+        if (each.failed)
+            assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        else
+            assert_string_equal(hint, "did you mean 'alpha'?");
         af_arena_release(&arena);
     }
 }
@@ -97,7 +132,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_publisher__of_an_address),
         cmocka_unit_test(test_publisher__names_that_stand_for_it),
-        cmocka_unit_test(test_publisher__each_is_listed_once),
+        cmocka_unit_test(test_publisher__reads_lists),
+        cmocka_unit_test(test_publisher__names_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
