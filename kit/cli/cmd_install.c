@@ -11,8 +11,8 @@
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/named_wheel.h"
 #include "kit/cli/next_command.h"
+#include "kit/install/named_wheel.h"
 #include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
 
@@ -52,6 +52,7 @@ static enum anyflash_status check_wheel(struct af_cli *cli, const char *word,
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
+    const char *sha256 = options->values[AF_OPTION_SHA256];
     enum anyflash_status status = af_cli_check_from(cli, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -71,8 +72,10 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     }
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "give either a wheel or --plan, not both");
-    if (options->words.count == 0 && af_option_given(options, AF_OPTION_SHA256))
+    if (options->words.count == 0 && sha256 != NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 needs a WHEEL argument");
+    if (sha256 != NULL && !af_sha256_is_hex(sha256))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 takes 64 hexadecimal digits");
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
         cli->hint = "--here starts from this machine and lets --given change facts";
         return af_fail(err, ANYFLASH_E_ARGUMENT,
@@ -114,17 +117,35 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
+/* Makes the plan for the wheel that the user names; a URL may be in the catalog. */
+static enum anyflash_status name_wheel(struct af_cli *cli, struct install *install,
+                                       struct anyflash_error *err)
+{
+    const char *word = cli->options.words.items[0];
+    struct af_cli_inputs *inputs = &install->inputs;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (af_url_is_http(word)) {
+        status = af_cli_catalog_load(cli, &inputs->catalog, err);
+        inputs->has_catalog = status == ANYFLASH_OK;
+    }
+    if (status != ANYFLASH_OK)
+        return status;
+    install->change.run.machine = inputs->machines.pointers[0];
+    status =
+        af_named_wheel_plan(&install->change.run, word, cli->options.values[AF_OPTION_SHA256],
+                            &inputs->catalog, &install->other, &cli->hint, err);
+    install->has_other = status == ANYFLASH_OK;
+    return status;
+}
+
 /* Reads a saved plan, or makes one for a named wheel: neither needs a decision. */
 static enum anyflash_status take_plan(struct af_cli *cli, struct install *install,
                                       const char *path, struct anyflash_error *err)
 {
     enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
-    if (status != ANYFLASH_OK || path != NULL)
-        return status == ANYFLASH_OK ? read_plan(cli, install, path, err) : status;
-    status = af_named_wheel_plan(cli, install->inputs.machines.pointers[0],
-                                 cli->options.words.items[0], &install->other, err);
-    install->has_other = status == ANYFLASH_OK;
-    return status;
+    if (status != ANYFLASH_OK)
+        return status;
+    return path != NULL ? read_plan(cli, install, path, err) : name_wheel(cli, install, err);
 }
 
 /* The plan of `anyflash package install`. */

@@ -3,16 +3,14 @@
  * URL. Compares what its METADATA requires with what is installed. Installed
  * packages are not changed for a wheel; conflicts are only reported.
  */
-#include "kit/cli/named_wheel.h"
+#include "kit/install/named_wheel.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/sha256.h"
 #include "kit/base/source.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/cli/load.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
@@ -24,20 +22,20 @@
 #include "kit/system/file_source.h"
 #include "kit/system/http.h"
 
-#define SENTENCE_BYTES 400
 #define NEEDS_MAX 8
+#define METADATA_BYTES_MAX (4u * 1024u * 1024u)
 
-/* Empty when zero-initialised. Texts are in the cli's arena. */
-struct needs {
-    const char *missing[NEEDS_MAX]; /* requirements not installed, such as "einops>=0.6" */
-    size_t missing_count;
-};
-
-struct asking {
-    struct af_cli *cli;
+/* The wheel while it is read. Texts are in the run's arena. */
+struct named {
+    const struct af_run *run;
+    struct af_arena *arena; /* the run's */
     const struct af_machine *machine;
     struct af_marker_environment here;
-    struct needs *needs;
+    struct af_step_wheel wheel;
+    const char *module;
+    const char *missing[NEEDS_MAX]; /* requirements not installed, such as "einops>=0.6" */
+    size_t missing_count;
+    const char *hint;
 };
 
 /* Python's names for operating systems. */
@@ -75,15 +73,15 @@ static struct af_marker_environment environment_of(const struct af_machine *mach
 }
 
 /* The installed version; NULL: not installed. */
-static const char *installed_version(struct asking *asking, struct af_span name)
+static const char *installed_version(const struct named *named, struct af_span name)
 {
-    const struct af_fact *sites = &asking->machine->python.site_packages;
+    const struct af_fact *sites = &named->machine->python.site_packages;
     size_t site_count = sites->state == AF_FACT_KNOWN ? sites->value.list.count : 0;
     for (size_t i = 0; i < site_count; i++) {
         struct af_distribution *list;
         size_t count;
-        if (af_distributions_list(&asking->cli->arena, sites->value.list.items[i], &list,
-                                  &count, NULL) != ANYFLASH_OK)
+        if (af_distributions_list(named->arena, sites->value.list.items[i], &list, &count,
+                                  NULL) != ANYFLASH_OK)
             continue;
         for (size_t j = 0; j < count; j++)
             if (af_name_is(name, list[j].name))
@@ -92,110 +90,87 @@ static const char *installed_version(struct asking *asking, struct af_span name)
     return NULL;
 }
 
-static void tell(struct asking *asking, const struct af_requirement *requirement,
+static void tell(const struct named *named, const struct af_requirement *requirement,
                  const char *specifier, const char *what)
 {
     char name[100];
     char said[100];
-    char sentence[SENTENCE_BYTES];
     af_text_quote(name, sizeof name, requirement->name.data, requirement->name.len);
     af_text_quote(said, sizeof said, specifier, strlen(specifier));
-    snprintf(sentence, sizeof sentence, "the wheel requires %s%s%s", name, said, what);
-    af_cli_remark(asking->cli, sentence);
+    af_progress_message(&named->run->progress, "the wheel requires %s%s%s", name, said, what);
 }
 
 /*
  * torch and all installed packages stay as they are; conflicts with the wheel's
  * requirements are reported.
  */
-static void check_installed_version(struct asking *asking,
+static void check_installed_version(const struct named *named,
                                     const struct af_requirement *requirement,
                                     const char *specifier, const char *installed)
 {
     struct af_version version;
     char shown[100];
-    char what[320];
     bool is_torch = af_name_is(requirement->name, "torch");
     if (!af_version_parse(installed, strlen(installed), &version) ||
         af_specifier_contains(specifier, &version) != AF_NO)
         return;
     af_text_quote(shown, sizeof shown, installed, strlen(installed));
-    snprintf(what, sizeof what, ", but %s is installed and stays: %s`pip check` will complain",
-             shown, is_torch ? "its bytes prove whether it loads, but " : "");
-    tell(asking, requirement, specifier, what);
+    const char *what = af_arena_format(
+        named->arena, ", but %s is installed and stays: %s`pip check` will complain", shown,
+        is_torch ? "its bytes prove whether it loads, but " : "");
+    if (what != NULL)
+        tell(named, requirement, specifier, what);
 }
 
-static void take_missing(struct asking *asking, const struct af_requirement *requirement,
+static void take_missing(struct named *named, const struct af_requirement *requirement,
                          const char *specifier)
 {
-    struct needs *needs = asking->needs;
-    if (requirement->url.len > 0 || needs->missing_count == NEEDS_MAX) {
-        tell(asking, requirement, specifier, ", which is not installed: install it yourself");
-        return;
-    }
-    needs->missing[needs->missing_count++] =
-        af_arena_format(&asking->cli->arena, "%.*s%s", (int)requirement->name.len,
-                        requirement->name.data, specifier);
+    if (requirement->url.len > 0 || named->missing_count == NEEDS_MAX)
+        tell(named, requirement, specifier, ", which is not installed: install it yourself");
+    else
+        named->missing[named->missing_count++] =
+            af_arena_format(named->arena, "%.*s%s", (int)requirement->name.len,
+                            requirement->name.data, specifier);
 }
 
-static void take_requirement(struct asking *asking, const struct af_requirement *requirement)
+static void take_requirement(struct named *named, const struct af_requirement *requirement)
 {
-    enum af_answer meant = af_marker_holds(requirement->marker, &asking->here);
+    enum af_answer meant = af_marker_holds(requirement->marker, &named->here);
     struct af_span text = requirement->specifier;
     const char *specifier =
-        af_arena_text_n(&asking->cli->arena, text.len > 0 ? text.data : "", text.len);
+        af_arena_text_n(named->arena, text.len > 0 ? text.data : "", text.len);
     if (meant == AF_NO || specifier == NULL)
         return;
-    const char *installed = installed_version(asking, requirement->name);
+    const char *installed = installed_version(named, requirement->name);
     if (installed != NULL)
-        check_installed_version(asking, requirement, specifier, installed);
+        check_installed_version(named, requirement, specifier, installed);
     else if (meant == AF_UNKNOWN)
-        tell(asking, requirement, specifier,
+        tell(named, requirement, specifier,
              " under a condition that anyflash cannot evaluate: install it "
              "yourself if it is needed");
     else if (af_name_is(requirement->name, "torch"))
-        tell(asking, requirement, specifier, ", which is not installed: install it first");
+        tell(named, requirement, specifier, ", which is not installed: install it first");
     else
-        take_missing(asking, requirement, specifier);
+        take_missing(named, requirement, specifier);
 }
 
-/* Something that installers may read in different ways, such as the address of a file. */
-static void tell_unreadable(struct af_cli *cli, struct af_span value)
+static void read_needs(struct named *named, struct af_span text)
 {
     char said[200];
-    char sentence[SENTENCE_BYTES];
-    af_text_quote(said, sizeof said, value.data, value.len);
-    snprintf(sentence, sizeof sentence,
-             "the wheel requires '%s', which is not a name with versions: it is ignored", said);
-    af_cli_remark(cli, sentence);
-}
-
-static void read_needs(struct af_cli *cli, const struct af_machine *machine,
-                       struct af_span text, struct needs *needs)
-{
-    struct asking asking = {
-        .cli = cli, .machine = machine, .here = environment_of(machine), .needs = needs};
     struct af_header header;
     struct af_requirement requirement;
     while (af_header_next(&text, &header)) {
         if (!af_header_is(&header, "Requires-Dist"))
             continue;
         if (af_requirement_parse(header.value, &requirement))
-            take_requirement(&asking, &requirement);
-        else
-            tell_unreadable(cli, header.value);
+            take_requirement(named, &requirement);
+        else /* installers may read it in different ways, such as the address of a file */
+            af_progress_message(
+                &named->run->progress,
+                "the wheel requires '%s', which is not a name with versions: it is ignored",
+                af_text_quote(said, sizeof said, header.value.data, header.value.len));
     }
 }
-
-#define METADATA_BYTES_MAX (4u * 1024u * 1024u)
-
-struct named {
-    struct af_cli *cli;
-    const struct af_machine *machine;
-    struct af_step_wheel wheel;
-    const char *module;
-    struct needs needs;
-};
 
 static enum anyflash_status read_name(struct named *named, struct anyflash_error *err)
 {
@@ -213,72 +188,57 @@ static enum anyflash_status read_name(struct named *named, struct anyflash_error
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not a wheel: its name %s",
                        af_text_quote(shown, sizeof shown, filename, strlen(filename)),
                        af_wheel_name_problem_text(problem));
-    named->wheel.package = af_arena_text(&named->cli->arena, normal);
-    named->wheel.version = af_arena_text(&named->cli->arena, parts.version_text);
+    named->wheel.package = af_arena_text(named->arena, normal);
+    named->wheel.version = af_arena_text(named->arena, parts.version_text);
     return ANYFLASH_OK;
 }
 
 /* The hash that the catalog has for the URL; NULL: none. */
-static enum anyflash_status known_hash(struct named *named, const char *url,
-                                       const char **sha256_out, struct anyflash_error *err)
+static const char *known_hash(struct af_arena *arena, const struct af_catalog *catalog,
+                              const char *url)
 {
-    struct af_catalog catalog;
-    enum anyflash_status status = af_cli_catalog_load(named->cli, &catalog, err);
-    *sha256_out = NULL;
-    if (status != ANYFLASH_OK)
-        return status;
-    for (size_t i = 0; i < catalog.count && *sha256_out == NULL; i++)
-        if (catalog.wheels[i].sha256 != NULL && catalog.wheels[i].url != NULL &&
-            af_url_equal(catalog.wheels[i].url, url))
-            *sha256_out = af_catalog_sha256(&named->cli->arena, &catalog.wheels[i]);
-    af_catalog_release(&catalog);
-    return named->cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->wheels[i].sha256 != NULL && catalog->wheels[i].url != NULL &&
+            af_url_equal(catalog->wheels[i].url, url))
+            return af_catalog_sha256(arena, &catalog->wheels[i]);
+    return NULL;
 }
 
-/* The expected hash: --sha256, else the URL's fragment, else the catalog's. */
+/* The expected hash: the user's, else the URL's fragment, else the catalog's. */
 static enum anyflash_status read_url(struct named *named, const char *word,
+                                     const struct af_catalog *catalog,
                                      struct anyflash_error *err)
 {
-    struct af_arena *arena = &named->cli->arena;
     size_t len = strcspn(word, "#");
     const char *fragment = word + len;
-    const char *url = af_arena_text_n(arena, word, len);
-    const char *sha256 = NULL;
-    enum anyflash_status status = ANYFLASH_OK;
+    const char *url = af_arena_text_n(named->arena, word, len);
     if (url == NULL)
         return af_fail_memory(err);
     if (af_starts_with(fragment, "#sha256=") && !af_sha256_is_hex(fragment + 8))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "the URL's '#sha256=' is not followed by 64 hexadecimal digits");
-    if (af_starts_with(fragment, "#sha256="))
-        sha256 = fragment + 8;
-    else
-        status = known_hash(named, url, &sha256, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    named->wheel.sha256 = named->wheel.sha256 != NULL ? named->wheel.sha256 : sha256;
-    named->wheel.url = af_url_encode_plus(arena, url);
-    named->wheel.filename = af_url_file_name(arena, url);
-    return read_name(named, err);
+    if (named->wheel.sha256 == NULL)
+        named->wheel.sha256 = af_starts_with(fragment, "#sha256=")
+                                  ? fragment + 8
+                                  : known_hash(named->arena, catalog, url);
+    named->wheel.url = af_url_encode_plus(named->arena, url);
+    named->wheel.filename = af_url_file_name(named->arena, url);
+    return named->arena->failed ? af_fail_memory(err) : read_name(named, err);
 }
 
 static enum anyflash_status read_word(struct named *named, const char *word,
+                                      const struct af_catalog *catalog,
                                       struct anyflash_error *err)
 {
-    struct af_arena *arena = &named->cli->arena;
-    const char *sha256 = named->cli->options.values[AF_OPTION_SHA256];
-    if (sha256 != NULL && !af_sha256_is_hex(sha256))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 takes 64 hexadecimal digits");
-    named->wheel.sha256 = sha256;
     if (af_url_is_http(word))
-        return read_url(named, word, err);
-    named->wheel.path = af_file_real_path(arena, word);
-    if (named->wheel.path == NULL && !arena->failed) {
+        return read_url(named, word, catalog, err);
+    named->wheel.path = af_file_real_path(named->arena, word);
+    if (named->wheel.path == NULL && !named->arena->failed) {
         char shown[200];
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist",
                        af_text_quote(shown, sizeof shown, word, strlen(word)));
     }
-    named->wheel.filename = af_arena_text(arena, af_path_name(named->wheel.path));
+    named->wheel.filename = af_arena_text(named->arena, af_path_name(named->wheel.path));
     return read_name(named, err);
 }
 
@@ -293,7 +253,7 @@ static void take_member(struct named *named, const char *name)
         module[i] = named->wheel.package[i] == '-' ? '_' : named->wheel.package[i];
     if (strncmp(name, module, len) == 0 &&
         (strcmp(name + len, "/__init__.py") == 0 || name[len] == '.'))
-        named->module = af_arena_text(&named->cli->arena, module);
+        named->module = af_arena_text(named->arena, module);
 }
 
 /*
@@ -313,7 +273,7 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
         !af_version_parse(said, strlen(said), &outside) ||
         af_version_compare_public(&inside, &outside) == 0)
         return ANYFLASH_OK;
-    named->cli->hint = "installers reject such a file; rename it to match its metadata";
+    named->hint = "installers reject such a file; rename it to match its metadata";
     return af_fail(err, ANYFLASH_E_DATA,
                    "the wheel's versions differ: %s in its metadata, %s in its file name",
                    af_text_quote(shown, sizeof shown, version.data, version.len), said);
@@ -329,12 +289,12 @@ static enum anyflash_status read_members(struct named *named,
     const struct af_zip_member *metadata = af_wheel_archive_info(archive, "METADATA");
     if (metadata == NULL)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_zip_read(&archive->zip, metadata, &named->cli->arena,
-                                              METADATA_BYTES_MAX, &text, err);
+    enum anyflash_status status =
+        af_zip_read(&archive->zip, metadata, named->arena, METADATA_BYTES_MAX, &text, err);
     if (status == ANYFLASH_OK)
         status = check_version(named, text, err);
     if (status == ANYFLASH_OK)
-        read_needs(named->cli, named->machine, text, &named->needs);
+        read_needs(named, text);
     return status;
 }
 
@@ -357,57 +317,56 @@ static enum anyflash_status read_file(struct named *named, const char *path,
     enum anyflash_status status = af_file_source_open(path, &source, err);
     if (status == ANYFLASH_OK)
         status = read_source(named, &source, err);
-    if (status == ANYFLASH_E_DATA && named->cli->hint == NULL)
-        named->cli->hint = "download the file again; --sha256 HASH checks its hash";
+    if (status == ANYFLASH_E_DATA && named->hint == NULL)
+        named->hint = "download the file again; --sha256 HASH checks its hash";
     return status;
 }
 
 /* Reads parts of the file behind the URL; some servers do not allow that. */
 static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
 {
-    struct af_cli *cli = named->cli;
     struct af_source source = {0};
-    const struct af_http http = {.allow_http =
-                                     af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP)};
+    const struct af_http http = {.allow_http = named->run->allow_http};
     enum anyflash_status status = af_remote_open(&http, named->wheel.url, &source, err);
     if (status == ANYFLASH_OK)
-        status = read_source(named, &source, err);
-    else if (status == ANYFLASH_E_UNSUPPORTED) {
-        af_cli_remark(cli, "the server does not support partial downloads: the wheel's "
-                           "dependencies are unknown until it is downloaded");
-        status = ANYFLASH_OK;
-    }
-    return status;
+        return read_source(named, &source, err);
+    if (status != ANYFLASH_E_UNSUPPORTED)
+        return status;
+    af_progress_message(&named->run->progress,
+                        "the server does not support partial downloads: the wheel's "
+                        "dependencies are unknown until it is downloaded");
+    return ANYFLASH_OK;
 }
 
-/*
- * Sets where the wheel is, or where it will come from; with --offline a remote
- * file is not read.
- */
+/* Reads the wheel where it is, or where it will come from; offline only if it is a file. */
 static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
 {
-    const char *from = named->cli->options.values[AF_OPTION_FROM];
+    const char *from = named->run->from;
     if (named->wheel.path != NULL)
         return read_file(named, named->wheel.path, err);
     if (from != NULL) {
-        const char *path = af_path_join(&named->cli->arena, from, named->wheel.filename);
+        const char *path = af_path_join(named->arena, from, named->wheel.filename);
         return path == NULL ? af_fail_memory(err) : read_file(named, path, err);
     }
-    if (af_option_given(&named->cli->options, AF_OPTION_OFFLINE))
-        return ANYFLASH_OK;
-    return read_address(named, err);
+    return named->run->offline ? ANYFLASH_OK : read_address(named, err);
 }
 
-enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_machine *machine,
-                                         const char *word, struct af_plan *plan,
+enum anyflash_status af_named_wheel_plan(const struct af_run *run, const char *word,
+                                         const char *sha256, const struct af_catalog *catalog,
+                                         struct af_plan *plan, const char **hint_out,
                                          struct anyflash_error *err)
 {
-    struct named named = {.cli = cli, .machine = machine};
-    enum anyflash_status status = read_word(&named, word, err);
+    struct named named = {.run = run,
+                          .arena = run->arena,
+                          .machine = run->machine,
+                          .here = environment_of(run->machine),
+                          .wheel = {.sha256 = sha256}};
+    enum anyflash_status status = read_word(&named, word, catalog, err);
     if (status == ANYFLASH_OK)
         status = read_wheel(&named, err);
+    *hint_out = named.hint;
     if (status != ANYFLASH_OK)
         return status;
-    return af_plan_make_wheel(machine, &named.wheel, named.module, named.needs.missing,
-                              named.needs.missing_count, plan, err);
+    return af_plan_make_wheel(run->machine, &named.wheel, named.module, named.missing,
+                              named.missing_count, plan, err);
 }
