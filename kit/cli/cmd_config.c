@@ -1,19 +1,24 @@
 /*
  * cmd_config.c: `anyflash config KIND`: prints the decision as configuration
- * for another tool (config_job.c loads and decides, plan/config_*.c makes the
- * text). Prints the new file or writes it.
+ * for another tool. Decisions and text are made in kit/config, wheels are fetched
+ * in kit/install. Prints the new file or writes it.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "kit/catalog/publisher.h"
-#include "kit/cli/config_fetch.h"
+#include "kit/cli/environment_change.h"
+#include "kit/cli/next_command.h"
 #include "kit/cli/page.h"
+#include "kit/config/config.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/rung.h"
-#include "kit/proof/content_refusal.h"
+#include "kit/install/pinned_wheels.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+
+#define FILE_BYTES_MAX (4u << 20)
 
 struct kind {
     const char *name;
@@ -34,7 +39,15 @@ static const struct kind kinds[] = {
 
 struct config {
     const struct kind *kind;
-    struct af_cli_config_job job;
+    const char *path;  /* the file that is read and written */
+    const char *shown; /* its name, scrubbed */
+    struct af_span old;
+    bool is_new; /* there is no such file yet */
+    struct af_cli_inputs inputs;
+    struct af_config_lock lock;
+    struct af_change change; /* shows the progress of downloads */
+    struct af_run run;
+    struct af_pinned_wheels wheels;
     struct af_content_refusal refusal; /* of a wheel that is here */
     struct af_span made;
     bool is_changed;
@@ -77,99 +90,125 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     af_text_release(&names);
     if (status != ANYFLASH_OK)
         return status;
-    config->job.file = config->kind->file;
-    config->job.upwards = config->kind->make == af_config_uv;
     return check_words(cli, config, err);
 }
 
-/* uv ignores [tool.uv] of a project that also has a uv.toml. */
-static void note_uv_toml(struct af_cli *cli, const struct config *config)
+/* Finds the file (--project, or from this folder upwards, as uv does) and reads it. */
+static enum anyflash_status read_file(struct af_cli *cli, struct config *config,
+                                      struct anyflash_error *err)
 {
-    const char *folder = af_path_folder(&cli->arena, config->job.path);
-    const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "uv.toml");
-    if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
-        af_config_lock_note(config->job.lock,
-                            "there is a uv.toml next to pyproject.toml: uv reads its settings "
-                            "from that file and ignores no-build-package and "
-                            "dependency-metadata in pyproject.toml");
+    const char *stated = cli->options.values[AF_OPTION_PROJECT];
+    const char *folder = stated != NULL ? stated : ".";
+    if (stated != NULL && !af_file_is_folder(stated))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
+                       af_text_scrub(&cli->arena, stated, 160));
+    config->path = af_file_find(&cli->arena, folder, config->kind->file,
+                                stated == NULL && config->kind->make == af_config_uv);
+    config->is_new = config->path == NULL;
+    if (config->is_new)
+        config->path = af_path_join(&cli->arena, folder, config->kind->file);
+    if (config->path == NULL)
+        return af_fail_memory(err);
+    config->shown = af_text_scrub(&cli->arena, af_path_name(config->path), 160);
+    if (config->is_new)
+        return ANYFLASH_OK;
+    return af_file_read(&cli->arena, config->path, FILE_BYTES_MAX, &config->old, err);
 }
 
-/*
- * Checks what the wheels that are here contain, before anything is written. Fails with
- * UNSUPPORTED if one is refused (config->refusal).
- */
-static enum anyflash_status check_content(struct af_cli *cli, struct config *config,
-                                          struct anyflash_error *err)
+/* What to do if the decision is none that can be locked; arena text. */
+static const char *undecided_hint(struct af_cli *cli)
 {
-    const struct af_texts allowed = {cli->options.allowed.items, cli->options.allowed.count};
-    const struct af_config_lock *lock = config->job.lock;
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
-        const char *path = af_cli_config_wheel(cli, &config->job, &lock->pins[i]);
-        if (path != NULL)
-            status = af_content_refuse_file(path, &allowed, &cli->arena, &config->refusal, err);
-        if (status == ANYFLASH_OK && config->refusal.reason != NULL)
-            status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s", config->refusal.reason);
-    }
+    return af_arena_format(&cli->arena, "`%s` shows every option; --prefer chooses one",
+                           af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+}
+
+/* Decides and collects the pins. */
+static enum anyflash_status decide(struct af_cli *cli, struct config *config,
+                                   struct anyflash_error *err)
+{
+    struct af_cli_inputs *inputs = &config->inputs;
+    enum anyflash_status status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, inputs, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_config_lock_decide(&config->lock, &cli->arena, &inputs->catalog,
+                                   inputs->machines.pointers, inputs->machines.count,
+                                   &inputs->request.fit, err);
+    if (status == ANYFLASH_E_UNSUPPORTED)
+        cli->hint = undecided_hint(cli);
     return status;
 }
 
-/* Puts the wheels that uv needs into the project's folder. */
-static enum anyflash_status place_wheels(struct af_cli *cli, const struct config *config,
-                                         bool writes, struct anyflash_error *err)
+/* Chooses each pin's source. */
+static enum anyflash_status choose(struct af_cli *cli, struct config *config,
+                                   struct anyflash_error *err)
 {
-    struct af_config_lock *lock = config->job.lock;
-    for (size_t i = 0; i < lock->pin_count; i++) {
-        const struct af_pin *pin = &lock->pins[i];
-        if (pin->index != NULL && !writes)
-            af_config_lock_note(lock,
-                                "not checked yet: `--write` asks the index whether it has "
-                                "'%s'",
-                                pin->file);
-        if (pin->path == NULL)
-            continue;
-        const char *from = af_cli_config_wheel(cli, &config->job, pin);
-        const char *to =
-            af_path_join(&cli->arena, af_path_folder(&cli->arena, config->job.path), pin->path);
-        if (to == NULL)
-            return af_fail_memory(err);
-        if (from == NULL && !writes)
-            af_config_lock_note(lock,
-                                "'%s' does not exist yet: `--write` downloads it, checks it, "
-                                "and puts it there",
-                                pin->path);
-        if (from == NULL || !writes)
-            continue;
-        bool was_there = af_file_is_regular(to);
-        enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
-        if (status != ANYFLASH_OK)
-            return status;
-        if (!was_there)
-            af_config_lock_note(lock, "the wheel was put into the project: '%s'", pin->path);
-    }
-    return ANYFLASH_OK;
+    bool by_path = config->kind->make == af_config_uv;
+    const char *source = cli->options.values[AF_OPTION_SOURCE];
+    enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
+                             : strcmp(source, "path") == 0                 ? AF_PIN_PATH
+                             : strcmp(source, "index") == 0                ? AF_PIN_INDEX
+                                                                           : AF_PIN_URL;
+    if (how == AF_PIN_URL && strcmp(source, "url") != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path, url or index");
+    if (source != NULL && !by_path)
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--source works only with `config uv`: the other kinds always use the URL");
+    return af_config_lock_finish(&config->lock, by_path ? how : AF_PIN_URL, err);
+}
+
+/* Reads the wheels that are here. */
+static enum anyflash_status find_wheels(struct af_cli *cli, struct config *config,
+                                        struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    config->change.cli = cli;
+    config->run =
+        (struct af_run){.arena = &cli->arena,
+                        .progress = af_cli_progress(&config->change),
+                        .offline = af_option_given(options, AF_OPTION_OFFLINE),
+                        .allow_http = af_option_given(options, AF_OPTION_ALLOW_HTTP),
+                        .allow_content = {options->allowed.items, options->allowed.count}};
+    config->wheels = (struct af_pinned_wheels){
+        .lock = &config->lock,
+        .run = &config->run,
+        .project = af_path_folder(&cli->arena, config->path),
+        .from = options->values[AF_OPTION_FROM],
+        .is_here = options->machines.count == 0 && options->givens.count == 0};
+    return config->wheels.project == NULL ? af_fail_memory(err)
+                                          : af_pinned_wheels_find(&config->wheels, err);
+}
+
+/* uv ignores [tool.uv] of a project that also has a uv.toml. */
+static void note_uv_toml(struct af_cli *cli, struct config *config)
+{
+    const char *path = af_path_join(&cli->arena, config->wheels.project, "uv.toml");
+    if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
+        af_config_lock_note(&config->lock,
+                            "there is a uv.toml next to pyproject.toml: uv reads its settings "
+                            "from that file and ignores no-build-package and "
+                            "dependency-metadata in pyproject.toml");
 }
 
 /* Follows a link to the real file and keeps its permissions. */
 static enum anyflash_status write_file(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    const struct af_cli_config_job *job = &config->job;
-    const char *real = job->is_new ? NULL : af_file_real_path(&cli->arena, job->path);
-    return af_file_rewrite(&cli->arena, real != NULL ? real : job->path, &config->made, err);
+    const char *real = config->is_new ? NULL : af_file_real_path(&cli->arena, config->path);
+    return af_file_rewrite(&cli->arena, real != NULL ? real : config->path, &config->made, err);
 }
 
 /* Makes the new text of the file, or the lines to paste. */
 static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
                                       struct af_config_lock *lock, struct anyflash_error *err)
 {
-    const struct af_cli_config_job *job = &config->job;
     const struct af_config_options options = {
         .extra = cli->options.values[AF_OPTION_EXTRA],
         .is_written = af_option_given(&cli->options, AF_OPTION_WRITE)};
     return config->kind->make == NULL
                ? af_config_fragment(lock, config->kind->name, &config->made, err)
-               : config->kind->make(lock, &options, job->old, job->shown, &config->made, err);
+               : config->kind->make(lock, &options, config->old, config->shown, &config->made,
+                                    err);
 }
 
 /*
@@ -179,12 +218,13 @@ static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
 static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *config,
                                          struct anyflash_error *err)
 {
-    struct af_cli_config_job *job = &config->job;
-    struct af_config_lock before = *job->lock;
+    struct af_config_lock before = config->lock;
     enum anyflash_status status = make_text(cli, config, &before, err);
+    af_interrupt_catch();
     if (status == ANYFLASH_OK)
-        status = af_cli_config_fetch(cli, job, err);
-    return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, true, err) : status;
+        status = af_pinned_wheels_fetch(&config->wheels, err);
+    af_change_end(&config->change);
+    return status == ANYFLASH_OK ? choose(cli, config, err) : status;
 }
 
 /*
@@ -194,23 +234,22 @@ static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *conf
 static enum anyflash_status make(struct af_cli *cli, struct config *config,
                                  struct anyflash_error *err)
 {
-    struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
     enum anyflash_status status = ANYFLASH_OK;
     if (writes && config->kind->make == af_config_uv)
         status = fetch_wheels(cli, config, err);
     if (status == ANYFLASH_OK)
-        status = make_text(cli, config, job->lock, err);
+        status = make_text(cli, config, &config->lock, err);
     if (status == ANYFLASH_OK && writes)
-        status = check_content(cli, config, err);
+        status = af_pinned_wheels_refuse(&config->wheels, &config->refusal, err);
     if (status == ANYFLASH_OK)
-        status = place_wheels(cli, config, writes, err);
+        status = af_pinned_wheels_place(&config->wheels, writes, err);
     if (status != ANYFLASH_OK)
         return status;
     note_uv_toml(cli, config);
-    config->is_changed =
-        config->made.len != job->old.len ||
-        (job->old.len > 0 && memcmp(config->made.data, job->old.data, job->old.len) != 0);
+    config->is_changed = config->made.len != config->old.len ||
+                         (config->old.len > 0 &&
+                          memcmp(config->made.data, config->old.data, config->old.len) != 0);
     if (!writes || !config->is_changed)
         return ANYFLASH_OK;
     status = write_file(cli, config, err);
@@ -267,13 +306,12 @@ static json_t *notes_json(const struct af_config_lock *lock)
 static enum anyflash_status write_json(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    const struct af_cli_config_job *job = &config->job;
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1", "kind",
-        config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
-        af_json_text(job->lock->marker), "text",
+        config->kind->name, "file", config->shown, "pins", pins_json(&config->lock), "marker",
+        af_json_text(config->lock.marker), "text",
         json_stringn(config->made.data, config->made.len), "changed", config->is_changed,
-        "written", config->is_written, "notes", notes_json(job->lock));
+        "written", config->is_written, "notes", notes_json(&config->lock));
     return af_cli_json_take(cli, json, err);
 }
 
@@ -281,11 +319,11 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
 static void view_written(struct af_cli *cli, const struct config *config)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    const struct af_cli_config_job *job = &config->job;
     af_page_format(&page, 0, "", AF_TONE_GOOD,
-                   config->is_written ? "wrote %s" : "nothing had to change in %s", job->shown);
+                   config->is_written ? "wrote %s" : "nothing had to change in %s",
+                   config->shown);
     af_page_format(&page, 6, "File: ", AF_TONE_PLAIN, "%s",
-                   af_text_scrub(&cli->arena, job->path, 4096));
+                   af_text_scrub(&cli->arena, config->path, 4096));
     if (config->is_written && config->kind->next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
 }
@@ -293,7 +331,7 @@ static void view_written(struct af_cli *cli, const struct config *config)
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,
                                  struct anyflash_error *err)
 {
-    const struct af_config_lock *lock = config->job.lock;
+    const struct af_config_lock *lock = &config->lock;
     if (af_option_given(&cli->options, AF_OPTION_WRITE))
         view_written(cli, config);
     else
@@ -309,8 +347,8 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
 static enum anyflash_status refuse(struct af_cli *cli, const struct config *config,
                                    const char *reason, struct anyflash_error *err)
 {
-    bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
-    const char *hint = undecided                        ? af_cli_config_undecided_hint(cli)
+    bool undecided = config->lock.pin_count == 0;
+    const char *hint = undecided                        ? undecided_hint(cli)
                        : config->refusal.reason != NULL ? config->refusal.hint
                                                         : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
@@ -333,14 +371,17 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     struct anyflash_error problem = {0};
     enum anyflash_status status = find_kind(cli, &config, &problem);
     if (status == ANYFLASH_OK)
-        status = af_cli_config_load(cli, &config.job, &problem);
+        status = read_file(cli, &config, &problem);
     if (status == ANYFLASH_OK)
-        status = af_cli_config_decide(cli, &config.job, &problem);
+        status = decide(cli, &config, &problem);
     if (status == ANYFLASH_OK)
-        status =
-            af_cli_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
+        status = find_wheels(cli, &config, &problem);
+    if (status == ANYFLASH_OK)
+        status = choose(cli, &config, &problem);
     if (status == ANYFLASH_OK)
         status = make(cli, &config, &problem);
+    if (config.wheels.hint != NULL)
+        cli->hint = config.wheels.hint;
     if (status == ANYFLASH_E_UNSUPPORTED) {
         *exit_out = AF_EXIT_NO;
         status = refuse(cli, &config, problem.message, err);
@@ -351,7 +392,8 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     } else {
         status = view(cli, &config, err);
     }
-    af_cli_config_fetch_end(&config.job);
-    af_cli_config_release(&config.job);
+    af_pinned_wheels_discard(&config.wheels);
+    af_config_lock_release(&config.lock);
+    af_cli_inputs_release(&config.inputs);
     return status;
 }

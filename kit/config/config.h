@@ -48,8 +48,10 @@ struct af_pin {
 enum af_pin_source { AF_PIN_AUTO, AF_PIN_PATH, AF_PIN_URL, AF_PIN_INDEX };
 
 struct af_config_lock {
-    struct af_arena *arena; /* belongs to the caller */
-    const char *package;    /* as installers list it: "flash-attn" */
+    struct af_arena *arena;        /* belongs to the caller */
+    struct af_decision *decisions; /* one for each group of machines */
+    size_t decision_count;
+    const char *package; /* as installers list it: "flash-attn" */
     struct af_pin pins[AF_PINS_MAX];
     size_t pin_count;
     bool is_build;
@@ -59,30 +61,26 @@ struct af_config_lock {
 };
 
 /*
- * Initialises an empty lock. Add the pins one by one, then call
- * af_config_lock_finish(). Decisions and catalog must outlive it.
+ * Makes one decision for each group of machines that a marker can distinguish, and the pins
+ * from them. Fails with UNSUPPORTED, with the reason, if a decision cannot be locked (no wheel
+ * and no build; a build beside wheels; two wheels that no marker can distinguish), LIMIT, or as
+ * af_fit_decide(). Catalog, machines and arena must outlive the lock, which must be released
+ * also after a failure.
  */
-void af_config_lock_init(struct af_config_lock *lock, struct af_arena *arena);
+enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct af_arena *arena,
+                                           const struct af_catalog *catalog,
+                                           const struct af_machine *const *machines,
+                                           size_t machine_count,
+                                           const struct af_fit_options *options,
+                                           struct anyflash_error *err);
+
+/* Releases the decisions. Does nothing to a zero-initialised lock. */
+void af_config_lock_release(struct af_config_lock *lock);
 
 /*
- * Adds the pin of a decision for `machines`, which share Python and platform.
- * Equal pins become one. Fails with UNSUPPORTED, with the reason, if the
- * decision cannot be locked (no wheel and no build; a build beside wheels; two
- * wheels that no marker can distinguish).
- */
-enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
-                                        const struct af_decision *decision,
-                                        const struct af_machine *machine,
-                                        struct anyflash_error *err);
-
-/* Sets the facts about the file of pin `index`; call it before af_config_lock_finish(). */
-void af_config_lock_facts(struct af_config_lock *lock, size_t index,
-                          struct af_config_wheel_facts facts);
-
-/*
- * Chooses each pin's source, and sets markers and notes. Fails with UNSUPPORTED if a
- * package index was asked for and a wheel has none, or cannot be told from others
- * there by its version.
+ * Chooses each pin's source by its facts, and sets markers and notes. Fails with UNSUPPORTED
+ * if a package index was asked for and a wheel has none, or cannot be told from others there
+ * by its version.
  */
 enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            enum af_pin_source source,

@@ -16,11 +16,6 @@
 #define NOTE_BYTES 1024
 #define SHOWN_BYTES 160
 
-void af_config_lock_init(struct af_config_lock *lock, struct af_arena *arena)
-{
-    *lock = (struct af_config_lock){.arena = arena, .package = "flash-attn"};
-}
-
 void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
 {
     char text[NOTE_BYTES];
@@ -109,7 +104,35 @@ static void mark_build(struct af_config_lock *lock, struct af_pin *pin)
             : platform_marker(lock->arena, af_arena_format(lock->arena, "%s_%s", tag, arch));
 }
 
-static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
+/* "cu128" of the torch that the pin is for. */
+static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
+{
+    const char *version = af_fact_text_or(&pin->machine->torch.version, "");
+    const char *plus = strchr(version, '+');
+    if (pin->rung->torch_cuda != NULL)
+        return pin->rung->torch_cuda;
+    return plus == NULL ? af_arena_format(arena, "cu%d*", pin->wheel->cuda_major) : plus + 1;
+}
+
+/* Whether a plain install of the wheel's torch brings a different CUDA from the wheel's. */
+static bool other_cuda(struct af_arena *arena, const struct af_tables *tables,
+                       const struct af_pin *pin)
+{
+    const struct af_catalog_wheel *wheel = pin->wheel;
+    if (wheel->torch_major < 0 || wheel->cuda_major < 0)
+        return false;
+    const struct af_catalog_torch_release *release =
+        af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
+    const char *platform =
+        af_arena_format(arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
+                        af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
+    const struct af_catalog_torch_variant *usual =
+        release == NULL || platform == NULL ? NULL : af_tables_default(release, platform);
+    return usual != NULL && usual->cuda_major != wheel->cuda_major;
+}
+
+static void fill_wheel(struct af_config_lock *lock, const struct af_tables *tables,
+                       struct af_pin *pin)
 {
     const struct af_catalog_wheel *wheel = pin->wheel;
     pin->version = wheel->version;
@@ -123,6 +146,8 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
         pin->torch =
             af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
+    if (other_cuda(lock->arena, tables, pin))
+        pin->torch_build = torch_build(lock->arena, pin);
     lock->package = af_wheel_listed_name(lock->arena, wheel->package);
 }
 
@@ -174,10 +199,11 @@ static enum anyflash_status check_pin(struct af_config_lock *lock, const struct 
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
-                                        const struct af_decision *decision,
-                                        const struct af_machine *machine,
-                                        struct anyflash_error *err)
+/* Adds the pin of a decision for the group of `machine`. Equal pins become one. */
+static enum anyflash_status add_pin(struct af_config_lock *lock, const struct af_tables *tables,
+                                    const struct af_decision *decision,
+                                    const struct af_machine *machine,
+                                    struct anyflash_error *err)
 {
     bool is_known = false;
     struct af_pin pin = {.machine = machine, .rung = &decision->rungs[decision->recommended]};
@@ -196,7 +222,7 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
                        "build` can: lock the wheel that it builds",
                        machine->name, pin.rung->build.setup_lacks);
     if (pin.wheel != NULL && pin.wheel->url != NULL)
-        fill_wheel(lock, &pin);
+        fill_wheel(lock, tables, &pin);
     else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.flash_attn != NULL)
         fill_build(lock, &pin);
     else
@@ -215,10 +241,70 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
     return ANYFLASH_OK;
 }
 
-void af_config_lock_facts(struct af_config_lock *lock, size_t index,
-                          struct af_config_wheel_facts facts)
+/* Whether no marker can distinguish the machines. */
+static bool same_group(const struct af_machine *a, const struct af_machine *b)
 {
-    lock->pins[index].facts = facts;
+    const char *version_a = af_fact_text_or(&a->python.version, "");
+    const char *version_b = af_fact_text_or(&b->python.version, "");
+    size_t len_a = strcspn(version_a, ".");
+    size_t len_b = strcspn(version_b, ".");
+    len_a += version_a[len_a] == '.' ? 1 + strcspn(version_a + len_a + 1, ".") : 0;
+    len_b += version_b[len_b] == '.' ? 1 + strcspn(version_b + len_b + 1, ".") : 0;
+    return len_a == len_b && strncmp(version_a, version_b, len_a) == 0 &&
+           strcmp(af_fact_text_or(&a->platform.os, ""), af_fact_text_or(&b->platform.os, "")) ==
+               0 &&
+           strcmp(af_fact_text_or(&a->platform.arch, ""),
+                  af_fact_text_or(&b->platform.arch, "")) == 0;
+}
+
+/* Makes one decision for the group of machine `first`, which is in no earlier group. */
+static enum anyflash_status decide_group(struct af_config_lock *lock,
+                                         const struct af_catalog *catalog,
+                                         const struct af_machine *const *machines,
+                                         size_t machine_count, size_t first,
+                                         const struct af_fit_options *options,
+                                         struct anyflash_error *err)
+{
+    const struct af_machine **group = af_arena_array(lock->arena, machine_count, sizeof *group);
+    size_t count = 0;
+    if (group == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < first; i++)
+        if (same_group(machines[i], machines[first]))
+            return ANYFLASH_OK;
+    for (size_t i = first; i < machine_count; i++)
+        if (same_group(machines[i], machines[first]))
+            group[count++] = machines[i];
+    struct af_decision *decision = &lock->decisions[lock->decision_count];
+    enum anyflash_status status = af_fit_decide(catalog, group, count, options, decision, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    lock->decision_count++;
+    return add_pin(lock, &catalog->tables, decision, machines[first], err);
+}
+
+enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct af_arena *arena,
+                                           const struct af_catalog *catalog,
+                                           const struct af_machine *const *machines,
+                                           size_t machine_count,
+                                           const struct af_fit_options *options,
+                                           struct anyflash_error *err)
+{
+    *lock = (struct af_config_lock){
+        .arena = arena,
+        .package = "flash-attn",
+        .decisions = af_arena_array(arena, machine_count + 1, sizeof *lock->decisions)};
+    enum anyflash_status status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < machine_count; i++)
+        status = decide_group(lock, catalog, machines, machine_count, i, options, err);
+    return status;
+}
+
+void af_config_lock_release(struct af_config_lock *lock)
+{
+    for (size_t i = 0; i < lock->decision_count; i++)
+        af_decision_release(&lock->decisions[i]);
+    lock->decision_count = 0;
 }
 
 /* Whether the version that uv would record as installed has the local part of the name. */

@@ -1,7 +1,7 @@
 /*
  * install.h: carries out a plan, and undoes it.
  *
- * A plan (plan/plan.h) is a list of steps as data. Each step that installs files is done in
+ * A plan (answer/plan.h) is a list of steps as data. Each step that installs files is done in
  * this order: get the exact file (downloaded and hashed, or found in a folder), prove its
  * extensions, let uv or pip unpack it into a folder of ours inside the site folder, check every
  * line of RECORD, write the journal, rename the entries into place, keep the old ones for undo.

@@ -1,0 +1,393 @@
+/*
+ * pinned_wheels.c: finds or downloads the wheels of a lock and checks them: the hash, if one is
+ * known; name and version in the metadata; and that the extensions load on the machine that the
+ * pin is for. An interrupted download stays in the cache and is resumed by the next run.
+ */
+#include "kit/install/pinned_wheels.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "kit/base/sha256.h"
+#include "kit/base/text.h"
+#include "kit/catalog/index_page.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/version.h"
+#include "kit/formats/wheel_archive.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/install/fetch.h"
+#include "kit/proof/prover.h"
+#include "kit/system/file.h"
+#include "kit/system/file_source.h"
+#include "kit/system/http.h"
+#include "kit/system/output.h"
+
+#define METADATA_BYTES_MAX (1u << 20)
+#define REQUIRES_MAX 64u
+
+/* "2.8.3" of "flash_attn-2.8.3.dist-info/"; NULL if there is none. */
+static const char *folder_version(struct af_arena *arena, const char *member)
+{
+    const char *dash = strchr(member, '-');
+    size_t len = strlen(member) - strlen(".dist-info/");
+    size_t before = dash == NULL ? len : (size_t)(dash - member) + 1;
+    return before >= len ? NULL : af_arena_text_n(arena, member + before, len - before);
+}
+
+static void read_requires(struct af_arena *arena, struct af_span text,
+                          struct af_config_wheel_facts *facts)
+{
+    struct af_requirement requirement;
+    const char **list = af_arena_array(arena, REQUIRES_MAX, sizeof *list);
+    while (list != NULL && facts->requires_count < REQUIRES_MAX &&
+           af_requirement_next(&text, &requirement)) {
+        if (!requirement.only_for_extra)
+            list[facts->requires_count++] =
+                af_arena_text_n(arena, requirement.text.data, requirement.text.len);
+    }
+    facts->requires_dist = list;
+}
+
+static enum anyflash_status read_metadata(struct af_arena *arena, const char *path,
+                                          struct af_config_wheel_facts *facts,
+                                          const char **folder_out, struct anyflash_error *err)
+{
+    struct af_source source = {0};
+    struct af_wheel_archive archive = {.info = NULL};
+    struct af_span text = {0};
+    enum anyflash_status status = af_file_source_open(path, &source, err);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_open(&source, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
+                                            &text, err);
+    if (status == ANYFLASH_OK) {
+        *folder_out = af_arena_text(arena, archive.info);
+        facts->metadata_version = folder_version(arena, archive.info);
+        read_requires(arena, text, facts);
+    }
+    af_wheel_archive_close(&archive);
+    af_source_close(&source);
+    return status;
+}
+
+/* The distribution and version of the folder NAME-VERSION.dist-info must be the pin's. */
+static enum anyflash_status check_name(const struct af_config_lock *lock,
+                                       const struct af_pin *pin, const char *folder,
+                                       const char *inside, struct anyflash_error *err)
+{
+    struct af_version ours;
+    struct af_version its;
+    struct af_arena *arena = lock->arena;
+    const char *own = pin->version;
+    size_t len = strcspn(folder, "-");
+    if (!af_name_is((struct af_span){folder, len}, lock->package))
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' contains the package '%s'", pin->file,
+                       af_text_scrub(arena, af_arena_text_n(arena, folder, len), 160));
+    if (inside == NULL || !af_version_parse(inside, strlen(inside), &its) ||
+        !af_version_parse(own, strlen(own), &ours) ||
+        af_version_compare_public(&its, &ours) != 0)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' contains version %s", pin->file,
+                       inside == NULL ? "unknown" : af_text_scrub(arena, inside, 80));
+    return ANYFLASH_OK;
+}
+
+/* Reads hash and metadata of the pin's file, which must be those of the pin. */
+static enum anyflash_status read_facts(const struct af_config_lock *lock,
+                                       const struct af_pin *pin, const char *path,
+                                       struct af_config_wheel_facts *facts_out,
+                                       struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    struct af_config_wheel_facts facts = {0};
+    const char *folder = NULL;
+    enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
+    if (status == ANYFLASH_OK && pin->facts.sha256 != NULL &&
+        !af_sha256_equal(hex, pin->facts.sha256))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is not the file in the catalog: its SHA-256 is %s, expected %s",
+                       af_text_scrub(lock->arena, path, 300), hex, pin->facts.sha256);
+    if (status == ANYFLASH_OK)
+        status = read_metadata(lock->arena, path, &facts, &folder, err);
+    if (status == ANYFLASH_OK)
+        status = check_name(lock, pin, folder, facts.metadata_version, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    facts.sha256 = af_arena_text(lock->arena, hex);
+    if (lock->arena->failed)
+        return af_fail_memory(err);
+    *facts_out = facts;
+    return ANYFLASH_OK;
+}
+
+/* The path of the pin's file, in `from` or in the project's folder of wheels; NULL: none. */
+static const char *find_file(const struct af_pinned_wheels *wheels, const struct af_pin *pin)
+{
+    struct af_arena *arena = wheels->lock->arena;
+    const char *folders[] = {wheels->from, af_path_join(arena, wheels->project, "wheels")};
+    const char *names[] = {pin->file, pin->plain};
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        for (size_t j = 0; folders[i] != NULL && j < AF_COUNT(names); j++) {
+            const char *path = af_path_join(arena, folders[i], names[j]);
+            if (path != NULL && af_file_is_regular(path))
+                return path;
+        }
+    }
+    return NULL;
+}
+
+/* The folder may have another wheel than the one that was decided on. */
+static void note_not_in_folder(struct af_pinned_wheels *wheels, const struct af_pin *pin)
+{
+    struct af_arena *arena = wheels->lock->arena;
+    if (wheels->from == NULL)
+        return;
+    wheels->hint = af_arena_format(arena, "the folder '%s' does not have '%s'",
+                                   af_text_scrub(arena, wheels->from, 200), pin->file);
+    if (wheels->hint != NULL)
+        af_config_lock_note(wheels->lock, "%s", wheels->hint);
+}
+
+enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
+                                           struct anyflash_error *err)
+{
+    struct af_config_lock *lock = wheels->lock;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
+        struct af_pin *pin = &lock->pins[i];
+        if (pin->wheel == NULL)
+            continue;
+        wheels->paths[i] = find_file(wheels, pin);
+        if (wheels->paths[i] != NULL)
+            status = read_facts(lock, pin, wheels->paths[i], &pin->facts, err);
+        else
+            note_not_in_folder(wheels, pin);
+    }
+    return status;
+}
+
+static const struct af_proof_check *first_no(const struct af_proof *proof)
+{
+    for (size_t i = 0; i < proof->check_count; i++)
+        if (proof->checks[i].answer == AF_NO)
+            return &proof->checks[i];
+    return NULL;
+}
+
+/* What a file is proved for. */
+struct proving {
+    struct af_config_lock *lock;
+    const struct af_pin *pin;
+    struct af_prover prover;
+    struct af_inspect_target target;
+    bool is_noted; /* that something could not be proved */
+};
+
+static enum anyflash_status prove_extension(struct proving *proving, size_t index,
+                                            struct anyflash_error *err)
+{
+    struct af_proof proof;
+    const struct af_inspect_extension *extension = &proving->target.extensions[index];
+    enum anyflash_status status =
+        af_prover_prove(&proving->prover, &proving->target, index, NULL, &proof, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_proof_check *no = first_no(&proof);
+    if (extension->problem != NULL || proof.answer == AF_NO)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' in '%s' would not load on '%s': %s",
+                       extension->path, proving->pin->file, proving->pin->machine->name,
+                       extension->problem != NULL ? extension->problem
+                       : no == NULL               ? "a check says no"
+                                                  : no->evidence);
+    if (proof.answer == AF_UNKNOWN && !extension->is_bundled && !proving->is_noted) {
+        af_config_lock_note(proving->lock,
+                            "'%s' was not proved to load on '%s': `anyflash inspect` says "
+                            "what is missing",
+                            proving->pin->file, proving->pin->machine->name);
+        proving->is_noted = true;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status prove_all(struct proving *proving, bool is_here,
+                                      struct anyflash_error *err)
+{
+    const struct af_machine *machine = proving->pin->machine;
+    const struct af_prover_options of = {
+        .machine = machine,
+        .is_here = is_here,
+        .torch = is_here ? NULL : af_fact_text_or(&machine->torch.version, NULL),
+        .reads_kernels = machine->gpus.count > 0};
+    enum anyflash_status status =
+        af_prover_open(&of, proving->lock->arena, &proving->prover, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < proving->target.count; i++)
+        status = prove_extension(proving, i, err);
+    af_prover_release(&proving->prover);
+    return status;
+}
+
+/* Fails with UNSUPPORTED if an extension would not load on the pin's machine. */
+static enum anyflash_status prove_file(const struct af_pinned_wheels *wheels,
+                                       const struct af_pin *pin, const char *path,
+                                       struct anyflash_error *err)
+{
+    struct proving proving = {.lock = wheels->lock, .pin = pin};
+    enum anyflash_status status =
+        af_inspect_target_open(path, wheels->lock->arena, &proving.target, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (proving.target.count > 0)
+        status = prove_all(&proving, wheels->is_here, err);
+    af_inspect_target_close(&proving.target);
+    return status;
+}
+
+static enum anyflash_status fetch_pin(struct af_pinned_wheels *wheels, size_t index,
+                                      struct anyflash_error *err)
+{
+    struct af_pin *pin = &wheels->lock->pins[index];
+    const struct af_step_wheel wheel = {.package = wheels->lock->package,
+                                        .filename = pin->file,
+                                        .url = pin->url,
+                                        .sha256 = pin->facts.sha256};
+    struct af_config_wheel_facts facts;
+    struct af_fetched fetched;
+    enum anyflash_status status = af_fetch(wheels->run, &wheel, NULL, &fetched, err);
+    if (status == ANYFLASH_OK) {
+        wheels->paths[index] = fetched.path;
+        wheels->is_fetched[index] = true;
+        status = read_facts(wheels->lock, pin, fetched.path, &facts, err);
+    }
+    if (status != ANYFLASH_OK) {
+        wheels->hint = "the project is unchanged; `--write --from DIR` takes the wheel from a "
+                       "folder instead";
+        return status;
+    }
+    status = prove_file(wheels, pin, fetched.path, err);
+    if (status == ANYFLASH_OK)
+        pin->facts = facts;
+    return status;
+}
+
+/* Sets *sha256_out to the hash that the pin's index has for its file; NULL: none. */
+static enum anyflash_status ask_index(const struct af_pinned_wheels *wheels,
+                                      const struct af_pin *pin, const char **sha256_out,
+                                      struct anyflash_error *err)
+{
+    struct af_arena *arena = wheels->lock->arena;
+    const struct af_http http = {.allow_http = wheels->run->allow_http,
+                                 .offline = wheels->run->offline};
+    struct af_http_answer answer;
+    struct af_span page;
+    bool found = false;
+    const char *url = af_arena_format(arena, "%s%s/", pin->index, wheels->lock->package);
+    if (url == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_http_get_bytes(
+        &http, url, AF_INDEX_PAGE_ACCEPT, AF_INDEX_PAGE_BYTES_MAX, arena, &page, &answer, err);
+    if (status == ANYFLASH_OK)
+        status = af_index_page_find(page, url, pin->file, arena, &found, sha256_out, err);
+    if (status == ANYFLASH_OK && !found)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the index %s does not list '%s'", url,
+                         pin->file);
+    return status;
+}
+
+/* The index must have exactly the decided file, with the hash that is known. */
+static enum anyflash_status check_index(struct af_pinned_wheels *wheels, struct af_pin *pin,
+                                        struct anyflash_error *err)
+{
+    const char *known = pin->facts.sha256;
+    const char *sha256 = NULL;
+    enum anyflash_status status = ask_index(wheels, pin, &sha256, err);
+    if (status == ANYFLASH_OK && known != NULL && sha256 != NULL &&
+        !af_sha256_equal(known, sha256))
+        status =
+            af_fail(err, ANYFLASH_E_DATA, "the index has '%s' with SHA-256 %s, expected %s",
+                    pin->file, sha256, known);
+    if (status != ANYFLASH_OK) {
+        wheels->hint = "the project is unchanged; without `--source index` the wheel is locked "
+                       "by its URL";
+        return status;
+    }
+    pin->facts.sha256 = known != NULL ? known : sha256;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_pinned_wheels_fetch(struct af_pinned_wheels *wheels,
+                                            struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < wheels->lock->pin_count; i++) {
+        struct af_pin *pin = &wheels->lock->pins[i];
+        if (pin->index != NULL)
+            status = check_index(wheels, pin, err);
+        else if (pin->path != NULL && wheels->paths[i] == NULL)
+            status = fetch_pin(wheels, i, err);
+    }
+    return status;
+}
+
+enum anyflash_status af_pinned_wheels_refuse(const struct af_pinned_wheels *wheels,
+                                             struct af_content_refusal *refusal_out,
+                                             struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    *refusal_out = (struct af_content_refusal){0};
+    for (size_t i = 0; i < wheels->lock->pin_count; i++) {
+        if (wheels->paths[i] != NULL)
+            status = af_content_refuse_file(wheels->paths[i], &wheels->run->allow_content,
+                                            wheels->lock->arena, refusal_out, err);
+        if (status != ANYFLASH_OK)
+            return status;
+        if (refusal_out->reason != NULL)
+            return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s", refusal_out->reason);
+    }
+    return ANYFLASH_OK;
+}
+
+/* Puts the wheel of a pin to where the configuration names it. */
+static enum anyflash_status place(struct af_pinned_wheels *wheels, size_t index,
+                                  struct anyflash_error *err)
+{
+    struct af_config_lock *lock = wheels->lock;
+    const char *path = lock->pins[index].path;
+    const char *to = af_path_join(lock->arena, wheels->project, path);
+    if (to == NULL)
+        return af_fail_memory(err);
+    bool was_there = af_file_is_regular(to);
+    enum anyflash_status status = af_file_place(lock->arena, wheels->paths[index], to, err);
+    if (status == ANYFLASH_OK && !was_there)
+        af_config_lock_note(lock, "the wheel was put into the project: '%s'", path);
+    return status;
+}
+
+enum anyflash_status af_pinned_wheels_place(struct af_pinned_wheels *wheels, bool writes,
+                                            struct anyflash_error *err)
+{
+    struct af_config_lock *lock = wheels->lock;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->index != NULL && !writes)
+            af_config_lock_note(lock,
+                                "not checked yet: `--write` asks the index whether it has "
+                                "'%s'",
+                                pin->file);
+        if (pin->path != NULL && wheels->paths[i] == NULL && !writes)
+            af_config_lock_note(lock,
+                                "'%s' does not exist yet: `--write` downloads it, checks it, "
+                                "and puts it there",
+                                pin->path);
+        if (pin->path != NULL && wheels->paths[i] != NULL && writes)
+            status = place(wheels, i, err);
+    }
+    return status;
+}
+
+void af_pinned_wheels_discard(const struct af_pinned_wheels *wheels)
+{
+    for (size_t i = 0; i < AF_PINS_MAX; i++)
+        if (wheels->is_fetched[i])
+            unlink(wheels->paths[i]);
+}
