@@ -10,8 +10,8 @@
 
 #include "kit/base/text.h"
 #include "kit/cli/build_view.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/load.h"
 #include "kit/compile/build.h"
 #include "kit/compile/offer/offer.h"
 #include "kit/system/file.h"

@@ -11,7 +11,7 @@
 #include "kit/answer/find_answer.h"
 #include "kit/answer/grid.h"
 #include "kit/base/url.h"
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/wheel_table.h"
 
 /* The verdicts if there are some, and the package if the rows are of several. */

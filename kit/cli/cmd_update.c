@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/sha256.h"
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
 #include "kit/install/update.h"

@@ -5,7 +5,7 @@
 #define AF_KIT_CLI_DECISION_VIEW_H
 
 #include "kit/answer/plan.h"
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/page.h"
 #include "kit/compile/offer/offer.h"
 

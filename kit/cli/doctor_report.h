@@ -5,7 +5,7 @@
 #ifndef AF_KIT_CLI_DOCTOR_REPORT_H
 #define AF_KIT_CLI_DOCTOR_REPORT_H
 
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 
 /* Appends "## TITLE" and the text as a block; an empty text adds nothing. */
 void af_cli_report_section(struct af_text *report, const char *title, const char *text);

@@ -5,7 +5,7 @@
 #ifndef AF_KIT_CLI_ENVIRONMENT_CHANGE_H
 #define AF_KIT_CLI_ENVIRONMENT_CHANGE_H
 
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/install/install.h"
 #include "kit/system/lock.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "kit/base/nearest.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/diagnosis_view.h"
 #include "kit/cli/doctor_report.h"
-#include "kit/cli/load.h"
 #include "kit/doctor/diagnosis_json.h"
 #include "kit/doctor/diagnosis_tables.h"
 #include "kit/system/file.h"

@@ -11,11 +11,11 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
-#include "kit/install/entries.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
 #include "kit/install/own_package.h"
 #include "kit/install/prove_staged.h"
+#include "kit/install/replaced_paths.h"
 #include "kit/install/stage.h"
 #include "kit/install/unpacked.h"
 #include "kit/proof/content_refusal.h"
@@ -486,8 +486,8 @@ static enum anyflash_status find_entries(struct job *job, struct anyflash_error 
     if (operation->aside == NULL)
         return af_fail_memory(err);
     enum anyflash_status status =
-        af_entries_find(job->run->arena, job->run->site, operation->fresh, &job->run->progress,
-                        &entries, &operation->entry_count, err);
+        af_replaced_paths_find(job->run->arena, job->run->site, operation->fresh,
+                               &job->run->progress, &entries, &operation->entry_count, err);
     if (status == ANYFLASH_OK)
         operation->entries = entries;
     return status;

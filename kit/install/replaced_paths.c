@@ -1,12 +1,12 @@
 /*
- * entries.c: which files and folders an installation moves.
+ * replaced_paths.c: which files and folders an installation moves.
  *
  * The files of all RECORDs, old and new, are sorted. A folder without files of other packages
  * is moved as a whole, with everything in it (Python's caches, the user's own files: they are
  * moved aside, and undo restores them). A folder in which other distributions have files, such
  * as `nvidia` or `bin`, is split, level by level.
  */
-#include "kit/install/entries.h"
+#include "kit/install/replaced_paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,10 +333,11 @@ static enum anyflash_status find(struct search *search)
     return status;
 }
 
-enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
-                                     const char *fresh, const struct af_progress *progress,
-                                     struct af_entry **entries_out, size_t *count_out,
-                                     struct anyflash_error *err)
+enum anyflash_status af_replaced_paths_find(struct af_arena *arena, const char *site,
+                                            const char *fresh,
+                                            const struct af_progress *progress,
+                                            struct af_entry **entries_out, size_t *count_out,
+                                            struct anyflash_error *err)
 {
     struct search search = {
         .arena = arena, .site = site, .fresh = fresh, .progress = progress, .err = err};

@@ -1,9 +1,9 @@
 /*
- * load.h: turns the command line into the input of the deciding commands: the
+ * command_inputs.h: turns the command line into the input of the deciding commands: the
  * request, machines, catalog and proofs. Only this module reads options.
  */
-#ifndef AF_KIT_CLI_LOAD_H
-#define AF_KIT_CLI_LOAD_H
+#ifndef AF_KIT_CLI_COMMAND_INPUTS_H
+#define AF_KIT_CLI_COMMAND_INPUTS_H
 
 #include "kit/answer/plan_request.h"
 #include "kit/cli/commands.h"

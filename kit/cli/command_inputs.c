@@ -1,8 +1,8 @@
 /*
- * load.c: reads options, probes or reads machines, reads the catalog and looks
+ * command_inputs.c: reads options, probes or reads machines, reads the catalog and looks
  * up stored proofs. Called by the deciding commands.
  */
-#include "kit/cli/load.h"
+#include "kit/cli/command_inputs.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * surroundings.c: how the probes read variables, paths and PATH, so that a test can put a whole
+ * probe_root.c: how the probes read variables, paths and PATH, so that a test can put a whole
  * machine into a folder. Used by every probe.
  */
 #include <string.h>
