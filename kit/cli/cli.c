@@ -151,7 +151,7 @@ int af_cli_main(int argc, char **argv)
      * The compiler wrapper of a governed build: the other arguments are the compiler's,
      * not ours.
      */
-    if (argc > 2 && strcmp(argv[1], "gate") == 0)
+    if (argc > 2 && strcmp(argv[1], "compiler-wrapper") == 0)
         return af_wrapper_run((const char *const *)(argv + 2));
     struct af_cli cli = {0};
     struct anyflash_error err = {0};

@@ -91,8 +91,8 @@ static enum anyflash_status variables(struct af_build *build,
     words[count++] = af_arena_format(arena, "LIBRARY_PATH=%s/lib", place->cuda_home);
     words[count++] = af_arena_format(arena, "PATH=%s/bin:%s", place->environment,
                                      path == NULL ? "/usr/bin:/bin" : path);
-    words[count++] = af_arena_format(arena, "PYTORCH_NVCC=%s/gate/nvcc", place->folder);
-    words[count++] = af_arena_format(arena, "CXX=%s/gate/c++", place->folder);
+    words[count++] = af_arena_format(arena, "PYTORCH_NVCC=%s/wrappers/nvcc", place->folder);
+    words[count++] = af_arena_format(arena, "CXX=%s/wrappers/c++", place->folder);
     words[count++] = af_arena_format(arena, "TMPDIR=%s", place->temporary);
     words[count++] = af_arena_format(arena, "ANYFLASH_PROGRAM=%s", program_path(arena));
     words[count] = NULL;

@@ -209,7 +209,7 @@ static enum anyflash_status write_json(struct af_build *build,
 }
 
 /*
- * A script that runs the compiler wrapper, the program's hidden command "gate".
+ * A script that runs the compiler wrapper, the program's hidden command "compiler-wrapper".
  * Its path and text never change, because both are part of each command that
  * ninja compares.
  */
@@ -217,8 +217,8 @@ static enum anyflash_status write_wrapper(struct af_build *build,
                                           const struct af_build_place *place, const char *name,
                                           const char *compiler, struct anyflash_error *err)
 {
-    const char *const argv[] = {"gate", compiler};
-    const char *path = af_arena_format(build->arena, "%s/gate/%s", place->folder, name);
+    const char *const argv[] = {"compiler-wrapper", compiler};
+    const char *path = af_arena_format(build->arena, "%s/wrappers/%s", place->folder, name);
     const char *words =
         af_shell_command(AF_SHELL_POSIX, NULL, 0, argv, AF_COUNT(argv), build->arena);
     const char *text =
@@ -235,7 +235,7 @@ enum anyflash_status af_build_write_selection(struct af_build *build,
                                               const struct af_build_place *place,
                                               struct anyflash_error *err)
 {
-    const char *wrappers = af_path_join(build->arena, place->folder, "gate");
+    const char *wrappers = af_path_join(build->arena, place->folder, "wrappers");
     const char *nvcc = af_arena_format(build->arena, "%s/bin/nvcc", place->cuda_home);
     const char *driver = af_path_join(build->arena, place->folder, "driver.py");
     const struct af_compiler_rows *rows = &build->machine->compilers;

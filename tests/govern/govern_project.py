@@ -29,10 +29,10 @@ class Project:
         self.files = files
         self.log = folder / "finished"
         (folder / "src").mkdir()
-        gate = folder / "gate"
-        gate.write_text(f'#!/bin/sh\nexec "{TRY}" gate "{COMPILER}" "$@"\n')
-        gate.chmod(0o755)
-        rules = [f"rule cc\n  command = {gate} -c $in -o $out\n"]
+        wrapper = folder / "wrapper"
+        wrapper.write_text(f'#!/bin/sh\nexec "{TRY}" compiler-wrapper "{COMPILER}" "$@"\n')
+        wrapper.chmod(0o755)
+        rules = [f"rule cc\n  command = {wrapper} -c $in -o $out\n"]
         for name in files:
             source = folder / "src" / f"{name}.src"
             source.write_text("")

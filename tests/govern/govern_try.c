@@ -2,7 +2,7 @@
  * govern_try.c: runs any build under the governor, for tests.
  *
  *   govern_try run MEMORY_MIB SLOTS FACTOR OUTPUT COMMAND...   governs COMMAND
- *   govern_try gate COMPILER ARGUMENTS...                      the compiler wrapper
+ *   govern_try compiler-wrapper COMPILER ARGUMENTS...          the compiler wrapper
  *
  * A source "m120-s0.5-x.src" is predicted to take 120 MiB times FACTOR for half a
  * second. Events go to stdout, one per line. $ANYFLASH_STATE is used.
@@ -105,7 +105,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "gate") == 0)
+    if (argc > 2 && strcmp(argv[1], "compiler-wrapper") == 0)
         return af_wrapper_run((const char *const *)(argv + 2));
     if (argc > 6 && strcmp(argv[1], "run") == 0)
         return run(argc, argv);

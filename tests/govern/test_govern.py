@@ -74,7 +74,8 @@ def test_a_gate_without_its_governor_refuses(tmp_path):
     environment = {**os.environ, "ANYFLASH_GOVERNOR": "anyflash-governor-of-nobody"}
     for variables in (environment, {**os.environ}):
         done = subprocess.run(
-            [TRY, "gate", COMPILER, "-c", "/m1-s0-x.src", "-o", str(tmp_path / "x.o")],
+            [TRY, "compiler-wrapper", COMPILER, "-c", "/m1-s0-x.src", "-o",
+             str(tmp_path / "x.o")],
             env=variables,
             capture_output=True,
             text=True,
@@ -90,7 +91,7 @@ def victims(folder, kind):
     marks = {
         "driver": lambda c: f"{TRY} run" in c,
         "ninja": lambda c: c.startswith(NINJA),
-        "gate": lambda c: c.startswith(f"{TRY} gate"),
+        "wrapper": lambda c: c.startswith(f"{TRY} compiler-wrapper"),
         "compiler": lambda c: c.startswith(COMPILER),
     }
     return [pid for pid, command in processes_of(folder) if marks[kind](command)]
@@ -105,7 +106,7 @@ def interrupt(project, random_of):
         start_new_session=True,
     )
     time.sleep(random_of.uniform(0.05, 1.2))
-    kind = random_of.choice(("driver", "ninja", "gate", "compiler"))
+    kind = random_of.choice(("driver", "ninja", "wrapper", "compiler"))
     found = victims(project.folder, kind)
     if found:
         how = random_of.choice((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))

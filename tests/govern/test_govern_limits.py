@@ -219,7 +219,7 @@ def test_a_compiler_that_crashes_is_repeated_once_then_named(tmp_path):
 
 
 def detached(folder):
-    """Command lines of the compiler that detaches: of the gate, of it and of its children."""
+    """Command lines of a compiler that detaches: its wrapper, itself and its children."""
     return [command for _, command in processes_of(folder) if "-detach" in command]
 
 
@@ -257,8 +257,9 @@ def test_what_detaches_ends_with_a_gate_that_is_ended(tmp_path, how):
         project.command(MEMORY, 2), env=project.environment, stdout=subprocess.DEVNULL
     )
     wait_until(lambda: len(detached(tmp_path)) >= 3)
-    (gate,) = [p for p, c in processes_of(tmp_path) if c.startswith(f"{TRY} gate")]
-    os.kill(gate, how)
+    start = f"{TRY} compiler-wrapper"
+    (wrapper,) = [p for p, c in processes_of(tmp_path) if c.startswith(start)]
+    os.kill(wrapper, how)
     assert build.wait(timeout=60) != 0
     wait_for_none(tmp_path)
 

@@ -67,7 +67,8 @@ class Running:
         self.scope = f"anyflash-build-{self.process.pid}.scope"
 
     def __enter__(self):
-        wait_for(lambda: sum(" gate " in c for _, c in processes_of(self.folder)) >= 3)
+        wait_for(lambda: sum(" compiler-wrapper " in command
+                             for _, command in processes_of(self.folder)) >= 3)
         time.sleep(1)
         return self
 

@@ -5,13 +5,13 @@
 
 #include "kit/compile/governor/compiler_wrapper.h"
 
-#define ONE "FAILED: [code=1] /o/src/flash_bwd_hdim64_bf16_sm80.o /o/x.d\n/gate/nvcc -c a\n"
+#define ONE "FAILED: [code=1] /o/src/flash_bwd_hdim64_bf16_sm80.o /o/x.d\n/wrappers/nvcc -c a\n"
 
 static const struct {
     const char *log, *told; /* a part of it; NULL: nothing */
 } cases[] = {
     {"", NULL},
-    {"running build_ext\n[1/2] /gate/nvcc -c a\n", NULL},
+    {"running build_ext\n[1/2] /wrappers/nvcc -c a\n", NULL},
     /* The first that failed, not the messages of others before or after it. */
     {"[1/3] nvcc a\nKilled\n[2/3] nvcc b\n" ONE "b.cu(3): error: expected a \";\"\n"
      "[3/3] nvcc c\nFAILED: c.o \nc\nc.cu(1): error: another\nninja: build stopped: x.\n",

@@ -117,11 +117,11 @@ static void test_wrappers__are_programs_that_quote_a_compilers_path(void **state
     world_begin(&world);
     world.place.cuda_home = "/opt/o'brien/cuda";
     json_decref(selection(&world));
-    const char *wrapper = af_path_join(&world.arena, world.place.folder, "gate/nvcc");
+    const char *wrapper = af_path_join(&world.arena, world.place.folder, "wrappers/nvcc");
     assert_int_equal(stat(wrapper, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0755);
-    assert_non_null(
-        strstr(world_text(&world, wrapper), " gate '/opt/o'\\''brien/cuda/bin/nvcc' \"$@\"\n"));
+    assert_non_null(strstr(world_text(&world, wrapper),
+                           " compiler-wrapper '/opt/o'\\''brien/cuda/bin/nvcc' \"$@\"\n"));
     world_end(&world);
 }
 
