@@ -1,22 +1,27 @@
 /*
- * log_doctor.c: reads logs, decides whose facts count, and writes the diagnosis.
- * The log's own facts always count. Facts of this machine count only if the log
- * shows that it was written here (it names the environment's folder), or with
- * --here; --machine and --given describe the machine that wrote the log.
+ * log_doctor.c: reads logs, decides whose facts count, and writes the diagnosis: the answer in
+ * one sentence, the next step, the evidence. The log's own facts always count. Facts of this
+ * machine count only if the log shows that it was written here (it names the environment's
+ * folder), or with --here; --machine and --given describe the machine that wrote the log.
  */
 #include "kit/cli/log_doctor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/nearest.h"
 #include "kit/cli/command_inputs.h"
-#include "kit/cli/diagnosis_view.h"
 #include "kit/cli/doctor_report.h"
+#include "kit/cli/page.h"
+#include "kit/doctor/diagnosis.h"
 #include "kit/doctor/diagnosis_json.h"
 #include "kit/doctor/diagnosis_tables.h"
 #include "kit/system/file.h"
 
 #define CAUSE_COLUMNS 28 /* for the longest id */
+#define PAGE_COLUMNS 80
+#define OTHERS_SHOWN 3
+#define LINE_BYTES 200
 #define TAIL_BYTES 8192u
 #define STREAM_BYTES_MAX (UINT64_C(1) << 30)
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
@@ -107,13 +112,122 @@ static enum anyflash_status apply_given(const struct af_cli *cli, struct af_mach
     return status;
 }
 
+static const char *sure_text(enum af_diagnosis_confidence confidence)
+{
+    static const char *const texts[] = {"", "probably: ", "possibly: "};
+    return texts[confidence];
+}
+
+static void view_text(struct af_page *page, const char *label, const char *text)
+{
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, label);
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, text);
+}
+
+static void view_line(struct af_page *page, const struct af_diagnosis_evidence *row,
+                      bool with_file)
+{
+    char lead[32];
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%s", row->text);
+    snprintf(lead, sizeof lead, "  line %llu", (unsigned long long)row->line);
+    int indent = (int)strlen(lead) + 2;
+    if (with_file)
+        af_page_format(page, indent, lead, AF_TONE_PLAIN, "of %s: %s", row->file, line);
+    else
+        af_page_add(page, indent, lead, AF_TONE_PLAIN, line);
+}
+
+static void view_evidence(struct af_page *page, const struct af_diagnosed *found,
+                          bool with_file)
+{
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Evidence");
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        const struct af_diagnosis_evidence *row = &found->evidence[i];
+        if (row->fact == NULL)
+            view_line(page, row, with_file);
+        else
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s is %s (%s)", row->fact, row->text,
+                           row->source);
+    }
+}
+
+static void view_questions(struct af_page *page, const struct af_diagnosis *diagnosis)
+{
+    if (diagnosis->question_count == 0)
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "What would settle it");
+    for (size_t i = 0; i < diagnosis->question_count; i++) {
+        const struct af_diagnosis_question *row = &diagnosis->questions[i];
+        if (row->command != NULL)
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
+                           row->fact, row->command, row->cause);
+        else
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact, row->cause);
+    }
+}
+
+static void view_others(struct af_page *page, const struct af_diagnosis *diagnosis, bool all)
+{
+    size_t shown = all ? diagnosis->count : 1 + OTHERS_SHOWN;
+    bool decided = diagnosis->causes[0].confidence == AF_DIAGNOSIS_PROVED;
+    if (diagnosis->count < 2 || (decided && !all))
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Other causes");
+    for (size_t i = 1; i < diagnosis->count && i < shown; i++)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s: %s", diagnosis->causes[i].cause->id,
+                       diagnosis->causes[i].title);
+}
+
+static void view_nothing(struct af_page *page, const struct af_log_evidence *evidence)
+{
+    af_page_format(
+        page, 0, "", AF_TONE_STRONG, "no known failure of flash-attn was found in %llu line%s",
+        (unsigned long long)evidence->line_count, evidence->line_count == 1 ? "" : "s");
+    view_text(page, "Next step",
+              "if this is an excerpt, pass the complete log: the first error matters, and it "
+              "is often far above the last one");
+}
+
+/* The answer, the next step, the evidence; `all` also describes the other causes. */
+static void view_diagnosis(struct af_page *page, const struct af_diagnosis *diagnosis,
+                           const struct af_log_evidence *evidence, const char *facts, bool all)
+{
+    const struct af_diagnosed *best = &diagnosis->causes[0];
+    if (diagnosis->count == 0) {
+        view_nothing(page, evidence);
+        return;
+    }
+    af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", sure_text(best->confidence),
+                   best->title);
+    if (best->detail != NULL)
+        af_page_add(page, 0, "", AF_TONE_PLAIN, best->detail);
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
+    af_page_command(page, 2, AF_SHELL_POSIX, best->next);
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, best->fix);
+    view_evidence(page, best, evidence->file_count > 1);
+    view_text(page, "Why", best->why);
+    if (best->avoid != NULL)
+        view_text(page, "What not to do", best->avoid);
+    view_questions(page, diagnosis);
+    view_others(page, diagnosis, all);
+    af_page_gap(page);
+    af_page_format(page, 2, "", AF_TONE_DIM, "%s (%s); facts: %s", best->cause->id,
+                   af_diagnosis_confidence_text(best->confidence), facts);
+}
+
 static void write_view(const struct af_cli *cli, const struct log_doctor *doctor,
                        const struct af_diagnosis *diagnosis, struct af_page *page)
 {
-    if (page->columns > AF_CLI_DIAGNOSIS_COLUMNS)
-        page->columns = AF_CLI_DIAGNOSIS_COLUMNS;
-    af_cli_diagnosis_view(page, diagnosis, doctor->evidence, doctor->facts,
-                          af_option_given(&cli->options, AF_OPTION_VERBOSE));
+    if (page->columns > PAGE_COLUMNS)
+        page->columns = PAGE_COLUMNS;
+    view_diagnosis(page, diagnosis, doctor->evidence, doctor->facts,
+                   af_option_given(&cli->options, AF_OPTION_VERBOSE));
 }
 
 /* The last lines of the log, each made safe to print. */
@@ -151,7 +265,7 @@ static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *
     struct af_text verdict = {0};
     struct af_text excerpts = {0};
     struct af_text report = {0};
-    struct af_page page = {&verdict, AF_CLI_DIAGNOSIS_COLUMNS, false};
+    struct af_page page = {&verdict, PAGE_COLUMNS, false};
     write_view(cli, doctor, diagnosis, &page);
     add_excerpts(&excerpts, diagnosis);
     add_tail(&excerpts, doctor);
@@ -238,18 +352,31 @@ static enum anyflash_status list_causes(struct af_cli *cli, const struct af_caus
         return af_cli_json_take(
             cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
     }
-    struct af_page page = {&cli->out, AF_CLI_DIAGNOSIS_COLUMNS, false};
+    struct af_page page = {&cli->out, PAGE_COLUMNS, false};
     for (size_t i = 0; i < causes->count; i++)
         af_page_add(&page, CAUSE_COLUMNS, causes->rows[i].id, AF_TONE_PLAIN,
                     causes->rows[i].title);
     return af_cli_finish(cli, err);
 }
 
+/* The page of a cause. */
+static void view_cause(struct af_page *page, const struct af_cause *cause)
+{
+    af_page_format(page, 0, "", AF_TONE_STRONG, "%s: %s", cause->id, cause->title);
+    view_text(page, "Why", cause->why);
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
+    af_page_command(page, 2, AF_SHELL_POSIX, cause->next);
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, cause->fix);
+    if (cause->avoid != NULL)
+        view_text(page, "What not to do", cause->avoid);
+}
+
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err)
 {
     struct af_diagnosis_tables tables;
-    struct af_page page = {&cli->out, AF_CLI_DIAGNOSIS_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, PAGE_COLUMNS, af_cli_color(cli)};
     enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &tables, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -268,6 +395,6 @@ enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
             json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes",
                       af_json_append(json_array(), af_diagnosis_cause_json(cause))),
             err);
-    af_cli_cause_view(&page, cause);
+    view_cause(&page, cause);
     return af_cli_finish(cli, err);
 }
