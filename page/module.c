@@ -94,7 +94,7 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
                               : af_machine_given(machine, word, &remark, err);
     }
     if (status == ANYFLASH_OK && json_is_true(json_object_get(entry, "assume")))
-        status = af_fit_assume(machine, &session->catalog.tables, err);
+        status = af_fit_assume(machine, err);
     return status;
 }
 

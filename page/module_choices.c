@@ -154,13 +154,12 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
 {
     struct af_plan_grid grid;
     json_t *answer = NULL;
-    enum anyflash_status status =
-        af_plan_grid_outline(machine, &catalog->tables, arena, &grid, err);
+    enum anyflash_status status = af_plan_grid_outline(machine, arena, &grid, err);
     if (status == ANYFLASH_OK)
         answer = json_pack(
             "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-            "anyflash-choices/1", "facts", af_module_menus(machine, &catalog->tables, arena),
-            "installers", installers_json(), "installer", installer_of(machine), "packages",
+            "anyflash-choices/1", "facts", af_module_menus(machine, arena), "installers",
+            installers_json(), "installer", installer_of(machine), "packages",
             counted_json(catalog, offsetof(struct af_catalog_wheel, package)), "catalog",
             json_pack("{s:s, s:o, s:I}", "name", catalog->name, "date",
                       af_json_text(catalog->date), "count", (json_int_t)catalog->count),

@@ -22,33 +22,31 @@ static json_t *choice(const char *value, const char *label)
                      "group");
 }
 
-static json_t *list_os(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_os(struct af_arena *arena)
 {
-    (void)tables;
     (void)arena;
     return json_pack("[o, o, o, o]", choice("linux", "Linux"), choice("windows", "Windows"),
                      choice("WSL2", "Linux on Windows (WSL2)"), choice("macos", "macOS"));
 }
 
-static json_t *list_arch(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_arch(struct af_arena *arena)
 {
-    (void)tables;
     (void)arena;
     return json_pack("[o, o]", choice("x86_64", "x86_64 (Intel, AMD)"),
                      choice("aarch64", "aarch64 (ARM, Grace, Jetson)"));
 }
 
 /* Every Python that some release of torch was built for, newest first. */
-static json_t *list_python(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_python(struct af_arena *arena)
 {
     json_t *list = json_array();
     for (int minor = 99; minor > 0; minor--) {
         bool plain = false;
         bool threaded = false;
         const char *name = af_arena_format(arena, "3.%d", minor);
-        for (size_t i = 0; name != NULL && i < tables->torch_count; i++) {
-            plain |= af_words_have(tables->torch[i].pythons, name);
-            threaded |= af_words_have(tables->torch[i].pythons_free_threaded, name);
+        for (size_t i = 0; name != NULL && i < af_tables.torch_count; i++) {
+            plain |= af_words_have(af_tables.torch[i].python, name);
+            threaded |= af_words_have(af_tables.torch[i].python_free_threaded, name);
         }
         if (plain)
             list = af_json_append(list, choice(name, NULL));
@@ -60,20 +58,20 @@ static json_t *list_python(const struct af_tables *tables, struct af_arena *aren
     return list;
 }
 
-static json_t *list_torch(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_torch(struct af_arena *arena)
 {
     (void)arena;
     json_t *list = json_array();
-    for (size_t i = tables->torch_count; i > 0; i--)
-        list = af_json_append(list, choice(tables->torch[i - 1].latest, NULL));
+    for (size_t i = af_tables.torch_count; i > 0; i--)
+        list = af_json_append(list, choice(af_tables.torch[i - 1].latest, NULL));
     return af_json_append(list, choice("none", "not installed"));
 }
 
-static json_t *list_torch_cuda(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_torch_cuda(struct af_arena *arena)
 {
     json_t *list = json_array();
-    const struct af_catalog_torch_variant *variant = af_tables_next_build(tables, NULL, NULL);
-    for (; variant != NULL; variant = af_tables_next_build(tables, NULL, variant))
+    const struct af_catalog_torch_variant *variant = af_tables_next_build(NULL, NULL);
+    for (; variant != NULL; variant = af_tables_next_build(NULL, variant))
         list = af_json_append(
             list,
             choice(variant->cuda, af_arena_format(arena, "%s (CUDA %d.%d)", variant->cuda,
@@ -123,9 +121,8 @@ static const char *gpu_label(struct af_arena *arena, const char *name, const cha
     return label != NULL ? label : name;
 }
 
-static json_t *list_gpu(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_gpu(struct af_arena *arena)
 {
-    (void)tables;
     struct af_embedded_rows rows;
     json_t *list = json_pack("[o]", choice("none", "no GPU"));
     if (!af_embedded_rows_open(&af_embedded_gpu_names, 3, arena, &rows)) {
@@ -196,9 +193,8 @@ static int newer_first(const void *left, const void *right, const void *context)
     return a->major != b->major ? b->major - a->major : b->minor - a->minor;
 }
 
-static json_t *list_libc(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_libc(struct af_arena *arena)
 {
-    (void)tables;
     struct af_embedded_rows rows;
     size_t count = 0;
     json_t *list = json_array();
@@ -217,9 +213,8 @@ static json_t *list_libc(const struct af_tables *tables, struct af_arena *arena)
     return list;
 }
 
-static json_t *list_driver(const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_driver(struct af_arena *arena)
 {
-    (void)tables;
     struct af_embedded_rows rows;
     json_t *list = json_array();
     if (!af_embedded_rows_open(&af_embedded_driver_cuda, 2, arena, &rows)) {
@@ -235,7 +230,7 @@ static json_t *list_driver(const struct af_tables *tables, struct af_arena *aren
 
 static const struct {
     const char *key;
-    json_t *(*list)(const struct af_tables *tables, struct af_arena *arena);
+    json_t *(*list)(struct af_arena *arena);
 } lists[AF_MACHINE_KEY_FACT_COUNT] = {
     {"gpu", list_gpu},
     {"os", list_os},
@@ -247,11 +242,11 @@ static const struct {
     {"arch", list_arch},
 };
 
-static json_t *list_of(const char *key, const struct af_tables *tables, struct af_arena *arena)
+static json_t *list_of(const char *key, struct af_arena *arena)
 {
     for (size_t i = 0; i < AF_COUNT(lists); i++)
         if (af_equal(lists[i].key, key))
-            return lists[i].list(tables, arena);
+            return lists[i].list(arena);
     return NULL;
 }
 
@@ -265,8 +260,7 @@ static const char *help_of(const char *key)
     }
 }
 
-json_t *af_module_menus(const struct af_machine *machine, const struct af_tables *tables,
-                        struct af_arena *arena)
+json_t *af_module_menus(const struct af_machine *machine, struct af_arena *arena)
 {
     struct af_machine_key_fact facts[AF_MACHINE_KEY_FACT_COUNT];
     json_t *menus = json_array();
@@ -277,6 +271,6 @@ json_t *af_module_menus(const struct af_machine *machine, const struct af_tables
                                                 af_json_text(help_of(facts[i].key)), "value",
                                                 af_json_text(facts[i].value), "source",
                                                 af_json_text(facts[i].source), "choices",
-                                                list_of(facts[i].key, tables, arena)));
+                                                list_of(facts[i].key, arena)));
     return menus;
 }

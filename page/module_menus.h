@@ -13,7 +13,6 @@
  * The member "facts" of "anyflash-choices/1", a new array. Texts are in `arena`. When
  * memory runs out, the result is NULL or arena->failed is set.
  */
-json_t *af_module_menus(const struct af_machine *machine, const struct af_tables *tables,
-                        struct af_arena *arena);
+json_t *af_module_menus(const struct af_machine *machine, struct af_arena *arena);
 
 #endif

@@ -8,9 +8,7 @@
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. If more than HASHES_MAX rows have a hash,
  * all hashes are left out: they do not compress, and the web page must stay small.
- * Tables become one JSON object with a member per file, named as the file is. It is
- * parsed at every start of the program, so remarks are left out, and a list of words
- * becomes one text. Bytes are embedded as they are.
+ * The tables become one constant, struct af_tables. Bytes are embedded as they are.
  */
 #include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
@@ -25,6 +23,7 @@
 
 #define COMPRESSION_LEVEL 19
 #define BYTES_A_LINE 20
+#define HEAD "/* Written by tools/pack_data.c. */\n"
 
 static int report(const struct anyflash_error *err)
 {
@@ -32,10 +31,16 @@ static int report(const struct anyflash_error *err)
     return 1;
 }
 
+static int cannot_write(const char *path)
+{
+    fprintf(stderr, "pack_data: cannot write '%s'\n", path);
+    return 1;
+}
+
 static void write_bytes(FILE *out, const char *name, const unsigned char *bytes, size_t len)
 {
-    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"kit/formats/embedded.h\"\n\n"
-                 "static const unsigned char bytes[] = {");
+    fprintf(out, HEAD "#include \"kit/formats/embedded.h\"\n\n"
+                      "static const unsigned char bytes[] = {");
     for (size_t i = 0; i < len; i++)
         fprintf(out, "%s%u,", i % BYTES_A_LINE == 0 ? "\n" : "", (unsigned)bytes[i]);
     fprintf(out, "\n};\nconst struct af_embedded af_embedded_%s = {bytes, sizeof bytes};\n",
@@ -55,9 +60,7 @@ static int compress_to(const char *path, const char *name, struct af_span conten
         write_bytes(out, name, bytes, len);
     good = (out == NULL || fclose(out) == 0) && good;
     af_mem_free(bytes);
-    if (!good)
-        fprintf(stderr, "pack_data: cannot write '%s'\n", path);
-    return good ? 0 : 1;
+    return good ? 0 : cannot_write(path);
 }
 
 /* The wheels without their hashes if more than `max` have one; NULL: no memory. */
@@ -103,102 +106,209 @@ static int pack_catalog(const char *in, const char *out, size_t hashes_max)
     return code;
 }
 
-static void drop_remarks(json_t *object)
+/*
+ * What a JSON object of data/FILE.json is in C. Its keys are members of the struct with
+ * the same names, so that the compiler refuses a key or a value that does not belong there.
+ */
+struct row_type {
+    const char *file;
+    const char *key;     /* of the list of rows, or of the object */
+    const char *member;  /* of struct af_tables, or of the row that contains it */
+    const char *type;    /* of the list's rows, a struct of kit/catalog/tables.h */
+    const char *needed;  /* keys that must be there */
+    const char *unknown; /* members that are not 0 if their key is missing */
+};
+
+static const struct row_type row_types[] = {
+    {"torch", "releases", "torch", "af_catalog_torch_release", "torch latest python variants",
+     ".layout = -1, .cxx_std_min = -1, .flash_kernels_windows = AF_UNKNOWN, "},
+    {"torch", "variants", "variants", "af_catalog_torch_variant", "platform cuda",
+     ".cxx11abi = AF_UNKNOWN, "},
+    {"cuda", "toolkits", "cuda", "af_cuda_toolkit", "cuda driver_linux_floor sm_targets",
+     ".gcc_max = -1, .clang_max = -1, "},
+    {"cuda", "ptx_isa", "ptx_isa", "af_ptx_isa", "ptx cuda", ""},
+    {"cuda", "compression", "unpacking", "af_unpacking", "packing driver_linux_min", ""},
+    {"flash_attn_releases", "releases", "flash", "af_catalog_flash_release", "version", ""},
+    {"flash_attn_4", "releases", "fa4", "af_catalog_fa4_release",
+     "first python_requires forward backward paged", ""},
+    {"traps", "traps", "traps", "af_trap", "id reason match effect detail", ""},
+    {"traps", "match", "match", NULL, "",
+     ".label = AF_UNKNOWN, .metadata_has_local = AF_UNKNOWN, .valid_name = AF_UNKNOWN, "},
+};
+
+/* Keys of rows that the program does not use. */
+static const char unused_keys[] =
+    " build_image cu_files date flash_kernels gcc_min gpu_check note nvcc_builds nvcc_min "
+    "sm_cuda124 sm_cuda128 source source_date torch_builds wheels_planned wheels_published ";
+
+static bool has_word(const char *words, const char *word)
 {
-    static const char *const keys[] = {"about",       "sources",     "env_semantics", "rules",
-                                       "source_date", "nvcc_builds", "build_image",   "note"};
-    for (size_t i = 0; i < AF_COUNT(keys); i++)
-        json_object_del(object, keys[i]);
+    char between[64];
+    snprintf(between, sizeof between, " %s ", word);
+    return strstr(words, between) != NULL;
 }
 
-/* ["8.0", "9.0"] as "8.0 9.0"; NULL when the list holds anything else. */
-static json_t *joined(const json_t *list)
+struct tables {
+    FILE *out;
+    const char *path; /* of the file of data/ that is read */
+    const char *file; /* its name without ".json" */
+    bool failed;
+};
+
+static const struct row_type *find_type(const struct tables *tables, const char *key)
 {
-    struct af_text text = {0};
-    bool good = json_array_size(list) > 0;
-    for (size_t i = 0; good && i < json_array_size(list); i++) {
-        const char *item = json_string_value(json_array_get(list, i));
-        good = item != NULL && strchr(item, ' ') == NULL;
-        if (good)
-            af_text_format(&text, "%s%s", i == 0 ? "" : " ", item);
+    for (size_t i = 0; i < AF_COUNT(row_types); i++) {
+        if (strcmp(row_types[i].file, tables->file) == 0 && strcmp(row_types[i].key, key) == 0)
+            return &row_types[i];
     }
-    json_t *value = good && !text.failed ? json_string(af_text_get(&text)) : NULL;
-    af_text_release(&text);
-    return value;
+    return NULL;
 }
 
-static void join_lists(json_t *object)
+static void check_needed(struct tables *tables, const json_t *row, const struct row_type *type,
+                         size_t number)
+{
+    char needed[128];
+    char *rest = needed;
+    snprintf(needed, sizeof needed, "%s", type->needed);
+    for (const char *key = strsep(&rest, " "); key != NULL; key = strsep(&rest, " ")) {
+        const json_t *value = json_object_get(row, key);
+        if (value != NULL && !json_is_null(value))
+            continue;
+        fprintf(stderr, "pack_data: %s: row %zu of '%s' has no '%s'\n", tables->path, number,
+                type->key, key);
+        tables->failed = true;
+    }
+}
+
+static void write_text(FILE *out, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY);
+    fputs(text == NULL ? "no memory" : text, out);
+    af_mem_free(text);
+}
+
+/* Both numbers of a version, "12.8" or "cu128"; -1 if it has none ("cpu"). */
+static void write_numbers(FILE *out, const char *key, const char *version)
+{
+    int major = -1;
+    int minor = -1;
+    if (sscanf(version, "cu%2d%1d", &major, &minor) != 2)
+        sscanf(version, "%d.%d", &major, &minor);
+    fprintf(out, ".%s_major = %d, .%s_minor = %d, ", key, major, key, minor);
+}
+
+/* "sm_max" is AF_TRAP_SM_MAX. */
+static void write_effect(FILE *out, const char *effect)
+{
+    fputs(".effect = AF_TRAP_", out);
+    for (; *effect != '\0'; effect++)
+        putc(*effect >= 'a' && *effect <= 'z' ? *effect - 'a' + 'A' : *effect, out);
+    fputs(", ", out);
+}
+
+static void write_words(FILE *out, const char *key, const json_t *words)
+{
+    size_t at;
+    json_t *word;
+    fprintf(out, ".%s = {(const char *const[]){", key);
+    json_array_foreach(words, at, word)
+    {
+        write_text(out, word);
+        fputs(", ", out);
+    }
+    fprintf(out, "}, %zu}, ", json_array_size(words));
+}
+
+static void write_value(FILE *out, const char *key, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    if (text != NULL && strcmp(key, "effect") == 0) {
+        write_effect(out, text);
+        return;
+    }
+    if (json_is_array(value)) {
+        write_words(out, key, value);
+        return;
+    }
+    fprintf(out, ".%s = ", key);
+    if (json_is_boolean(value))
+        fputs(json_is_true(value) ? "AF_YES" : "AF_NO", out);
+    else
+        write_text(out, value);
+    fputs(", ", out);
+    if (text != NULL && has_word(" torch cuda ptx ", key))
+        write_numbers(out, key, text);
+}
+
+/* The members of a file (`type` is NULL), of a row, or of an object in a row. */
+static void write_members(struct tables *tables, json_t *object, const struct row_type *type)
 {
     const char *key;
-    json_t *value;
+    json_t *value, *row;
+    size_t at;
+    fputs(type == NULL ? "" : type->unknown, tables->out);
     json_object_foreach(object, key, value)
     {
-        json_t *text = joined(value);
-        if (text != NULL)
-            json_object_set_new(object, key, text);
-        else if (json_array_size(value) == 0 && json_is_array(value))
-            json_object_set_new(object, key, json_null());
-    }
-}
-
-/* A table, its rows, and what a row holds: match, variants. */
-static void thin_table(json_t *table)
-{
-    const char *key, *row_key;
-    json_t *rows, *row, *inner, *variant;
-    size_t at, place;
-    drop_remarks(table);
-    json_object_foreach(table, key, rows)
-    {
-        json_array_foreach(rows, at, row)
-        {
-            drop_remarks(row);
-            join_lists(row);
-            json_object_foreach(row, row_key, inner)
-            {
-                join_lists(inner);
-                json_array_foreach(inner, place, variant) join_lists(variant);
-            }
+        const struct row_type *inner = find_type(tables, key);
+        bool empty = json_is_array(value) && json_array_size(value) == 0;
+        bool used = inner != NULL || (type != NULL && !has_word(unused_keys, key));
+        if (!used || json_is_null(value) || empty)
+            continue;
+        if (inner == NULL) {
+            write_value(tables->out, key, value);
+            continue;
         }
+        fprintf(tables->out, inner->type == NULL ? ".%s = {" : ".%s = (const struct %s[]){",
+                inner->member, inner->type);
+        if (inner->type == NULL)
+            write_members(tables, value, inner);
+        json_array_foreach(value, at, row)
+        {
+            check_needed(tables, row, inner, at + 1);
+            fputs("\n{", tables->out);
+            write_members(tables, row, inner);
+            fputs("},", tables->out);
+        }
+        fputs("}, ", tables->out);
+        if (inner->type != NULL)
+            fprintf(tables->out, ".%s_count = %zu,\n", inner->member, json_array_size(value));
     }
 }
 
-/* Adds the file's content as the member named as the file without ".json". */
-static bool add_table(json_t *tables, struct af_arena *arena, const char *path)
+static bool write_table(struct tables *tables, const char *path)
 {
+    char name[64];
     struct anyflash_error err = {0};
-    json_t *table;
-    const char *name = af_path_name(path);
-    size_t len = strlen(name);
-    if (len <= 5 || !af_ends_with(name, ".json")) {
-        fprintf(stderr, "pack_data: '%s' is no .json file\n", path);
-        return false;
-    }
-    if (af_file_read_json(path, AF_CATALOG_BYTES_MAX, &table, &err) != ANYFLASH_OK)
+    json_t *root;
+    snprintf(name, sizeof name, "%s", af_path_name(path));
+    name[strcspn(name, ".")] = '\0';
+    tables->path = path;
+    tables->file = name;
+    if (af_file_read_json(path, AF_CATALOG_BYTES_MAX, &root, &err) != ANYFLASH_OK)
         return report(&err) == 0;
-    thin_table(table);
-    const char *key = af_arena_text_n(arena, name, len - 5);
-    return key != NULL && json_object_set_new(tables, key, table) == 0;
+    write_members(tables, root, NULL);
+    json_decref(root);
+    return !tables->failed;
 }
 
 static int pack_tables(const char *out, char **paths, int count)
 {
-    struct af_arena arena;
-    json_t *tables = json_object();
-    char *text = NULL;
-    int code = 1;
-    bool good = tables != NULL;
-    af_arena_init(&arena);
+    struct tables tables = {.out = fopen(out, "w")};
+    bool good = tables.out != NULL;
+    if (!good)
+        return cannot_write(out);
+    /* A row first gets the members that are unknown, and then those of its keys. */
+    fputs(HEAD "#include \"kit/catalog/tables.h\"\n\n"
+               "#pragma GCC diagnostic error \"-Wint-conversion\"\n"
+               "#pragma GCC diagnostic ignored \"-Woverride-init\"\n"
+               "const struct af_tables af_tables = {\n",
+          tables.out);
     for (int i = 0; good && i < count; i++)
-        good = add_table(tables, &arena, paths[i]);
-    if (good)
-        text = json_dumps(tables, JSON_COMPACT);
-    if (text != NULL)
-        code = compress_to(out, "tables", (struct af_span){text, strlen(text)});
-    af_mem_free(text);
-    json_decref(tables);
-    af_arena_release(&arena);
-    return code;
+        good = write_table(&tables, paths[i]);
+    fputs("};\n", tables.out);
+    if (fclose(tables.out) != 0)
+        return cannot_write(out);
+    return good ? 0 : 1;
 }
 
 static int pack_bytes(const char *name, const char *in, const char *out)

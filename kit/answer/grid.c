@@ -18,29 +18,28 @@ static const char *platform_of(const struct af_machine *machine)
 
 static bool has_cuda_build(const struct af_catalog_torch_release *release, const char *platform)
 {
-    for (size_t i = 0; i < release->variant_count; i++)
+    for (size_t i = 0; i < release->variants_count; i++)
         if (release->variants[i].cuda_major > 0 &&
             af_equal(release->variants[i].platform, platform))
             return true;
     return false;
 }
 
-static size_t count_builds(const struct af_tables *tables, const char *platform)
+static size_t count_builds(const char *platform)
 {
     size_t count = 0;
-    const struct af_catalog_torch_variant *build = af_tables_next_build(tables, platform, NULL);
-    for (; build != NULL; build = af_tables_next_build(tables, platform, build))
+    const struct af_catalog_torch_variant *build = af_tables_next_build(platform, NULL);
+    for (; build != NULL; build = af_tables_next_build(platform, build))
         count++;
     return count;
 }
 
 static void add_row(struct af_plan_grid *grid, const struct af_catalog_torch_release *release,
-                    const struct af_tables *tables, const char *platform,
-                    struct af_arena *arena)
+                    const char *platform, struct af_arena *arena)
 {
     struct af_plan_grid_cell *cell = &grid->cells[grid->row_count++ * grid->column_count];
-    const struct af_catalog_torch_variant *build = af_tables_next_build(tables, platform, NULL);
-    for (; build != NULL; build = af_tables_next_build(tables, platform, build))
+    const struct af_catalog_torch_variant *build = af_tables_next_build(platform, NULL);
+    for (; build != NULL; build = af_tables_next_build(platform, build))
         *cell++ = (struct af_plan_grid_cell){
             .torch = af_arena_text(arena, release->latest),
             .build = af_arena_text(arena, build->cuda),
@@ -48,19 +47,18 @@ static void add_row(struct af_plan_grid *grid, const struct af_catalog_torch_rel
 }
 
 enum anyflash_status af_plan_grid_outline(const struct af_machine *machine,
-                                          const struct af_tables *tables,
                                           struct af_arena *arena, struct af_plan_grid *grid,
                                           struct anyflash_error *err)
 {
     const char *platform = platform_of(machine);
     struct af_plan_grid made = {.column_count = 0};
     if (platform != NULL)
-        made.column_count = count_builds(tables, platform);
-    made.cells =
-        af_arena_array(arena, tables->torch_count * made.column_count + 1, sizeof *made.cells);
-    for (size_t i = tables->torch_count; made.cells != NULL && i > 0; i--)
-        if (made.column_count > 0 && has_cuda_build(&tables->torch[i - 1], platform))
-            add_row(&made, &tables->torch[i - 1], tables, platform, arena);
+        made.column_count = count_builds(platform);
+    made.cells = af_arena_array(arena, af_tables.torch_count * made.column_count + 1,
+                                sizeof *made.cells);
+    for (size_t i = af_tables.torch_count; made.cells != NULL && i > 0; i--)
+        if (made.column_count > 0 && has_cuda_build(&af_tables.torch[i - 1], platform))
+            add_row(&made, &af_tables.torch[i - 1], platform, arena);
     if (arena->failed)
         return af_fail_memory(err);
     *grid = made;
@@ -145,8 +143,7 @@ enum anyflash_status af_plan_grid_make(const struct af_plan_request *request,
     struct af_plan_grid made;
     if (request->machine_count == 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to decide for");
-    enum anyflash_status status = af_plan_grid_outline(
-        request->machines[0], &request->catalog->tables, arena, &made, err);
+    enum anyflash_status status = af_plan_grid_outline(request->machines[0], arena, &made, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < made.row_count * made.column_count; i++)
         if (made.cells[i].is_published)
             status = af_plan_grid_decide(request, arena, &made.cells[i], err);

@@ -31,7 +31,6 @@ struct af_plan_grid {
  * unknown. The cells are not decided yet. Fails with NO_MEMORY.
  */
 enum anyflash_status af_plan_grid_outline(const struct af_machine *machine,
-                                          const struct af_tables *tables,
                                           struct af_arena *arena, struct af_plan_grid *grid,
                                           struct anyflash_error *err);
 

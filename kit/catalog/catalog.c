@@ -23,10 +23,8 @@ static enum anyflash_status unpack_embedded(struct af_catalog *catalog,
 }
 
 static enum anyflash_status publish(struct af_catalog *made, enum anyflash_status status,
-                                    struct af_catalog *catalog_out, struct anyflash_error *err)
+                                    struct af_catalog *catalog_out)
 {
-    if (status == ANYFLASH_OK)
-        status = af_tables_load(&made->tables, err);
     if (status == ANYFLASH_OK)
         *catalog_out = *made;
     else
@@ -39,7 +37,7 @@ enum anyflash_status af_catalog_load_embedded(struct af_catalog *catalog,
 {
     struct af_catalog made = {0};
     af_arena_init(&made.arena);
-    return publish(&made, unpack_embedded(&made, err), catalog, err);
+    return publish(&made, unpack_embedded(&made, err), catalog);
 }
 
 enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span bytes,
@@ -52,12 +50,11 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
                                                        &made.count, &made.date, err);
     if (status == ANYFLASH_OK && made.arena.failed)
         status = af_fail_memory(err);
-    return publish(&made, status, catalog, err);
+    return publish(&made, status, catalog);
 }
 
 void af_catalog_release(struct af_catalog *catalog)
 {
-    af_tables_release(&catalog->tables);
     af_arena_release(&catalog->arena);
     *catalog = (struct af_catalog){0};
 }

@@ -60,9 +60,8 @@ struct af_catalog_wheel {
 struct af_catalog {
     const struct af_catalog_wheel *wheels;
     size_t count;
-    const char *name;        /* "embedded" or the file name */
-    const char *date;        /* date of its sources, such as "2026-08-22" */
-    struct af_tables tables; /* the embedded ones, whatever the wheels come from */
+    const char *name; /* "embedded" or the file name */
+    const char *date; /* date of its sources, such as "2026-08-22" */
     struct af_arena arena;
 };
 

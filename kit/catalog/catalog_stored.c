@@ -78,8 +78,6 @@ enum anyflash_status af_catalog_stored_parse(struct af_catalog *catalog, struct 
     enum anyflash_status status =
         load(&made, bytes, af_text_quote(shown, sizeof shown, name, strlen(name)), err);
     if (status == ANYFLASH_OK)
-        status = af_tables_load(&made.tables, err);
-    if (status == ANYFLASH_OK)
         *catalog = made;
     else
         af_arena_release(&made.arena);

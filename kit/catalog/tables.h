@@ -2,15 +2,15 @@
  * tables.h: facts about torch releases, CUDA toolkits, flash-attn releases, and
  * wheels whose names are wrong.
  *
- * They come from data/torch.json, cuda.json, flash_attn_releases.json, flash_attn_4.json
- * and traps.json, which are embedded at build time and give the source and date of each
- * row. Texts and lists belong to the tables. NULL and -1 mean unknown.
+ * They are constants that tools/pack_data.c makes from data/torch.json, cuda.json,
+ * flash_attn_releases.json, flash_attn_4.json and traps.json when the program is built;
+ * those files give the source and date of each row, and their keys are the names of the
+ * members here. NULL and -1 mean unknown.
  */
 #ifndef AF_KIT_CATALOG_TABLES_H
 #define AF_KIT_CATALOG_TABLES_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
 
 struct af_catalog_wheel;
 
@@ -33,23 +33,23 @@ struct af_catalog_torch_variant {
 
 /* One minor release of torch. Variants: newest CUDA last. */
 struct af_catalog_torch_release {
-    const char *minor;  /* "2.9" */
+    const char *torch;  /* "2.9" */
     const char *latest; /* newest patch release: "2.9.1" */
-    int major_number;
-    int minor_number;
+    int torch_major;
+    int torch_minor;
     int layout;      /* releases of equal number share their C++ object layout */
     int cxx_std_min; /* 17 or 20: required by its headers */
-    enum af_answer flash_kernels_windows;  /* PyTorch's CUDA builds for Windows have them */
-    struct af_words pythons;               /* "3.12" */
-    struct af_words pythons_free_threaded; /* "3.13" */
+    enum af_answer flash_kernels_windows; /* PyTorch's CUDA builds for Windows have them */
+    struct af_words python;               /* "3.12" */
+    struct af_words python_free_threaded; /* "3.13" */
     const struct af_catalog_torch_variant *variants;
-    size_t variant_count;
+    size_t variants_count;
 };
 
 struct af_cuda_toolkit {
-    const char *version; /* "12.8" */
-    int major;
-    int minor;
+    const char *cuda; /* "12.8" */
+    int cuda_major;
+    int cuda_minor;
     int gcc_max; /* newest supported major of the host compiler; -1 unknown */
     int clang_max;
     const char *driver_linux_min; /* the driver that ships with the toolkit's first update */
@@ -60,9 +60,11 @@ struct af_cuda_toolkit {
 
 /* A PTX version and the first CUDA version whose drivers can compile it. */
 struct af_ptx_isa {
-    int major; /* 8.7 */
-    int minor;
-    int cuda_major; /* 12.8 */
+    const char *ptx; /* "8.7" */
+    int ptx_major;
+    int ptx_minor;
+    const char *cuda; /* "12.8" */
+    int cuda_major;
     int cuda_minor;
 };
 
@@ -109,8 +111,6 @@ struct af_trap {
     enum af_trap_effect effect;
     const char *value;
     const char *detail; /* one line for the user */
-    const char *source;
-    const char *date;
     struct {
         struct af_words packages;
         struct af_words sources;
@@ -122,12 +122,11 @@ struct af_trap {
         enum af_answer label;              /* C++ ABI in the name; UNKNOWN: any */
         enum af_answer metadata_has_local; /* UNKNOWN: any */
         enum af_answer valid_name;         /* UNKNOWN: any */
-        bool official_only;
+        bool official;                     /* only wheels of the authors */
     } match;
 };
 
 struct af_tables {
-    struct af_arena arena;
     const struct af_catalog_torch_release *torch; /* oldest first */
     size_t torch_count;
     const struct af_cuda_toolkit *cuda; /* oldest first */
@@ -138,22 +137,16 @@ struct af_tables {
     size_t unpacking_count;
     const struct af_catalog_flash_release *flash; /* oldest first */
     size_t flash_count;
-    const struct af_catalog_flash_release *
-        *flash_by_text;                       /* the same in order of their texts */
     const struct af_catalog_fa4_release *fa4; /* oldest first */
     size_t fa4_count;
     const struct af_trap *traps;
-    size_t trap_count;
-    const char *date; /* date of the newest source */
+    size_t traps_count;
 };
 
-/* Loads all tables. Fails with NO_MEMORY, or INTERNAL when the embedded data is invalid. */
-enum anyflash_status af_tables_load(struct af_tables *tables, struct anyflash_error *err);
-void af_tables_release(struct af_tables *tables);
+extern const struct af_tables af_tables;
 
 /* Look up a row; NULL when there is none. */
-const struct af_catalog_torch_release *af_tables_torch(const struct af_tables *tables,
-                                                       int major, int minor);
+const struct af_catalog_torch_release *af_tables_torch(int major, int minor);
 const struct af_catalog_torch_variant *af_tables_variant(
     const struct af_catalog_torch_release *release, const char *platform, const char *cuda);
 /* The platform as these tables write it, "linux_x86_64"; NULL: none of theirs, or unknown. */
@@ -161,13 +154,10 @@ const char *af_tables_platform(const char *os, const char *arch);
 /* What `pip install torch` gets. */
 const struct af_catalog_torch_variant *af_tables_default(
     const struct af_catalog_torch_release *release, const char *platform);
-const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int major,
-                                             int minor);
-const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *tables,
-                                                       const char *version);
+const struct af_cuda_toolkit *af_tables_cuda(int major, int minor);
+const struct af_catalog_flash_release *af_tables_flash(const char *version);
 /* The row that is true for `version` of FlashAttention-4. */
-const struct af_catalog_fa4_release *af_tables_fa4(const struct af_tables *tables,
-                                                   const char *version);
+const struct af_catalog_fa4_release *af_tables_fa4(const char *version);
 
 /*
  * The CUDA builds of torch, newest first: the one after `previous` (NULL: the first), or NULL
@@ -175,8 +165,7 @@ const struct af_catalog_fa4_release *af_tables_fa4(const struct af_tables *table
  * releases with the same name count once.
  */
 const struct af_catalog_torch_variant *af_tables_next_build(
-    const struct af_tables *tables, const char *platform,
-    const struct af_catalog_torch_variant *previous);
+    const char *platform, const struct af_catalog_torch_variant *previous);
 
 bool af_words_have(struct af_words words, const char *word);
 

@@ -450,7 +450,7 @@ static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs
 
 /* Only `plan` and `doctor` show the machine's name, which says what was assumed. */
 static enum anyflash_status assume(struct af_cli *cli, struct af_machines *machines,
-                                   const struct af_tables *tables, struct anyflash_error *err)
+                                   struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     struct af_machine *machine = &machines->items[0];
@@ -458,7 +458,7 @@ static enum anyflash_status assume(struct af_cli *cli, struct af_machines *machi
     if (options->machines.count > 0 || options->givens.count == 0 ||
         af_option_given(options, AF_OPTION_HERE))
         return ANYFLASH_OK;
-    enum anyflash_status status = af_fit_assume(machine, tables, err);
+    enum anyflash_status status = af_fit_assume(machine, err);
     if (machine->name != name &&
         (options->command == AF_COMMAND_CONFIG || options->command == AF_COMMAND_FIND))
         af_cli_remark(cli, af_text_scrub(&cli->arena, machine->name, 300));
@@ -477,7 +477,7 @@ enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
         status = af_machines_load(cli, &inputs.machines, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
-        status = assume(cli, &inputs.machines, &inputs.catalog.tables, err);
+        status = assume(cli, &inputs.machines, err);
     inputs.is_here = inputs.machines.count == 1 && is_here(&cli->options);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
         status = find_proofs(cli, &inputs, err);

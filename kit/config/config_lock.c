@@ -115,14 +115,13 @@ static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
 }
 
 /* Whether a plain install of the wheel's torch brings a different CUDA from the wheel's. */
-static bool other_cuda(struct af_arena *arena, const struct af_tables *tables,
-                       const struct af_pin *pin)
+static bool other_cuda(struct af_arena *arena, const struct af_pin *pin)
 {
     const struct af_catalog_wheel *wheel = pin->wheel;
     if (wheel->torch_major < 0 || wheel->cuda_major < 0)
         return false;
     const struct af_catalog_torch_release *release =
-        af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
+        af_tables_torch(wheel->torch_major, wheel->torch_minor);
     const char *platform =
         af_arena_format(arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
                         af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
@@ -131,8 +130,7 @@ static bool other_cuda(struct af_arena *arena, const struct af_tables *tables,
     return usual != NULL && usual->cuda_major != wheel->cuda_major;
 }
 
-static void fill_wheel(struct af_config_lock *lock, const struct af_tables *tables,
-                       struct af_pin *pin)
+static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
 {
     const struct af_catalog_wheel *wheel = pin->wheel;
     pin->version = wheel->version;
@@ -146,7 +144,7 @@ static void fill_wheel(struct af_config_lock *lock, const struct af_tables *tabl
     if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
         pin->torch =
             af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
-    if (other_cuda(lock->arena, tables, pin))
+    if (other_cuda(lock->arena, pin))
         pin->torch_build = torch_build(lock->arena, pin);
     lock->package = af_wheel_listed_name(lock->arena, wheel->package);
 }
@@ -200,7 +198,7 @@ static enum anyflash_status check_pin(struct af_config_lock *lock, const struct 
 }
 
 /* Adds the pin of a decision for the group of `machine`. Equal pins become one. */
-static enum anyflash_status add_pin(struct af_config_lock *lock, const struct af_tables *tables,
+static enum anyflash_status add_pin(struct af_config_lock *lock,
                                     const struct af_decision *decision,
                                     const struct af_machine *machine,
                                     struct anyflash_error *err)
@@ -222,7 +220,7 @@ static enum anyflash_status add_pin(struct af_config_lock *lock, const struct af
                        "build` can: lock the wheel that it builds",
                        machine->name, pin.rung->build.setup_lacks);
     if (pin.wheel != NULL && pin.wheel->url != NULL)
-        fill_wheel(lock, tables, &pin);
+        fill_wheel(lock, &pin);
     else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.flash_attn != NULL)
         fill_build(lock, &pin);
     else
@@ -280,7 +278,7 @@ static enum anyflash_status decide_group(struct af_config_lock *lock,
     if (status != ANYFLASH_OK)
         return status;
     lock->decision_count++;
-    return add_pin(lock, &catalog->tables, decision, machines[first], err);
+    return add_pin(lock, decision, machines[first], err);
 }
 
 enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct af_arena *arena,

@@ -315,19 +315,14 @@ static enum anyflash_status load_symbols(const struct af_log_evidence *evidence,
 static enum anyflash_status derive_abi(struct af_lookup *lookup, struct anyflash_error *err)
 {
     const struct af_torch *torch = &lookup->machine->torch;
-    struct af_tables tables;
     struct af_view view;
     if (torch->version.state != AF_FACT_KNOWN || torch->cxx11abi.state == AF_FACT_KNOWN)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    af_view_make(lookup->machine, &tables, NULL, lookup->arena, &view);
+    af_view_make(lookup->machine, NULL, lookup->arena, &view);
     if (view.torch.abi != AF_UNKNOWN) {
         lookup->torch_cxx11abi = view.torch.abi == AF_YES;
         lookup->torch_cxx11abi_source = view.torch.abi_source;
     }
-    af_tables_release(&tables);
     return lookup->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 

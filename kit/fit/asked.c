@@ -90,8 +90,7 @@ enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
     if (options->version == NULL || is_there(catalog, &asked))
         return ANYFLASH_OK;
     /* a release of flash-attn 2 can be built if it has no wheel */
-    if (strcmp(name, "flash_attn") == 0 &&
-        af_tables_flash(&catalog->tables, options->version) != NULL)
+    if (strcmp(name, "flash_attn") == 0 && af_tables_flash(options->version) != NULL)
         return ANYFLASH_OK;
     list_versions(catalog, &package, &names);
     *hint_out = hint_text(arena, &names);

@@ -15,7 +15,6 @@
  * has that one. The machine's name then says what was assumed: "NAME, assuming
  * os=linux, ...". Fails with NO_MEMORY.
  */
-enum anyflash_status af_fit_assume(struct af_machine *machine, const struct af_tables *tables,
-                                   struct anyflash_error *err);
+enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
 
 #endif

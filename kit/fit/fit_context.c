@@ -33,7 +33,6 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
                                          struct af_arena *arena, struct anyflash_error *err)
 {
     *fit = (struct af_fit_context){.catalog = catalog,
-                                   .tables = &catalog->tables,
                                    .options = options == NULL ? &no_options : options,
                                    .view_count = machine_count};
     enum anyflash_status status = check(machine_count, fit->options, err);
@@ -41,7 +40,7 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
         return status;
     fit->views = af_arena_array(arena, machine_count, sizeof *fit->views);
     for (size_t i = 0; fit->views != NULL && i < machine_count; i++)
-        af_view_make(machines[i], fit->tables, fit->options->arch, arena, &fit->views[i]);
+        af_view_make(machines[i], fit->options->arch, arena, &fit->views[i]);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 

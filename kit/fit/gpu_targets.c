@@ -91,24 +91,23 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
  * The oldest driver for a CUDA major; NULL if the tables do not have it. On Windows that of the
  * major's first toolkit. NVIDIA states none for CUDA 13 there; its branch is that of Linux.
  */
-static const char *driver_floor(const struct af_tables *tables, int major, bool windows)
+static const char *driver_floor(int major, bool windows)
 {
-    for (size_t i = 0; i < tables->cuda_count; i++) {
-        const struct af_cuda_toolkit *toolkit = &tables->cuda[i];
-        if (toolkit->major == major)
+    for (size_t i = 0; i < af_tables.cuda_count; i++) {
+        const struct af_cuda_toolkit *toolkit = &af_tables.cuda[i];
+        if (toolkit->cuda_major == major)
             return windows && toolkit->driver_windows_min != NULL ? toolkit->driver_windows_min
                                                                   : toolkit->driver_linux_floor;
     }
     return NULL;
 }
 
-enum af_answer af_driver_serves(const struct af_view *view, const struct af_tables *tables,
-                                int major, const char **need_out)
+enum af_answer af_driver_serves(const struct af_view *view, int major, const char **need_out)
 {
     struct af_dotted floor;
     if (major < 0)
         return AF_UNKNOWN;
-    const char *text = driver_floor(tables, major, af_equal(view->os, "windows"));
+    const char *text = driver_floor(major, af_equal(view->os, "windows"));
     *need_out = text != NULL ? text : "for that CUDA";
     if (view->driver_cuda.count > 0)
         return view->driver_cuda.part[0] >= major ? AF_YES : AF_NO;
@@ -125,21 +124,20 @@ static int compare_pair(int a_major, int a_minor, int b_major, int b_minor)
 }
 
 /* The row of a PTX version, or of the next newer one; NULL if there is none. */
-static const struct af_ptx_isa *find_isa(const struct af_tables *tables, int major, int minor)
+static const struct af_ptx_isa *find_isa(int major, int minor)
 {
-    for (size_t i = 0; i < tables->ptx_isa_count; i++) {
-        const struct af_ptx_isa *isa = &tables->ptx_isa[i];
-        if (compare_pair(isa->major, isa->minor, major, minor) >= 0)
+    for (size_t i = 0; i < af_tables.ptx_isa_count; i++) {
+        const struct af_ptx_isa *isa = &af_tables.ptx_isa[i];
+        if (compare_pair(isa->ptx_major, isa->ptx_minor, major, minor) >= 0)
             return isa;
     }
     return NULL;
 }
 
-enum af_answer af_driver_compiles(const struct af_view *view, const struct af_tables *tables,
-                                  int isa_major, int isa_minor, struct af_arena *arena,
-                                  const char **cuda_out)
+enum af_answer af_driver_compiles(const struct af_view *view, int isa_major, int isa_minor,
+                                  struct af_arena *arena, const char **cuda_out)
 {
-    const struct af_ptx_isa *isa = find_isa(tables, isa_major, isa_minor);
+    const struct af_ptx_isa *isa = find_isa(isa_major, isa_minor);
     struct af_dotted first;
     *cuda_out = NULL;
     if (isa == NULL)
@@ -151,8 +149,7 @@ enum af_answer af_driver_compiles(const struct af_view *view, const struct af_ta
                             isa->cuda_minor) >= 0
                    ? AF_YES
                    : AF_NO;
-    const struct af_cuda_toolkit *toolkit =
-        af_tables_cuda(tables, isa->cuda_major, isa->cuda_minor);
+    const struct af_cuda_toolkit *toolkit = af_tables_cuda(isa->cuda_major, isa->cuda_minor);
     if (!af_equal(view->os, "linux") || view->driver.count == 0 || toolkit == NULL ||
         !af_dotted_parse(toolkit->driver_linux_min, &first))
         return AF_UNKNOWN;
@@ -160,14 +157,14 @@ enum af_answer af_driver_compiles(const struct af_view *view, const struct af_ta
     return view->driver.part[0] >= first.part[0] ? AF_YES : AF_NO;
 }
 
-enum af_answer af_driver_unpacks(const struct af_view *view, const struct af_tables *tables,
-                                 const char *packing, const char **need_out)
+enum af_answer af_driver_unpacks(const struct af_view *view, const char *packing,
+                                 const char **need_out)
 {
     struct af_dotted first;
     const char *need = NULL;
-    for (size_t i = 0; i < tables->unpacking_count; i++) {
-        if (af_equal(tables->unpacking[i].packing, packing))
-            need = tables->unpacking[i].driver_linux_min;
+    for (size_t i = 0; i < af_tables.unpacking_count; i++) {
+        if (af_equal(af_tables.unpacking[i].packing, packing))
+            need = af_tables.unpacking[i].driver_linux_min;
     }
     *need_out = need;
     if (need == NULL)

@@ -30,17 +30,16 @@ enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu);
  * driver or the ISA is not known. *cuda_out (in the arena) is set to the CUDA
  * version that is needed ("12.8"), or NULL.
  */
-enum af_answer af_driver_compiles(const struct af_view *view, const struct af_tables *tables,
-                                  int isa_major, int isa_minor, struct af_arena *arena,
-                                  const char **cuda_out);
+enum af_answer af_driver_compiles(const struct af_view *view, int isa_major, int isa_minor,
+                                  struct af_arena *arena, const char **cuda_out);
 
 /*
  * Whether the view's driver can unpack `packing` ("lz4", "zstd"). On NO and
  * UNKNOWN *need_out (borrowed from the tables) is the oldest driver that can,
  * or NULL.
  */
-enum af_answer af_driver_unpacks(const struct af_view *view, const struct af_tables *tables,
-                                 const char *packing, const char **need_out);
+enum af_answer af_driver_unpacks(const struct af_view *view, const char *packing,
+                                 const char **need_out);
 
 /*
  * Whether any item runs on `sm`. Accepts torch's "sm_80 sm_90 compute_120" and
@@ -57,7 +56,6 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
  * supports is known. On NO *need_out (borrowed from the tables) is the driver
  * that is needed: "525.60.13".
  */
-enum af_answer af_driver_serves(const struct af_view *view, const struct af_tables *tables,
-                                int major, const char **need_out);
+enum af_answer af_driver_serves(const struct af_view *view, int major, const char **need_out);
 
 #endif

@@ -87,12 +87,11 @@ static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
 }
 
 /* Whether the tables say that nvcc of this version supports `target`. */
-static bool knows_target(const struct af_tables *tables, const struct af_dotted *version,
-                         int target)
+static bool knows_target(const struct af_dotted *version, int target)
 {
     char text[16];
     const struct af_cuda_toolkit *row =
-        af_tables_cuda(tables, version->part[0], version->count > 1 ? version->part[1] : 0);
+        af_tables_cuda(version->part[0], version->count > 1 ? version->part[1] : 0);
     if (row == NULL || row->sm_targets.count == 0)
         return true; /* newer than the tables */
     snprintf(text, sizeof text, "%d.%d", target / 10, target % 10);
@@ -103,7 +102,7 @@ static void check_targets(struct af_rung_build_target *build)
 {
     const struct af_dotted *version = &build->toolkit.version;
     for (size_t i = 0; i < build->sm_count && version->count > 0; i++) {
-        if (!knows_target(build->context->fit->tables, version, build->sms[i]))
+        if (!knows_target(version, build->sms[i]))
             af_rung_build_row(build, "gpu-target", AF_NO, AF_REASON_NVCC_OLD,
                               af_arena_format(build->context->arena, "nvcc %d.%d, SM %d.%d",
                                               version->part[0], version->part[1],
@@ -172,8 +171,7 @@ int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
     if (limit >= 0 || version->count == 0)
         return limit;
     const struct af_cuda_toolkit *row =
-        af_tables_cuda(build->context->fit->tables, version->part[0],
-                       version->count > 1 ? version->part[1] : 0);
+        af_tables_cuda(version->part[0], version->count > 1 ? version->part[1] : 0);
     return row == NULL ? -1 : row->gcc_max;
 }
 

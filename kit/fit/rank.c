@@ -30,9 +30,10 @@ static int own_torch(const struct af_fit_context *fit, const struct af_candidate
 
 static int upstream(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
+    (void)fit;
     const struct af_catalog_wheel *wheel = candidate->wheel;
     return wheel->official || strcmp(wheel->package, "flash_attn") != 0 ||
-           af_tables_flash(fit->tables, wheel->version) != NULL;
+           af_tables_flash(wheel->version) != NULL;
 }
 
 static int official(const struct af_fit_context *fit, const struct af_candidate *candidate)

@@ -32,9 +32,8 @@ static enum served code_for(const char *list, int gpu)
 /* The highest SM that the wheel's own check accepts; a large number: any. */
 static int sm_max(const struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = check->fit->tables;
-    for (size_t i = 0; i < tables->trap_count; i++) {
-        const struct af_trap *trap = &tables->traps[i];
+    for (size_t i = 0; i < af_tables.traps_count; i++) {
+        const struct af_trap *trap = &af_tables.traps[i];
         if (trap->effect == AF_TRAP_SM_MAX && af_trap_matches(trap, check->wheel))
             return af_sm_parse(trap->value);
     }
@@ -55,7 +54,7 @@ static bool has_major(struct af_words majors, int sm)
 
 static void say_fa4_limits(struct af_fit_wheel_check *check, const struct af_view_gpu *gpu)
 {
-    const struct af_catalog_fa4_release *release = af_fit_fa4(check->fit, check->wheel);
+    const struct af_catalog_fa4_release *release = af_fit_fa4(check->wheel);
     if (release == NULL)
         return;
     if (!has_major(release->backward, gpu->sm))
@@ -71,7 +70,7 @@ static enum served serve(const struct af_fit_wheel_check *check, int gpu)
     const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
-    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->fit, wheel);
+    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(wheel);
     if (fa4 != NULL)
         return has_major(fa4->forward, gpu) ? SERVED : REFUSED;
     if (is_package(wheel, "flash_attn_3"))

@@ -68,18 +68,17 @@ static enum af_reason_id note_of(const struct af_trap *trap)
 
 void af_rule_traps(struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = check->fit->tables;
     note_installed(check);
     if (!check->wheel->listed)
         af_fit_wheel_check_add_reason(check, AF_REASON_DERIVED, "%s", check->wheel->source);
     if (check->arena == NULL)
         return; /* notes do not change the answer */
-    for (size_t i = 0; i < tables->trap_count; i++) {
-        enum af_reason_id id = note_of(&tables->traps[i]);
+    for (size_t i = 0; i < af_tables.traps_count; i++) {
+        enum af_reason_id id = note_of(&af_tables.traps[i]);
         bool spoken = id == AF_REASON_METADATA || id == AF_REASON_LOCAL_ORDER; /* its message */
-        if (id != AF_REASON_COUNT && af_trap_matches(&tables->traps[i], check->wheel))
+        if (id != AF_REASON_COUNT && af_trap_matches(&af_tables.traps[i], check->wheel))
             af_fit_wheel_check_add_reason(check, id, "%s",
-                                          spoken ? "" : tables->traps[i].detail);
+                                          spoken ? "" : af_tables.traps[i].detail);
     }
 }
 
@@ -196,7 +195,7 @@ static bool python_accepted(const struct af_view *view, const struct af_catalog_
 /* What its metadata requires of Python, if that is more than its tags say and not met here. */
 static const char *unmet_python(const struct af_fit_wheel_check *check)
 {
-    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->fit, check->wheel);
+    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->wheel);
     const char *here = check->view->python_text;
     struct af_version version;
     if (fa4 == NULL || here == NULL || !af_version_parse(here, strlen(here), &version) ||
@@ -287,8 +286,7 @@ void af_rule_driver(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     int major = af_fit_wheel_cuda_major(check->wheel);
     const char *need;
-    if (view->gpu == AF_FACT_KNOWN &&
-        af_driver_serves(view, check->fit->tables, major, &need) == AF_NO)
+    if (view->gpu == AF_FACT_KNOWN && af_driver_serves(view, major, &need) == AF_NO)
         af_fit_wheel_check_add_reason(
             check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, but %s is installed",
             major, need,

@@ -25,25 +25,23 @@ static const struct {
  * Both torch releases lay out objects alike, so an extension that uses few
  * functions may load.
  */
-static bool is_laid_out_alike(const struct af_tables *tables,
-                              const struct af_catalog_wheel *wheel,
+static bool is_laid_out_alike(const struct af_catalog_wheel *wheel,
                               const struct af_view_torch *torch)
 {
     const struct af_catalog_torch_release *built =
-        af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
-    const struct af_catalog_torch_release *here =
-        af_tables_torch(tables, torch->major, torch->minor);
+        af_tables_torch(wheel->torch_major, wheel->torch_minor);
+    const struct af_catalog_torch_release *here = af_tables_torch(torch->major, torch->minor);
     return built != NULL && here != NULL && built->layout >= 0 && built->layout == here->layout;
 }
 
 /* flash-attn 2 was tested; for other packages only the layout is known. */
-static bool is_neighbour(const struct af_tables *tables, const struct af_catalog_wheel *wheel,
+static bool is_neighbour(const struct af_catalog_wheel *wheel,
                          const struct af_view_torch *torch)
 {
     if (wheel->torch_major != 2 || torch->major != 2)
         return false;
     if (strcmp(wheel->package, "flash_attn") != 0)
-        return is_laid_out_alike(tables, wheel, torch);
+        return is_laid_out_alike(wheel, torch);
     for (size_t i = 0; i < AF_COUNT(neighbours); i++) {
         if (neighbours[i].built == wheel->torch_minor && neighbours[i].here == torch->minor)
             return true;
@@ -54,10 +52,9 @@ static bool is_neighbour(const struct af_tables *tables, const struct af_catalog
 /* The oldest torch 2.N of a wheel that also works with later ones; -1: no such wheel. */
 static int stable_minor(const struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = check->fit->tables;
     struct af_dotted oldest;
-    for (size_t i = 0; i < tables->trap_count; i++) {
-        const struct af_trap *trap = &tables->traps[i];
+    for (size_t i = 0; i < af_tables.traps_count; i++) {
+        const struct af_trap *trap = &af_tables.traps[i];
         if (trap->effect == AF_TRAP_TORCH_MIN && af_trap_matches(trap, check->wheel) &&
             af_dotted_parse(trap->value, &oldest) && oldest.count > 1)
             return oldest.part[1];
@@ -86,7 +83,7 @@ static void match_minor(struct af_fit_wheel_check *check)
         match_unnamed(check);
     else if (wheel->torch_major == torch->major && wheel->torch_minor == torch->minor)
         return;
-    else if (is_neighbour(check->fit->tables, wheel, torch))
+    else if (is_neighbour(wheel, torch))
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NEIGHBOUR,
                                       "torch %s, but torch %s is installed", wheel->torch,
                                       torch->text);
@@ -99,11 +96,10 @@ static void match_minor(struct af_fit_wheel_check *check)
 /* Compiled against a nightly, or against a patch release that differs. */
 static void match_build(struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = check->fit->tables;
     const struct af_view_torch *torch = &check->view->torch;
     struct af_version built;
-    for (size_t i = 0; i < tables->trap_count; i++) {
-        const struct af_trap *trap = &tables->traps[i];
+    for (size_t i = 0; i < af_tables.traps_count; i++) {
+        const struct af_trap *trap = &af_tables.traps[i];
         if (trap->effect != AF_TRAP_TORCH_BUILD || !af_trap_matches(trap, check->wheel) ||
             !af_version_parse(trap->value, strlen(trap->value), &built))
             continue;
@@ -158,7 +154,7 @@ static bool release_has_cuda(const struct af_view *view, int major)
     const struct af_catalog_torch_release *release = view->torch.release;
     if (release == NULL || view->platform == NULL || view->torch.build != AF_FIT_TORCH_RELEASE)
         return true;
-    for (size_t i = 0; i < release->variant_count; i++) {
+    for (size_t i = 0; i < release->variants_count; i++) {
         if (release->variants[i].cuda_major == major &&
             strcmp(release->variants[i].platform, view->platform) == 0)
             return true;

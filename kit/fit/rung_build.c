@@ -437,10 +437,9 @@ static void fit(struct af_rung_build_target *build)
 /* The release to build: the one that was asked for, else the newest. */
 static const struct af_catalog_flash_release *release_of(const struct af_fit_context *fit)
 {
-    const struct af_tables *tables = fit->tables;
     if (fit->options->version != NULL)
-        return af_tables_flash(tables, fit->options->version);
-    return tables->flash_count == 0 ? NULL : &tables->flash[tables->flash_count - 1];
+        return af_tables_flash(fit->options->version);
+    return af_tables.flash_count == 0 ? NULL : &af_tables.flash[af_tables.flash_count - 1];
 }
 
 void af_rung_build(struct af_rung_context *context)
@@ -472,21 +471,18 @@ enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
                                          struct af_arena *arena, struct af_rung *rung_out,
                                          struct anyflash_error *err)
 {
-    struct af_catalog tables_only = {0};
+    const struct af_catalog no_wheels = {0};
     struct af_fit_context fit;
     struct af_decision *decision = af_arena_alloc(arena, sizeof *decision);
     if (decision == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_tables_load(&tables_only.tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_fit_context_open(&fit, &tables_only, &machine, 1, options, arena, err);
+    enum anyflash_status status =
+        af_fit_context_open(&fit, &no_wheels, &machine, 1, options, arena, err);
     if (status == ANYFLASH_OK) {
         struct af_rung_context context = {.fit = &fit, .decision = decision, .arena = arena};
         af_rung_build(&context);
         *rung_out = decision->rungs[AF_RUNG_BUILD];
         status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
-    af_tables_release(&tables_only.tables);
     return status;
 }

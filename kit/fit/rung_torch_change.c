@@ -113,12 +113,12 @@ static bool serves_python(const struct af_view *view,
     if (!view->python_known)
         return true;
     af_text_quote(text, sizeof text, view->python_text, strcspn(view->python_text, "td"));
-    return af_words_have(view->interpreter.free_threaded ? release->pythons_free_threaded
-                                                         : release->pythons,
+    return af_words_have(view->interpreter.free_threaded ? release->python_free_threaded
+                                                         : release->python,
                          text);
 }
 
-static bool serves_system(const struct af_fit_context *fit, const struct af_view *view,
+static bool serves_system(const struct af_view *view,
                           const struct af_catalog_torch_variant *variant)
 {
     struct af_dotted need;
@@ -126,7 +126,7 @@ static bool serves_system(const struct af_fit_context *fit, const struct af_view
     if (view->glibc.count > 0 && af_dotted_parse(variant->glibc_min, &need) &&
         af_dotted_compare(&view->glibc, &need) < 0)
         return false;
-    return af_driver_serves(view, fit->tables, variant->cuda_major, &unused) != AF_NO;
+    return af_driver_serves(view, variant->cuda_major, &unused) != AF_NO;
 }
 
 static bool serves_gpus(const struct af_view *view,
@@ -147,7 +147,7 @@ static bool serves(const struct af_fit_context *fit, const struct choice *choice
         if (view->platform == NULL || view->musl || !view->cpython ||
             strcmp(view->platform, choice->variant->platform) != 0 ||
             choice->variant->cuda_major < 0 || !serves_python(view, choice->release) ||
-            !serves_system(fit, view, choice->variant) || !serves_gpus(view, choice->variant))
+            !serves_system(view, choice->variant) || !serves_gpus(view, choice->variant))
             return false;
     }
     return true;
@@ -157,7 +157,7 @@ static bool serves(const struct af_fit_context *fit, const struct choice *choice
 static int order_of(const struct af_view *view, const struct choice *choice, bool is_default)
 {
     const struct af_view_torch *torch = &view->torch;
-    int minor = choice->release->minor_number;
+    int minor = choice->release->torch_minor;
     int step = torch->state != AF_FACT_KNOWN ? 100 - minor
                : minor >= torch->minor       ? minor - torch->minor
                                              : 100 + torch->minor - minor;
@@ -179,9 +179,9 @@ static int compare_choices(const void *a, const void *b, const void *context)
 static size_t list_choices(const struct af_fit_context *fit, struct choice *choices)
 {
     size_t count = 0;
-    for (size_t r = 0; r < fit->tables->torch_count; r++) {
-        const struct af_catalog_torch_release *release = &fit->tables->torch[r];
-        for (size_t v = 0; v < release->variant_count && count < CHOICES_MAX; v++) {
+    for (size_t r = 0; r < af_tables.torch_count; r++) {
+        const struct af_catalog_torch_release *release = &af_tables.torch[r];
+        for (size_t v = 0; v < release->variants_count && count < CHOICES_MAX; v++) {
             struct choice choice = {release, &release->variants[v], 0};
             bool here = fit->views[0].torch.variant == choice.variant;
             if (here || !serves(fit, &choice))
@@ -264,7 +264,7 @@ static bool driver_is_open(const struct af_fit_context *fit,
 {
     const struct af_view *view = &fit->views[0];
     return view->torch.cuda_major != variant->cuda_major &&
-           af_driver_serves(view, fit->tables, variant->cuda_major, need_out) == AF_UNKNOWN;
+           af_driver_serves(view, variant->cuda_major, need_out) == AF_UNKNOWN;
 }
 
 /*

@@ -199,7 +199,7 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
 {
     int major = view->torch.cuda_major;
     const char *need;
-    if (af_driver_serves(view, context->fit->tables, major, &need) == AF_NO)
+    if (af_driver_serves(view, major, &need) == AF_NO)
         af_rung_add_reason(context, AF_REASON_DRIVER,
                            "CUDA %d needs driver %s or newer, but %s is installed", major, need,
                            view->driver_text == NULL ? "one for another CUDA"

@@ -22,17 +22,16 @@
 static const char *guess_name(const struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
-    const struct af_tables *tables = context->fit->tables;
     const struct af_view_torch *torch = &view->torch;
     if (view->platform == NULL || !af_starts_with(view->platform, "linux_") ||
         !view->python_known || torch->state != AF_FACT_KNOWN || torch->cuda_major < 0 ||
-        torch->abi == AF_UNKNOWN || tables->flash_count == 0)
+        torch->abi == AF_UNKNOWN || af_tables.flash_count == 0)
         return NULL;
     int minor = view->interpreter.minor;
     int cuda = torch->cuda_major > 13 ? 13 : torch->cuda_major;
     return af_arena_format(
         context->arena, "flash_attn-%s+cu%dtorch%d.%dcxx11abi%s-cp3%d-cp3%d-%s.whl",
-        tables->flash[tables->flash_count - 1].version, cuda, torch->major, torch->minor,
+        af_tables.flash[af_tables.flash_count - 1].version, cuda, torch->major, torch->minor,
         torch->abi == AF_YES ? "TRUE" : "FALSE", minor, minor, view->platform);
 }
 

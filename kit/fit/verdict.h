@@ -16,7 +16,6 @@
 /* What all checks of one decision share. */
 struct af_fit_context {
     const struct af_catalog *catalog;
-    const struct af_tables *tables;
     const struct af_fit_options *options;
     struct af_view *views; /* one per machine */
     size_t view_count;
@@ -51,8 +50,7 @@ int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel);
 
 /* Whether it is a wheel of FlashAttention-4, and what is known of its release, or NULL. */
 bool af_fit_wheel_is_fa4(const struct af_catalog_wheel *wheel);
-const struct af_catalog_fa4_release *af_fit_fa4(const struct af_fit_context *fit,
-                                                const struct af_catalog_wheel *wheel);
+const struct af_catalog_fa4_release *af_fit_fa4(const struct af_catalog_wheel *wheel);
 
 enum af_answer af_verdict_answer(uint64_t bits);
 

@@ -111,7 +111,7 @@ static const struct af_catalog_torch_variant *variant_of(const struct af_view_to
 {
     if (torch->release == NULL || platform == NULL || torch->build != AF_FIT_TORCH_RELEASE)
         return NULL;
-    for (size_t i = 0; i < torch->release->variant_count; i++) {
+    for (size_t i = 0; i < torch->release->variants_count; i++) {
         const struct af_catalog_torch_variant *variant = &torch->release->variants[i];
         bool cuda = torch->cuda == AF_FACT_KNOWN && variant->cuda_major == torch->cuda_major &&
                     variant->cuda_minor == torch->cuda_minor;
@@ -128,7 +128,7 @@ static enum af_answer abi_of_release(const struct af_catalog_torch_release *rele
 {
     enum af_answer abi = AF_UNKNOWN;
     bool first = true;
-    for (size_t i = 0; i < release->variant_count; i++) {
+    for (size_t i = 0; i < release->variants_count; i++) {
         const struct af_catalog_torch_variant *variant = &release->variants[i];
         if (platform == NULL || strcmp(variant->platform, platform) != 0)
             continue;
@@ -155,8 +155,7 @@ static void read_abi(const struct af_torch *facts, const char *platform,
     torch->abi_source = "PyTorch's release table";
 }
 
-static void read_torch(const struct af_machine *machine, const struct af_tables *tables,
-                       struct af_view *view)
+static void read_torch(const struct af_machine *machine, struct af_view *view)
 {
     struct af_view_torch *torch = &view->torch;
     *torch = (struct af_view_torch){.major = -1,
@@ -172,7 +171,7 @@ static void read_torch(const struct af_machine *machine, const struct af_tables 
     if (machine->torch.c10_soname.state == AF_FACT_KNOWN)
         torch->own_sonames =
             af_fact_is(&machine->torch.c10_soname, "libc10.so") ? AF_YES : AF_NO;
-    torch->release = af_tables_torch(tables, torch->major, torch->minor);
+    torch->release = af_tables_torch(torch->major, torch->minor);
     read_cuda(&machine->torch, torch);
     torch->variant = variant_of(torch, view->platform);
     read_abi(&machine->torch, view->platform, torch);
@@ -187,8 +186,8 @@ void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_re
     view->torch = (struct af_view_torch){
         .state = AF_FACT_KNOWN,
         .text = af_arena_format(arena, "%s+%s", release->latest, variant->cuda),
-        .major = release->major_number,
-        .minor = release->minor_number,
+        .major = release->torch_major,
+        .minor = release->torch_minor,
         .patch = latest.count > 2 ? latest.part[2] : 0,
         .build = AF_FIT_TORCH_RELEASE,
         .own_sonames = AF_YES,
@@ -348,13 +347,13 @@ static void read_driver(const struct af_machine *machine, struct af_view *view)
     af_dotted_parse(af_fact_text_or(&machine->driver.cuda_api, NULL), &view->driver_cuda);
 }
 
-void af_view_make(const struct af_machine *machine, const struct af_tables *tables,
-                  const char *arch, struct af_arena *arena, struct af_view *view)
+void af_view_make(const struct af_machine *machine, const char *arch, struct af_arena *arena,
+                  struct af_view *view)
 {
     *view = (struct af_view){.machine = machine};
     read_platform(machine, view);
     read_python(machine, arena, view);
-    read_torch(machine, tables, view);
+    read_torch(machine, view);
     if (arch != NULL) {
         state_gpu(view, arch);
         return; /* another node's driver says nothing about this one */

@@ -91,11 +91,11 @@ struct af_view {
 
 /*
  * Reads the machine. `arch` ("9.0") replaces the machine's GPUs; NULL: uses
- * those. The view borrows from machine, tables and `arena`; the caller checks
+ * those. The view borrows from machine and `arena`; the caller checks
  * the arena for failure.
  */
-void af_view_make(const struct af_machine *machine, const struct af_tables *tables,
-                  const char *arch, struct af_arena *arena, struct af_view *view);
+void af_view_make(const struct af_machine *machine, const char *arch, struct af_arena *arena,
+                  struct af_view *view);
 
 /* What to say where the platform is not known well enough: which part of it is missing. */
 enum af_reason_id af_view_unknown_platform(const struct af_view *view);

@@ -97,21 +97,20 @@ void af_proof_symbol_needs_read(const struct af_binary *binary,
 }
 
 /*
- * The row of the tables that has the build's major and minor version; tables->torch_count when
+ * The row of the tables that has the build's major and minor version; torch_count when
  * none has.
  */
-static size_t row_of(const struct af_tables *tables,
-                     const struct af_catalog_symbol_build *build)
+static size_t row_of(const struct af_catalog_symbol_build *build)
 {
     struct af_version version;
     if (!af_version_parse(build->version, strlen(build->version), &version))
-        return tables->torch_count;
-    for (size_t i = 0; i < tables->torch_count; i++) {
-        if (tables->torch[i].major_number == version.release[0] &&
-            tables->torch[i].minor_number == version.release[1])
+        return af_tables.torch_count;
+    for (size_t i = 0; i < af_tables.torch_count; i++) {
+        if (af_tables.torch[i].torch_major == version.release[0] &&
+            af_tables.torch[i].torch_minor == version.release[1])
             return i;
     }
-    return tables->torch_count;
+    return af_tables.torch_count;
 }
 
 /*
@@ -170,7 +169,7 @@ static uint64_t builds_with(const struct af_catalog_torch_symbols *symbols,
 }
 
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
-                                const struct af_tables *tables, const struct af_binary *binary)
+                                const struct af_binary *binary)
 {
     struct platform_builds builds;
     uint64_t fitting_builds = ~(uint64_t)0;
@@ -185,7 +184,7 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
         fitting_builds &= with == 0 ? ~(uint64_t)0 : with;
     }
     for (size_t i = 0; i < builds.count; i++) {
-        size_t row = row_of(tables, builds.builds[i]);
+        size_t row = row_of(builds.builds[i]);
         if (row >= AF_PROOF_TORCH_SET_MAX)
             continue;
         known |= (uint64_t)1 << row;
@@ -200,20 +199,20 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
 /* Since torch 2.10 the count of Python references is part of the tensor's own count. */
 #define TENSOR_COUNTS_SINCE 10
 
-static af_proof_torch_set all_minors(const struct af_tables *tables)
+static af_proof_torch_set all_minors(void)
 {
-    size_t count = tables->torch_count;
+    size_t count = af_tables.torch_count;
     return count >= AF_PROOF_TORCH_SET_MAX ? ~(af_proof_torch_set)0
                                            : ((af_proof_torch_set)1 << count) - 1;
 }
 
 /* Releases 2.from to 2.to. */
-static af_proof_torch_set between(const struct af_tables *tables, int from, int to)
+static af_proof_torch_set between(int from, int to)
 {
     af_proof_torch_set set = 0;
-    for (size_t i = 0; i < tables->torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
-        const struct af_catalog_torch_release *row = &tables->torch[i];
-        if (row->major_number == 2 && row->minor_number >= from && row->minor_number <= to)
+    for (size_t i = 0; i < af_tables.torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
+        const struct af_catalog_torch_release *row = &af_tables.torch[i];
+        if (row->torch_major == 2 && row->torch_minor >= from && row->torch_minor <= to)
             set |= (af_proof_torch_set)1 << i;
     }
     return set;
@@ -245,19 +244,18 @@ static bool wants_alone(const struct af_binary *binary, const char *name, const 
  * that use libtorch_python.
  */
 static af_proof_torch_set date_by_rows(const struct af_binary *binary,
-                                       const struct af_proof_symbol_needs *wants,
-                                       const struct af_tables *tables)
+                                       const struct af_proof_symbol_needs *wants)
 {
-    af_proof_torch_set set = all_minors(tables);
+    af_proof_torch_set set = all_minors();
 #define AF_DATE_TEXT(one, other, from, to)                                                     \
     if (wants->torch_python && holds_text(binary, one, other))                                 \
-        set &= between(tables, from, to);
+        set &= between(from, to);
 #define AF_DATE_WANTS(one, other, from, to)                                                    \
     if (wants->torch_python && wants_both(binary, one, other))                                 \
-        set &= between(tables, from, to);
+        set &= between(from, to);
 #define AF_DATE_ALONE(name, without, from, to)                                                 \
     if (wants_alone(binary, name, without))                                                    \
-        set &= between(tables, from, to);
+        set &= between(from, to);
 #include "kit/proof/proof_dates.inc"
 #undef AF_DATE_TEXT
 #undef AF_DATE_WANTS
@@ -296,15 +294,14 @@ static struct assertions read_assertions(struct af_arena *arena)
  * The releases that have an assertion at a place such as "c10/core/TensorImpl.h:1332"; all
  * releases when the place is not in the table.
  */
-static af_proof_torch_set date_by_assertion(const struct assertions *all, const char *text,
-                                            const struct af_tables *tables)
+static af_proof_torch_set date_by_assertion(const struct assertions *all, const char *text)
 {
     const char *colon = strrchr(text, ':');
     int64_t line = 0;
     uint32_t minors = 0;
     af_proof_torch_set set = 0;
     if (colon == NULL || !af_parse_i64(colon + 1, 1, INT32_MAX, &line))
-        return all_minors(tables);
+        return all_minors();
     for (size_t i = 0; i < all->count; i++) {
         const struct assertion *row = &all->rows[i];
         if (row->line == line && strncmp(row->header, text, (size_t)(colon - text)) == 0 &&
@@ -313,36 +310,35 @@ static af_proof_torch_set date_by_assertion(const struct assertions *all, const 
     }
     for (int minor = 0; minor < 32; minor++) {
         if ((minors >> minor & 1) != 0)
-            set |= between(tables, minor, minor);
+            set |= between(minor, minor);
     }
-    return set != 0 ? set : all_minors(tables);
+    return set != 0 ? set : all_minors();
 }
 
 static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
-                                             const struct af_tables *tables,
                                              struct af_arena *arena)
 {
     struct af_arena own; /* arena for the table */
-    af_proof_torch_set set = all_minors(tables);
+    af_proof_torch_set set = all_minors();
     if (binary->assertions.count == 0)
         return set;
     af_arena_init(&own);
     const struct assertions all = read_assertions(&own);
     for (size_t i = 0; i < binary->assertions.count; i++)
-        set &= date_by_assertion(&all, binary->assertions.items[i], tables);
+        set &= date_by_assertion(&all, binary->assertions.items[i]);
     arena->failed = arena->failed || own.failed;
     af_arena_release(&own);
     return set;
 }
 
 /* The minor of "2.8" or "2.8.0" as a set; empty if the tables do not have it. */
-static af_proof_torch_set stated_minor(const struct af_tables *tables, const char *stated)
+static af_proof_torch_set stated_minor(const char *stated)
 {
     struct af_version version;
     if (stated == NULL || !af_version_parse(stated, strlen(stated), &version) ||
         version.release_count < 2 || version.release[0] != 2 || version.release[1] >= LAST)
         return 0;
-    return between(tables, (int)version.release[1], (int)version.release[1]);
+    return between((int)version.release[1], (int)version.release[1]);
 }
 
 /* Narrows *set to its intersection with `by`, unless that would be empty. */
@@ -357,19 +353,18 @@ static bool narrow(af_proof_torch_set *set, af_proof_torch_set by)
 
 enum anyflash_status af_dating_make(const struct af_binary *binary,
                                     const struct af_proof_symbol_needs *wants,
-                                    const struct af_tables *tables, af_proof_torch_set fitting,
-                                    const char *stated, struct af_arena *arena,
-                                    struct af_dating *out, struct anyflash_error *err)
+                                    af_proof_torch_set fitting, const char *stated,
+                                    struct af_arena *arena, struct af_dating *out,
+                                    struct anyflash_error *err)
 {
-    af_proof_torch_set set = all_minors(tables);
-    af_proof_torch_set named = stated_minor(tables, stated);
+    af_proof_torch_set set = all_minors();
+    af_proof_torch_set named = stated_minor(stated);
     bool by_symbols = narrow(&set, fitting);
-    bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
-    bool by_assertions = narrow(&set, date_by_assertions(binary, tables, arena));
-    bool by_counts =
-        (wants->tensor_counts || wants->owns_tensors) &&
-        narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
-                                          : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
+    bool by_rows = narrow(&set, date_by_rows(binary, wants));
+    bool by_assertions = narrow(&set, date_by_assertions(binary, arena));
+    bool by_counts = (wants->tensor_counts || wants->owns_tensors) &&
+                     narrow(&set, wants->tensor_counts ? between(TENSOR_COUNTS_SINCE, LAST)
+                                                       : between(0, TENSOR_COUNTS_SINCE - 1));
     bool is_wrong = named != 0 && (set & named) == 0;
     bool by_name = named != 0 && narrow(&set, named);
     const char *bytes =

@@ -10,7 +10,7 @@
 #include "kit/catalog/torch_symbols.h"
 #include "kit/formats/binary.h"
 
-/* A set of torch minors: bit i is row i of tables->torch. */
+/* A set of torch minors: bit i is row i of af_tables.torch. */
 typedef uint64_t af_proof_torch_set;
 #define AF_PROOF_TORCH_SET_MAX 64u
 
@@ -45,17 +45,17 @@ struct af_dating {
  */
 enum anyflash_status af_dating_make(const struct af_binary *binary,
                                     const struct af_proof_symbol_needs *wants,
-                                    const struct af_tables *tables, af_proof_torch_set fitting,
-                                    const char *stated, struct af_arena *arena,
-                                    struct af_dating *out, struct anyflash_error *err);
+                                    af_proof_torch_set fitting, const char *stated,
+                                    struct af_arena *arena, struct af_dating *out,
+                                    struct anyflash_error *err);
 
 /*
- * Rows of tables->torch (bit i: row i) that export every function and object of
+ * Rows of af_tables.torch (bit i: row i) that export every function and object of
  * torch's namespaces that the extension needs, on its processor; rows whose symbols
  * are not in the table are included. A name that no release exports comes from
  * another library and does not count. For af_proof_question.fitting_torch.
  */
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
-                                const struct af_tables *tables, const struct af_binary *binary);
+                                const struct af_binary *binary);
 
 #endif

@@ -264,7 +264,6 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
 struct question {
     const struct af_gpu_code *code;
     const struct af_view *view;
-    const struct af_tables *tables;
     struct af_arena *arena;
     struct af_proof_gpu_coverage gpus[AF_VIEW_GPUS_MAX]; /* one entry for each SM */
     size_t gpu_count;
@@ -420,9 +419,8 @@ static void check_ptx(struct question *question, struct af_proof_check *check)
         const char *cuda = NULL;
         if (gpu->ptx_count == 0)
             continue;
-        enum af_answer compiles =
-            af_driver_compiles(question->view, question->tables, gpu->ptx_major, gpu->ptx_minor,
-                               question->arena, &cuda);
+        enum af_answer compiles = af_driver_compiles(question->view, gpu->ptx_major,
+                                                     gpu->ptx_minor, question->arena, &cuda);
         answer = af_proof_worse(answer, compiles);
         add_part(&text,
                  af_arena_format(question->arena,
@@ -454,10 +452,9 @@ static void check_compression(struct question *question, struct af_proof_check *
             "no image uses a compression that older drivers lack");
         return;
     }
-    enum af_answer unpacks =
-        question->gpu_count == 0
-            ? AF_UNKNOWN
-            : af_driver_unpacks(question->view, question->tables, "zstd", &need);
+    enum af_answer unpacks = question->gpu_count == 0
+                                 ? AF_UNKNOWN
+                                 : af_driver_unpacks(question->view, "zstd", &need);
     if (unpacks == AF_NO && needed == 0)
         unpacks = AF_UNKNOWN; /* the driver may never read the compressed images */
     const char *reason = no_gpu(question);
@@ -476,8 +473,8 @@ static void set_all(struct af_proof_check *checks, enum af_answer answer, const 
 }
 
 void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
-                  const struct af_view *view, const struct af_tables *tables,
-                  struct af_arena *arena, struct af_proof_check checks[AF_PROOF_GPU_CHECKS])
+                  const struct af_view *view, struct af_arena *arena,
+                  struct af_proof_check checks[AF_PROOF_GPU_CHECKS])
 {
     if (code == NULL) {
         set_all(checks, AF_UNKNOWN, "the GPU code was not read");
@@ -492,7 +489,7 @@ void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels 
         set_all(checks, AF_UNKNOWN, "");
         return;
     }
-    *question = (struct question){.code = code, .view = view, .tables = tables, .arena = arena};
+    *question = (struct question){.code = code, .view = view, .arena = arena};
     cover_gpus(question, kernels);
     check_code(question, &checks[0]);
     check_ptx(question, &checks[1]);

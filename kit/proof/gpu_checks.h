@@ -59,7 +59,7 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
  * arena->failed.
  */
 void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
-                  const struct af_view *view, const struct af_tables *tables,
-                  struct af_arena *arena, struct af_proof_check checks[AF_PROOF_GPU_CHECKS]);
+                  const struct af_view *view, struct af_arena *arena,
+                  struct af_proof_check checks[AF_PROOF_GPU_CHECKS]);
 
 #endif

@@ -379,9 +379,9 @@ static void check_gpu(struct af_proof_draft *draft)
         struct af_view *view = af_arena_alloc(draft->arena, sizeof *view);
         if (view == NULL)
             return;
-        af_view_make(question->machine, question->tables, question->arch, draft->arena, view);
-        af_proof_gpu(question->gpu_code, question->kernels, view, question->tables,
-                     draft->arena, &draft->checks[AF_CHECK_GPU_CODE]);
+        af_view_make(question->machine, question->arch, draft->arena, view);
+        af_proof_gpu(question->gpu_code, question->kernels, view, draft->arena,
+                     &draft->checks[AF_CHECK_GPU_CODE]);
         return;
     }
     enum af_answer answer = binary->has_gpu_code ? AF_UNKNOWN : AF_YES;
@@ -417,22 +417,21 @@ static void conclude(struct af_proof_draft *draft)
 /* Writes "torch 2.7 or 2.8" or "torch 2.10 to 2.12"; NULL when it does not use torch. */
 static void say_built_for(struct af_proof_draft *draft)
 {
-    const struct af_tables *tables = draft->question->tables;
     const char *text = NULL;
     if (!draft->wants.torch)
         return;
-    for (size_t i = 0; i < tables->torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
+    for (size_t i = 0; i < af_tables.torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
         if ((draft->dating.minors >> i & 1) == 0)
             continue;
         size_t last = i;
-        while (last + 1 < tables->torch_count && last + 1 < AF_PROOF_TORCH_SET_MAX &&
+        while (last + 1 < af_tables.torch_count && last + 1 < AF_PROOF_TORCH_SET_MAX &&
                (draft->dating.minors >> (last + 1) & 1) != 0)
             last++;
         text = af_arena_format(draft->arena, "%s%s%s%s", text == NULL ? "torch " : text,
-                               text == NULL ? "" : ", ", tables->torch[i].minor,
+                               text == NULL ? "" : ", ", af_tables.torch[i].torch,
                                last == i ? "" : " to ");
         if (last > i && text != NULL)
-            text = af_arena_format(draft->arena, "%s%s", text, tables->torch[last].minor);
+            text = af_arena_format(draft->arena, "%s%s", text, af_tables.torch[last].torch);
         i = last;
     }
     draft->proof->built_for = text;
@@ -456,9 +455,9 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
         return af_fail_memory(err);
     proof.checks = draft.checks;
     af_proof_symbol_needs_read(question->binary, &draft.wants);
-    enum anyflash_status status = af_dating_make(
-        question->binary, &draft.wants, question->tables, question->fitting_torch,
-        question->stated_torch, arena, &draft.dating, err);
+    enum anyflash_status status =
+        af_dating_make(question->binary, &draft.wants, question->fitting_torch,
+                       question->stated_torch, arena, &draft.dating, err);
     if (status != ANYFLASH_OK)
         return status;
     check_format(&draft);

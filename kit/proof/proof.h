@@ -48,7 +48,6 @@ struct af_proof_question {
     const struct af_scope *scope; /* NULL: nothing is known about the process */
     const struct af_load *load;   /* how this binary is loaded in that scope */
     const struct af_machine *machine;
-    const struct af_tables *tables;
     /* SM to check the code for, such as "9.0"; NULL: the SMs of the machine's GPUs */
     const char *arch;
     /* torch that the wheel's name or METADATA states: "2.8" or "2.8.0" */
@@ -56,7 +55,7 @@ struct af_proof_question {
     const struct af_wheel_name *wheel; /* the name of the wheel it is in */
     bool is_torch;                     /* the extension is part of the torch that is in scope */
     /*
-     * Rows of tables->torch (bit i: row i) that export all torch symbols that the extension
+     * Rows of af_tables.torch (bit i: row i) that export all torch symbols that the extension
      * needs; all bits set: not known.
      */
     uint64_t fitting_torch;

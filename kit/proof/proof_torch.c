@@ -10,9 +10,9 @@
 #include "kit/base/text.h"
 
 /*
- * Generations of tables->torch whose objects have the same layout though they differ otherwise:
- * in 2.9 only torch::Library changed, which TORCH_LIBRARY uses (tested with an extension that
- * reads every member; 2026-11-20).
+ * Generations of af_tables.torch whose objects have the same layout though they differ
+ * otherwise: in 2.9 only torch::Library changed, which TORCH_LIBRARY uses (tested with an
+ * extension that reads every member; 2026-11-20).
  */
 static const struct {
     int before;
@@ -136,11 +136,10 @@ struct tally {
 
 static void count_minor(const struct af_proof_draft *draft, size_t row, struct tally *tally)
 {
-    const struct af_tables *tables = draft->question->tables;
     const struct af_scope_torch *torch = &draft->question->scope->torch;
-    const struct af_catalog_torch_release *built = &tables->torch[row];
+    const struct af_catalog_torch_release *built = &af_tables.torch[row];
     const struct af_catalog_torch_release *here =
-        af_tables_torch(tables, torch->major_number, torch->minor_number);
+        af_tables_torch(torch->major_number, torch->minor_number);
     if (built == here) {
         tally->good++;
         return;
@@ -205,8 +204,7 @@ void af_prove_layout(struct af_proof_draft *draft)
         af_proof_set(draft, AF_CHECK_LAYOUT, AF_UNKNOWN, "the version of torch is not known");
         return;
     }
-    for (size_t i = 0; i < draft->question->tables->torch_count && i < AF_PROOF_TORCH_SET_MAX;
-         i++) {
+    for (size_t i = 0; i < af_tables.torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
         if ((draft->dating.minors >> i & 1) != 0)
             count_minor(draft, i, &tally);
     }

@@ -41,11 +41,7 @@ enum anyflash_status af_prover_open(const struct af_prover_options *options,
                                     struct anyflash_error *err)
 {
     *out = (struct af_prover){.options = *options, .arena = arena};
-    enum anyflash_status status = af_tables_load(&out->tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    out->has_tables = true;
-    status = af_catalog_torch_symbols_load(&out->symbols, err);
+    enum anyflash_status status = af_catalog_torch_symbols_load(&out->symbols, err);
     if (status != ANYFLASH_OK)
         return status;
     out->has_symbols = true;
@@ -70,10 +66,8 @@ static enum anyflash_status ask(struct af_prover *prover, const struct af_facts 
     question->gpu_code = facts->gpu_code;
     question->kernels = facts->kernels;
     question->machine = prover->options.machine;
-    question->tables = &prover->tables;
     question->arch = prover->options.arch;
-    question->fitting_torch =
-        af_proof_torch_fitting(&prover->symbols, &prover->tables, &facts->binary);
+    question->fitting_torch = af_proof_torch_fitting(&prover->symbols, &facts->binary);
     if (prover->has_scope) {
         enum anyflash_status status =
             af_scope_load(&prover->scope, &facts->binary, folder, prover->arena, &load, err);
@@ -126,7 +120,5 @@ void af_prover_release(struct af_prover *prover)
         af_scope_release(&prover->scope);
     if (prover->has_symbols)
         af_catalog_torch_symbols_release(&prover->symbols);
-    if (prover->has_tables)
-        af_tables_release(&prover->tables);
     *prover = (struct af_prover){.has_scope = false};
 }

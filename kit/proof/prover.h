@@ -9,15 +9,14 @@
  *         status = af_prover_prove(&prover, &target, i, NULL, &proof, err);
  *     af_prover_release(&prover);
  *
- * A session holds everything that an extension is compared with: the catalog's tables, the
- * symbols that torch releases export, and the libraries of a Python process on the machine
- * after `import torch` (symbol_scope.h). The rules are in proof.h. A session only reads files;
- * it is used by one thread at a time.
+ * A session holds everything that an extension is compared with: the symbols that torch
+ * releases export, and the libraries of a Python process on the machine after `import torch`
+ * (symbol_scope.h). The rules are in proof.h. A session only reads files; it is used by one
+ * thread at a time.
  */
 #ifndef AF_KIT_PROOF_PROVER_H
 #define AF_KIT_PROOF_PROVER_H
 
-#include "kit/catalog/tables.h"
 #include "kit/catalog/torch_symbols.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/proof/proof.h"
@@ -35,14 +34,12 @@ struct af_prover_options {
 struct af_prover {
     struct af_prover_options options;
     struct af_arena *arena; /* the caller's arena, for texts and arrays of the proofs */
-    struct af_tables tables;
     struct af_catalog_torch_symbols symbols;
     /* the build for options.torch; empty if that is NULL */
     struct af_catalog_torch_choice choice;
     /* false: the libraries of the process are not known */
     bool has_scope;
     struct af_scope scope;
-    bool has_tables;  /* private: the tables must be released */
     bool has_symbols; /* private */
 };
 

@@ -1,6 +1,6 @@
 /*
  * test_faults_catalog.c: makes each allocation fail in turn while the catalog
- * (embedded and from a file) and the tables are loaded.
+ * (embedded and from a file) is loaded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "kit/catalog/catalog.h"
-#include "kit/catalog/tables.h"
 #include "kit/probe/catalog_file.h"
 #include "tests/unit/every_allocation.h"
 
@@ -35,15 +34,6 @@ static enum anyflash_status load_file(struct anyflash_error *err)
     return status;
 }
 
-static enum anyflash_status load_tables(struct anyflash_error *err)
-{
-    struct af_tables tables;
-    enum anyflash_status status = af_tables_load(&tables, err);
-    if (status == ANYFLASH_OK)
-        af_tables_release(&tables);
-    return status;
-}
-
 static void test_catalog__embedded_survives_every_lack_of_memory(void **state)
 {
     (void)state;
@@ -58,18 +48,11 @@ static void test_catalog__file_survives_every_lack_of_memory(void **state)
     every_allocation_of(load_file, true);
 }
 
-static void test_tables__survive_every_lack_of_memory(void **state)
-{
-    (void)state;
-    every_allocation_of(load_tables, false);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_catalog__embedded_survives_every_lack_of_memory),
         cmocka_unit_test(test_catalog__file_survives_every_lack_of_memory),
-        cmocka_unit_test(test_tables__survive_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

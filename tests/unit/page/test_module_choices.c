@@ -42,24 +42,20 @@ static void test_choices__survive_failed_allocations(void **state)
 
 static void test_menus__survive_each_failed_allocation(void **state)
 {
-    struct anyflash_error err;
     struct af_machine machine;
-    struct af_tables tables;
     struct every_allocation each = {.nth = 0};
     (void)state;
     machine_of(&machine, WORDS);
-    assert_int_equal(af_tables_load(&tables, &err), ANYFLASH_OK);
     while (every_allocation_next(&each)) {
         struct af_arena arena;
         af_arena_init(&arena);
         every_allocation_begin(&each);
-        json_t *menus = af_module_menus(&machine, &tables, &arena);
+        json_t *menus = af_module_menus(&machine, &arena);
         every_allocation_end(&each);
         assert_int_equal(menus == NULL || arena.failed, each.failed);
         json_decref(menus);
         af_arena_release(&arena);
     }
-    af_tables_release(&tables);
     af_machine_release(&machine);
 }
 

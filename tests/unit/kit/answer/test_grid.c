@@ -35,12 +35,9 @@ static void close_world(struct world *world)
 static struct af_plan_grid outline_of(struct world *world)
 {
     struct anyflash_error err;
-    struct af_tables tables;
     struct af_plan_grid grid;
-    assert_int_equal(af_tables_load(&tables, &err), ANYFLASH_OK);
-    assert_int_equal(af_plan_grid_outline(&world->machine, &tables, &world->arena, &grid, &err),
+    assert_int_equal(af_plan_grid_outline(&world->machine, &world->arena, &grid, &err),
                      ANYFLASH_OK);
-    af_tables_release(&tables);
     return grid;
 }
 
@@ -132,22 +129,19 @@ static void test_decide__survives_failed_allocations(void **state)
 static void test_outline__survives_each_failed_allocation(void **state)
 {
     struct anyflash_error err;
-    struct af_tables tables;
     struct every_allocation each = {.nth = 0};
     (void)state;
-    assert_int_equal(af_tables_load(&tables, &err), ANYFLASH_OK);
     while (every_allocation_next(&each)) {
         struct world world;
         struct af_plan_grid grid;
         open_world(&world, RTX4090);
         every_allocation_begin(&each);
         enum anyflash_status status =
-            af_plan_grid_outline(&world.machine, &tables, &world.arena, &grid, &err);
+            af_plan_grid_outline(&world.machine, &world.arena, &grid, &err);
         every_allocation_end(&each);
         every_allocation_check(&each, status, &err);
         close_world(&world);
     }
-    af_tables_release(&tables);
 }
 
 static void test_json__is_null_when_an_allocation_fails(void **state)

@@ -351,7 +351,7 @@ static void bad_causes_are_refused_with_their_line(void **state)
     }
 }
 
-static void diagnose_with_failing_memory(const char *log, size_t skipped)
+static void diagnose_with_failing_memory(const char *log)
 {
     struct every_allocation each = {.all_after = true, .at_least = 20};
     while (every_allocation_next(&each)) {
@@ -361,16 +361,14 @@ static void diagnose_with_failing_memory(const char *log, size_t skipped)
         every_allocation_end(&each);
         every_allocation_check(&each, status, &err);
         release();
-        each.nth += skipped;
     }
 }
 
-/* A torch that is known makes it read the tables, with many allocations of the same kind. */
 static void failing_memory_is_reported(void **state)
 {
     (void)state;
-    diagnose_with_failing_memory("twin fault 2.4\nfirst fault x\n", 0);
-    diagnose_with_failing_memory("torch.__version__ = 2.1.0\ntwin fault 2.4\n", 96);
+    diagnose_with_failing_memory("twin fault 2.4\nfirst fault x\n");
+    diagnose_with_failing_memory("torch.__version__ = 2.1.0\ntwin fault 2.4\n");
 }
 
 static int start(void **state)

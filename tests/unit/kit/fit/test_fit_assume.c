@@ -6,21 +6,6 @@
 
 #include <string.h>
 
-static struct af_tables tables;
-
-static int load(void **state)
-{
-    (void)state;
-    return af_tables_load(&tables, NULL) == ANYFLASH_OK ? 0 : -1;
-}
-
-static int release(void **state)
-{
-    (void)state;
-    af_tables_release(&tables);
-    return 0;
-}
-
 #define DESCRIBE(machine, ...) describe(machine, (const char *const[]){__VA_ARGS__, NULL})
 
 static void describe(struct af_machine *machine, const char *const *words)
@@ -37,7 +22,7 @@ static void check(const char *const *words, const char *expected)
     struct af_machine machine;
     static const char start[] = "test, assuming ";
     describe(&machine, words);
-    assert_int_equal(af_fit_assume(&machine, &tables, NULL), ANYFLASH_OK);
+    assert_int_equal(af_fit_assume(&machine, NULL), ANYFLASH_OK);
     if (expected == NULL)
         assert_string_equal(machine.name, "test");
     else
@@ -84,7 +69,7 @@ static void test_assume__survives_every_lack_of_memory(void **state)
         struct anyflash_error err = {0};
         DESCRIBE(&machine, "gpu=T4", "torch=2.9.1");
         every_allocation_begin(&each);
-        enum anyflash_status status = af_fit_assume(&machine, &tables, &err);
+        enum anyflash_status status = af_fit_assume(&machine, &err);
         every_allocation_end(&each);
         every_allocation_check(&each, status, &err);
         af_machine_release(&machine);
@@ -99,5 +84,5 @@ int main(void)
         cmocka_unit_test(test_assume__keeps_the_build_that_is_stated),
         cmocka_unit_test(test_assume__survives_every_lack_of_memory),
     };
-    return cmocka_run_group_tests(all, load, release);
+    return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -347,7 +347,6 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
     af_arena_release(&arena);
 }
 
-/* Most allocations, the last ones, are those of the tables, which have their own test. */
 static void test_catalog__every_failed_allocation_is_reported(void **state)
 {
     (void)state;

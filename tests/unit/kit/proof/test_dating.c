@@ -13,19 +13,17 @@
 #include "kit/proof/dating.h"
 
 static struct af_arena arena;
-static struct af_tables tables;
 
 static int load(void **state)
 {
     (void)state;
     af_arena_init(&arena);
-    return af_tables_load(&tables, NULL) != ANYFLASH_OK;
+    return 0;
 }
 
 static int release(void **state)
 {
     (void)state;
-    af_tables_release(&tables);
     af_arena_release(&arena);
     return 0;
 }
@@ -37,14 +35,14 @@ static const char *only_minor(const char *const *texts, size_t count)
     const struct af_proof_symbol_needs wants = {.torch = true};
     struct af_dating dating;
     const char *found = NULL;
-    assert_int_equal(af_dating_make(&binary, &wants, &tables, ~(af_proof_torch_set)0, NULL,
-                                    &arena, &dating, NULL),
-                     ANYFLASH_OK);
-    for (size_t i = 0; i < tables.torch_count; i++) {
+    assert_int_equal(
+        af_dating_make(&binary, &wants, ~(af_proof_torch_set)0, NULL, &arena, &dating, NULL),
+        ANYFLASH_OK);
+    for (size_t i = 0; i < af_tables.torch_count; i++) {
         if ((dating.minors >> i & 1) != 0 && found != NULL)
             return NULL;
         if ((dating.minors >> i & 1) != 0)
-            found = tables.torch[i].minor;
+            found = af_tables.torch[i].torch;
     }
     return found;
 }
@@ -91,9 +89,9 @@ static bool fits(const char *machine, const char *const *names, size_t count, in
         .machine = machine, .undefined = undefined, .undefined_count = count};
     if (symbols.builds == NULL)
         assert_int_equal(af_catalog_torch_symbols_load(&symbols, NULL), ANYFLASH_OK);
-    uint64_t fitting = af_proof_torch_fitting(&symbols, &tables, &binary);
-    for (size_t i = 0; i < tables.torch_count; i++) {
-        if (tables.torch[i].minor_number == minor)
+    uint64_t fitting = af_proof_torch_fitting(&symbols, &binary);
+    for (size_t i = 0; i < af_tables.torch_count; i++) {
+        if (af_tables.torch[i].torch_minor == minor)
             return (fitting >> i & 1) != 0;
     }
     return false;

@@ -9,7 +9,6 @@
 /* Everything the tests need; released in end(). */
 struct ground {
     struct af_arena arena;
-    struct af_tables tables;
     struct af_machine machine;
     struct af_view view;
     struct af_proof_check checks[AF_PROOF_GPU_CHECKS];
@@ -20,7 +19,6 @@ static int begin(void **state)
     struct ground *ground = calloc(1, sizeof *ground);
     assert_non_null(ground);
     af_arena_init(&ground->arena);
-    assert_int_equal(af_tables_load(&ground->tables, NULL), ANYFLASH_OK);
     *state = ground;
     return 0;
 }
@@ -28,7 +26,6 @@ static int begin(void **state)
 static int end(void **state)
 {
     struct ground *ground = *state;
-    af_tables_release(&ground->tables);
     af_arena_release(&ground->arena);
     free(ground);
     return 0;
@@ -103,9 +100,8 @@ static void check(struct ground *ground, const char *code, const char *machine)
     struct made_code made;
     make_code(&made, code);
     machine_of(&ground->machine, machine);
-    af_view_make(&ground->machine, &ground->tables, NULL, &ground->arena, &ground->view);
-    af_proof_gpu(&made.code, NULL, &ground->view, &ground->tables, &ground->arena,
-                 ground->checks);
+    af_view_make(&ground->machine, NULL, &ground->arena, &ground->view);
+    af_proof_gpu(&made.code, NULL, &ground->view, &ground->arena, ground->checks);
     af_machine_release(&ground->machine);
 }
 
@@ -231,8 +227,8 @@ static void test_gpu_checks__code_that_was_not_read_is_unknown(void **state)
 {
     struct ground *ground = *state;
     machine_of(&ground->machine, "os=linux sm=8.0");
-    af_view_make(&ground->machine, &ground->tables, NULL, &ground->arena, &ground->view);
-    af_proof_gpu(NULL, NULL, &ground->view, &ground->tables, &ground->arena, ground->checks);
+    af_view_make(&ground->machine, NULL, &ground->arena, &ground->view);
+    af_proof_gpu(NULL, NULL, &ground->view, &ground->arena, ground->checks);
     for (size_t i = 0; i < AF_PROOF_GPU_CHECKS; i++)
         assert_int_equal(ground->checks[i].answer, AF_UNKNOWN);
     af_machine_release(&ground->machine);

@@ -27,7 +27,6 @@
 #define REGISTER "_ZN5torch7LibraryC1Ev"
 
 static struct af_arena arena;
-static struct af_tables tables;
 static struct af_machine machine;
 static struct af_scope scope;
 static char folder[OWN_FOLDER_BYTES];
@@ -94,7 +93,7 @@ static int make_place(void **state)
     static const char *const own[] = {"bundled_function", NULL};
     made = made && compile_library(&arena, path_of("python"), defining(python), NULL) &&
            compile_library(&arena, path_of("pkg.libs/libown.so"), defining(own), NULL);
-    if (!made || af_tables_load(&tables, NULL) != ANYFLASH_OK)
+    if (!made)
         return 1;
     af_machine_init(&machine, "test", "not set");
     af_fact_text(&machine.arena, &machine.platform.os, "linux", "test");
@@ -117,7 +116,6 @@ static int remove_place(void **state)
     (void)state;
     af_scope_release(&scope);
     af_machine_release(&machine);
-    af_tables_release(&tables);
     if (af_child_start_program(argv, NULL, &child, NULL) == ANYFLASH_OK)
         (void)af_child_collect(&child, 10000, &arena, &output, &code, NULL);
     af_arena_release(&arena);
@@ -140,7 +138,6 @@ static void prove_as(const char *name, const char *const *wants, const char *con
         .scope = &scope,
         .load = &load,
         .machine = &machine,
-        .tables = &tables,
         .stated_torch = stated,
         .fitting_torch = ~(uint64_t)0,
     };
@@ -387,11 +384,8 @@ static void test_proof__survives_every_failed_allocation(void **state)
             status = read_binary_file(&work, path, &binary, NULL);
         if (status == ANYFLASH_OK)
             status = af_scope_load(&other, &binary, NULL, &work, &load, NULL);
-        struct af_proof_question question = {.binary = &binary,
-                                             .scope = &other,
-                                             .load = &load,
-                                             .machine = &machine,
-                                             .tables = &tables};
+        struct af_proof_question question = {
+            .binary = &binary, .scope = &other, .load = &load, .machine = &machine};
         if (status == ANYFLASH_OK)
             status = af_proof_make(&question, &work, &proof, NULL);
         every_allocation_end(&each);
