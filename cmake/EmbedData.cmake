@@ -33,13 +33,13 @@ function(anyflash_embed_data target)
                    ${generated}/embedded_torch_symbols.c)
 endfunction()
 
-# anyflash_embed_rows(TARGET NAME ...): the tables data/NAME.tsv become part of TARGET.
+# anyflash_embed_rows(TARGET NAME ...): the rows of data/NAME.tsv become part of TARGET.
 function(anyflash_embed_rows target)
     foreach(name ${ARGN})
         set(source ${PROJECT_SOURCE_DIR}/data/${name}.tsv)
         set(generated ${PROJECT_BINARY_DIR}/generated/embedded_${name}.c)
         add_custom_command(OUTPUT ${generated}
-            COMMAND pack_data bytes ${name} ${source} ${generated}
+            COMMAND pack_data rows ${name} ${source} ${generated}
             DEPENDS pack_data ${source} COMMENT "Packing ${name}" VERBATIM)
         target_sources(${target} PRIVATE ${generated})
     endforeach()

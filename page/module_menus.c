@@ -123,21 +123,17 @@ static const char *gpu_label(struct af_arena *arena, const char *name, const cha
 
 static json_t *list_gpu(struct af_arena *arena)
 {
-    struct af_embedded_rows rows;
     json_t *list = json_pack("[o]", choice("none", "no GPU"));
-    if (!af_embedded_rows_open(&af_embedded_gpu_names, 3, arena, &rows)) {
-        json_decref(list);
-        return NULL;
-    }
-    while (af_embedded_row_next(&rows)) {
-        const char *name = product_name(arena, rows.fields[1]);
-        const char *maker = maker_of(rows.fields[0]);
+    for (size_t i = 0; af_embedded_gpu_names[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_gpu_names[i];
+        const char *name = product_name(arena, row[1]);
+        const char *maker = maker_of(row[0]);
         if (name != NULL)
-            list = af_json_append(list, json_pack("{s:s, s:s, s:s}", "value", name, "label",
-                                                  af_equal(maker, "NVIDIA")
-                                                      ? gpu_label(arena, name, rows.fields[2])
-                                                      : name,
-                                                  "group", maker));
+            list = af_json_append(
+                list,
+                json_pack("{s:s, s:s, s:s}", "value", name, "label",
+                          af_equal(maker, "NVIDIA") ? gpu_label(arena, name, row[2]) : name,
+                          "group", maker));
     }
     return list;
 }
@@ -165,24 +161,24 @@ static const char *distribution_name(struct af_arena *arena, const char *id)
     return name != NULL ? name : "";
 }
 
-static void add_place(struct places *groups, size_t *count, const struct af_embedded_rows *rows,
+static void add_place(struct places *groups, size_t *count, const char *const *row,
                       struct af_arena *arena)
 {
     size_t i = 0;
-    const char *name = af_arena_format(arena, "%s %s", rows->fields[2], rows->fields[3]);
+    const char *name = af_arena_format(arena, "%s %s", row[2], row[3]);
     while (i < *count && !af_equal(groups[i].name, name))
         i++;
     if (i == GROUPS_MAX || name == NULL)
         return;
     if (i == *count) {
         groups[(*count)++] = (struct places){.name = name};
-        groups[i].major = (int)strtol(rows->fields[3], NULL, 10);
-        const char *dot = strchr(rows->fields[3], '.');
+        groups[i].major = (int)strtol(row[3], NULL, 10);
+        const char *dot = strchr(row[3], '.');
         groups[i].minor = dot == NULL ? 0 : (int)strtol(dot + 1, NULL, 10);
     }
     size_t len = strlen(groups[i].text);
     snprintf(groups[i].text + len, PLACES_BYTES - len, "%s%s %s", len > 0 ? ", " : "",
-             distribution_name(arena, rows->fields[0]), rows->fields[1]);
+             distribution_name(arena, row[0]), row[1]);
 }
 
 static int newer_first(const void *left, const void *right, const void *context)
@@ -195,16 +191,13 @@ static int newer_first(const void *left, const void *right, const void *context)
 
 static json_t *list_libc(struct af_arena *arena)
 {
-    struct af_embedded_rows rows;
     size_t count = 0;
-    json_t *list = json_array();
     struct places *groups = af_arena_array(arena, GROUPS_MAX, sizeof *groups);
-    if (groups == NULL || !af_embedded_rows_open(&af_embedded_distributions, 5, arena, &rows)) {
-        json_decref(list);
+    if (groups == NULL)
         return NULL;
-    }
-    while (af_embedded_row_next(&rows))
-        add_place(groups, &count, &rows, arena);
+    for (size_t i = 0; af_embedded_distributions[i][0] != NULL; i++)
+        add_place(groups, &count, af_embedded_distributions[i], arena);
+    json_t *list = json_array();
     af_sort(groups, count, sizeof *groups, newer_first, NULL);
     for (size_t i = 0; i < count; i++)
         list = af_json_append(
@@ -215,16 +208,12 @@ static json_t *list_libc(struct af_arena *arena)
 
 static json_t *list_driver(struct af_arena *arena)
 {
-    struct af_embedded_rows rows;
     json_t *list = json_array();
-    if (!af_embedded_rows_open(&af_embedded_driver_cuda, 2, arena, &rows)) {
-        json_decref(list);
-        return NULL;
-    }
-    while (af_embedded_row_next(&rows))
+    for (size_t i = 0; af_embedded_driver_cuda[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_driver_cuda[i];
         list = af_json_append(
-            list, choice(rows.fields[0], af_arena_format(arena, "%s (CUDA %s)", rows.fields[0],
-                                                         rows.fields[1])));
+            list, choice(row[0], af_arena_format(arena, "%s (CUDA %s)", row[0], row[1])));
+    }
     return list;
 }
 

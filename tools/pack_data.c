@@ -3,12 +3,14 @@
  *
  *   pack_data catalog data/wheels.jsonl OUT.c [HASHES_MAX]
  *   pack_data tables OUT.c data/torch.json data/cuda.json ...
+ *   pack_data rows NAME IN.tsv OUT.c
  *   pack_data bytes NAME IN OUT.c
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. If more than HASHES_MAX rows have a hash,
  * all hashes are left out: they do not compress, and the web page must stay small.
- * The tables become one constant, struct af_tables. Bytes are embedded as they are.
+ * The tables become one constant, struct af_tables; the rows of a .tsv file become texts.
+ * Bytes are compressed as they are.
  */
 #include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
@@ -311,6 +313,63 @@ static int pack_tables(const char *out, char **paths, int count)
     return good ? 0 : 1;
 }
 
+static void write_row(FILE *out, struct af_span line)
+{
+    fputs("{\"", out);
+    for (size_t i = 0; i < line.len; i++) {
+        if (line.data[i] == '\t')
+            fputs("\", \"", out);
+        else
+            fprintf(out, line.data[i] == '"' || line.data[i] == '\\' ? "\\%c" : "%c",
+                    line.data[i]);
+    }
+    fputs("\"},\n", out);
+}
+
+/* The rows of a .tsv file; its lines that start with '#' are remarks. */
+static bool write_rows(FILE *out, const char *name, const char *in, struct af_span rest)
+{
+    size_t column_count = 0;
+    struct af_span line;
+    for (size_t number = 1; af_text_line(&rest, &line); number++) {
+        size_t count = 1;
+        for (size_t i = 0; i < line.len; i++)
+            count += line.data[i] == '\t';
+        if (line.len == 0 || line.data[0] == '#')
+            continue;
+        if (column_count == 0)
+            fprintf(out, "const char *const af_embedded_%s[][%zu] = {\n", name, count);
+        else if (count != column_count) {
+            fprintf(stderr, "pack_data: %s:%zu: %zu columns, not %zu\n", in, number, count,
+                    column_count);
+            return false;
+        }
+        column_count = count;
+        write_row(out, line);
+    }
+    fputs("{NULL}};\n", out);
+    return true;
+}
+
+static int pack_rows(const char *name, const char *in, const char *out)
+{
+    struct anyflash_error err = {0};
+    struct af_arena arena;
+    struct af_span bytes;
+    FILE *file = fopen(out, "w");
+    if (file == NULL)
+        return cannot_write(out);
+    fputs(HEAD "#include \"kit/formats/embedded.h\"\n\n", file);
+    af_arena_init(&arena);
+    int code = 1;
+    if (af_file_read(&arena, in, AF_CATALOG_BYTES_MAX, &bytes, &err) != ANYFLASH_OK)
+        report(&err);
+    else if (write_rows(file, name, in, bytes))
+        code = 0;
+    af_arena_release(&arena);
+    return fclose(file) == 0 ? code : cannot_write(out);
+}
+
 static int pack_bytes(const char *name, const char *in, const char *out)
 {
     struct anyflash_error err = {0};
@@ -331,10 +390,13 @@ int main(int argc, char **argv)
                             argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX);
     if (argc >= 4 && strcmp(argv[1], "tables") == 0)
         return pack_tables(argv[2], argv + 3, argc - 3);
+    if (argc == 5 && strcmp(argv[1], "rows") == 0)
+        return pack_rows(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(argv[1], "bytes") == 0)
         return pack_bytes(argv[2], argv[3], argv[4]);
     fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX]\n"
                     "       pack_data tables OUT.c IN.json...\n"
+                    "       pack_data rows NAME IN.tsv OUT.c\n"
                     "       pack_data bytes NAME IN OUT.c\n");
     return 2;
 }

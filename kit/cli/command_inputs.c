@@ -251,8 +251,7 @@ const char *af_cli_arch(struct af_arena *arena, const char *typed)
     char *lower = af_arena_text(arena, typed);
     for (char *at = lower; at != NULL && *at != '\0'; at++)
         *at = (char)tolower((unsigned char)*at);
-    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &found) &&
-                   found != NULL
+    return lower != NULL && af_machine_gpu_name_find(lower, &vendor, &found) && found != NULL
                ? found
                : typed;
 }

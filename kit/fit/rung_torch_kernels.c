@@ -89,8 +89,7 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
     char *lower = af_arena_text(arena, name);
     for (char *at = lower; at != NULL && *at != '\0'; at++)
         *at = (char)tolower((unsigned char)*at);
-    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &target) ? target
-                                                                                     : NULL;
+    return lower != NULL && af_machine_gpu_name_find(lower, &vendor, &target) ? target : NULL;
 }
 
 /* Targets from before AOTriton's first: GCN, CDNA 1, RDNA 1 and 2. Others may be newer. */

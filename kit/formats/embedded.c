@@ -1,9 +1,7 @@
 /*
- * embedded.c: decompresses the embedded data and reads its tables.
+ * embedded.c: decompresses the embedded data.
  */
 #include "kit/formats/embedded.h"
-
-#include <string.h>
 
 #include <zstd.h>
 
@@ -25,43 +23,4 @@ enum anyflash_status af_embedded_open(const struct af_embedded *embedded,
         return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded data cannot be decompressed");
     *bytes_out = (struct af_span){bytes, (size_t)len};
     return ANYFLASH_OK;
-}
-
-bool af_embedded_rows_open(const struct af_embedded *embedded, size_t field_count,
-                           struct af_arena *arena, struct af_embedded_rows *rows_out)
-{
-    struct af_span bytes;
-    if (af_embedded_open(embedded, arena, &bytes, NULL) != ANYFLASH_OK)
-        return false;
-    char *text = af_arena_text_n(arena, bytes.data, bytes.len);
-    *rows_out = (struct af_embedded_rows){
-        .at = text, .end = text == NULL ? NULL : text + bytes.len, .field_count = field_count};
-    return text != NULL;
-}
-
-/* Splits the line at its tabs; false if the number of fields is wrong. */
-static bool cut_fields(struct af_embedded_rows *rows, char *line)
-{
-    size_t count = 0;
-    while (line != NULL && count < rows->field_count) {
-        rows->fields[count++] = line;
-        line = strchr(line, '\t');
-        if (line != NULL)
-            *line++ = '\0';
-    }
-    return line == NULL && count == rows->field_count;
-}
-
-bool af_embedded_row_next(struct af_embedded_rows *rows)
-{
-    while (rows->at < rows->end) {
-        char *line = rows->at;
-        char *stop = memchr(line, '\n', (size_t)(rows->end - line));
-        rows->at = stop == NULL ? rows->end : stop + 1;
-        if (stop != NULL)
-            *stop = '\0';
-        if (line[0] != '#' && cut_fields(rows, line))
-            return true;
-    }
-    return false;
 }

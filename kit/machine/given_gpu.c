@@ -132,12 +132,12 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
     } else {
-        known = af_machine_gpu_name_find(given->arena, lower, &vendor, &sm);
+        known = af_machine_gpu_name_find(lower, &vendor, &sm);
     }
     if (!known && isdigit((unsigned char)lower[0])) {
         /* "4090": users often omit the product line */
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
-        known = whole != NULL && af_machine_gpu_name_find(given->arena, whole, &vendor, &sm);
+        known = whole != NULL && af_machine_gpu_name_find(whole, &vendor, &sm);
     }
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
@@ -268,7 +268,7 @@ void af_given_driver(struct af_given *given)
                          "not a driver version such as 580.95.05");
         return;
     }
-    const char *cuda = af_machine_gpu_driver_cuda(given->arena, version);
+    const char *cuda = af_machine_gpu_driver_cuda(version);
     const char *source =
         af_arena_format(given->arena, "%s: NVIDIA's table of drivers", given->source);
     af_fact_text(given->arena, &driver->kernel_version, version, given->source);

@@ -46,19 +46,18 @@ static bool is_release(const char *version, const char *release)
 static void imply_libc(struct af_given *given, const char *id, const char *version)
 {
     struct af_platform *platform = &given->machine->platform;
-    struct af_embedded_rows rows;
-    bool is_open = af_embedded_rows_open(&af_embedded_distributions, 5, given->arena, &rows);
-    while (is_open && af_embedded_row_next(&rows)) {
-        if (strcmp(id, rows.fields[0]) != 0 || !is_release(version, rows.fields[1]))
+    for (size_t i = 0; af_embedded_distributions[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_distributions[i];
+        if (strcmp(id, row[0]) != 0 || !is_release(version, row[1]))
             continue;
         const char *source =
             af_arena_format(given->arena, "%s: what %s %s ships", given->source, id, version);
         if (!af_given_fact_by(&platform->libc_version, "")) {
-            af_fact_text(given->arena, &platform->libc, rows.fields[2], source);
-            af_fact_text(given->arena, &platform->libc_version, rows.fields[3], source);
+            af_fact_text(given->arena, &platform->libc, row[2], source);
+            af_fact_text(given->arena, &platform->libc_version, row[3], source);
         }
         if (!af_given_fact_by(&platform->glibcxx, ""))
-            af_fact_text(given->arena, &platform->glibcxx, rows.fields[4], source);
+            af_fact_text(given->arena, &platform->glibcxx, row[4], source);
     }
 }
 

@@ -11,15 +11,12 @@
 
 #include "kit/formats/embedded.h"
 
-const char *af_machine_gpu_driver_cuda(struct af_arena *arena, const char *driver_version)
+const char *af_machine_gpu_driver_cuda(const char *driver_version)
 {
-    struct af_embedded_rows rows;
     long branch = strtol(driver_version, NULL, 10);
-    if (!af_embedded_rows_open(&af_embedded_driver_cuda, 2, arena, &rows))
-        return NULL;
-    while (af_embedded_row_next(&rows)) {
-        if (branch >= strtol(rows.fields[0], NULL, 10))
-            return rows.fields[1];
+    for (size_t i = 0; af_embedded_driver_cuda[i][0] != NULL; i++) {
+        if (branch >= strtol(af_embedded_driver_cuda[i][0], NULL, 10))
+            return af_embedded_driver_cuda[i][1];
     }
     return NULL;
 }
@@ -80,20 +77,17 @@ static bool has_name(const char *text, const char *name)
     return false;
 }
 
-bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const char **vendor_out,
-                              const char **sm_out)
+bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out)
 {
-    struct af_embedded_rows rows;
     size_t best = 0;
-    if (!af_embedded_rows_open(&af_embedded_gpu_names, 3, arena, &rows))
-        return false;
-    while (af_embedded_row_next(&rows)) {
-        size_t len = strlen(rows.fields[1]);
-        if (len <= best || !has_name(text, rows.fields[1]))
+    for (size_t i = 0; af_embedded_gpu_names[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_gpu_names[i];
+        size_t len = strlen(row[1]);
+        if (len <= best || !has_name(text, row[1]))
             continue;
         best = len;
-        *vendor_out = rows.fields[0];
-        *sm_out = strcmp(rows.fields[2], "-") == 0 ? NULL : rows.fields[2];
+        *vendor_out = row[0];
+        *sm_out = strcmp(row[2], "-") == 0 ? NULL : row[2];
     }
     return best != 0;
 }

@@ -17,11 +17,8 @@
 void af_machine_gpu_visibility(struct af_machine *machine, const char *value,
                                const char *source);
 
-/*
- * The CUDA version that a driver supports ("13.0" for "580.95.05"), in the
- * arena; or NULL.
- */
-const char *af_machine_gpu_driver_cuda(struct af_arena *arena, const char *driver_version);
+/* The CUDA version that a driver supports ("13.0" for "580.95.05"), a constant; or NULL. */
+const char *af_machine_gpu_driver_cuda(const char *driver_version);
 
 /*
  * Parses "sm_90a", "90", "9.0" or "compute_120" to "9.0" and so on; copies
@@ -31,10 +28,9 @@ bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes);
 
 /*
  * Finds the longest product name in lower-case `text` and returns its vendor and
- * compute capability (NULL: GPUs of this vendor have none), in the arena; false
+ * compute capability (NULL: GPUs of this vendor have none), constants; false
  * when there is none.
  */
-bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const char **vendor_out,
-                              const char **sm_out);
+bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out);
 
 #endif

@@ -323,8 +323,7 @@ static void set_cuda_api(struct af_probe *probe, const struct answer *answer)
     struct af_driver *driver = &probe->machine->driver;
     const char *version =
         af_fact_text_or(&driver->user_version, af_fact_text_or(&driver->kernel_version, NULL));
-    const char *cuda =
-        version == NULL ? NULL : af_machine_gpu_driver_cuda(probe->arena, version);
+    const char *cuda = version == NULL ? NULL : af_machine_gpu_driver_cuda(version);
     if (answer->driver > 0)
         af_fact_text(probe->arena, &driver->cuda_api,
                      af_arena_format(probe->arena, "%d.%d", (int)(answer->driver / 1000),

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/embedded.h"
 #include "kit/formats/symbol_name.h"
 #include "kit/formats/version.h"
 
@@ -194,7 +193,6 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
 }
 
 #define LAST 1000
-#define ASSERTIONS_MAX 4096u /* tools/check_data.py keeps the table below this limit */
 
 /* Since torch 2.10 the count of Python references is part of the tensor's own count. */
 #define TENSOR_COUNTS_SINCE 10
@@ -263,51 +261,24 @@ static af_proof_torch_set date_by_rows(const struct af_binary *binary,
     return set;
 }
 
-/* An assertion in torch's headers: bit N of `minors` is set if torch 2.N has it here. */
-struct assertion {
-    const char *header;
-    int line;
-    uint32_t minors;
-};
-
-struct assertions {
-    struct assertion *rows;
-    size_t count;
-};
-
-/* Rows of data/torch_assertions.tsv; empty if memory runs out (see arena->failed). */
-static struct assertions read_assertions(struct af_arena *arena)
-{
-    struct af_embedded_rows rows;
-    struct assertions all = {af_arena_array(arena, ASSERTIONS_MAX, sizeof *all.rows), 0};
-    if (all.rows == NULL ||
-        !af_embedded_rows_open(&af_embedded_torch_assertions, 3, arena, &rows))
-        return all;
-    while (all.count < ASSERTIONS_MAX && af_embedded_row_next(&rows))
-        all.rows[all.count++] =
-            (struct assertion){rows.fields[0], (int)strtol(rows.fields[1], NULL, 10),
-                               (uint32_t)strtoul(rows.fields[2], NULL, 16)};
-    return all;
-}
+/* data/torch_assertions.tsv: header, line, and a set in hexadecimal: bit N is torch 2.N. */
+extern const char af_torch_assertions[];
 
 /*
  * The releases that have an assertion at a place such as "c10/core/TensorImpl.h:1332"; all
  * releases when the place is not in the table.
  */
-static af_proof_torch_set date_by_assertion(const struct assertions *all, const char *text)
+static af_proof_torch_set date_by_assertion(const char *text)
 {
+    char row[256];
     const char *colon = strrchr(text, ':');
     int64_t line = 0;
-    uint32_t minors = 0;
     af_proof_torch_set set = 0;
     if (colon == NULL || !af_parse_i64(colon + 1, 1, INT32_MAX, &line))
         return all_minors();
-    for (size_t i = 0; i < all->count; i++) {
-        const struct assertion *row = &all->rows[i];
-        if (row->line == line && strncmp(row->header, text, (size_t)(colon - text)) == 0 &&
-            row->header[colon - text] == '\0')
-            minors = row->minors;
-    }
+    int len = snprintf(row, sizeof row, "\n%.*s\t%d\t", (int)(colon - text), text, (int)line);
+    const char *found = (size_t)len < sizeof row ? strstr(af_torch_assertions, row) : NULL;
+    unsigned long minors = found == NULL ? 0 : strtoul(found + len, NULL, 16);
     for (int minor = 0; minor < 32; minor++) {
         if ((minors >> minor & 1) != 0)
             set |= between(minor, minor);
@@ -315,19 +286,11 @@ static af_proof_torch_set date_by_assertion(const struct assertions *all, const 
     return set != 0 ? set : all_minors();
 }
 
-static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
-                                             struct af_arena *arena)
+static af_proof_torch_set date_by_assertions(const struct af_binary *binary)
 {
-    struct af_arena own; /* arena for the table */
     af_proof_torch_set set = all_minors();
-    if (binary->assertions.count == 0)
-        return set;
-    af_arena_init(&own);
-    const struct assertions all = read_assertions(&own);
     for (size_t i = 0; i < binary->assertions.count; i++)
-        set &= date_by_assertion(&all, binary->assertions.items[i]);
-    arena->failed = arena->failed || own.failed;
-    af_arena_release(&own);
+        set &= date_by_assertion(binary->assertions.items[i]);
     return set;
 }
 
@@ -361,7 +324,7 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     af_proof_torch_set named = stated_minor(stated);
     bool by_symbols = narrow(&set, fitting);
     bool by_rows = narrow(&set, date_by_rows(binary, wants));
-    bool by_assertions = narrow(&set, date_by_assertions(binary, arena));
+    bool by_assertions = narrow(&set, date_by_assertions(binary));
     bool by_counts = (wants->tensor_counts || wants->owns_tensors) &&
                      narrow(&set, wants->tensor_counts ? between(TENSOR_COUNTS_SINCE, LAST)
                                                        : between(0, TENSOR_COUNTS_SINCE - 1));

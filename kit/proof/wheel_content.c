@@ -13,8 +13,6 @@
 #include "kit/proof/inspect_wheel.h"
 #include "kit/system/file.h"
 
-#define EXPECTED_MAX 32u
-#define TAKEN_MAX 1024u
 #define NAME_BYTES 400u
 #define ENTRY_POINTS_BYTES_MAX (256u << 10)
 
@@ -40,12 +38,6 @@ const char *af_content_kind_why(enum af_content_kind kind)
     return kinds[kind].why;
 }
 
-/* A row of data/wheel_contents.tsv. */
-struct expected {
-    const char *path;
-    bool is_extension;
-};
-
 struct comparing {
     struct af_arena *arena;
     const struct af_inspect_target *target;
@@ -53,28 +45,7 @@ struct comparing {
     struct af_content_finding *findings;
     char package[AF_WHEEL_NAME_BYTES]; /* normalised */
     const char *info;                  /* "demo-1.0.dist-info/" of this package; NULL: none */
-    struct expected expected[EXPECTED_MAX];
-    size_t expected_count;
-    const char *taken[TAKEN_MAX];
-    size_t taken_count;
 };
-
-static void read_tables(struct comparing *comparing)
-{
-    struct af_embedded_rows rows;
-    if (af_embedded_rows_open(&af_embedded_wheel_contents, 4, comparing->arena, &rows))
-        while (comparing->expected_count < EXPECTED_MAX && af_embedded_row_next(&rows)) {
-            if (strcmp(rows.fields[0], comparing->package) != 0)
-                continue;
-            comparing->content->package = rows.fields[0];
-            comparing->expected[comparing->expected_count++] =
-                (struct expected){rows.fields[1], af_equal(rows.fields[2], "extension")};
-        }
-    if (af_embedded_rows_open(&af_embedded_taken_names, 2, comparing->arena, &rows))
-        while (comparing->taken_count < TAKEN_MAX && af_embedded_row_next(&rows))
-            if (strcmp(rows.fields[1], comparing->package) != 0) /* torch has its own names */
-                comparing->taken[comparing->taken_count++] = rows.fields[0];
-}
 
 /* Adds a finding once, unless it is ordinary in such a wheel. `name` need not end in a NUL. */
 static void add(struct comparing *comparing, enum af_content_kind kind, struct af_span name,
@@ -117,11 +88,18 @@ static bool matches(const char *pattern, const char *path)
            (last == '/' || strchr(path + fixed_len, '/') == NULL);
 }
 
+/* Whether row `i` of data/wheel_contents.tsv (package, path, kind) is about this package. */
+static bool is_about(const struct comparing *comparing, size_t i)
+{
+    return strcmp(af_embedded_wheel_contents[i][0], comparing->package) == 0;
+}
+
 static bool is_expected(const struct comparing *comparing, const char *path, bool is_extension)
 {
-    for (size_t i = 0; i < comparing->expected_count; i++)
-        if ((!is_extension || comparing->expected[i].is_extension) &&
-            matches(comparing->expected[i].path, path))
+    for (size_t i = 0; af_embedded_wheel_contents[i][0] != NULL; i++)
+        if (is_about(comparing, i) &&
+            (!is_extension || strcmp(af_embedded_wheel_contents[i][2], "extension") == 0) &&
+            matches(af_embedded_wheel_contents[i][1], path))
             return true;
     return false;
 }
@@ -130,8 +108,9 @@ static bool is_expected(const struct comparing *comparing, const char *path, boo
 static bool is_shared_folder(const struct comparing *comparing, const char *path,
                              size_t top_len)
 {
-    for (size_t i = 0; i < comparing->expected_count; i++)
-        if (strncmp(comparing->expected[i].path, path, top_len + 1) == 0)
+    for (size_t i = 0; af_embedded_wheel_contents[i][0] != NULL; i++)
+        if (is_about(comparing, i) &&
+            strncmp(af_embedded_wheel_contents[i][1], path, top_len + 1) == 0)
             return true;
     return false;
 }
@@ -212,8 +191,9 @@ static bool is_taken(const struct comparing *comparing, struct af_span stem)
 {
     if (af_name_is(stem, comparing->package))
         return false;
-    for (size_t i = 0; i < comparing->taken_count; i++)
-        if (af_text_span_equal(stem, comparing->taken[i]))
+    for (size_t i = 0; af_embedded_taken_names[i][0] != NULL; i++)
+        if (strcmp(af_embedded_taken_names[i][1], comparing->package) != 0 &&
+            af_text_span_equal(stem, af_embedded_taken_names[i][0]))
             return true;
     return false;
 }
@@ -642,7 +622,9 @@ enum anyflash_status af_content_find(const struct af_inspect_target *target,
         af_name_normalise(
             (struct af_span){target->wheel->name.package, strlen(target->wheel->name.package)},
             comparing->package, sizeof comparing->package);
-    read_tables(comparing);
+    for (size_t i = 0; af_embedded_wheel_contents[i][0] != NULL; i++)
+        if (is_about(comparing, i))
+            content.package = af_embedded_wheel_contents[i][0];
     find_info(comparing);
     compare_record(comparing);
     for (size_t i = 0; i < target->archive->zip.member_count; i++)

@@ -1,5 +1,5 @@
 /*
- * test_embedded.c: rows of an embedded table.
+ * test_embedded.c: damaged embedded data.
  */
 #include "kit/formats/embedded.h"
 
@@ -20,26 +20,6 @@ static struct af_embedded pack(const char *text)
     return (struct af_embedded){packed, len};
 }
 
-static void test_embedded__reads_rows_without_remarks(void **state)
-{
-    (void)state;
-    struct af_arena arena;
-    struct af_embedded_rows rows;
-    const struct af_embedded table = pack("# a\tb\nx 1\ty\n\nonly one\n#\np\t\na\tb\tc\nl\tm");
-    af_arena_init(&arena);
-    assert_true(af_embedded_rows_open(&table, 2, &arena, &rows));
-    assert_true(af_embedded_row_next(&rows));
-    assert_string_equal(rows.fields[0], "x 1");
-    assert_string_equal(rows.fields[1], "y");
-    assert_true(af_embedded_row_next(&rows));
-    assert_string_equal(rows.fields[0], "p");
-    assert_string_equal(rows.fields[1], "");
-    assert_true(af_embedded_row_next(&rows));
-    assert_string_equal(rows.fields[1], "m");
-    assert_false(af_embedded_row_next(&rows));
-    af_arena_release(&arena);
-}
-
 static void test_embedded__damaged_bytes_are_an_internal_error(void **state)
 {
     (void)state;
@@ -58,7 +38,6 @@ static void test_embedded__damaged_bytes_are_an_internal_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_embedded__reads_rows_without_remarks),
         cmocka_unit_test(test_embedded__damaged_bytes_are_an_internal_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
