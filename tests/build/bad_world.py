@@ -17,8 +17,8 @@ from full_disk import AS_ROOT
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "net"))
 from server import File, Server  # noqa: E402, F401
 
-BASE_TOOLS = ("sh", "basename", "cat", "echo", "env", "fallocate", "grep", "head", "kill",
-              "mkdir", "ninja", "rm", "sleep", "touch")
+BASE_TOOLS = ("sh", "basename", "cat", "curl", "echo", "env", "fallocate", "grep", "head",
+              "kill", "mkdir", "ninja", "rm", "sleep", "touch")
 SELECTION = ("--head-dim", "128", "--dtype", "bf16", "--features", "none", "--jobs", "8")
 TOP = f"flash_attn-{synthetic.VERSION}"
 

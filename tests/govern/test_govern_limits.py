@@ -129,13 +129,15 @@ def test_the_last_is_never_stopped_and_it_is_said_why_it_waits(tmp_path):
             text=True,
             preexec_fn=group.enter,
         ) as build:
-            time.sleep(7)
+            lines = []
+            while not lines or "makes no progress" not in lines[-1]:
+                lines.append(next(build.stdout))
             assert build.poll() is None
+            assert "Nothing else runs" in lines[-1]
             assert group.limit(400)
-            lines = build.stdout.read().splitlines()
+            lines += build.stdout
         assert build.returncode == 0, lines
-        (remark,) = [line for line in lines if "makes no progress" in line]
-        assert "Nothing else runs" in remark
+        assert sum("makes no progress" in line for line in lines) == 1
         for word in ("standstill", "hung", "killed"):
             assert not lines_of(lines, word)
         project.check_complete()
@@ -258,8 +260,8 @@ def test_what_detaches_ends_with_a_gate_that_is_ended(tmp_path, how):
     )
     wait_until(lambda: len(detached(tmp_path)) >= 3)
     start = f"{TRY} compiler-wrapper"
-    (wrapper,) = [p for p, c in processes_of(tmp_path) if c.startswith(start)]
-    os.kill(wrapper, how)
+    wrappers = [p for p, c in processes_of(tmp_path) if c.startswith(start)]
+    os.kill(min(wrappers), how)  # another one is its child, before it becomes the compiler
     assert build.wait(timeout=60) != 0
     wait_for_none(tmp_path)
 
