@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/cli/command_inputs.h"
+#include "kit/cli/machine_inputs.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/cli/command_inputs.h"
 #include "kit/cli/environment_change.h"
+#include "kit/cli/machine_inputs.h"
 #include "kit/cli/next_command.h"
 
 enum anyflash_status af_cmd_package(struct af_cli *cli, enum af_exit *exit_out,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/cli/command_inputs.h"
+#include "kit/cli/machine_inputs.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/page.h"
 #include "kit/formats/wheel_name.h"

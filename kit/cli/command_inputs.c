@@ -1,6 +1,6 @@
 /*
- * command_inputs.c: reads options, probes or reads machines, reads the catalog and looks
- * up stored proofs. Called by the deciding commands.
+ * command_inputs.c: reads options and the catalog, and looks up stored proofs. Called by the
+ * deciding commands.
  */
 #include "kit/cli/command_inputs.h"
 
@@ -9,125 +9,18 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/cli/given_words.h"
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/environment_hash.h"
-#include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "kit/system/state_proofs.h"
 
 #define MODEL_BYTES_MAX (4u * 1024u * 1024u)
 #define TOML_BYTES_MAX (4u << 20)
 #define PUBLISHER_LISTS_MAX 3u
-
-bool af_machines_named(const struct af_options *options)
-{
-    return options->machines.count > 0 || options->givens.count > 0 ||
-           af_option_given(options, AF_OPTION_HERE);
-}
-
-static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine,
-                                  struct anyflash_error *err)
-{
-    struct af_probe_options options = {
-        .python = cli->options.values[AF_OPTION_PYTHON],
-        .probe_network = af_option_given(&cli->options, AF_OPTION_PROBE_NETWORK) &&
-                         !af_option_given(&cli->options, AF_OPTION_OFFLINE),
-    };
-    af_machine_init(machine, "this machine", "not looked at");
-    return af_probe_machine(machine, &options, err);
-}
-
-/* Prints contradictions and unclear lines of pasted text. */
-static void print_notes(struct af_cli *cli, const char *notes)
-{
-    struct af_span rest = {notes, notes == NULL ? 0 : strlen(notes)};
-    struct af_span line;
-    while (af_text_line(&rest, &line)) {
-        const char *note = af_arena_text_n(&cli->arena, line.data, line.len);
-        if (note != NULL)
-            af_cli_remark(cli, note);
-    }
-}
-
-/* Loads machine `index` of the options, before --given is applied. Always initialises it. */
-static enum anyflash_status load_one(struct af_cli *cli, size_t index,
-                                     struct af_machine *machine, struct anyflash_error *err)
-{
-    const struct af_options *options = &cli->options;
-    if (index < options->machines.count) {
-        const char *path = options->machines.items[index];
-        const char *name = strcmp(path, "-") == 0
-                               ? "standard input"
-                               : af_text_scrub(&cli->arena, af_path_name(path), 200);
-        af_machine_init(machine, name, "not in the record");
-        enum anyflash_status status = af_probe_record(machine, path, err);
-        if (status == ANYFLASH_OK)
-            print_notes(cli, machine->notes);
-        return status;
-    }
-    if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
-        af_machine_init(machine, "the machine described with --given", "not given");
-        return ANYFLASH_OK;
-    }
-    return probe(cli, machine, err);
-}
-
-/* --python names an environment of this machine, so it excludes other machines. */
-static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
-{
-    const struct af_options *options = &cli->options;
-    bool here = options->machines.count == 0 &&
-                (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
-    if (af_option_given(options, AF_OPTION_HERE) && options->machines.count > 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--here cannot be used with --machine");
-    if (!here && af_option_given(options, AF_OPTION_PYTHON)) {
-        cli->hint = "`--given python=3.12` states a version; --here starts from this machine";
-        return af_fail(
-            err, ANYFLASH_E_ARGUMENT,
-            "--python applies to this machine only, but you asked about another one");
-    }
-    return ANYFLASH_OK;
-}
-
-enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *machines_out,
-                                      struct anyflash_error *err)
-{
-    size_t wanted = cli->options.machines.count > 0 ? cli->options.machines.count : 1;
-    struct af_machines machines = {
-        .items = af_arena_array(&cli->arena, wanted, sizeof(struct af_machine)),
-        .pointers = af_arena_array(&cli->arena, wanted, sizeof(struct af_machine *)),
-    };
-    if (cli->arena.failed)
-        return af_fail_memory(err);
-    enum anyflash_status status = check_words(cli, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < wanted; i++) {
-        struct af_machine *machine = &machines.items[i];
-        status = load_one(cli, i, machine, err);
-        machines.pointers[machines.count++] = machine;
-        if (status == ANYFLASH_OK)
-            status = af_cli_given_apply(cli, machine, i == 0, err);
-        if (status == ANYFLASH_OK && machine->arena.failed)
-            status = af_fail_memory(err);
-    }
-    if (status != ANYFLASH_OK) {
-        af_machines_release(&machines);
-        return status;
-    }
-    *machines_out = machines;
-    return ANYFLASH_OK;
-}
-
-void af_machines_release(struct af_machines *machines)
-{
-    for (size_t i = 0; i < machines->count; i++)
-        af_machine_release(&machines->items[i]);
-    *machines = (struct af_machines){0};
-}
 
 /*
  * The catalog that `anyflash update` left, if it exists and is intact; else the

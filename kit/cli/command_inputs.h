@@ -1,32 +1,12 @@
 /*
  * command_inputs.h: turns the command line into the input of the deciding commands: the
- * request, machines, catalog and proofs. Only this module reads options.
+ * request, machines, catalog and proofs.
  */
 #ifndef AF_KIT_CLI_COMMAND_INPUTS_H
 #define AF_KIT_CLI_COMMAND_INPUTS_H
 
 #include "kit/answer/plan_request.h"
-#include "kit/cli/commands.h"
-#include "kit/machine/machine.h"
-
-/*
- * The machines that the options name: this one, records, or one described by
- * the user. The array `items` is in the cli's arena; each item's content must
- * be released.
- */
-struct af_machines {
-    struct af_machine *items;
-    const struct af_machine **pointers; /* allocated for the items */
-    size_t count;
-};
-
-/* Probes, reads or makes them; prints remarks on values to stderr. */
-enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *machines_out,
-                                      struct anyflash_error *err);
-void af_machines_release(struct af_machines *machines);
-
-/* Whether a machine was named: --machine, --given or --here. */
-bool af_machines_named(const struct af_options *options);
+#include "kit/cli/machine_inputs.h"
 
 /*
  * The file of --catalog or $ANYFLASH_CATALOG; else the one that `anyflash

@@ -6,7 +6,7 @@
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
 
-#include "kit/cli/command_inputs.h"
+#include "kit/cli/machine_inputs.h"
 #include "kit/proof/prover.h"
 #include "kit/proof/remote.h"
 #include "kit/proof/wheel_content.h"

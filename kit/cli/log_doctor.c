@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "kit/base/nearest.h"
-#include "kit/cli/command_inputs.h"
 #include "kit/cli/doctor_report.h"
+#include "kit/cli/machine_inputs.h"
 #include "kit/cli/page.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/doctor/diagnosis_json.h"
