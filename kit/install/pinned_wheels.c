@@ -166,14 +166,6 @@ enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
     return status;
 }
 
-static const struct af_proof_check *first_no(const struct af_proof *proof)
-{
-    for (size_t i = 0; i < proof->check_count; i++)
-        if (proof->checks[i].answer == AF_NO)
-            return &proof->checks[i];
-    return NULL;
-}
-
 /* What a file is proved for. */
 struct proving {
     struct af_config_lock *lock;
@@ -192,13 +184,11 @@ static enum anyflash_status prove_extension(struct proving *proving, size_t inde
         af_prover_prove(&proving->prover, &proving->target, index, NULL, &proof, err);
     if (status != ANYFLASH_OK)
         return status;
-    const struct af_proof_check *no = first_no(&proof);
     if (extension->problem != NULL || proof.answer == AF_NO)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' in '%s' would not load on '%s': %s",
                        extension->path, proving->pin->file, proving->pin->machine->name,
                        extension->problem != NULL ? extension->problem
-                       : no == NULL               ? "a check says no"
-                                                  : no->evidence);
+                                                  : af_proof_objection(&proof));
     if (proof.answer == AF_UNKNOWN && !extension->is_bundled && !proving->is_noted) {
         af_config_lock_note(proving->lock,
                             "'%s' was not proved to load on '%s': `anyflash inspect` says "

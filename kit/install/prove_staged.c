@@ -19,11 +19,10 @@ struct proving {
     const char *first_bad; /* reason of the first extension that does not load */
 };
 
-static const struct af_proof_check *first_of(const struct af_proof *proof,
-                                             enum af_answer answer)
+static const struct af_proof_check *first_unknown(const struct af_proof *proof)
 {
     for (size_t i = 0; i < proof->check_count; i++)
-        if (proof->checks[i].answer == answer)
+        if (proof->checks[i].answer == AF_UNKNOWN)
             return &proof->checks[i];
     return NULL;
 }
@@ -45,11 +44,10 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
 static void tell(struct proving *proving, const char *path, bool is_bundled,
                  const struct af_proof *proof)
 {
-    const struct af_proof_check *no = first_of(proof, AF_NO);
-    const struct af_proof_check *unknown = first_of(proof, AF_UNKNOWN);
+    const struct af_proof_check *unknown = first_unknown(proof);
     const struct af_progress *progress = &proving->run->progress;
     if (proof->answer == AF_NO)
-        take_bad(proving, path, no == NULL ? "a check says no" : no->evidence);
+        take_bad(proving, path, af_proof_objection(proof));
     else if (is_bundled)
         return;
     else if (proof->loads == AF_YES)

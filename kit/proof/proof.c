@@ -43,6 +43,14 @@ bool af_proof_check_is_about_loading(enum af_proof_check_id id)
     return rows[id].loads;
 }
 
+const char *af_proof_objection(const struct af_proof *proof)
+{
+    for (size_t i = 0; i < proof->check_count; i++)
+        if (proof->checks[i].answer == AF_NO)
+            return proof->checks[i].evidence;
+    return "a check says no";
+}
+
 enum af_answer af_proof_worse(enum af_answer a, enum af_answer b)
 {
     if (a == AF_NO || b == AF_NO)

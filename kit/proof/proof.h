@@ -78,6 +78,9 @@ struct af_proof {
     const char *built_for_source; /* how that was found out; NULL if built_for is NULL */
 };
 
+/* Why the answer is NO: the evidence of the first check that says so. */
+const char *af_proof_objection(const struct af_proof *proof);
+
 /* The answer to two questions together: any NO is NO, else any UNKNOWN is UNKNOWN. */
 enum af_answer af_proof_worse(enum af_answer a, enum af_answer b);
 

@@ -8,14 +8,6 @@
 
 #define FOLDER_FILES_MAX 4096u
 
-static const char *evidence_of(const struct af_proof *proof)
-{
-    for (size_t i = 0; i < proof->check_count; i++)
-        if (proof->checks[i].answer == AF_NO)
-            return proof->checks[i].evidence;
-    return "a check says no";
-}
-
 /* Whether the answer NO stays the same with other GPUs and more libraries. */
 static bool is_final(const struct af_proof *proof)
 {
@@ -30,7 +22,8 @@ static void add_proof(struct af_arena *arena, const char *path, const struct af_
         bool is_first = conclusion->loads != AF_NO;
         conclusion->may_change = (is_first || conclusion->may_change) && !is_final(proof);
         if (is_first)
-            conclusion->reason = af_arena_format(arena, "'%s': %s", path, evidence_of(proof));
+            conclusion->reason =
+                af_arena_format(arena, "'%s': %s", path, af_proof_objection(proof));
         conclusion->loads = AF_NO;
     } else if (conclusion->loads == AF_YES && proof->loads != AF_YES) {
         conclusion->loads = AF_UNKNOWN;
