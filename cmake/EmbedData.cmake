@@ -64,29 +64,31 @@ function(anyflash_embed_text target name)
     target_sources(${target} PRIVATE ${generated})
 endfunction()
 
-# anyflash_embed_signatures(TARGET): data/causes.jsonl and data/signatures.jsonl become part of
-# TARGET, after tools/check_signatures.c has checked every row.
+# anyflash_embed_causes(TARGET): the rows of data/causes.jsonl become part of TARGET.
+function(anyflash_embed_causes target)
+    set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)
+    set(generated ${PROJECT_BINARY_DIR}/generated/embedded_causes.c)
+    add_custom_command(OUTPUT ${generated}
+        COMMAND pack_data causes ${generated} ${causes}
+        DEPENDS pack_data ${causes} COMMENT "Packing the causes" VERBATIM)
+    target_sources(${target} PRIVATE ${generated})
+endfunction()
+
+# anyflash_embed_signatures(TARGET): data/signatures.jsonl becomes part of TARGET, after
+# tools/check_signatures.c has checked every row.
 function(anyflash_embed_signatures target)
     add_executable(check_signatures ${PROJECT_SOURCE_DIR}/tools/check_signatures.c)
     target_link_libraries(check_signatures PRIVATE af_kit_doctor_log af_kit_system)
     anyflash_compile_options(check_signatures)
 
-    set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)
     # tests/doctor/measure.py builds with fewer rows
     set(ANYFLASH_SIGNATURES ${PROJECT_SOURCE_DIR}/data/signatures.jsonl CACHE FILEPATH
         "rows of the log doctor")
-    set(signatures ${ANYFLASH_SIGNATURES})
-    set(generated ${PROJECT_BINARY_DIR}/generated)
-    set(checked ${generated}/signatures.checked)
-    add_custom_command(OUTPUT ${checked}
-        COMMAND check_signatures ${causes} ${signatures}
-        COMMAND ${CMAKE_COMMAND} -E touch ${checked}
-        DEPENDS check_signatures ${causes} ${signatures}
-        COMMENT "Checking the signatures" VERBATIM)
-    foreach(name causes signatures)
-        add_custom_command(OUTPUT ${generated}/embedded_${name}.c
-            COMMAND pack_data bytes ${name} ${${name}} ${generated}/embedded_${name}.c
-            DEPENDS pack_data ${${name}} ${checked} COMMENT "Packing the ${name}" VERBATIM)
-        target_sources(${target} PRIVATE ${generated}/embedded_${name}.c)
-    endforeach()
+    set(generated ${PROJECT_BINARY_DIR}/generated/embedded_signatures.c)
+    add_custom_command(OUTPUT ${generated}
+        COMMAND check_signatures ${ANYFLASH_SIGNATURES}
+        COMMAND pack_data bytes signatures ${ANYFLASH_SIGNATURES} ${generated}
+        DEPENDS check_signatures pack_data ${ANYFLASH_SIGNATURES}
+        COMMENT "Checking and packing the signatures" VERBATIM)
+    target_sources(${target} PRIVATE ${generated})
 endfunction()

@@ -16,7 +16,7 @@ static struct {
     bool is_open;
     bool in_file; /* begun and not yet ended */
     struct af_arena arena;
-    struct af_diagnosis_tables tables;
+    struct af_signature_table signatures;
     struct af_log_matcher matcher;
     struct af_log_evidence *evidence;
 } logs;
@@ -43,10 +43,10 @@ static enum anyflash_status open_logs(struct anyflash_error *err)
     af_json_start();
     af_arena_init(&logs.arena);
     logs.is_open = true;
-    enum anyflash_status status = af_diagnosis_tables_load(&logs.arena, &logs.tables, err);
+    enum anyflash_status status =
+        af_diagnosis_signatures_load(&logs.arena, &logs.signatures, err);
     if (status == ANYFLASH_OK)
-        status = af_log_matcher_build(&logs.tables.signatures, NULL, &logs.arena, &logs.matcher,
-                                      err);
+        status = af_log_matcher_build(&logs.signatures, NULL, &logs.arena, &logs.matcher, err);
     if (status == ANYFLASH_OK)
         status = af_log_evidence_new(&logs.matcher, &logs.arena, &logs.evidence, err);
     if (status != ANYFLASH_OK)

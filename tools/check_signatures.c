@@ -1,8 +1,9 @@
 /*
- * check_signatures.c: checks data/causes.jsonl and data/signatures.jsonl with the
- * code that reads them in the program; the build runs it before it embeds them.
+ * check_signatures.c: checks the rows of data/causes.jsonl, which are constants by now, and
+ * data/signatures.jsonl with the code that reads it in the program; the build runs it before
+ * it embeds the signatures.
  *
- *   check_signatures data/causes.jsonl data/signatures.jsonl
+ *   check_signatures data/signatures.jsonl
  *
  * Prints the first problem, with FILE:LINE if a row has it, and exits 1.
  */
@@ -10,6 +11,7 @@
 #include "kit/system/file.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define TABLE_BYTES_MAX (8u * 1024u * 1024u)
 
@@ -28,28 +30,41 @@ static enum anyflash_status check_subject(const struct af_signature_table *table
                    name, AF_SIGNATURE_SUBJECT);
 }
 
+static enum anyflash_status check_causes(struct anyflash_error *err)
+{
+    for (size_t i = 0; i < af_causes.rows_count; i++) {
+        const struct af_cause *cause = &af_causes.rows[i];
+        if (af_cause_find(&af_causes, cause->id) != cause)
+            return af_fail(err, ANYFLASH_E_DATA, "causes.jsonl: the id '%s' occurs twice",
+                           cause->id);
+        if (af_ends_with(cause->title, ".") || strchr(cause->title, '\n') != NULL)
+            return af_fail(err, ANYFLASH_E_DATA,
+                           "causes.jsonl: the title of '%s' must be one line without a full "
+                           "stop",
+                           cause->id);
+    }
+    return ANYFLASH_OK;
+}
+
 int main(int argc, char **argv)
 {
     struct anyflash_error err = {0};
     struct af_arena arena;
     struct af_span bytes;
-    struct af_cause_table causes;
     struct af_signature_table signatures;
-    if (argc != 3) {
-        fprintf(stderr, "usage: check_signatures CAUSES.jsonl SIGNATURES.jsonl\n");
+    if (argc != 2) {
+        fprintf(stderr, "usage: check_signatures SIGNATURES.jsonl\n");
         return 2;
     }
     af_json_start();
     af_arena_init(&arena);
-    enum anyflash_status status = af_file_read(&arena, argv[1], TABLE_BYTES_MAX, &bytes, &err);
+    enum anyflash_status status = check_causes(&err);
     if (status == ANYFLASH_OK)
-        status = af_cause_table_read(bytes, argv[1], &arena, &causes, &err);
+        status = af_file_read(&arena, argv[1], TABLE_BYTES_MAX, &bytes, &err);
     if (status == ANYFLASH_OK)
-        status = af_file_read(&arena, argv[2], TABLE_BYTES_MAX, &bytes, &err);
+        status = af_signature_table_read(bytes, argv[1], &af_causes, &arena, &signatures, &err);
     if (status == ANYFLASH_OK)
-        status = af_signature_table_read(bytes, argv[2], &causes, &arena, &signatures, &err);
-    if (status == ANYFLASH_OK)
-        status = check_subject(&signatures, argv[2], &err);
+        status = check_subject(&signatures, argv[1], &err);
     if (status != ANYFLASH_OK)
         fprintf(stderr, "%s\n", err.message);
     af_arena_release(&arena);

@@ -3,14 +3,15 @@
  *
  *   pack_data catalog data/wheels.jsonl OUT.c [HASHES_MAX]
  *   pack_data tables OUT.c data/torch.json data/cuda.json ...
+ *   pack_data causes OUT.c data/causes.jsonl
  *   pack_data rows NAME IN.tsv OUT.c
  *   pack_data bytes NAME IN OUT.c
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. If more than HASHES_MAX rows have a hash,
  * all hashes are left out: they do not compress, and the web page must stay small.
- * The tables become one constant, struct af_tables; the rows of a .tsv file become texts.
- * Bytes are compressed as they are.
+ * The tables become one constant, struct af_tables, and the causes another; the rows of a
+ * .tsv file become texts. Bytes are compressed as they are.
  */
 #include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
@@ -116,7 +117,7 @@ struct row_type {
     const char *file;
     const char *key;     /* of the list of rows, or of the object */
     const char *member;  /* of struct af_tables, or of the row that contains it */
-    const char *type;    /* of the list's rows, a struct of kit/catalog/tables.h */
+    const char *type;    /* of the list's rows, a struct */
     const char *needed;  /* keys that must be there */
     const char *unknown; /* members that are not 0 if their key is missing */
 };
@@ -134,6 +135,7 @@ static const struct row_type row_types[] = {
     {"flash_attn_4", "releases", "fa4", "af_catalog_fa4_release",
      "first python_requires forward backward paged", ""},
     {"traps", "traps", "traps", "af_trap", "id reason match effect detail", ""},
+    {"causes", "rows", "rows", "af_cause", "id phases title why next fix", ""},
     {"traps", "match", "match", NULL, "",
      ".label = AF_UNKNOWN, .metadata_has_local = AF_UNKNOWN, .valid_name = AF_UNKNOWN, "},
 };
@@ -199,12 +201,27 @@ static void write_numbers(FILE *out, const char *key, const char *version)
     fprintf(out, ".%s_major = %d, .%s_minor = %d, ", key, major, key, minor);
 }
 
-/* "sm_max" is AF_TRAP_SM_MAX. */
-static void write_effect(FILE *out, const char *effect)
+/* "sm-max" is PREFIX_SM_MAX, a number of an enum. */
+static void write_enum(FILE *out, const char *prefix, const char *word)
 {
-    fputs(".effect = AF_TRAP_", out);
-    for (; *effect != '\0'; effect++)
-        putc(*effect >= 'a' && *effect <= 'z' ? *effect - 'a' + 'A' : *effect, out);
+    fputs(prefix, out);
+    for (; *word != '\0'; word++)
+        putc(*word >= 'a' && *word <= 'z' ? *word - 'a' + 'A'
+             : *word == '-'               ? '_'
+                                          : *word,
+             out);
+}
+
+static void write_phases(FILE *out, const json_t *phases)
+{
+    size_t at;
+    json_t *phase;
+    fputs(".phases = 0", out);
+    json_array_foreach(phases, at, phase)
+    {
+        const char *word = json_string_value(phase);
+        write_enum(out, " | 1u << AF_CAUSE_", word == NULL ? "" : word);
+    }
     fputs(", ", out);
 }
 
@@ -224,16 +241,17 @@ static void write_words(FILE *out, const char *key, const json_t *words)
 static void write_value(FILE *out, const char *key, const json_t *value)
 {
     const char *text = json_string_value(value);
-    if (text != NULL && strcmp(key, "effect") == 0) {
-        write_effect(out, text);
-        return;
-    }
     if (json_is_array(value)) {
-        write_words(out, key, value);
+        if (strcmp(key, "phases") == 0)
+            write_phases(out, value);
+        else
+            write_words(out, key, value);
         return;
     }
     fprintf(out, ".%s = ", key);
-    if (json_is_boolean(value))
+    if (text != NULL && strcmp(key, "effect") == 0)
+        write_enum(out, "AF_TRAP_", text);
+    else if (json_is_boolean(value))
         fputs(json_is_true(value) ? "AF_YES" : "AF_NO", out);
     else
         write_text(out, value);
@@ -277,34 +295,61 @@ static void write_members(struct tables *tables, json_t *object, const struct ro
     }
 }
 
+/* A file of one JSON object a line, as the list "rows". */
+static enum anyflash_status read_lines(const char *path, json_t **root_out,
+                                       struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_span rest, line;
+    json_t *rows = json_array();
+    json_t *row;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_file_read(&arena, path, AF_CATALOG_BYTES_MAX, &rest, err);
+    while (status == ANYFLASH_OK && af_text_line(&rest, &line)) {
+        status = af_json_parse(line, AF_CATALOG_BYTES_MAX, path, &row, err);
+        if (status == ANYFLASH_OK)
+            rows = af_json_append(rows, row);
+    }
+    *root_out = json_pack("{s:o}", "rows", rows);
+    af_arena_release(&arena);
+    return status;
+}
+
 static bool write_table(struct tables *tables, const char *path)
 {
     char name[64];
     struct anyflash_error err = {0};
-    json_t *root;
+    json_t *root = NULL;
     snprintf(name, sizeof name, "%s", af_path_name(path));
     name[strcspn(name, ".")] = '\0';
     tables->path = path;
     tables->file = name;
-    if (af_file_read_json(path, AF_CATALOG_BYTES_MAX, &root, &err) != ANYFLASH_OK)
+    enum anyflash_status status =
+        af_ends_with(path, ".jsonl")
+            ? read_lines(path, &root, &err)
+            : af_file_read_json(path, AF_CATALOG_BYTES_MAX, &root, &err);
+    if (status != ANYFLASH_OK)
         return report(&err) == 0;
     write_members(tables, root, NULL);
     json_decref(root);
     return !tables->failed;
 }
 
-static int pack_tables(const char *out, char **paths, int count)
+/* A constant NAME, declared in HEADER, with the rows of all files. */
+static int pack_tables(const char *header, const char *name, const char *out, char **paths,
+                       int count)
 {
     struct tables tables = {.out = fopen(out, "w")};
     bool good = tables.out != NULL;
     if (!good)
         return cannot_write(out);
     /* A row first gets the members that are unknown, and then those of its keys. */
-    fputs(HEAD "#include \"kit/catalog/tables.h\"\n\n"
-               "#pragma GCC diagnostic error \"-Wint-conversion\"\n"
-               "#pragma GCC diagnostic ignored \"-Woverride-init\"\n"
-               "const struct af_tables af_tables = {\n",
-          tables.out);
+    fprintf(tables.out,
+            HEAD "#include \"%s\"\n\n"
+                 "#pragma GCC diagnostic error \"-Wint-conversion\"\n"
+                 "#pragma GCC diagnostic ignored \"-Woverride-init\"\n"
+                 "const struct %s = {\n",
+            header, name);
     for (int i = 0; good && i < count; i++)
         good = write_table(&tables, paths[i]);
     fputs("};\n", tables.out);
@@ -389,13 +434,18 @@ int main(int argc, char **argv)
         return pack_catalog(argv[2], argv[3],
                             argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX);
     if (argc >= 4 && strcmp(argv[1], "tables") == 0)
-        return pack_tables(argv[2], argv + 3, argc - 3);
+        return pack_tables("kit/catalog/tables.h", "af_tables af_tables", argv[2], argv + 3,
+                           argc - 3);
+    if (argc == 4 && strcmp(argv[1], "causes") == 0)
+        return pack_tables("kit/doctor/log/signature.h", "af_cause_table af_causes", argv[2],
+                           argv + 3, 1);
     if (argc == 5 && strcmp(argv[1], "rows") == 0)
         return pack_rows(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(argv[1], "bytes") == 0)
         return pack_bytes(argv[2], argv[3], argv[4]);
     fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX]\n"
                     "       pack_data tables OUT.c IN.json...\n"
+                    "       pack_data causes OUT.c IN.jsonl\n"
                     "       pack_data rows NAME IN.tsv OUT.c\n"
                     "       pack_data bytes NAME IN OUT.c\n");
     return 2;

@@ -27,7 +27,7 @@
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
 struct log_doctor {
-    struct af_diagnosis_tables tables;
+    struct af_signature_table signatures;
     struct af_log_matcher matcher;
     struct af_catalog catalog;
     bool has_catalog;
@@ -315,7 +315,8 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     struct log_doctor doctor = {.evidence = NULL};
     bool named = af_machines_named(&cli->options);
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
-    enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &doctor.tables, err);
+    enum anyflash_status status =
+        af_diagnosis_signatures_load(&cli->arena, &doctor.signatures, err);
     if (status == ANYFLASH_OK) {
         status = af_cli_catalog_load(cli, &doctor.catalog, err);
         doctor.has_catalog = status == ANYFLASH_OK;
@@ -323,7 +324,7 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK)
-        status = af_log_matcher_build(&doctor.tables.signatures, needle_of(&doctor, named),
+        status = af_log_matcher_build(&doctor.signatures, needle_of(&doctor, named),
                                       &cli->arena, &doctor.matcher, err);
     if (status == ANYFLASH_OK)
         status = af_log_evidence_new(&doctor.matcher, &cli->arena, &doctor.evidence, err);
@@ -342,20 +343,19 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     return status;
 }
 
-static enum anyflash_status list_causes(struct af_cli *cli, const struct af_cause_table *causes,
-                                        struct anyflash_error *err)
+static enum anyflash_status list_causes(struct af_cli *cli, struct anyflash_error *err)
 {
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *list = json_array();
-        for (size_t i = 0; i < causes->count; i++)
-            list = af_json_append(list, af_diagnosis_cause_json(&causes->rows[i]));
+        for (size_t i = 0; i < af_causes.rows_count; i++)
+            list = af_json_append(list, af_diagnosis_cause_json(&af_causes.rows[i]));
         return af_cli_json_take(
             cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
     }
     struct af_page page = {&cli->out, PAGE_COLUMNS, false};
-    for (size_t i = 0; i < causes->count; i++)
-        af_page_add(&page, CAUSE_COLUMNS, causes->rows[i].id, AF_TONE_PLAIN,
-                    causes->rows[i].title);
+    for (size_t i = 0; i < af_causes.rows_count; i++)
+        af_page_add(&page, CAUSE_COLUMNS, af_causes.rows[i].id, AF_TONE_PLAIN,
+                    af_causes.rows[i].title);
     return af_cli_finish(cli, err);
 }
 
@@ -375,14 +375,10 @@ static void view_cause(struct af_page *page, const struct af_cause *cause)
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err)
 {
-    struct af_diagnosis_tables tables;
     struct af_page page = {&cli->out, PAGE_COLUMNS, af_cli_color(cli)};
-    enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
     if (strcmp(id, "all") == 0)
-        return list_causes(cli, &tables.causes, err);
-    const struct af_cause *cause = af_cause_find(&tables.causes, id);
+        return list_causes(cli, err);
+    const struct af_cause *cause = af_cause_find(&af_causes, id);
     if (cause == NULL) {
         char shown[80];
         cli->hint = "`anyflash doctor --explain all` lists the causes";

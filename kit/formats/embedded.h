@@ -17,8 +17,7 @@ struct af_embedded {
 extern const struct af_embedded af_embedded_catalog;       /* format: catalog_pack.h */
 extern const struct af_embedded af_embedded_torch_builds;  /* data/torch_symbols.json */
 extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
-extern const struct af_embedded af_embedded_causes;        /* data/NAME.jsonl */
-extern const struct af_embedded af_embedded_signatures;
+extern const struct af_embedded af_embedded_signatures;    /* data/signatures.jsonl */
 
 /* The rows of data/NAME.tsv with a text for each column, and a row of NULL at the end. */
 extern const char *const af_embedded_distributions[][5];

@@ -42,6 +42,7 @@ static const struct command commands[] = {
     ROW(AF_EXIT_YES, "doctor", "--machine", NEWER, FEW_WHEELS),
     ROW(AF_EXIT_YES, "doctor", "--machine", NEWER, FEW_WHEELS, "--json", "--given",
         "torch=2.8.0+cu128"),
+    ROW(AF_EXIT_YES, "doctor", "--explain", "oom-build"),
     ROW(AF_EXIT_YES, "machine", "--machine", STALE),
     ROW(AF_EXIT_YES, "machine", "--machine", NEWER),
     ROW(AF_EXIT_YES, "machine", "--machine", NEWER, "--tags"),

@@ -21,7 +21,6 @@
 static const struct command commands[] = {
     {{"anyflash", "doctor", LOG, "--given", "torch=2.4.0+cu121"}, AF_EXIT_YES},
     {{"anyflash", "doctor", LOG, "--json", "--given", "torch=2.4.0+cu121"}, AF_EXIT_YES},
-    {{"anyflash", "doctor", "--explain", "oom-build"}, AF_EXIT_YES},
     {{"anyflash", "find", "--matrix", "--catalog", FEW_WHEELS, "--machine", RTX4090},
      AF_EXIT_YES},
 };

@@ -11,16 +11,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct af_cause_table causes;
 static struct af_signature_table signatures;
 static struct af_log_matcher matcher;
 
-static const char causes_text[] = "{\"id\":\"one\",\"phases\":[\"build\"],\"title\":\"{symbol} "
-                                  "{v}\",\"why\":\"w\",\"next\":\"n\","
-                                  "\"fix\":\"f\"}\n"
-                                  "{\"id\":\"two\",\"phases\":[\"run\"],\"title\":\"t\","
-                                  "\"why\":\"w\",\"next\":\"{torch.version}\","
-                                  "\"fix\":\"f\",\"avoid\":\"a\"}\n";
+static const struct af_cause cause_rows[] = {
+    {.id = "one", .title = "{symbol} {v}", .why = "w", .next = "n", .fix = "f"},
+    {.id = "two",
+     .title = "t",
+     .why = "w",
+     .next = "{torch.version}",
+     .fix = "f",
+     .avoid = "a"}};
+static const struct af_cause_table causes = {cause_rows, AF_COUNT(cause_rows)};
 static const char signatures_text[] =
     "{\"id\":\"symbol\",\"any\":[\"undefined symbol: "
     "{symbol}\"],\"phase\":\"import\",\"kind\":\"fault\","
@@ -53,8 +55,6 @@ static void start(void)
     started = true;
     af_json_start();
     af_arena_init(&arena);
-    require(af_cause_table_read((struct af_span){causes_text, strlen(causes_text)}, "causes",
-                                &arena, &causes, NULL) == ANYFLASH_OK);
     require(af_signature_table_read((struct af_span){signatures_text, strlen(signatures_text)},
                                     "signatures", &causes, &arena, &signatures,
                                     NULL) == ANYFLASH_OK);

@@ -33,17 +33,11 @@ struct af_cause {
 
 struct af_cause_table {
     const struct af_cause *rows;
-    size_t count;
+    size_t rows_count;
 };
 
-/*
- * Reads the rows of a causes.jsonl. Texts are in the arena. Fails with DATA,
- * naming `name` and the line, for an unknown or missing key, a wrong type, an
- * unknown phase or a repeated id; or with NO_MEMORY.
- */
-enum anyflash_status af_cause_table_read(struct af_span bytes, const char *name,
-                                         struct af_arena *arena, struct af_cause_table *out,
-                                         struct anyflash_error *err);
+/* The rows of data/causes.jsonl, which tools/pack_data.c writes as a constant. */
+extern const struct af_cause_table af_causes;
 
 /* The cause with that id, or NULL. */
 const struct af_cause *af_cause_find(const struct af_cause_table *table, const char *id);

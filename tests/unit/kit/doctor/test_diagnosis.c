@@ -14,16 +14,19 @@
 
 #include "tests/unit/every_allocation.h"
 
-#define CAUSE(id)                                                                              \
-    "{\"id\":\"" id "\",\"phases\":[\"build\"],\"title\":\"it is {what} " id "\","             \
-    "\"why\":\"{torch.version}\",\"next\":\"n\",\"fix\":\"f\"}\n"
+#define CAUSE(name)                                                                            \
+    {                                                                                          \
+        .id = name, .phases = 1u << AF_CAUSE_BUILD, .title = "it is {what} " name,             \
+        .why = "{torch.version}", .next = "n", .fix = "f"                                      \
+    }
 #define ROW(id, kind, any, rest)                                                               \
     "{\"id\":\"" id "\",\"any\":[" any "],\"phase\":\"build\",\"kind\":\"" kind                \
     "\",\"source\":\"test\"" rest "}\n"
 #define CAUSES(list) ",\"causes\":[" list "]"
 #define ONE(cause, score, rest) "{\"cause\":\"" cause "\",\"score\":" score rest "}"
 
-static const char causes_text[] = CAUSE("alpha") CAUSE("beta") CAUSE("gamma");
+static const struct af_cause cause_rows[] = {CAUSE("alpha"), CAUSE("beta"), CAUSE("gamma")};
+static const struct af_cause_table causes = {cause_rows, AF_COUNT(cause_rows)};
 
 static const char rows_text[] = ROW(
     "first", "fault", "\"first fault {what}\"",
@@ -65,7 +68,6 @@ static const char rows_text[] = ROW(
 
 struct bench {
     struct af_arena arena;
-    struct af_cause_table causes;
     struct af_signature_table table;
     struct af_log_matcher matcher;
     struct af_machine machine;
@@ -87,11 +89,8 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
     enum anyflash_status ended;
     af_arena_init(&bench.arena);
     af_machine_init(&bench.machine, "test", "not given");
-    enum anyflash_status status =
-        af_cause_table_read(span(causes_text), "causes", &bench.arena, &bench.causes, err);
-    if (status == ANYFLASH_OK)
-        status = af_signature_table_read(span(rows_text), "rows", &bench.causes, &bench.arena,
-                                         &bench.table, err);
+    enum anyflash_status status = af_signature_table_read(span(rows_text), "rows", &causes,
+                                                          &bench.arena, &bench.table, err);
     if (status == ANYFLASH_OK && torch != NULL)
         status = af_machine_given(&bench.machine, torch, &remark, err);
     if (status == ANYFLASH_OK)
@@ -283,11 +282,8 @@ static void assert_row_refused(const char *rows, const char *why)
 {
     struct anyflash_error err = {0};
     struct af_arena arena;
-    struct af_cause_table causes;
     struct af_signature_table table;
     af_arena_init(&arena);
-    assert_int_equal(af_cause_table_read(span(causes_text), "causes", &arena, &causes, &err),
-                     ANYFLASH_OK);
     assert_int_equal(
         af_signature_table_read(span(rows), "rows.jsonl", &causes, &arena, &table, &err),
         ANYFLASH_E_DATA);
@@ -328,27 +324,6 @@ static void bad_rows_are_refused_with_their_line(void **state)
         GOOD ROW("a", "fault", "\"text\"",
                  CAUSES(ONE("alpha", "5", ",\"if\":[\"torch.version is odd\"]"))),
         "the condition");
-}
-
-static void bad_causes_are_refused_with_their_line(void **state)
-{
-    (void)state;
-    struct af_arena arena;
-    struct af_cause_table causes;
-    struct anyflash_error err = {0};
-    static const char *const bad[] = {
-        CAUSE("alpha") CAUSE("alpha"), CAUSE("alpha") "{\"id\":\"b\"}",
-        CAUSE("alpha") "{\"id\":\"b\",\"phases\":[\"lunch\"],\"title\":\"t\",\"why\":\"w\","
-                       "\"next\":\"n\",\"fix\":\"f\"}",
-        CAUSE("alpha") "{\"id\":\"b\",\"phases\":[\"run\"],\"title\":\"t.\",\"why\":\"w\","
-                       "\"next\":\"n\",\"fix\":\"f\"}"};
-    for (size_t i = 0; i < AF_COUNT(bad); i++) {
-        af_arena_init(&arena);
-        assert_int_equal(af_cause_table_read(span(bad[i]), "c.jsonl", &arena, &causes, &err),
-                         ANYFLASH_E_DATA);
-        assert_memory_equal(err.message, "c.jsonl:2: ", 11);
-        af_arena_release(&arena);
-    }
 }
 
 static void diagnose_with_failing_memory(const char *log)
@@ -397,7 +372,6 @@ int main(void)
         cmocka_unit_test(texts_are_filled_in),
         cmocka_unit_test(endless_repetition_is_bounded),
         cmocka_unit_test(bad_rows_are_refused_with_their_line),
-        cmocka_unit_test(bad_causes_are_refused_with_their_line),
         cmocka_unit_test(failing_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, start, NULL);
