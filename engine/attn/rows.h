@@ -14,6 +14,8 @@
 
 #define AF_LOG2E 1.44269504088896340736f
 #define AF_LN2 0.69314718055994530942f
+/* Loops for several types, called once for a row: copies of them would only take space. */
+#define AF_SHARED_COPY __attribute__((noinline, unused))
 
 static inline void af_scale(float *line, float factor, int64_t count)
 {
@@ -22,8 +24,8 @@ static inline void af_scale(float *line, float factor, int64_t count)
 }
 
 /* Reads `count` elements of type `dtype` at `row` as floats. */
-static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int64_t count,
-                                 float *out)
+static AF_SHARED_COPY void af_row_floats(enum anyflash_dtype dtype, const void *row,
+                                         int64_t count, float *out)
 {
     if (dtype == ANYFLASH_F32) {
         memcpy(out, row, (size_t)count * sizeof *out);
@@ -40,7 +42,8 @@ static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int
 }
 
 /* Whether none of `count` elements at `row` is NaN or infinite. */
-static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, int64_t count)
+static AF_SHARED_COPY bool af_row_is_finite(enum anyflash_dtype dtype, const void *row,
+                                            int64_t count)
 {
     if (dtype == ANYFLASH_F32) {
         const char *at = (const char *)row;
@@ -82,9 +85,10 @@ static inline void af_convert_load_floats(const struct anyflash_tensor *tensor, 
  * Writes `count` floats to row (head, i) of an output of a sequence, rounded to
  * its type.
  */
-static inline void af_convert_store_floats(const struct anyflash_tensor *tensor,
-                                           const struct af_sequence *sequence, int64_t head,
-                                           int64_t i, const float *line, int64_t count)
+static AF_SHARED_COPY void af_convert_store_floats(const struct anyflash_tensor *tensor,
+                                                   const struct af_sequence *sequence,
+                                                   int64_t head, int64_t i, const float *line,
+                                                   int64_t count)
 {
     if (tensor->dtype == ANYFLASH_F32) {
         memcpy(af_row_of_query(tensor, 4, sequence, head, i), line, (size_t)count * 4);

@@ -32,12 +32,12 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
 
 /*
  * Multiplies `rows` queries by 4 keys and writes a quad of sums (vec_sum_quad()) for each
- * query. Each step prefetches `share` bytes (fetch_some()); `steps` came before.
+ * query. fetch_some() explains `pauses`; elements before `d` are those of earlier quads.
  */
 AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool halves,
                                  const vec *table, const float *q, int64_t words,
-                                 const void *const *keys, int64_t dim, const int share,
-                                 unsigned steps, struct AF_FN(fetch) fetch[2], float *quads)
+                                 const void *const *keys, int64_t dim, int pauses, int before,
+                                 struct AF_FN(fetch) fetch[2], float *quads)
 {
     const void *const k_rows[4] = {keys[0], keys[1], keys[2], keys[3]};
     vec c[4][4], k[4];
@@ -60,8 +60,7 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool h
             for (int i = 0; i < 4; i++)
                 k[i] = wide[i][half];
             AF_FN(score_step)(rows, q + (d + half * STEP) / (1 + AF_PAIRS), words, k, c);
-            AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP) + (unsigned)half,
-                              fetch);
+            AF_FN(fetch_some)(halves, pauses, before + (int)d + half * STEP, fetch);
         }
     }
     AF_ROLLED
@@ -70,14 +69,14 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool h
         for (int i = 0; i < 4; i++)
             k[i] = AF_FN(row_words)(0, k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP), fetch);
+        AF_FN(fetch_some)(halves, pauses, before + (int)d, fetch);
     }
     if (d < dim) {
         AF_UNROLL
         for (int i = 0; i < 4; i++)
             k[i] = AF_FN(row_words)((int)(dim - d), k_rows[i], d);
         AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
-        AF_FN(fetch_some)(halves, share, steps + (unsigned)(d / STEP), fetch);
+        AF_FN(fetch_some)(halves, pauses, before + (int)d, fetch);
     }
     AF_UNROLL
     for (int r = 0; r < rows; r++)
@@ -87,9 +86,8 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const bool stored, const bool h
 
 /* Computes raw scores of `rows` rows from `row` on with a block. */
 AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool halves,
-                                 const int64_t dim, const int share,
-                                 const struct AF_FN(work) *work, int row,
-                                 const void *const *keys, struct AF_FN(fetch) fetch[2])
+                                 const int64_t dim, int pauses, const struct AF_FN(work) *work,
+                                 int row, const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
     vec table[4] = {vec_zero()};
     AF_FN(load_table)(stored, work, table);
@@ -99,8 +97,8 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool h
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
-        (rows, stored, halves, table, q, work->words, keys + key + 4 * i, dim, share,
-         (unsigned)i * (unsigned)((dim + STEP - 1) / STEP), fetch, quads[0][i]);
+        (rows, stored, halves, table, q, work->words, keys + key + 4 * i, dim, pauses,
+         i * (int)((dim + STEP - 1) / STEP * STEP), fetch, quads[0][i]);
         AF_UNROLL
         for (int r = 0; r < rows; r++) {
             vec parts[QUADS];
@@ -112,38 +110,40 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool h
     }
 }
 
-/* Every step prefetches; the passes over the block share the work. */
+/*
+ * The passes over the block share the prefetches; four or more prefetch a quarter each. The
+ * fastest loops are compiled for a number of passes.
+ */
 AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
                                 const struct AF_FN(work) *work, const bool stored,
                                 const void *const *keys, struct AF_FN(fetch) fetch[2])
 {
     const int passes = work->padded / SCORE_ROWS;
+    const int all = FETCH_BYTES / STEP_BYTES; /* steps for a prefetch if each is used once */
+    const int four = (all / 4 - 1) * STEP, two = (all / 2 - 1) * STEP, one = (all - 1) * STEP;
+    const int pauses = passes < 2 ? four : passes < 4 ? two : one;
     if (work->padded == 1)
-        AF_FN(score_rows)(1, false, halves, dim, 4 * STEP_BYTES, work, 0, keys, fetch);
-    else if (work->padded == 2)
-        AF_FN(score_rows)(2, false, halves, dim, 4 * STEP_BYTES, work, 0, keys, fetch);
-    for (int row = 0; work->padded > 2 && row < work->padded; row += SCORE_ROWS) {
-        if (IN_REGISTERS && stored && passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, true, halves, dim, 4 * STEP_BYTES, work, row, keys,
-                              fetch);
-        else if (IN_REGISTERS && stored)
-            AF_FN(score_rows)(SCORE_ROWS, true, halves, dim, 2 * STEP_BYTES, work, row, keys,
-                              fetch);
+        AF_FN(score_rows)(1, false, halves, dim, four, work, 0, keys, fetch);
+    else if (SCORE_ROWS > 2 && work->padded == 2)
+        AF_FN(score_rows)(2, false, halves, dim, four, work, 0, keys, fetch);
+    for (int row = 0; row < passes * SCORE_ROWS; row += SCORE_ROWS) {
+        if (IN_REGISTERS && stored)
+            AF_FN(score_rows)(SCORE_ROWS, true, halves, dim, pauses, work, row, keys, fetch);
+        else if (halves)
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, pauses, work, row, keys, fetch);
         else if (passes == 1)
-            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, 4 * STEP_BYTES, work, row, keys,
-                              fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, four, work, row, keys, fetch);
         else if (passes < 4)
-            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, 2 * STEP_BYTES, work, row, keys,
-                              fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, two, work, row, keys, fetch);
         else
-            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, STEP_BYTES, work, row, keys,
-                              fetch);
+            AF_FN(score_rows)(SCORE_ROWS, false, halves, dim, one, work, row, keys, fetch);
     }
 }
 
 /*
  * Functions of their own, because compilers keep fewer numbers in registers in long functions:
- * for short rows, for common head sizes and for all others.
+ * for common head sizes, for all others, and for short rows. Those of fp8 prefetch any rows:
+ * it is bound by widening.
  */
 #define SCORE_OF(name, halves, dim)                                                            \
     static __attribute__((noinline)) void AF_FN(name)(                                         \
@@ -155,11 +155,13 @@ AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
                                         AF_FN(fetch_of)(work, values, a->value_dim)};          \
         AF_FN(score_all)(halves, dim, work, stored, keys, fetch);                              \
     }
-SCORE_OF(score_short, true, a->head_dim)
+SCORE_OF(score_any, AF_F8, a->head_dim)
 #if !DECODE_SMALL
-SCORE_OF(score_64, false, 64)
-SCORE_OF(score_128, false, 128)
-SCORE_OF(score_any, false, a->head_dim)
+SCORE_OF(score_64, AF_F8, 64)
+SCORE_OF(score_128, AF_F8, 128)
+#endif
+#if !AF_F8
+SCORE_OF(score_short, true, a->head_dim)
 #endif
 #undef SCORE_OF
 
@@ -171,20 +173,24 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
                                const void *const *keys, const struct AF_FN(rows) *values,
                                const struct AF_FN(rows) *next_keys)
 {
-#if DECODE_SMALL
-    AF_FN(score_short)(work, stored, keys, values, next_keys);
-#else
-    const struct anyflash_attend_args *a = &work->problem->a;
-    if (AF_FN(is_short)(work, next_keys, a->head_dim) ||
-        AF_FN(is_short)(work, values, a->value_dim))
+#if !AF_F8
+    if (AF_FN(has_short)(work, next_keys, values)) {
         AF_FN(score_short)(work, stored, keys, values, next_keys);
-    else if (a->head_dim == 64)
-        AF_FN(score_64)(work, stored, keys, values, next_keys);
-    else if (a->head_dim == 128)
-        AF_FN(score_128)(work, stored, keys, values, next_keys);
-    else
-        AF_FN(score_any)(work, stored, keys, values, next_keys);
+        return;
+    }
 #endif
+#if !DECODE_SMALL
+    const int64_t dim = work->problem->a.head_dim;
+    if (dim == 64) {
+        AF_FN(score_64)(work, stored, keys, values, next_keys);
+        return;
+    }
+    if (dim == 128) {
+        AF_FN(score_128)(work, stored, keys, values, next_keys);
+        return;
+    }
+#endif
+    AF_FN(score_any)(work, stored, keys, values, next_keys);
 }
 
 /*
@@ -432,10 +438,10 @@ AF_INLINE void AF_FN(add_step)(const int rows, const int vecs, const int some,
 }
 
 /*
- * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
- * columns; each step prefetches `share` bytes.
+ * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some` columns; one of
+ * `passes` passes over the block, 1 or 2, which share the prefetches.
  */
-AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, const int share,
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, int passes,
                                 const bool stored, const bool halves,
                                 const struct AF_FN(work) *work, int row,
                                 const void *const *values, struct AF_FN(fetch) fetch[2],
@@ -443,7 +449,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
 {
     vec table[4] = {vec_zero()};
     AF_FN(load_table)(stored, work, table);
-    const int most = AF_LANES / KEY_STEP, all = FETCH_BYTES / share;
+    const int most = AF_LANES / KEY_STEP, all = FETCH_BYTES / (vecs * STEP_BYTES);
     const int steps = all < 1 ? 1 : all < most ? all : most; /* for a prefetch */
     const float *p = work->s + row * BLOCK_KEYS;
     float *o = work->o + row * work->width + d;
@@ -454,8 +460,11 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
         for (int v = 0; v < vecs; v++)
             c[r][v] = vec_load(o + r * work->width + v * AF_LANES);
     }
-    for (int first = 0; first < work->block; first += steps * KEY_STEP) {
-        AF_FN(fetch_some)(halves, share * steps, 0, fetch);
+    int step = 0;
+    for (int first = 0; first < work->block; first += steps * KEY_STEP, step++) {
+        AF_FN(fetch_some)(halves, passes - 1, step, fetch);
+        if (vecs * STEP_BYTES > FETCH_BYTES)
+            AF_FN(fetch_some)(halves, passes - 1, step, fetch);
         if (some == 0) {
             AF_UNROLL
             for (int i = 0; i < steps; i++)
@@ -477,41 +486,34 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
 }
 
 /* Adds to `rows` rows from `row` on, which is one of `passes` passes over the block. */
-AF_INLINE void AF_FN(add_rows)(const int rows, const int passes, const bool stored,
-                               const bool halves, const struct AF_FN(work) *work, int row,
+AF_INLINE void AF_FN(add_rows)(const int rows, int passes, const bool stored, const bool halves,
+                               const struct AF_FN(work) *work, int row,
                                const void *const *values, struct AF_FN(fetch) fetch[2])
 {
     const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
-    const int share = STEP_BYTES / passes; /* of a vector */
     const int64_t dim = work->problem->a.value_dim;
     int64_t d = 0;
     for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
-        AF_FN(add_strip)(rows, vecs, 0, vecs * share, stored, halves, work, row, values, fetch,
-                         d);
+        AF_FN(add_strip)(rows, vecs, 0, passes, stored, halves, work, row, values, fetch, d);
     for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
-        AF_FN(add_strip)(rows, 4, 0, 4 * share, stored, halves, work, row, values, fetch, d);
+        AF_FN(add_strip)(rows, 4, 0, passes, stored, halves, work, row, values, fetch, d);
     for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
-        AF_FN(add_strip)(rows, KEY_STEP, 0, KEY_STEP * share, stored, halves, work, row, values,
-                         fetch, d);
+        AF_FN(add_strip)(rows, KEY_STEP, 0, passes, stored, halves, work, row, values, fetch,
+                         d);
     if (d < dim)
         AF_FN(add_strip)
-    (rows, KEY_STEP, (int)(dim - d), KEY_STEP * share, stored, halves, work, row, values, fetch,
-     d);
+    (rows, KEY_STEP, (int)(dim - d), passes, stored, halves, work, row, values, fetch, d);
 }
 
 /* Adds the values of all rows of the task. */
 AF_INLINE void AF_FN(add_all)(const bool halves, const struct AF_FN(work) *work, bool stored,
                               const void *const *values, struct AF_FN(fetch) fetch[2])
 {
-    if (work->padded == 16) {
-        AF_FN(add_rows)(8, 2, false, halves, work, 0, values, fetch);
-        AF_FN(add_rows)(8, 2, false, halves, work, 8, values, fetch);
-        return;
-    }
+    const int passes = work->padded == 16 ? 2 : 1;
     if (IN_REGISTERS && stored && work->padded == 8)
         AF_FN(add_rows)(8, 1, true, halves, work, 0, values, fetch);
-    else if (work->padded >= 8)
-        AF_FN(add_rows)(8, 1, false, halves, work, 0, values, fetch);
+    for (int row = 0; !stored && row + 8 <= work->padded; row += 8)
+        AF_FN(add_rows)(8, passes, false, halves, work, row, values, fetch);
     if (IN_REGISTERS && stored && work->padded == 4)
         AF_FN(add_rows)(4, 1, true, halves, work, 0, values, fetch);
     else if (work->padded % 8 == 4)
@@ -532,9 +534,9 @@ AF_INLINE void AF_FN(add_all)(const bool halves, const struct AF_FN(work) *work,
                                         AF_FN(fetch_of)(work, next_keys, a->head_dim)};        \
         AF_FN(add_all)(halves, work, stored, values, fetch);                                   \
     }
+ADD_OF(add_any, AF_F8)
+#if !AF_F8
 ADD_OF(add_short, true)
-#if !DECODE_SMALL
-ADD_OF(add_any, false)
 #endif
 #undef ADD_OF
 
@@ -546,13 +548,11 @@ static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
                              const void *const *values, const struct AF_FN(rows) *next_keys,
                              const struct AF_FN(rows) *next_values)
 {
-#if !DECODE_SMALL
-    const struct anyflash_attend_args *a = &work->problem->a;
-    if (!AF_FN(is_short)(work, next_keys, a->head_dim) &&
-        !AF_FN(is_short)(work, next_values, a->value_dim)) {
-        AF_FN(add_any)(work, stored, values, next_keys, next_values);
+#if !AF_F8
+    if (AF_FN(has_short)(work, next_keys, next_values)) {
+        AF_FN(add_short)(work, stored, values, next_keys, next_values);
         return;
     }
 #endif
-    AF_FN(add_short)(work, stored, values, next_keys, next_values);
+    AF_FN(add_any)(work, stored, values, next_keys, next_values);
 }

@@ -50,10 +50,10 @@ AF_INLINE void AF_FN(copy_keys)(const int words, const vec *table, const void *c
     }
 }
 
-/* Computes rows [row, row + 8); four words of each key prefetch `share` bytes. */
-AF_INLINE void AF_FN(score_eight)(const int words, const int share,
-                                  const struct AF_FN(work) *work, int row,
-                                  const struct AF_FN(rows) *keys, struct AF_FN(fetch) fetch[2])
+/* Computes rows [row, row + 8). fetch_some() explains `pauses`; it is called every 4 words. */
+AF_INLINE void AF_FN(score_eight)(const int words, int pauses, const struct AF_FN(work) *work,
+                                  int row, const struct AF_FN(rows) *keys,
+                                  struct AF_FN(fetch) fetch[2])
 {
     const float *q = work->q + row * words;
     float copy[AF_LANES * 64] __attribute__((aligned(64)));
@@ -71,7 +71,7 @@ AF_INLINE void AF_FN(score_eight)(const int words, const int share,
             c[i] = vec_zero();
         AF_ROLLED
         for (int four = 0; four < words; four += 4) {
-            AF_FN(fetch_some)(true, share, (unsigned)four / 4, fetch);
+            AF_FN(fetch_some)(true, pauses, four, fetch);
             AF_UNROLL
             for (int w = four; w < four + 4; w += 2) {
                 const vec two = vec_load(q + w * 8);
@@ -91,13 +91,11 @@ AF_INLINE void AF_FN(score_eight)(const int words, const int share,
         const struct AF_FN(rows) *values, const struct AF_FN(rows) *next_keys)                 \
     {                                                                                          \
         const struct anyflash_attend_args *a = &work->problem->a;                              \
-        const int share = AF_LANES * 4 * (IN_REGISTERS ? 2 : 4);                               \
+        const int pauses = ((IN_REGISTERS ? 2 : 1) * work->padded / 8 - 1) * 4;                \
         struct AF_FN(fetch) fetch[2] = {AF_FN(fetch_of)(work, next_keys, a->head_dim),         \
                                         AF_FN(fetch_of)(work, values, a->value_dim)};          \
-        if (work->padded == 8)                                                                 \
-            AF_FN(score_eight)(words, share, work, 0, keys, fetch);                            \
-        for (int row = 0; work->padded == 16 && row < 16; row += 8)                            \
-            AF_FN(score_eight)(words, share / 2, work, row, keys, fetch);                      \
+        for (int row = 0; row < work->padded; row += 8)                                        \
+            AF_FN(score_eight)(words, pauses, work, row, keys, fetch);                         \
     }
 SCORE_OF(score_eights_32, 32)
 SCORE_OF(score_eights_64, 64)

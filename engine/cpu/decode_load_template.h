@@ -5,9 +5,9 @@
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
  * DECODE_SUMS (decode_template.h). Defines constants, the structs row, rows, work and fetch,
- * and the functions select_head(), fetch_of(), fetch_some(), find_rows(), key_scale(),
- * find_scales(), ready(), row_words(), two_words() and load_table(). AF_FN() adds a suffix to
- * these names.
+ * and the functions select_head(), has_short(), fetch_of(), fetch_some(), find_rows(),
+ * key_scale(), find_scales(), ready(), row_words(), two_words() and load_table(). AF_FN() adds
+ * a suffix to these names.
  */
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
@@ -109,7 +109,16 @@ AF_INLINE void AF_FN(start_piece)(const bool halves, struct AF_FN(fetch) *fetch)
 AF_INLINE bool AF_FN(is_short)(const struct AF_FN(work) *work, const struct AF_FN(rows) *rows,
                                int64_t dim)
 {
-    return rows->adjacent == 1 && dim * AF_STORED_BYTES(work->problem) < FETCH_BYTES;
+    return sizeof(AF_ELEMENT) < sizeof(float) && rows->adjacent == 1 &&
+           dim * AF_STORED_BYTES(work->problem) < FETCH_BYTES;
+}
+
+/* Whether pieces of keys or of values have two rows. */
+AF_INLINE bool AF_FN(has_short)(const struct AF_FN(work) *work, const struct AF_FN(rows) *keys,
+                                const struct AF_FN(rows) *values)
+{
+    return AF_FN(is_short)(work, keys, work->problem->a.head_dim) ||
+           AF_FN(is_short)(work, values, work->problem->a.value_dim);
 }
 
 AF_INLINE struct AF_FN(fetch)
@@ -149,24 +158,24 @@ AF_INLINE void AF_FN(fetch_lines)(const bool halves, struct AF_FN(fetch) *fetch)
     AF_FN(start_piece)(halves, fetch);
 }
 
-/* Called in each step of the arithmetic. Prefetches `share` bytes a step of FETCHES blocks. */
-AF_INLINE void AF_FN(fetch_some)(const bool halves, const int share, unsigned step,
+/*
+ * Called in each step of the arithmetic. Prefetches the next lines of FETCHES blocks if no bit
+ * of `pauses` is set in the position `at`.
+ */
+AF_INLINE void AF_FN(fetch_some)(const bool halves, int pauses, int at,
                                  struct AF_FN(fetch) fetch[2])
 {
-    const unsigned every = share < FETCH_BYTES ? (unsigned)(FETCH_BYTES / share) : 1;
-    if ((step & (every - 1)) != 0)
+    if ((at & pauses) != 0)
         return;
     AF_UNROLL
-    for (int done = 0; done < share; done += FETCH_BYTES) {
-        AF_UNROLL
-        for (int b = 0; b < FETCHES; b++)
-            AF_FN(fetch_lines)(halves, &fetch[b]);
-    }
+    for (int b = 0; b < FETCHES; b++)
+        AF_FN(fetch_lines)(halves, &fetch[b]);
 }
 
 /* Sets rows [key, end) of a block: they start at `row`, `stride` bytes apart. */
-AF_INLINE void AF_FN(put_rows)(const char *row, int64_t stride, int64_t key, int64_t end,
-                               struct AF_FN(rows) *rows)
+static
+    __attribute__((noinline)) void AF_FN(put_rows)(const char *row, int64_t stride, int64_t key,
+                                                   int64_t end, struct AF_FN(rows) *rows)
 {
     for (int64_t i = 0; i < end - key; i++)
         rows->at[key + i] = row + i * stride;
