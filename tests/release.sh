@@ -37,8 +37,8 @@ get_torch() {
     [ ! -d "$torches/$1" ] || return 0
     rm -rf "$torches/$1.new"
     uv pip install -q --target "$torches/$1.new" --only-binary :all: --python-version $python \
-        --python-platform $platform-manylinux_2_28 torch==$torch numpy
-    mv "$torches/$1.new" "$torches/$1"
+        --python-platform $platform-manylinux_2_28 torch==$torch numpy &&
+        mv "$torches/$1.new" "$torches/$1"
 }
 
 # try_release RELEASE[-arm64]: a copy of the base with dist/, one line of summary.
