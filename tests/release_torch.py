@@ -17,7 +17,7 @@ def attend():
 
 
 expected = attend()
-with anyflash.torch.enabled():
+with anyflash.torch.enabled(calibrate=False):
     found = attend()
     calls, passed_on = anyflash.torch.counts()
 assert calls > passed_on == 0, f"torch computed {passed_on} of {calls} calls"

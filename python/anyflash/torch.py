@@ -35,6 +35,7 @@ _holders = set()  # the users of the engine: enable(), each enabled(), torch's r
 _disable_engine = None  # the function that disables the engine, once it has been enabled
 _choices = {}  # by number of threads: what calibration decided in this process
 _choice = None  # the _calibration.Choice in use
+_trials = (0, 0)  # what calibration added to the library's counts
 
 
 def _start():
@@ -59,13 +60,15 @@ def _start():
 
 
 def _choose(calibrate):
-    global _choice
+    global _choice, _trials
     threads = torch.get_num_threads()
     if not calibrate:
         _choice = _calibration.UNMEASURED
     else:
         if threads not in _choices:
+            before = counts()
             _choices[threads] = _calibration.choose(threads)
+            _trials = tuple(t + c - b for t, c, b in zip(_trials, counts(), before))
         _choice = _choices[threads]
     _choice.apply()
 
@@ -138,14 +141,15 @@ def enabled(*, calibrate: bool = True) -> Iterator[None]:
 
 
 def counts() -> Tuple[int, int]:
-    """(calls, passed_on): calls while enabled, and those of them that torch's kernel computed.
+    """(calls, passed_on): calls while enabled, and those of them that torch's kernel computed,
+    without those of a calibration.
 
     >>> anyflash.torch.counts()
     (12, 0)
     """
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
     _lib.bindings.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
-    return calls.value, passed_on.value
+    return calls.value - _trials[0], passed_on.value - _trials[1]
 
 
 def explain() -> str:

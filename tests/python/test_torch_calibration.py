@@ -76,6 +76,21 @@ def test_the_engine_computes_what_it_is_faster_in(clock):
     assert "in total" not in text
 
 
+def test_calls_of_a_calibration_are_not_counted(clock, monkeypatch):
+    choose = _calibration.choose
+
+    def call_and_choose(threads):
+        x = torch.randn(1, 2, 17, 64)
+        sdpa(x, x, x)
+        return choose(threads)
+
+    monkeypatch.setattr(_calibration, "choose", call_and_choose)
+    new_process(monkeypatch)
+    before = anyflash.torch.counts()
+    anyflash.torch.enable()
+    assert anyflash.torch.counts() == before
+
+
 def test_torch_keeps_the_prefill_of_a_type_in_which_it_is_faster(clock):
     clock.times["torch"] = {"bfloat16 prefill": 0.9}
     anyflash.torch.enable()
