@@ -41,6 +41,7 @@ static void run_task(void *context, struct af_piece piece)
         af_schedule_task(schedule, piece.next, &next);
         task.next = &next;
     }
+    /* AF_FN(run) of cpu/forward_template.h or cpu/decode_template.h */
     kernel->run_forward(&task, scratch_of(call, piece.worker));
 }
 

@@ -2,7 +2,7 @@
  * cmd_find.c: `anyflash find WORD...`: the wheels of the catalog that match all
  * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
  * machine was named; with --matrix the best way for every torch and CUDA build, as
- * JSON. plan/ makes the answers and their JSON.
+ * JSON. kit/answer makes the answers and their JSON.
  */
 #include <stdio.h>
 #include <string.h>

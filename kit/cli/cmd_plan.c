@@ -1,9 +1,11 @@
 /*
  * cmd_plan.c: `anyflash plan`: the decision, every rung with its cost, and the
- * exact steps; or, with --wheel and --all, verdicts on wheels. plan/ makes the
- * answer and its JSON.
+ * exact steps; or, with --wheel and --all, verdicts on wheels. kit/answer makes
+ * the answer and its JSON.
  */
 #include "kit/answer/find_answer.h"
+#include "kit/answer/plan_answer.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/wheel_table.h"

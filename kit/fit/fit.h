@@ -6,6 +6,9 @@
  * smallest change of torch that has a wheel; a source build; the engine. Every
  * rung gets an answer with reasons. The rungs below the recommended one are
  * evaluated too, so that a reader can compare their costs.
+ *
+ * fit.c makes the decision; verdict.c says whether a wheel fits, by the rules of
+ * rules_*.c; rung_*.c evaluate the rungs.
  */
 #ifndef AF_KIT_FIT_FIT_H
 #define AF_KIT_FIT_FIT_H

@@ -1,12 +1,11 @@
 /*
- * fit_context.c: prepares the input of the rules (machines as views, options,
- * tables) and computes the verdict on one wheel.
+ * fit_context.c: prepares the input of the rules (machines as views, options),
+ * and says which wheels were asked for.
  */
 #include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/catalog/publisher.h"
-#include "kit/fit/rank.h"
 #include "kit/fit/verdict.h"
 
 static const struct af_fit_options no_options;
@@ -75,20 +74,6 @@ bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
     return is_package(wheel->package, package) &&
            (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
            af_fit_publisher_is_allowed(options, wheel);
-}
-
-void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
-                             size_t count, size_t *fitting_out, size_t *unknown_out)
-{
-    struct af_fit_wheel_check check = {.fit = fit};
-    for (size_t v = 0; v < fit->view_count; v++) {
-        for (size_t i = 0; i < count; i++)
-            candidates[i].reason_bits |=
-                af_verdict(&check, &fit->views[v], candidates[i].wheel);
-    }
-    for (size_t i = 0; i < count; i++)
-        candidates[i].answer = af_verdict_answer(candidates[i].reason_bits);
-    af_rank_sort(fit, candidates, count, fitting_out, unknown_out);
 }
 
 enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,

@@ -1,5 +1,5 @@
 /*
- * rung.h: what the files of the ladder share; decide.c calls them in order.
+ * rung.h: what the files of the ladder share; fit.c calls them in order.
  */
 #ifndef AF_KIT_FIT_RUNG_H
 #define AF_KIT_FIT_RUNG_H

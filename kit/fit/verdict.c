@@ -3,6 +3,7 @@
  * answer.
  */
 #include "kit/fit/verdict.h"
+#include "kit/fit/rank.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,6 +38,20 @@ enum af_answer af_verdict_answer(uint64_t bits)
     if ((bits & blocking) != 0)
         return AF_NO;
     return (bits & opening) != 0 ? AF_UNKNOWN : AF_YES;
+}
+
+void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
+                             size_t count, size_t *fitting_out, size_t *unknown_out)
+{
+    struct af_fit_wheel_check check = {.fit = fit};
+    for (size_t v = 0; v < fit->view_count; v++) {
+        for (size_t i = 0; i < count; i++)
+            candidates[i].reason_bits |=
+                af_verdict(&check, &fit->views[v], candidates[i].wheel);
+    }
+    for (size_t i = 0; i < count; i++)
+        candidates[i].answer = af_verdict_answer(candidates[i].reason_bits);
+    af_rank_sort(fit, candidates, count, fitting_out, unknown_out);
 }
 
 bool af_candidate_is_provable(const struct af_candidate *candidate)

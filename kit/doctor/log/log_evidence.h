@@ -145,7 +145,7 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
  * is more exact stays ("3.11.4" where the log says "3.11"), and facts of strength 1,
  * which the log only mentions, are used only where nothing else is known. The texts
  * belong to the evidence. May be called for several machines, one after the other.
- * Fails with NO_MEMORY.
+ * Fails with NO_MEMORY. (log_facts.c)
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,

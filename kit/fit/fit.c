@@ -1,5 +1,5 @@
 /*
- * decide.c: makes a decision from machines and catalog: verdicts on the wheels,
+ * fit.c: makes a decision from machines and catalog: verdicts on the wheels,
  * their order, the rungs, the recommendation.
  */
 #include "kit/fit/rung_build.h"
