@@ -20,13 +20,15 @@ codename() {
 make_base() {
     local base=$roots/$1.base
     [ ! -d "$base" ] || return 0
-    rm -rf "$base.new"
+    rm -rf --one-file-system "$base.new"
     # Every release since bookworm is made by the script of sid; debootstrap may not know all.
     case $1 in
     *-*) set -- "${1%-*}" "$2" --arch="${1##*-}" ;;
     esac
-    debootstrap --variant=minbase --include=make,git,ca-certificates "${@:3}" "$1" "$base.new" \
-        ${mirror:+"$mirror" /usr/share/debootstrap/scripts/sid} >>"$2" 2>&1 || return 1
+    # What it mounts ends with it, also if it is killed.
+    unshare --mount debootstrap --variant=minbase --include=make,git,ca-certificates "${@:3}" \
+        "$1" "$base.new" ${mirror:+"$mirror" /usr/share/debootstrap/scripts/sid} \
+        >>"$2" 2>&1 || return 1
     apt-config dump | grep -E '^Acquire::(Check-|https?::)' \
         >"$base.new/etc/apt/apt.conf.d/99machine" || true
     cp /etc/resolv.conf /etc/hosts "$base.new/etc/"
