@@ -298,8 +298,10 @@ static void read_words(int fd, char words[WORDS_BYTES])
 {
     int prefix_len = 0;
     size_t len = 0;
-    for (ssize_t got = 1; got > 0 && len<WORDS_BYTES - 1; len += got> 0 ? (size_t)got : 0)
-        got = recv(fd, words + len, WORDS_BYTES - 1 - len, MSG_DONTWAIT);
+    ssize_t got;
+    while (len < WORDS_BYTES - 1 &&
+           (got = recv(fd, words + len, WORDS_BYTES - 1 - len, MSG_DONTWAIT)) > 0)
+        len += (size_t)got;
     words[len] = '\0';
     words[strcspn(words, "\n")] = '\0';
     sscanf(words, "curl: (%*d) %n", &prefix_len);
