@@ -17,5 +17,5 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git archive HEAD | tar -x -C "$work"
 cd "$work"
-"$python" -c 'import sys; from scikit_compile_core.build import build_sdist; build_sdist(sys.argv[1])' \
+"$python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' \
     "$out" >/dev/null

@@ -161,3 +161,11 @@ def test_the_formula_names_the_source_and_its_hash(tmp_path):
     assert f'sha256 "{hashlib.sha256(b"source").hexdigest()}"' in formula
     assert not re.search("@[A-Z]", formula)
     assert "URL: is not set" in run("homebrew.sh", tmp_path, URL="").stderr
+
+
+def test_pip_can_have_what_builds_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    required = [re.match(r"[\w-]+", text)[0] for text in project["build-system"]["requires"]]
+    provider = project["tool"]["scikit-build"]["metadata"]["version"]["provider"]
+    for module in (project["build-system"]["build-backend"], provider):
+        assert module.split(".")[0].replace("_", "-") in required
