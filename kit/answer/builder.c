@@ -93,34 +93,33 @@ struct af_step *af_builder_last(struct af_builder *builder)
     return &builder->steps[builder->step_count - 1];
 }
 
+/* Sets *list to a copy with `text` at its end; nothing if memory runs out. */
+static void append(struct af_arena *arena, const char *const **list, size_t *count,
+                   const char *text)
+{
+    const char **longer = af_arena_array(arena, *count + 1, sizeof *longer);
+    if (longer == NULL)
+        return;
+    if (*count > 0)
+        memcpy(longer, *list, *count * sizeof *longer);
+    longer[(*count)++] = text;
+    *list = longer;
+}
+
 void af_builder_require(struct af_builder *builder, const char *requirement)
 {
     struct af_step *step = af_builder_last(builder);
-    if (step == NULL)
-        return;
-    const char **list =
-        af_arena_array(builder->arena, step->requirement_count + 1, sizeof *list);
-    if (list == NULL)
-        return;
-    if (step->requirement_count > 0)
-        memcpy(list, step->requirements, step->requirement_count * sizeof *list);
-    list[step->requirement_count++] = af_arena_text(builder->arena, requirement);
-    step->requirements = list;
+    if (step != NULL)
+        append(builder->arena, &step->requirements, &step->requirement_count,
+               af_arena_text(builder->arena, requirement));
 }
 
 void af_builder_set(struct af_builder *builder, const char *name, const char *value)
 {
     struct af_step *step = af_builder_last(builder);
-    if (step == NULL || value == NULL)
-        return;
-    const char **words =
-        af_arena_array(builder->arena, step->environment_count + 1, sizeof *words);
-    if (words == NULL)
-        return;
-    if (step->environment_count > 0)
-        memcpy(words, step->environment, step->environment_count * sizeof *words);
-    words[step->environment_count++] = af_arena_format(builder->arena, "%s=%s", name, value);
-    step->environment = words;
+    if (step != NULL && value != NULL)
+        append(builder->arena, &step->environment, &step->environment_count,
+               af_arena_format(builder->arena, "%s=%s", name, value));
 }
 
 const struct af_package *af_builder_package(const struct af_builder *builder, const char *name)
