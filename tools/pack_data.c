@@ -385,8 +385,8 @@ static bool write_rows(FILE *out, const char *name, const char *in, struct af_sp
         if (column_count == 0)
             fprintf(out, "const char *const af_embedded_%s[][%zu] = {\n", name, count);
         else if (count != column_count) {
-            fprintf(stderr, "pack_data: %s:%zu: %zu columns, not %zu\n", in, number, count,
-                    column_count);
+            fprintf(stderr, "pack_data: %s:%zu: the row has %zu columns instead of %zu\n", in,
+                    number, count, column_count);
             return false;
         }
         column_count = count;

@@ -14,7 +14,8 @@
 
 #define AF_LOG2E 1.44269504088896340736f
 #define AF_LN2 0.69314718055994530942f
-/* Loops for several types, called once for a row: copies of them would only take space. */
+/* For functions that handle every type and are called once per row: inlining would only make
+   the kernels larger. */
 #define AF_SHARED_COPY __attribute__((noinline, unused))
 
 static inline void af_scale(float *line, float factor, int64_t count)

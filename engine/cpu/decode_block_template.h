@@ -111,8 +111,8 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool h
 }
 
 /*
- * The passes over the block share the prefetches; four or more prefetch a quarter each. The
- * fastest loops are compiled for a number of passes.
+ * The passes over the block share the prefetches: of four or more passes, each does a quarter.
+ * The fastest loops are compiled once for each share.
  */
 AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
                                 const struct AF_FN(work) *work, const bool stored,
@@ -438,8 +438,8 @@ AF_INLINE void AF_FN(add_step)(const int rows, const int vecs, const int some,
 }
 
 /*
- * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some` columns; one of
- * `passes` passes over the block, 1 or 2, which share the prefetches.
+ * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some` columns. This is
+ * one of `passes` passes over the block, 1 or 2, which share the prefetches.
  */
 AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, int passes,
                                 const bool stored, const bool halves,

@@ -26,7 +26,7 @@ const char *af_publisher_of_url(struct af_arena *arena, const char *url);
  */
 bool af_publisher_is(const struct af_catalog_wheel *wheel, const char *name);
 
-/* A list of publishers; a wheel of any other is not considered. */
+/* The publishers that the user allows. Wheels of other publishers are not considered. */
 struct af_publishers {
     const char *const *names; /* "Dao-AILab", "official", ... */
     size_t count;

@@ -241,8 +241,9 @@ static enum anyflash_status read_value(const struct input *input, const char *va
     case TORCH:
         return read_torch(input, value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is not a torch like 2.9, 2.9.1 or, with =, "
-                                   "2.9.1+cu128");
+                   : refuse(input,
+                            "the value is not a version of torch: 2.9, 2.9.1 or, with =, "
+                            "2.9.1+cu128");
     case PYTHON:
         return read_python(input, value, word)
                    ? ANYFLASH_OK

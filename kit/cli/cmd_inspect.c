@@ -172,8 +172,8 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 }
 
 /*
- * Stores what was concluded about a wheel at an address, so that `plan` knows it. Only proofs
- * for this environment as it is are stored.
+ * Stores the conclusion about a wheel at an address, so that `plan` can use it; but not one for
+ * another torch, processor or machine than those of this environment.
  */
 static void store(struct af_cli *cli, const struct af_inspection *inspection)
 {

@@ -39,7 +39,7 @@ struct af_diagnosis_evidence {
     const char *source; /* where the fact was read */
 };
 
-/* A cause, with the texts of the table filled in: {placeholders} are captures or facts. */
+/* A cause, with captures and facts in place of the names in braces. */
 struct af_diagnosed {
     const struct af_cause *cause;
     enum af_diagnosis_confidence confidence;

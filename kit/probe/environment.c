@@ -288,7 +288,7 @@ static const char *named_program(const struct af_probe *probe, const char *wante
     return managed;
 }
 
-/* Whether this user may not look for a Python in the folder: what is hidden is not gone. */
+/* Whether this user lacks the permission to see a Python in the folder, which may be there. */
 static bool is_hidden(const struct af_probe *probe, const char *folder)
 {
     struct stat facts;

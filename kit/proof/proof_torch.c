@@ -12,7 +12,7 @@
 /*
  * Generations of af_tables.torch whose objects have the same layout though they differ
  * otherwise: in 2.9 only torch::Library changed, which TORCH_LIBRARY uses (tested with an
- * extension that reads every member; 2026-11-20).
+ * extension that reads every member).
  */
 static const struct {
     int before;

@@ -1,12 +1,12 @@
 /*
- * state_proofs.h: what inspections of wheels concluded, kept in the state file, so that a
- * decision can use it without reading the wheels again. One row says: the wheel at this address
- * loads, or does not load, in this environment, because of this.
+ * state_proofs.h: the conclusions of earlier inspections, kept in the state file, so that a
+ * decision can use them without reading the wheels again. A row says whether the wheel at an
+ * address loads in an environment, and why.
  *
  * A row is about the bytes that the address had when it was inspected; an installation proves
  * the file that it downloads. Rows are found by hashes of what the answer depends on
- * (probe/environment_hash.h): after a change of torch, Python or the C library there is no row,
- * until the wheel is inspected again.
+ * (probe/environment_hash.h), so a row is no longer found after torch, Python or the C library
+ * has changed. Inspecting the wheel again stores a new one.
  *
  * Rows only save time, so these functions report no failures: a row that cannot be read counts
  * as absent, and one that cannot be written is not stored. A NULL state is empty.

@@ -20,7 +20,8 @@ enum af_cause_phase {
 };
 #define AF_CAUSE_PHASES "resolve build-deps build install import run"
 
-/* One cause. The texts may hold {placeholders}: a capture or a fact (diagnosis.h). */
+/* One cause. Names in braces, such as {torch.version}, stand for captures and facts, which
+   the diagnosis fills in (diagnosis.h). */
 struct af_cause {
     const char *id;
     unsigned phases;   /* bit N: phase N */

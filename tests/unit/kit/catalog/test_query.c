@@ -270,7 +270,7 @@ static void test_query__says_which_word_is_wrong(void **state)
     assert_refused("cuda=99999999999999999999", "not a number");
     assert_refused("python>=3.9", "takes = and != only");
     assert_refused("tourch=2.9", "did you mean torch?");
-    assert_refused("torch=two", "not a torch like 2.9");
+    assert_refused("torch=two", "not a version of torch: 2.9");
     assert_refused("torch=2.9.1+cpu", "2.9.1+cu128");
     assert_refused("torch>=2.9.1+cu128", "with =, 2.9.1+cu128");
     assert_refused("gpu=h100", "gpu is cuda or rocm");
