@@ -9,7 +9,6 @@ ImportError at once.
 
 import ctypes
 import os
-import re
 import struct
 import sys
 
@@ -71,7 +70,7 @@ class _Absent:
 
 
 def _numbers(version):
-    return [int(number) for number in re.findall(r"\d+", version)]
+    return [int(n) for n in "".join(c if c.isdigit() else " " for c in version).split()]
 
 
 def _remedy():

@@ -24,19 +24,12 @@ def python(code):
     )
 
 
-def test_importing_imports_neither_torch_nor_numpy():
+def test_importing_brings_in_nothing_large():
     done = python(
-        "import sys, anyflash; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+        "import sys, ctypes, importlib, struct, threading; before = set(sys.modules); "
+        "import anyflash; print({m.split('.')[0] for m in set(sys.modules) - before})"
     )
-    assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_importing_takes_less_than_30_ms():
-    code = (
-        "import time; start = time.process_time(); import anyflash; "
-        "print(time.process_time() - start)"
-    )
-    assert min(float(python(code).stdout) for _ in range(5)) < 0.030
+    assert done.stdout.strip() == "{'anyflash'}", done.stdout + done.stderr
 
 
 def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
