@@ -27,6 +27,28 @@ static size_t find_letter(struct af_span span, char letter)
     return found == NULL ? span.len : (size_t)(found - span.data);
 }
 
+static bool cut_end(struct af_span *span, const char *end)
+{
+    size_t len = strlen(end);
+    bool has = span->len >= len && memcmp(span->data + span->len - len, end, len) == 0;
+    if (has)
+        span->len -= len;
+    return has;
+}
+
+bool af_info_folder_parse(struct af_span folder, struct af_info_folder *parts_out)
+{
+    bool egg = cut_end(&folder, ".egg-info") || cut_end(&folder, ".egg");
+    if (!egg && !cut_end(&folder, ".dist-info"))
+        return false;
+    size_t dash = find_letter(folder, '-');
+    struct af_span version = part(folder, dash < folder.len ? dash + 1 : dash, folder.len);
+    if (egg) /* the version of Python follows */
+        version.len = find_letter(version, '-');
+    *parts_out = (struct af_info_folder){part(folder, 0, dash), version, egg};
+    return true;
+}
+
 bool af_header_next(struct af_span *rest, struct af_header *header_out)
 {
     struct af_span line;
@@ -277,9 +299,12 @@ bool af_formats_key_value(struct af_span text, const char *key, struct af_span *
     return false;
 }
 
-enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
-                                         const char *name, const char **url_out,
-                                         struct anyflash_error *err)
+/* Finds the wanted text in a parsed file; NULL if it is not there, or if the arena failed. */
+typedef const char *find_text(struct af_arena *arena, const json_t *document);
+
+static enum anyflash_status read_json(struct af_arena *arena, struct af_span bytes,
+                                      const char *name, find_text *find, const char **text_out,
+                                      struct anyflash_error *err)
 {
     json_t *document;
     enum anyflash_status status =
@@ -288,46 +313,50 @@ enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span 
         arena->failed = true;
     if (status != ANYFLASH_OK)
         return status;
-    const char *made = NULL;
+    const char *found = find(arena, document);
+    json_decref(document);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *text_out = found;
+    return ANYFLASH_OK;
+}
+
+static const char *find_url(struct af_arena *arena, const json_t *document)
+{
     const char *url = json_string_value(json_object_get(document, "url"));
     const json_t *vcs_info = json_object_get(document, "vcs_info");
     const char *vcs = json_string_value(json_object_get(vcs_info, "vcs"));
     const char *commit = json_string_value(json_object_get(vcs_info, "commit_id"));
-    if (url != NULL)
-        made = af_url_without_secrets(arena, url);
-    if (made != NULL && vcs != NULL)
-        made = af_arena_format(arena, "%s+%s%s%s", vcs, made, commit == NULL ? "" : "@",
-                               commit == NULL ? "" : commit);
-    json_decref(document);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *url_out = made;
-    return ANYFLASH_OK;
+    const char *shown = url == NULL ? NULL : af_url_without_secrets(arena, url);
+    if (shown == NULL || vcs == NULL)
+        return shown;
+    return af_arena_format(arena, "%s+%s%s%s", vcs, shown, commit == NULL ? "" : "@",
+                           commit == NULL ? "" : commit);
+}
+
+enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
+                                         const char *name, const char **url_out,
+                                         struct anyflash_error *err)
+{
+    return read_json(arena, bytes, name, find_url, url_out, err);
+}
+
+static const char *find_torch(struct af_arena *arena, const json_t *document)
+{
+    const json_t *list = json_object_get(document, "extra_build_requires");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *requirement = json_object_get(json_array_get(list, i), "requirement");
+        const char *package = json_string_value(json_object_get(requirement, "name"));
+        const char *specifier = json_string_value(json_object_get(requirement, "specifier"));
+        if (package != NULL && af_name_is((struct af_span){package, strlen(package)}, "torch"))
+            return af_arena_text(arena, specifier == NULL ? "" : specifier);
+    }
+    return NULL;
 }
 
 enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span bytes,
                                        const char *name, const char **specifier_out,
                                        struct anyflash_error *err)
 {
-    json_t *document;
-    enum anyflash_status status =
-        af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        arena->failed = true;
-    if (status != ANYFLASH_OK)
-        return status;
-    const char *made = NULL;
-    const json_t *list = json_object_get(document, "extra_build_requires");
-    for (size_t i = 0; made == NULL && i < json_array_size(list); i++) {
-        const json_t *requirement = json_object_get(json_array_get(list, i), "requirement");
-        const char *package = json_string_value(json_object_get(requirement, "name"));
-        const char *specifier = json_string_value(json_object_get(requirement, "specifier"));
-        if (package != NULL && af_name_is((struct af_span){package, strlen(package)}, "torch"))
-            made = af_arena_text(arena, specifier == NULL ? "" : specifier);
-    }
-    json_decref(document);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *specifier_out = made;
-    return ANYFLASH_OK;
+    return read_json(arena, bytes, name, find_torch, specifier_out, err);
 }

@@ -17,6 +17,16 @@
 
 #define AF_METADATA_JSON_BYTES_MAX (1u * 1024u * 1024u)
 
+/* The name of a folder of metadata: "flash_attn-2.8.3.dist-info", or that of an egg. */
+struct af_info_folder {
+    struct af_span name;    /* as written, not normalised */
+    struct af_span version; /* empty: not stated */
+    bool egg;               /* .egg-info or .egg: it has no RECORD */
+};
+
+/* False for other names. */
+bool af_info_folder_parse(struct af_span folder, struct af_info_folder *parts_out);
+
 /* One "Name: value" line of METADATA, PKG-INFO or WHEEL. */
 struct af_header {
     struct af_span name;

@@ -11,25 +11,20 @@
 
 #define SMALL_BYTES_MAX (64u * 1024u)
 
-/* Splits "flash_attn-2.8.3.dist-info" into name and version; false for other kinds of names. */
+/* False if the folder is not that of a distribution. */
 static bool read_name(struct af_arena *arena, const char *folder,
                       struct af_distribution *distribution)
 {
     char normal[256];
-    bool egg = af_ends_with(folder, ".egg-info") || af_ends_with(folder, ".egg");
-    if (!egg && !af_ends_with(folder, ".dist-info"))
-        return false;
-    size_t len = (size_t)(strrchr(folder, '.') - folder);
-    const char *dash = memchr(folder, '-', len);
-    size_t name_len = dash == NULL ? len : (size_t)(dash - folder);
-    size_t version_at = dash == NULL ? len : name_len + 1;
-    if (!af_name_normalise((struct af_span){folder, name_len}, normal, sizeof normal))
+    struct af_info_folder parts;
+    if (!af_info_folder_parse((struct af_span){folder, strlen(folder)}, &parts) ||
+        !af_name_normalise(parts.name, normal, sizeof normal))
         return false;
     *distribution = (struct af_distribution){
         .folder = folder,
         .name = af_arena_text(arena, normal),
-        .version = af_arena_text_n(arena, folder + version_at, len - version_at),
-        .egg = egg,
+        .version = af_arena_text_n(arena, parts.version.data, parts.version.len),
+        .egg = parts.egg,
     };
     return true;
 }

@@ -25,15 +25,6 @@
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u
 
-/* "2.8.3" of "flash_attn-2.8.3.dist-info/"; NULL if there is none. */
-static const char *folder_version(struct af_arena *arena, const char *member)
-{
-    const char *dash = strchr(member, '-');
-    size_t len = strlen(member) - strlen(".dist-info/");
-    size_t before = dash == NULL ? len : (size_t)(dash - member) + 1;
-    return before >= len ? NULL : af_arena_text_n(arena, member + before, len - before);
-}
-
 static void read_requires(struct af_arena *arena, struct af_span text,
                           struct af_config_wheel_facts *facts)
 {
@@ -50,7 +41,8 @@ static void read_requires(struct af_arena *arena, struct af_span text,
 
 static enum anyflash_status read_metadata(struct af_arena *arena, const char *path,
                                           struct af_config_wheel_facts *facts,
-                                          const char **folder_out, struct anyflash_error *err)
+                                          struct af_info_folder *folder_out,
+                                          struct anyflash_error *err)
 {
     struct af_source source = {0};
     struct af_wheel_archive archive = {.info = NULL};
@@ -62,8 +54,10 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
         status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
                                             &text, err);
     if (status == ANYFLASH_OK) {
-        *folder_out = af_arena_text(arena, archive.info);
-        facts->metadata_version = folder_version(arena, archive.info);
+        const char *folder = af_arena_text_n(arena, archive.info, strlen(archive.info) - 1);
+        status = folder == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+        if (folder != NULL)
+            af_info_folder_parse((struct af_span){folder, strlen(folder)}, folder_out);
         read_requires(arena, text, facts);
     }
     af_wheel_archive_close(&archive);
@@ -73,22 +67,27 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
 
 /* The distribution and version of the folder NAME-VERSION.dist-info must be the pin's. */
 static enum anyflash_status check_name(const struct af_config_lock *lock,
-                                       const struct af_pin *pin, const char *folder,
-                                       const char *inside, struct anyflash_error *err)
+                                       const struct af_pin *pin,
+                                       const struct af_info_folder *folder,
+                                       struct anyflash_error *err)
 {
     struct af_version ours;
     struct af_version its;
     struct af_arena *arena = lock->arena;
     const char *own = pin->version;
-    size_t len = strcspn(folder, "-");
-    if (!af_name_is((struct af_span){folder, len}, lock->package))
+    struct af_span name = folder->name;
+    struct af_span inside = folder->version;
+    if (!af_name_is(name, lock->package))
         return af_fail(err, ANYFLASH_E_DATA, "'%s' contains the package '%s'", pin->file,
-                       af_text_scrub(arena, af_arena_text_n(arena, folder, len), 160));
-    if (inside == NULL || !af_version_parse(inside, strlen(inside), &its) ||
+                       af_text_scrub(arena, af_arena_text_n(arena, name.data, name.len), 160));
+    if (!af_version_parse(inside.data, inside.len, &its) ||
         !af_version_parse(own, strlen(own), &ours) ||
         af_version_compare_public(&its, &ours) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' contains version %s", pin->file,
-                       inside == NULL ? "unknown" : af_text_scrub(arena, inside, 80));
+        return af_fail(
+            err, ANYFLASH_E_DATA, "'%s' contains version %s", pin->file,
+            inside.len == 0
+                ? "unknown"
+                : af_text_scrub(arena, af_arena_text_n(arena, inside.data, inside.len), 80));
     return ANYFLASH_OK;
 }
 
@@ -100,7 +99,7 @@ static enum anyflash_status read_facts(const struct af_config_lock *lock,
 {
     char hex[AF_SHA256_HEX_BYTES];
     struct af_config_wheel_facts facts = {0};
-    const char *folder = NULL;
+    struct af_info_folder folder = {0};
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK && pin->facts.sha256 != NULL &&
         !af_sha256_equal(hex, pin->facts.sha256))
@@ -110,10 +109,12 @@ static enum anyflash_status read_facts(const struct af_config_lock *lock,
     if (status == ANYFLASH_OK)
         status = read_metadata(lock->arena, path, &facts, &folder, err);
     if (status == ANYFLASH_OK)
-        status = check_name(lock, pin, folder, facts.metadata_version, err);
+        status = check_name(lock, pin, &folder, err);
     if (status != ANYFLASH_OK)
         return status;
     facts.sha256 = af_arena_text(lock->arena, hex);
+    facts.metadata_version =
+        af_arena_text_n(lock->arena, folder.version.data, folder.version.len);
     if (lock->arena->failed)
         return af_fail_memory(err);
     *facts_out = facts;

@@ -125,23 +125,14 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
     }
 }
 
-/* Splits "flash_attn-2.8.3.dist-info" into name and version. */
-static void name_from_folder(struct af_arena *scratch, const char *folder_name,
-                             struct head *head)
+static void name_from_folder(struct af_arena *scratch, const char *folder, struct head *head)
 {
-    const char *dash = strchr(folder_name, '-');
-    size_t len = dash == NULL ? strlen(folder_name) - strlen(".dist-info")
-                              : (size_t)(dash - folder_name);
-    af_name_normalise((struct af_span){folder_name, len}, head->name, sizeof head->name);
-    if (dash == NULL || !isdigit((unsigned char)dash[1]))
+    struct af_info_folder parts;
+    if (!af_info_folder_parse((struct af_span){folder, strlen(folder)}, &parts))
         return;
-    size_t version_len = strcspn(dash + 1, "-");
-    const char *ending = strstr(dash, ".dist-info");
-    if (ending == NULL)
-        ending = strstr(dash, ".egg-info");
-    if (ending != NULL && (size_t)(ending - dash - 1) < version_len)
-        version_len = (size_t)(ending - dash - 1);
-    head->version = af_arena_text_n(scratch, dash + 1, version_len);
+    af_name_normalise(parts.name, head->name, sizeof head->name);
+    if (parts.version.len > 0 && isdigit((unsigned char)parts.version.data[0]))
+        head->version = af_arena_text_n(scratch, parts.version.data, parts.version.len);
 }
 
 static void read_head(struct af_arena *scratch, const char *site, const char *entry,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
@@ -153,17 +155,16 @@ static const char *dist_info_version(struct af_probe *probe, const char *folder,
 {
     const char **names;
     size_t count;
-    size_t len = strlen(name);
+    struct af_info_folder parts;
     if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
                                          NULL, NULL) != ANYFLASH_OK)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(names[i], name, len) != 0 || names[i][len] != '-' ||
-            !af_ends_with(names[i], ".dist-info"))
+        if (!af_info_folder_parse((struct af_span){names[i], strlen(names[i])}, &parts) ||
+            parts.egg || parts.version.len == 0 || !af_text_span_equal(parts.name, name))
             continue;
         *path_out = af_path_join(probe->arena, folder, names[i]);
-        return af_arena_text_n(probe->arena, names[i] + len + 1,
-                               strlen(names[i]) - len - 1 - strlen(".dist-info"));
+        return af_arena_text_n(probe->arena, parts.version.data, parts.version.len);
     }
     return NULL;
 }

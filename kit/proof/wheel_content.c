@@ -10,6 +10,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/embedded.h"
+#include "kit/formats/metadata.h"
 #include "kit/proof/inspect_wheel.h"
 #include "kit/system/file.h"
 
@@ -334,27 +335,27 @@ static void compare_data(struct comparing *comparing, const struct af_zip_member
         compare_installed(comparing, member, packages);
 }
 
-/* Whether a folder "NAME-VERSION.dist-info" has the version of the file name. */
-static bool has_version(const struct comparing *comparing, const char *folder, size_t len)
+/* Whether it is the version of the file name, as far as it can be read. */
+static bool is_own_version(const struct comparing *comparing, struct af_span text)
 {
     struct af_version version;
-    size_t start = strcspn(folder, "-") + 1;
-    return start < len &&
-           (!af_version_parse(folder + start, len - start, &version) ||
+    return text.len > 0 &&
+           (!af_version_parse(text.data, text.len, &version) ||
             af_version_compare_public(&version, &comparing->target->wheel->name.version) == 0);
 }
 
 /* Finds the folder of the wheel's own metadata. */
 static void find_info(struct comparing *comparing)
 {
-    static const char end[] = ".dist-info";
     const struct af_zip *zip = &comparing->target->archive->zip;
     for (size_t i = 0; i < zip->member_count && comparing->info == NULL; i++) {
         const char *name = zip->members[i].name;
         size_t top_len = strcspn(name, "/");
-        struct af_span project = {name, strcspn(name, "-/")};
-        if (is_top_folder(name, top_len, end) && af_name_is(project, comparing->package) &&
-            has_version(comparing, name, top_len - strlen(end)))
+        struct af_info_folder folder;
+        if (name[top_len] == '/' &&
+            af_info_folder_parse((struct af_span){name, top_len}, &folder) && !folder.egg &&
+            af_name_is(folder.name, comparing->package) &&
+            is_own_version(comparing, folder.version))
             comparing->info = af_arena_text_n(comparing->arena, name, top_len + 1);
     }
 }

@@ -17,6 +17,31 @@ static struct af_span span_of(const char *text)
     return (struct af_span){text, strlen(text)};
 }
 
+static void test_metadata__folders_state_name_and_version(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder, *name, *version;
+        bool egg;
+    } rows[] = {
+        {"flash_attn-2.8.3+cu12.dist-info", "flash_attn", "2.8.3+cu12", false},
+        {"a-1-2.dist-info", "a", "1-2", false},
+        {"a.dist-info", "a", "", false},
+        {"Flash.Attn-2.8.3-py3.12.egg-info", "Flash.Attn", "2.8.3", true},
+        {"a-1.egg", "a", "1", true},
+    };
+    struct af_info_folder parts;
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        assert_true(af_info_folder_parse(span_of(rows[i].folder), &parts));
+        assert_true(af_text_span_equal(parts.name, rows[i].name));
+        assert_true(af_text_span_equal(parts.version, rows[i].version));
+        assert_int_equal(parts.egg, rows[i].egg);
+    }
+    assert_false(af_info_folder_parse(span_of("flash_attn-2.8.3"), &parts));
+    assert_false(af_info_folder_parse(span_of("dist-info"), &parts));
+    assert_false(af_info_folder_parse((struct af_span){NULL, 0}, &parts));
+}
+
 static void test_metadata__headers_end_at_the_empty_line(void **state)
 {
     (void)state;
@@ -222,6 +247,7 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_metadata__folders_state_name_and_version),
         cmocka_unit_test(test_metadata__headers_end_at_the_empty_line),
         cmocka_unit_test(test_metadata__first_header_of_a_name_is_found),
         cmocka_unit_test(test_metadata__requirements_are_read_in_turn),
