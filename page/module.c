@@ -108,6 +108,7 @@ static enum anyflash_status read_machines(struct session *session, struct anyfla
         status = read_machine(session, json_array_get(machines, i), err);
     session->find.plan.machines = session->pointers;
     session->find.plan.machine_count = session->machine_count;
+    session->find.plan.elsewhere = true;
     return status;
 }
 

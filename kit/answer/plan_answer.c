@@ -246,6 +246,7 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     if (status == ANYFLASH_OK) {
         make_offers(&made);
         made.headline = headline_of(&made);
+        made.next = af_plan_next_of(&made);
         made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
                                             request->machines[0], &made.arena, &made.proof);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
@@ -398,16 +399,24 @@ static json_t *machines_json(struct af_plan_answer *answer)
     return list;
 }
 
+json_t *af_plan_next_json(const struct af_plan_next *next)
+{
+    return json_pack("{s:s, s:o, s:o, s:o}", "kind", af_plan_next_name(next->kind), "text",
+                     af_json_text(next->text), "command", af_json_text(next->command), "undo",
+                     af_json_text(next->undo));
+}
+
 json_t *af_plan_answer_json(struct af_plan_answer *answer)
 {
     const struct af_decision *decision = &answer->decision;
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o}",
         "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
-        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer),
-        "faster", af_json_text(answer->faster), "facts",
+        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer), "next",
+        af_plan_next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
         af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
         "wheel",
         rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),

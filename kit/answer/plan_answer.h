@@ -39,14 +39,32 @@ struct af_plan_share {
     size_t steps_of;      /* index of the first machine that has the same steps */
 };
 
+/* What the user does now. */
+enum af_plan_next_kind {
+    AF_PLAN_NEXT_NOTHING,
+    AF_PLAN_NEXT_ENVIRONMENT, /* fix the environment */
+    AF_PLAN_NEXT_FACT,        /* state the fact that is missing */
+    AF_PLAN_NEXT_REASONS,     /* no option is possible: read what each one lacks */
+    AF_PLAN_NEXT_STEPS,       /* run the steps */
+    AF_PLAN_NEXT_INSTALL      /* run `command`, which does the steps */
+};
+
+struct af_plan_next {
+    enum af_plan_next_kind kind;
+    const char *text;    /* what to do, in words; NULL: the steps or the reasons say it */
+    const char *command; /* of AF_PLAN_NEXT_INSTALL, for a POSIX shell */
+    const char *undo;    /* the command that takes it back */
+};
+
 /* Empty when zero-initialised. */
 struct af_plan_answer {
     struct af_arena arena; /* for the texts below, unless they say otherwise */
     const struct af_plan_request *request;
     struct af_decision decision;
     bool has_decision;
-    struct af_plan plan;  /* for the recommended rung, on the first machine */
-    bool has_plan;        /* false: no rung is possible */
+    struct af_plan plan; /* for the recommended rung, on the first machine */
+    bool has_plan;       /* false: no rung is possible */
+    struct af_plan_next next;
     const char *headline; /* one sentence: "A wheel fits: flash_attn 2.8.3 (official)" */
     struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
     size_t offer_count;         /* 0: a build is not possible */
@@ -71,10 +89,24 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 /* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
+/* The next step of an answer that has all but this; only af_plan_answer_make() calls it. */
+struct af_plan_next af_plan_next_of(struct af_plan_answer *answer);
+const char *af_plan_next_name(enum af_plan_next_kind kind); /* "install", as in JSON */
+
+/*
+ * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. Both lists end with NULL, and may be
+ * NULL. Returns arena text; NULL if memory runs out.
+ */
+const char *af_plan_command_line(const char *command, const char *const *words,
+                                 const char *const *options, struct af_arena *arena);
+
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer);
 const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON */
 const char *af_plan_way_title(enum af_plan_way way); /* "official wheel" */
 const char *af_plan_way_label(enum af_plan_way way); /* one word; NULL: the wheel's version */
+
+/* {"kind": ..., "text": ..., "command": ..., "undo": ...}, a new object. */
+json_t *af_plan_next_json(const struct af_plan_next *next);
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);

@@ -61,6 +61,11 @@ struct af_plan_request {
     size_t machine_count;
     struct af_fit_options fit; /* includes what is proved: fit.known */
     struct af_slim slim;       /* what a build would contain, without GPU targets */
+    bool elsewhere;            /* the machine was described; this may run on another one */
+    /* What the commands that an answer names repeat, so that they give the same answer; lists
+       that end with NULL, or NULL. */
+    const char *const *install_options;
+    const char *const *undo_options;
 };
 
 /*

@@ -55,13 +55,11 @@ static void view_findings(struct af_page *page, struct af_cli *cli, const struct
                        af_cli_next_command(cli, AF_COMMAND_DOCTOR, verbose));
 }
 
-/* If an unknown fact prevents an answer, the next step is to state it. */
 static void view_no_way(struct af_page *page, struct af_cli *cli,
-                        const struct af_decision *decision)
+                        const struct af_plan_next *next)
 {
-    const char *hint = af_cli_missing_fact_hint(decision);
-    if (hint != NULL)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
+    if (next->text != NULL)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, next->text);
     else
         af_page_format(page, 2, "  ", AF_TONE_PLAIN,
                        "no option works here; `%s` shows what each one lacks",
@@ -96,6 +94,11 @@ static void view_plan_step(struct af_page *page, struct af_cli *cli,
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
 }
 
+static const char *finding_advice(const struct af_finding *finding)
+{
+    return finding->hint != NULL ? finding->hint : af_reason_finding(finding->cause);
+}
+
 static void view_next(struct af_page *page, struct af_cli *cli, const struct doctor *doctor)
 {
     switch (doctor->next.kind) {
@@ -103,13 +106,10 @@ static void view_next(struct af_page *page, struct af_cli *cli, const struct doc
         af_page_add(page, 2, "  ", AF_TONE_GOOD, "none");
         return;
     case AF_NEXT_FINDING:
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                    doctor->next.finding->hint != NULL
-                        ? doctor->next.finding->hint
-                        : af_reason_finding(doctor->next.finding->cause));
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, finding_advice(doctor->next.finding));
         return;
     case AF_NEXT_NO_WAY:
-        view_no_way(page, cli, &doctor->answer.decision);
+        view_no_way(page, cli, &doctor->answer.next);
         return;
     default:
         view_plan_step(page, cli, doctor);
@@ -255,13 +255,25 @@ static json_t *findings_json(const struct doctor *doctor)
     return list;
 }
 
+/* The finding, the plan of the answer, or nothing: as on the screen. */
+static struct af_plan_next next_of(const struct doctor *doctor)
+{
+    if (doctor->next.kind == AF_NEXT_FINDING)
+        return (struct af_plan_next){.text = finding_advice(doctor->next.finding)};
+    return doctor->next.kind == AF_NEXT_NOTHING ? (struct af_plan_next){.text = NULL}
+                                                : doctor->answer.next;
+}
+
 static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
 {
     static const char *const kinds[] = {"nothing", "finding", "plan", "no-way"};
     const struct af_finding *finding = doctor->next.finding;
-    return json_pack("{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
+    const struct af_plan_next next = next_of(doctor);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind", kinds[doctor->next.kind],
+                     "finding",
                      af_json_text(finding != NULL ? af_reason_text_id(finding->cause) : NULL),
-                     "steps",
+                     "text", af_json_text(next.text), "command", af_json_text(next.command),
+                     "undo", af_json_text(next.undo), "steps",
                      doctor->answer.has_plan ? af_plan_steps_json(&doctor->answer.plan, arena)
                                              : json_array());
 }

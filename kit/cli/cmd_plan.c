@@ -71,71 +71,17 @@ static void view_open(struct af_page *page, const struct af_rung *rung)
     }
 }
 
-/* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
-static bool can_install(const struct af_plan *plan)
-{
-    bool brings = false;
-    for (size_t i = 0; i < plan->step_count; i++) {
-        enum af_step_kind kind = plan->steps[i].kind;
-        if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
-            return false;
-        brings =
-            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
-    }
-    return brings;
-}
-
-static bool installs_torch(const struct af_plan *plan)
-{
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind == AF_STEP_TORCH)
-            return true;
-    return false;
-}
-
-/* The steps are for a machine that was described, not for the one that this runs on. */
-static bool is_elsewhere(const struct af_options *options)
-{
-    return af_machines_named(options) && !af_option_given(options, AF_OPTION_HERE);
-}
-
-/* `anyflash install` with what allows the steps. */
-static const char *install_text(struct af_cli *cli, const struct plan *plan,
-                                const struct af_rung *rung)
-{
-    const char *change = "any";
-    if (rung->kind == AF_RUNG_TORCH_CHANGE)
-        change = af_arena_format(&cli->arena, "%s+%s", rung->torch_version, rung->torch_cuda);
-    const char *words[] = {"--allow-torch-change", change, NULL};
-    bool moves_torch = rung->kind == AF_RUNG_TORCH_CHANGE || installs_torch(&plan->answer.plan);
-    return af_arena_format(
-        &cli->arena, "`%s` runs the steps below; `%s` undoes them",
-        af_cli_next_command(cli, AF_COMMAND_INSTALL, moves_torch ? words : NULL),
-        af_cli_next_command(cli, AF_COMMAND_UNDO, NULL));
-}
-
 /* What to do now, in one line; NULL: the steps say it. */
-static const char *next_text(struct af_cli *cli, const struct plan *plan)
+static const char *next_text(struct af_cli *cli, const struct af_plan_next *next)
 {
     static const char *const verbose[] = {"-v", NULL};
-    const struct af_decision *decision = &plan->answer.decision;
-    const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
-    if (decision->environment_problem != NULL)
-        return af_reason_advice(decision->environment_problem);
-    if (rung == NULL && decision->missing_fact != NULL)
-        return af_cli_missing_fact_hint(decision);
-    if (rung == NULL)
+    if (next->kind == AF_PLAN_NEXT_INSTALL)
+        return af_arena_format(&cli->arena, "`%s` runs the steps below; `%s` undoes them",
+                               next->command, next->undo);
+    if (next->kind == AF_PLAN_NEXT_REASONS)
         return af_arena_format(&cli->arena, "`%s` shows what each option lacks",
                                af_cli_next_command(cli, AF_COMMAND_PLAN, verbose));
-    if (plan->answer.plan.step_count == 0)
-        return NULL;
-    if (!can_install(&plan->answer.plan))
-        return rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
-    if (plan->answer.share_count > 0)
-        return "run the steps below on each machine";
-    if (is_elsewhere(&cli->options))
-        return "run these steps on the machine described below";
-    return install_text(cli, plan, rung);
+    return next->text;
 }
 
 /* The names of the machines for which `is_one` holds: "a, b". */
@@ -270,7 +216,7 @@ static void view(struct af_cli *cli, const struct plan *plan)
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_plan_answer *answer = &plan->answer;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    const char *next = next_text(cli, plan);
+    const char *next = next_text(cli, &plan->answer.next);
     af_page_add(&page, 0, "", AF_TONE_STRONG, plan->answer.headline);
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/cli/next_command.h"
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/install/update.h"
@@ -242,8 +243,12 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
         status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
     if (status == ANYFLASH_OK)
         status = af_fit_check_asked(catalog, &request->fit, &cli->arena, &notes.hint, err);
+    request->elsewhere =
+        af_machines_named(&cli->options) && !af_option_given(&cli->options, AF_OPTION_HERE);
+    request->install_options = af_cli_repeated_options(cli, AF_COMMAND_INSTALL);
+    request->undo_options = af_cli_repeated_options(cli, AF_COMMAND_UNDO);
     tell(cli, &notes);
-    return status;
+    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
 }
 
 /*

@@ -275,19 +275,6 @@ void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision
     }
 }
 
-const char *af_cli_missing_fact_hint(const struct af_decision *decision)
-{
-    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
-        const struct af_rung *rung = &decision->rungs[kind];
-        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
-            enum af_reason_id id = rung->reasons[i].id;
-            if (af_reason_effect(id) == AF_REASON_OPEN && af_reason_hint(id) != NULL)
-                return af_reason_hint(id);
-        }
-    }
-    return NULL;
-}
-
 void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision)
 {
     struct af_text text = {0};

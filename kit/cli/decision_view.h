@@ -23,9 +23,6 @@ void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision
 void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
                        const struct af_offer_build_offer *offers, struct af_arena *arena);
 
-/* How to state the missing fact: the first hint of a reason that is open; or NULL. */
-const char *af_cli_missing_fact_hint(const struct af_decision *decision);
-
 /*
  * Reason `at` of `reasons`: machines that give it, message, detail and hint, with a hanging
  * indent at `indent`. Prints nothing if an earlier reason is the same of another machine.

@@ -4,7 +4,7 @@
  */
 #include "kit/cli/next_command.h"
 
-#include "kit/base/shell.h"
+#include "kit/answer/plan_answer.h"
 
 struct line {
     const char **words;
@@ -57,24 +57,22 @@ static void add_options(struct line *line, struct af_cli *cli, enum af_command_i
     }
 }
 
+const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_id command)
+{
+    const struct af_options *options = &cli->options;
+    size_t max = 2 * (AF_OPTION_COUNT + options->machines.count + options->givens.count);
+    struct line line = {af_arena_array(&cli->arena, max + 1, sizeof *line.words), 0};
+    if (line.words == NULL)
+        return NULL;
+    add_options(&line, cli, command);
+    line.words[line.count] = NULL;
+    return line.words;
+}
+
 const char *af_cli_next_command(struct af_cli *cli, enum af_command_id command,
                                 const char *const *words)
 {
-    size_t word_count = 0;
-    while (words != NULL && words[word_count] != NULL)
-        word_count++;
-    size_t max =
-        2 + word_count +
-        2 * (AF_OPTION_COUNT + cli->options.machines.count + cli->options.givens.count);
-    struct line line = {af_arena_array(&cli->arena, max, sizeof *line.words), 0};
-    if (line.words == NULL)
-        return "";
-    add(&line, "anyflash");
-    add(&line, af_command_rows[command].name);
-    for (size_t i = 0; i < word_count; i++)
-        add(&line, words[i]);
-    add_options(&line, cli, command);
-    const char *text =
-        af_shell_command(AF_SHELL_POSIX, NULL, 0, line.words, line.count, &cli->arena);
+    const char *text = af_plan_command_line(af_command_rows[command].name, words,
+                                            af_cli_repeated_options(cli, command), &cli->arena);
     return text != NULL ? text : "";
 }

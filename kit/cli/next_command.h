@@ -8,8 +8,14 @@
 #include "kit/cli/commands.h"
 
 /*
- * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. OPTIONS are those of this run that
- * decide and that the command takes. WORDS may contain options, too; `words` ends with
+ * The options of this run that decide and that `command` takes, with their values; ends with
+ * NULL. NULL if memory runs out (then cli->arena.failed is set).
+ */
+const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_id command);
+
+/*
+ * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. OPTIONS are those of
+ * af_cli_repeated_options(). WORDS may contain options, too; `words` ends with
  * NULL, and may be NULL. Returns arena text, "" if memory runs out (then cli->arena.failed
  * is set).
  */

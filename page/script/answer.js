@@ -238,7 +238,7 @@ function nextParts(cause) {
     const step = /^anyflash (plan|install|build)\b/.test(cause.next) && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
     if (step !== undefined && !needsProgram(step.command))
         return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step")];
-    const isMissing = step === undefined && model.plan?.decision === null && /^anyflash plan\b/.test(cause.next);
+    const isMissing = step === undefined && model.plan?.next.kind === "fact" && /^anyflash plan\b/.test(cause.next);
     return [isMissing ? element("p", null, "Choose here what is still unknown: the answer then has the command. Or let the program look:") : null,
             element("ol", { class: "steps" }, element("li", { class: "program" }, ...programParts()),
                     element("li", null, commandBlock(step === undefined ? cause.next : commandOf(step), true, "the next step")))];

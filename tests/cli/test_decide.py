@@ -54,7 +54,7 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
                          "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
                          "candidates", "publishers", "catalog", "facts",
-                         "faster"}
+                         "next", "faster"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
         check_rung(rung)
@@ -65,6 +65,17 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     assert plan["decision"] in RUNGS + [None]
     if plan["decision"] == "wheel":
         assert plan["wheel"]["filename"].endswith(".whl") and plan["wheel"]["url"]
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_plan_json_and_screen_name_the_same_next_step(anyflash, path):
+    plan = answer_json(anyflash, "plan", "--machine", str(path))
+    following = plan["next"]
+    open_kinds = ("environment", "fact", "reasons")
+    assert (following["kind"] in open_kinds) == (plan["decision"] is None)
+    assert following["command"] is following["undo"] is None
+    shown = " ".join(anyflash("plan", "--machine", str(path)).out.split())
+    assert following["text"] is None or f"Next: {following['text']}" in shown
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
@@ -94,6 +105,10 @@ def test_doctor_json_has_the_documented_shape(anyflash, path):
     severities = [ranks.index(finding["severity"]) for finding in doctor["findings"]]
     assert severities == sorted(severities)
     assert doctor["next"]["kind"] in ("nothing", "finding", "plan", "no-way")
+    if doctor["next"]["kind"] == "plan":
+        following = answer_json(anyflash, "plan", "--machine", str(path))["next"]
+        for key in ("text", "command", "undo"):
+            assert doctor["next"][key] == following[key]
     check_steps(doctor["next"]["steps"])
 
 

@@ -48,6 +48,7 @@ def test_the_printed_command_installs_this_plan(quick_place, options):
     done = run(f"{command} --dry-run --json", shell=True)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert json.loads(done.stdout)["steps"] == plan["steps"] != []
+    assert plan["next"]["kind"] == "install" and plan["next"]["command"] == command
 
 
 @pytest.mark.parametrize("options", [
@@ -68,11 +69,14 @@ def test_the_plan_that_doctor_names_has_the_steps_of_doctor(quick_place, options
                               capture_output=True, text=True, timeout=60, **more).stdout
 
     words = [PROGRAM, "doctor", *options, "--python", str(odd)]
-    steps = json.loads(run([*words, "--json"]))["next"]["steps"]
+    following = json.loads(run([*words, "--json"]))["next"]
+    steps = following["steps"]
     shown = run(words)
     found = re.search(r"more steps?\s+\(see\s+`(anyflash plan[^`\n]*)`\)", shown)
     assert found, shown
-    assert json.loads(run(f"{found[1]} --json", shell=True))["steps"] == steps != []
+    plan = json.loads(run(f"{found[1]} --json", shell=True))
+    assert plan["steps"] == steps != []
+    assert following["command"] == plan["next"]["command"] is not None
 
 
 def test_verify_and_install_name_the_plan_for_the_same_environment(quick_place):
