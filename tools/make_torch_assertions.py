@@ -9,7 +9,7 @@ it was built for. Reads the headers of torch wheels, one folder per release:
 
 A header is both preprocessed with the others (for macros that contain an assertion) and read as
 text (for branches that the preprocessor leaves out; compilers name any line of an assertion
-that spans several). Lines too many do no harm: they only make the dating less exact.
+that spans several). Lines too many do no harm: they only make the answer less exact.
 """
 import argparse
 import collections

@@ -11,7 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/ld_cache.h"
-#include "kit/proof/stand_ins.h"
+#include "kit/proof/recorded_libraries.h"
 
 static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
                                               "/usr/lib/x86_64-linux-gnu",

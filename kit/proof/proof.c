@@ -14,7 +14,7 @@
 #include "kit/formats/version.h"
 #include "kit/proof/gpu_checks.h"
 #include "kit/proof/proof_torch.h"
-#include "kit/proof/stand_ins.h"
+#include "kit/proof/recorded_libraries.h"
 
 #define EVIDENCE_BYTES 2000
 
@@ -429,11 +429,11 @@ static void say_built_for(struct af_proof_draft *draft)
     if (!draft->wants.torch)
         return;
     for (size_t i = 0; i < af_tables.torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
-        if ((draft->dating.minors >> i & 1) == 0)
+        if ((draft->built_for.minors >> i & 1) == 0)
             continue;
         size_t last = i;
         while (last + 1 < af_tables.torch_count && last + 1 < AF_PROOF_TORCH_SET_MAX &&
-               (draft->dating.minors >> (last + 1) & 1) != 0)
+               (draft->built_for.minors >> (last + 1) & 1) != 0)
             last++;
         text = af_arena_format(draft->arena, "%s%s%s%s", text == NULL ? "torch " : text,
                                text == NULL ? "" : ", ", af_tables.torch[i].torch,
@@ -443,8 +443,8 @@ static void say_built_for(struct af_proof_draft *draft)
         i = last;
     }
     draft->proof->built_for = text;
-    draft->proof->stated_torch_is_wrong = draft->dating.name_is_wrong;
-    draft->proof->built_for_source = text == NULL ? NULL : draft->dating.source;
+    draft->proof->stated_torch_is_wrong = draft->built_for.name_is_wrong;
+    draft->proof->built_for_source = text == NULL ? NULL : draft->built_for.source;
 }
 
 enum anyflash_status af_proof_make(const struct af_proof_question *question,
@@ -464,8 +464,8 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
     proof.checks = draft.checks;
     af_proof_symbol_needs_read(question->binary, &draft.wants);
     enum anyflash_status status =
-        af_dating_make(question->binary, &draft.wants, question->fitting_torch,
-                       question->stated_torch, arena, &draft.dating, err);
+        af_built_for_make(question->binary, &draft.wants, question->fitting_torch,
+                          question->stated_torch, arena, &draft.built_for, err);
     if (status != ANYFLASH_OK)
         return status;
     check_format(&draft);

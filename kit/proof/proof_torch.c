@@ -205,7 +205,7 @@ void af_prove_layout(struct af_proof_draft *draft)
         return;
     }
     for (size_t i = 0; i < af_tables.torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
-        if ((draft->dating.minors >> i & 1) != 0)
+        if ((draft->built_for.minors >> i & 1) != 0)
             count_minor(draft, i, &tally);
     }
     const char *here = draft->question->scope->torch.version;

@@ -6,7 +6,7 @@
 #ifndef AF_KIT_PROOF_PROOF_TORCH_H
 #define AF_KIT_PROOF_PROOF_TORCH_H
 
-#include "kit/proof/dating.h"
+#include "kit/proof/built_for.h"
 #include "kit/proof/proof.h"
 
 /* A proof in progress: its inputs and the checks made so far. */
@@ -14,7 +14,7 @@ struct af_proof_draft {
     const struct af_proof_question *question;
     struct af_arena *arena;
     struct af_proof_symbol_needs wants;
-    struct af_dating dating;
+    struct af_built_for built_for;
     struct af_proof *proof;
     struct af_proof_check *checks; /* by id */
     /* NO: registering its operators aborts the process; UNKNOWN: that is possible */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kit/proof/dating.h"
+#include "kit/proof/built_for.h"
 
 /* Finds the build in the table for options.torch. */
 static enum anyflash_status choose_torch(struct af_prover *prover, struct anyflash_error *err)

@@ -12,7 +12,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/version.h"
 #include "kit/proof/loader.h"
-#include "kit/proof/stand_ins.h"
+#include "kit/proof/recorded_libraries.h"
 
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
 #define NVIDIA_FOLDERS_MAX 200u

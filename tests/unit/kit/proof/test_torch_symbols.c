@@ -5,7 +5,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/catalog/torch_symbols.h"
-#include "kit/proof/stand_ins.h"
+#include "kit/proof/recorded_libraries.h"
 #include "kit/proof/symbol_scope.h"
 #include "kit/system/file.h"
 

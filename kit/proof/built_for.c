@@ -1,11 +1,11 @@
 /*
- * dating.c: collects what an extension needs from torch, and finds out which torch it was
+ * built_for.c: collects what an extension needs from torch, and finds out which torch it was
  * built for. The evidence in the bytes is: texts of pybind11, functions that the headers of
  * Python and torch call, how references to tensors are counted, and which torch functions are
  * needed. The rows are in proof_dates.inc. The stated version only narrows what the bytes
  * leave open.
  */
-#include "kit/proof/dating.h"
+#include "kit/proof/built_for.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,11 +314,11 @@ static bool narrow(af_proof_torch_set *set, af_proof_torch_set by)
     return narrowed;
 }
 
-enum anyflash_status af_dating_make(const struct af_binary *binary,
-                                    const struct af_proof_symbol_needs *wants,
-                                    af_proof_torch_set fitting, const char *stated,
-                                    struct af_arena *arena, struct af_dating *out,
-                                    struct anyflash_error *err)
+enum anyflash_status af_built_for_make(const struct af_binary *binary,
+                                       const struct af_proof_symbol_needs *wants,
+                                       af_proof_torch_set fitting, const char *stated,
+                                       struct af_arena *arena, struct af_built_for *out,
+                                       struct anyflash_error *err)
 {
     af_proof_torch_set set = all_minors();
     af_proof_torch_set named = stated_minor(stated);
@@ -332,7 +332,7 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     bool by_name = named != 0 && narrow(&set, named);
     const char *bytes =
         by_symbols || by_rows || by_assertions || by_counts ? "its own bytes" : "";
-    *out = (struct af_dating){
+    *out = (struct af_built_for){
         .minors = set,
         .name_is_wrong = is_wrong,
         .source =

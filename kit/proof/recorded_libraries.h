@@ -1,16 +1,16 @@
 /*
- * stand_ins.h: modules that replace files in loader.c: the libraries of a torch that is not
- * installed (from the table of torch_symbols.h), and the interpreter and system libraries of a
- * machine that is known from its record only. Private to loader.c, symbol_scope.c and the
- * checks.
+ * recorded_libraries.h: modules that replace files in loader.c: the libraries of a torch that
+ * is not installed (from the table of torch_symbols.h), and the interpreter and system
+ * libraries of a machine that is known from its record only. Private to loader.c,
+ * symbol_scope.c and the checks.
  *
  * If the table has the torch only in another CUDA variant, the CUDA libraries are taken from a
  * build with the right CUDA, and torch's own libraries need them under the names that they have
  * in that build. If a CPU build is wanted that the table does not have, torch's CUDA libraries
  * are left out, and answers that only the substitute build could give are UNKNOWN.
  */
-#ifndef AF_KIT_PROOF_STAND_INS_H
-#define AF_KIT_PROOF_STAND_INS_H
+#ifndef AF_KIT_PROOF_RECORDED_LIBRARIES_H
+#define AF_KIT_PROOF_RECORDED_LIBRARIES_H
 
 #include "kit/catalog/torch_symbols.h"
 #include "kit/proof/loader.h"

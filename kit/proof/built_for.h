@@ -1,10 +1,10 @@
 /*
- * dating.h: what the undefined symbols of an extension say about it: whether it uses
+ * built_for.h: what the undefined symbols of an extension say about it: whether it uses
  * torch's C++ objects, which std::string ABI it was compiled with, and which torch
  * it was built for. Private to the proof.
  */
-#ifndef AF_KIT_PROOF_DATING_H
-#define AF_KIT_PROOF_DATING_H
+#ifndef AF_KIT_PROOF_BUILT_FOR_H
+#define AF_KIT_PROOF_BUILT_FOR_H
 
 #include "kit/catalog/tables.h"
 #include "kit/catalog/torch_symbols.h"
@@ -31,7 +31,7 @@ void af_proof_symbol_needs_read(const struct af_binary *binary,
                                 struct af_proof_symbol_needs *out);
 
 /* The torch minors that it may have been built for, and how that was found out. */
-struct af_dating {
+struct af_built_for {
     af_proof_torch_set minors;
     const char *source; /* "by its name", "by its symbols"; never NULL */
     bool name_is_wrong; /* the torch version in its name is ruled out by its bytes */
@@ -43,11 +43,11 @@ struct af_dating {
  * of minors that export all torch symbols that the extension needs (all bits set: not known).
  * Texts are in the arena.
  */
-enum anyflash_status af_dating_make(const struct af_binary *binary,
-                                    const struct af_proof_symbol_needs *wants,
-                                    af_proof_torch_set fitting, const char *stated,
-                                    struct af_arena *arena, struct af_dating *out,
-                                    struct anyflash_error *err);
+enum anyflash_status af_built_for_make(const struct af_binary *binary,
+                                       const struct af_proof_symbol_needs *wants,
+                                       af_proof_torch_set fitting, const char *stated,
+                                       struct af_arena *arena, struct af_built_for *out,
+                                       struct anyflash_error *err);
 
 /*
  * Rows of af_tables.torch (bit i: row i) that export every function and object of

@@ -1,5 +1,5 @@
 /*
- * test_dating.c: finds the torch for which a file was built, from the
+ * test_built_for.c: finds the torch for which a file was built, from the
  * assertions of torch's headers in it and the symbols that it needs. The lines
  * come from real wheels.
  */
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kit/proof/dating.h"
+#include "kit/proof/built_for.h"
 
 static struct af_arena arena;
 
@@ -28,26 +28,26 @@ static int release(void **state)
     return 0;
 }
 
-/* The only release that the dating leaves; NULL if it leaves none or several. */
+/* The only release that is left; NULL if there are none or several. */
 static const char *only_minor(const char *const *texts, size_t count)
 {
     const struct af_binary binary = {.assertions = {texts, count}};
     const struct af_proof_symbol_needs wants = {.torch = true};
-    struct af_dating dating;
+    struct af_built_for built_for;
     const char *found = NULL;
-    assert_int_equal(
-        af_dating_make(&binary, &wants, ~(af_proof_torch_set)0, NULL, &arena, &dating, NULL),
-        ANYFLASH_OK);
+    assert_int_equal(af_built_for_make(&binary, &wants, ~(af_proof_torch_set)0, NULL, &arena,
+                                       &built_for, NULL),
+                     ANYFLASH_OK);
     for (size_t i = 0; i < af_tables.torch_count; i++) {
-        if ((dating.minors >> i & 1) != 0 && found != NULL)
+        if ((built_for.minors >> i & 1) != 0 && found != NULL)
             return NULL;
-        if ((dating.minors >> i & 1) != 0)
+        if ((built_for.minors >> i & 1) != 0)
             found = af_tables.torch[i].torch;
     }
     return found;
 }
 
-static void test_dating__by_where_assertions_stand(void **state)
+static void test_built_for__by_where_assertions_stand(void **state)
 {
     /* torchao 0.15.0, for torch 2.9 */
     static const char *const nine[] = {"ATen/core/ivalue.h:654", "c10/core/TensorImpl.h:1332",
@@ -56,7 +56,7 @@ static void test_dating__by_where_assertions_stand(void **state)
     assert_string_equal(only_minor(nine, 3), "2.9");
 }
 
-static void test_dating__unknown_lines_and_headers_tell_nothing(void **state)
+static void test_built_for__unknown_lines_and_headers_tell_nothing(void **state)
 {
     static const char *const texts[] = {"ATen/core/ivalue.h:1",
                                         "mine.h:654",
@@ -70,7 +70,7 @@ static void test_dating__unknown_lines_and_headers_tell_nothing(void **state)
     assert_string_equal(only_minor(texts, 7), "2.9");
 }
 
-static void test_dating__lines_of_several_releases_tell_nothing(void **state)
+static void test_built_for__lines_of_several_releases_tell_nothing(void **state)
 {
     static const char *const texts[] = {"c10/core/TensorImpl.h:1300", /* 2.8 */
                                         "c10/core/TensorImpl.h:1332"};
@@ -97,7 +97,7 @@ static bool fits(const char *machine, const char *const *names, size_t count, in
     return false;
 }
 
-static void test_dating__by_the_builds_for_its_processor(void **state)
+static void test_built_for__by_the_builds_for_its_processor(void **state)
 {
     /* torch has the new C++ ABI since 2.7; its builds for aarch64 since 2.6. */
     static const char *const names[] = {"_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112"
@@ -111,7 +111,7 @@ static void test_dating__by_the_builds_for_its_processor(void **state)
     assert_false(fits("riscv64", names, 1, 6));
 }
 
-static void test_dating__a_cpu_build_says_nothing_about_cuda(void **state)
+static void test_built_for__a_cpu_build_says_nothing_about_cuda(void **state)
 {
     /* The table has torch before 2.11 for aarch64 only as CPU builds. */
     static const char *const names[] = {"_ZN3c104cuda9SetDeviceEab", /* libc10_cuda, 2.8+ */
@@ -125,11 +125,11 @@ static void test_dating__a_cpu_build_says_nothing_about_cuda(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dating__by_where_assertions_stand),
-        cmocka_unit_test(test_dating__unknown_lines_and_headers_tell_nothing),
-        cmocka_unit_test(test_dating__lines_of_several_releases_tell_nothing),
-        cmocka_unit_test(test_dating__by_the_builds_for_its_processor),
-        cmocka_unit_test(test_dating__a_cpu_build_says_nothing_about_cuda),
+        cmocka_unit_test(test_built_for__by_where_assertions_stand),
+        cmocka_unit_test(test_built_for__unknown_lines_and_headers_tell_nothing),
+        cmocka_unit_test(test_built_for__lines_of_several_releases_tell_nothing),
+        cmocka_unit_test(test_built_for__by_the_builds_for_its_processor),
+        cmocka_unit_test(test_built_for__a_cpu_build_says_nothing_about_cuda),
     };
     return cmocka_run_group_tests(tests, load, release);
 }

@@ -1,15 +1,15 @@
 /*
- * stand_ins.c: torch's libraries from the table: their names, what they need, and which
+ * recorded_libraries.c: torch's libraries from the table: their names, what they need, and which
  * symbols they define; then the interpreter and the system libraries of a recorded machine.
  */
-#include "kit/proof/stand_ins.h"
+#include "kit/proof/recorded_libraries.h"
 
 #include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
 #include "kit/formats/symbol_name.h"
-#include "kit/proof/dating.h"
+#include "kit/proof/built_for.h"
 
 /* A loaded library from the table. `module` is the first member: the loader casts to it. */
 struct stocked {
