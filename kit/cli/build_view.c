@@ -12,7 +12,7 @@
 #include "kit/base/json.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/next_command.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 
 #define GIB 1073741824.0
 #define LABEL_COLUMNS 14
@@ -23,7 +23,7 @@
 #define LINE_BYTES 200
 
 /* "about 3 minutes (8 files, 4 CPU minutes), up to 3.6 GiB per compiler". */
-static void view_time(struct af_cli *cli, struct af_page *page,
+static void view_time(struct af_cli *cli, struct af_screen *screen,
                       const struct af_build_estimate *estimate)
 {
     double peak = (double)estimate->peak_bytes / GIB;
@@ -32,53 +32,55 @@ static void view_time(struct af_cli *cli, struct af_page *page,
                                              estimate->call_count + estimate->done_count)
                            : "";
     if (estimate->call_count == 0)
-        af_page_add(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
-                    "seconds: all files are already compiled");
+        af_screen_add(screen, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                      "seconds: all files are already compiled");
     else if (estimate->wall_seconds > 0 && done != NULL)
-        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
-                       "about %.1f minutes (%zu%s files, %.1f CPU minutes), up to %.1f GiB "
-                       "per compiler",
-                       estimate->wall_seconds / 60, estimate->call_count, done,
-                       estimate->cpu_seconds / 60, peak);
+        af_screen_format(screen, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                         "about %.1f minutes (%zu%s files, %.1f CPU minutes), up to %.1f GiB "
+                         "per compiler",
+                         estimate->wall_seconds / 60, estimate->call_count, done,
+                         estimate->cpu_seconds / 60, peak);
     else
-        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
-                       "one compiler needs %.1f GiB, which is more than the available memory: "
-                       "it may be killed",
-                       peak);
+        af_screen_format(
+            screen, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
+            "one compiler needs %.1f GiB, which is more than the available memory: "
+            "it may be killed",
+            peak);
 }
 
 void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build,
                                 const struct af_build_place *place,
                                 const struct af_build_estimate *estimate)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     const struct af_machine *machine = build->machine;
-    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
-                   build->version, af_fact_text_or(&machine->torch.version, "?"),
-                   af_fact_text_or(&machine->python.version, "?"));
-    af_page_add(&page, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
-                af_slim_text(&build->slim, &cli->arena));
-    af_page_format(&page, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
-                   place->cuda_version,
-                   place->cuda_from_index ? "from PyPI" : place->cuda_home);
-    view_time(cli, &page, estimate);
-    af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, place->folder);
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
+                     build->version, af_fact_text_or(&machine->torch.version, "?"),
+                     af_fact_text_or(&machine->python.version, "?"));
+    af_screen_add(&screen, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
+                  af_slim_text(&build->slim, &cli->arena));
+    af_screen_format(&screen, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
+                     place->cuda_version,
+                     place->cuda_from_index ? "from PyPI" : place->cuda_home);
+    view_time(cli, &screen, estimate);
+    af_screen_add(&screen, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, place->folder);
 }
 
 void af_cli_build_view_result(struct af_cli *cli, const struct af_build_place *place,
                               const struct af_build_result *result)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_gap(&page);
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
+    af_screen_gap(&screen);
     if (result->wheel == NULL) {
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not built: %s", result->reason);
-        af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", place->log);
+        af_screen_format(&screen, 0, "", AF_TONE_BAD, "not built: %s", result->reason);
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN, "log: %s", place->log);
         return;
     }
     const char *words[] = {result->wheel, NULL};
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes", result->seconds / 60);
-    af_page_command(&page, 2, AF_SHELL_POSIX,
-                    af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
+    af_screen_format(&screen, 0, "", AF_TONE_GOOD, "built in %.1f minutes",
+                     result->seconds / 60);
+    af_screen_command(&screen, 2, AF_SHELL_POSIX,
+                      af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
 }
 
 enum anyflash_status af_cli_build_result_json(struct af_cli *cli, const struct af_build *build,
@@ -222,35 +224,35 @@ const char *af_cli_build_row_text(struct af_arena *arena, const struct af_prereq
     return text == NULL ? "" : text;
 }
 
-static void view_row(struct af_page *page, const struct af_prerequisite *row,
+static void view_row(struct af_screen *screen, const struct af_prerequisite *row,
                      struct af_arena *arena)
 {
     char lead[64];
     snprintf(lead, sizeof lead, "%-*s%s", NAME_COLUMNS, row->name, af_answer_text(row->answer));
-    af_page_format(page, EVIDENCE_COLUMNS, lead,
-                   row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s",
-                   af_cli_build_row_text(arena, row), row->fix != NULL ? "\nto do: " : "",
-                   row->fix != NULL ? row->fix : "");
+    af_screen_format(screen, EVIDENCE_COLUMNS, lead,
+                     row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s",
+                     af_cli_build_row_text(arena, row), row->fix != NULL ? "\nto do: " : "",
+                     row->fix != NULL ? row->fix : "");
 }
 
 /* The answer, then what it is about and each prerequisite. */
 void af_cli_build_view_check(struct af_cli *cli, const struct af_build *build,
                              const struct af_build_check *check)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     if (check->can_start)
-        af_page_add(&page, 0, "", AF_TONE_GOOD, "ready to build");
+        af_screen_add(&screen, 0, "", AF_TONE_GOOD, "ready to build");
     else
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not ready to build: %zu %s missing",
-                       check->missing_count,
-                       check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
+        af_screen_format(&screen, 0, "", AF_TONE_BAD, "not ready to build: %zu %s missing",
+                         check->missing_count,
+                         check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
         return;
-    af_page_gap(&page);
-    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
-                   build->version, af_slim_text(&build->slim, &cli->arena));
+    af_screen_gap(&screen);
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
+                     build->version, af_slim_text(&build->slim, &cli->arena));
     for (size_t i = 0; i < check->row_count; i++)
-        view_row(&page, &check->rows[i], &cli->arena);
+        view_row(&screen, &check->rows[i], &cli->arena);
 }
 
 enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af_build *build,
@@ -277,22 +279,22 @@ enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af
 void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *rows,
                             size_t count, bool dry)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const struct af_build_kept *kept = rows[i].kept;
         bytes += rows[i].why == NULL ? kept->bytes : 0;
-        af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s %s: %s", rows[i].done,
-                       af_text_bytes(&cli->arena, (int64_t)kept->bytes), kept->title);
-        af_page_add(&page, 4, "    ", AF_TONE_DIM,
-                    rows[i].why != NULL ? rows[i].why : kept->path);
+        af_screen_format(&screen, 2, "", AF_TONE_PLAIN, "%s %s: %s", rows[i].done,
+                         af_text_bytes(&cli->arena, (int64_t)kept->bytes), kept->title);
+        af_screen_add(&screen, 4, "    ", AF_TONE_DIM,
+                      rows[i].why != NULL ? rows[i].why : kept->path);
     }
     if (count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN, "the cache has no builds");
+        af_screen_add(&screen, 0, "", AF_TONE_PLAIN, "the cache has no builds");
     else
-        af_page_format(&page, 0, "", AF_TONE_STRONG, "%s %s",
-                       dry ? "`anyflash build --clean` would free" : "freed",
-                       af_text_bytes(&cli->arena, (int64_t)bytes));
+        af_screen_format(&screen, 0, "", AF_TONE_STRONG, "%s %s",
+                         dry ? "`anyflash build --clean` would free" : "freed",
+                         af_text_bytes(&cli->arena, (int64_t)bytes));
 }
 
 enum anyflash_status af_cli_build_kept_json(struct af_cli *cli,

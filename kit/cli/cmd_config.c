@@ -9,7 +9,7 @@
 #include "kit/catalog/publisher.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/next_command.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/config/config.h"
 #include "kit/fit/fit_json.h"
 #include "kit/fit/rung.h"
@@ -318,14 +318,14 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
 /* What --write did, and the command that uses it. */
 static void view_written(struct af_cli *cli, const struct config *config)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_format(&page, 0, "", AF_TONE_GOOD,
-                   config->is_written ? "wrote %s" : "nothing had to change in %s",
-                   config->shown);
-    af_page_format(&page, 6, "File: ", AF_TONE_PLAIN, "%s",
-                   af_text_scrub(&cli->arena, config->path, 4096));
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
+    af_screen_format(&screen, 0, "", AF_TONE_GOOD,
+                     config->is_written ? "wrote %s" : "nothing had to change in %s",
+                     config->shown);
+    af_screen_format(&screen, 6, "File: ", AF_TONE_PLAIN, "%s",
+                     af_text_scrub(&cli->arena, config->path, 4096));
     if (config->is_written && config->kind->next != NULL)
-        af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
+        af_screen_format(&screen, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
 }
 
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,

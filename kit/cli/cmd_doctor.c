@@ -26,13 +26,13 @@ struct doctor {
     struct af_next next;
 };
 
-static const struct af_machine *patient(const struct doctor *doctor)
+static const struct af_machine *first_machine(const struct doctor *doctor)
 {
     return doctor->inputs.machines.pointers[0];
 }
 
-static void view_findings(struct af_page *page, struct af_cli *cli, const struct doctor *doctor,
-                          bool all)
+static void view_findings(struct af_screen *screen, struct af_cli *cli,
+                          const struct doctor *doctor, bool all)
 {
     static const char *const verbose[] = {"-v", NULL};
     size_t shown = all || doctor->count <= FINDINGS_SHOWN ? doctor->count : FINDINGS_SHOWN;
@@ -41,36 +41,37 @@ static void view_findings(struct af_page *page, struct af_cli *cli, const struct
         char lead[16];
         enum af_severity severity = af_reason_severity(finding->cause);
         snprintf(lead, sizeof lead, "  %s", af_severity_text(severity));
-        af_page_add(page, FINDING_COLUMNS, lead,
-                    severity == AF_SEVERITY_BROKEN ? AF_TONE_BAD : AF_TONE_PLAIN,
-                    af_reason_finding(finding->cause));
+        af_screen_add(screen, FINDING_COLUMNS, lead,
+                      severity == AF_SEVERITY_BROKEN ? AF_TONE_BAD : AF_TONE_PLAIN,
+                      af_reason_finding(finding->cause));
         if (finding->detail != NULL && finding->detail[0] != '\0')
-            af_page_add(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, finding->detail);
+            af_screen_add(screen, FINDING_COLUMNS, "", AF_TONE_PLAIN, finding->detail);
         if (finding->hint != NULL)
-            af_page_format(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, "hint: %s", finding->hint);
+            af_screen_format(screen, FINDING_COLUMNS, "", AF_TONE_PLAIN, "hint: %s",
+                             finding->hint);
     }
     if (shown < doctor->count)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "and %zu more: `%s`",
-                       doctor->count - shown,
-                       af_cli_next_command(cli, AF_COMMAND_DOCTOR, verbose));
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "and %zu more: `%s`",
+                         doctor->count - shown,
+                         af_cli_next_command(cli, AF_COMMAND_DOCTOR, verbose));
 }
 
-static void view_no_way(struct af_page *page, struct af_cli *cli,
+static void view_no_way(struct af_screen *screen, struct af_cli *cli,
                         const struct af_plan_next *next)
 {
     if (next->text != NULL)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, next->text);
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, next->text);
     else
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN,
-                       "no option works here; `%s` shows what each one lacks",
-                       af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN,
+                         "no option works here; `%s` shows what each one lacks",
+                         af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
 }
 
 /* If only the GPU is missing, another node of the same kind may have one. */
 static const char *other_node_hint(const struct doctor *doctor)
 {
     const struct af_rung *wheel = &doctor->answer.decision.rungs[AF_RUNG_WHEEL];
-    const struct af_machine *machine = patient(doctor);
+    const struct af_machine *machine = first_machine(doctor);
     if (!af_fact_is(&machine->platform.os, "linux") || machine->gpus.count > 0)
         return NULL;
     for (size_t i = 0; i < wheel->reason_count; i++) {
@@ -80,18 +81,18 @@ static const char *other_node_hint(const struct doctor *doctor)
     return NULL;
 }
 
-static void view_plan_step(struct af_page *page, struct af_cli *cli,
+static void view_plan_step(struct af_screen *screen, struct af_cli *cli,
                            const struct doctor *doctor)
 {
     const char *hint = other_node_hint(doctor);
     size_t count = doctor->answer.plan.step_count;
-    af_cli_steps_view(page, &doctor->answer.plan, 1, &cli->arena);
+    af_cli_steps_view(screen, &doctor->answer.plan, 1, &cli->arena);
     if (count > 1)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `%s`)",
-                       count - 1, count > 2 ? "s" : "",
-                       af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `%s`)",
+                         count - 1, count > 2 ? "s" : "",
+                         af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
     if (hint != NULL)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, hint);
 }
 
 static const char *finding_advice(const struct af_finding *finding)
@@ -99,45 +100,45 @@ static const char *finding_advice(const struct af_finding *finding)
     return finding->hint != NULL ? finding->hint : af_reason_finding(finding->cause);
 }
 
-static void view_next(struct af_page *page, struct af_cli *cli, const struct doctor *doctor)
+static void view_next(struct af_screen *screen, struct af_cli *cli, const struct doctor *doctor)
 {
     switch (doctor->next.kind) {
     case AF_NEXT_NOTHING:
-        af_page_add(page, 2, "  ", AF_TONE_GOOD, "none");
+        af_screen_add(screen, 2, "  ", AF_TONE_GOOD, "none");
         return;
     case AF_NEXT_FINDING:
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, finding_advice(doctor->next.finding));
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, finding_advice(doctor->next.finding));
         return;
     case AF_NEXT_NO_WAY:
-        view_no_way(page, cli, &doctor->answer.next);
+        view_no_way(screen, cli, &doctor->answer.next);
         return;
     default:
-        view_plan_step(page, cli, doctor);
+        view_plan_step(screen, cli, doctor);
     }
 }
 
-static void view_obvious(struct af_page *page, const struct af_decision *decision)
+static void view_obvious(struct af_screen *screen, const struct af_decision *decision)
 {
     if (decision->near_miss_count == 0)
         return;
-    af_page_add(page, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
-    af_cli_filter_counts_view(page, decision);
-    af_cli_near_misses_short(page, decision);
-    af_page_gap(page);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
+    af_cli_filter_counts_view(screen, decision);
+    af_cli_near_misses_short(screen, decision);
+    af_screen_gap(screen);
 }
 
 /* What "no problem was found" leaves open. */
-static void view_limits(struct af_page *page, struct af_cli *cli,
+static void view_limits(struct af_screen *screen, struct af_cli *cli,
                         const struct af_package *package)
 {
     bool compared = package->missing_files.state == AF_FACT_KNOWN;
-    af_page_format(page, 0, "", AF_TONE_PLAIN, "%s; `%s` reads them and runs it",
-                   compared ? "its files were compared by size, not by content"
-                            : "its files were not compared with RECORD",
-                   af_cli_next_command(cli, AF_COMMAND_VERIFY, NULL));
+    af_screen_format(screen, 0, "", AF_TONE_PLAIN, "%s; `%s` reads them and runs it",
+                     compared ? "its files were compared by size, not by content"
+                              : "its files were not compared with RECORD",
+                     af_cli_next_command(cli, AF_COMMAND_VERIFY, NULL));
 }
 
-static void view_installed(struct af_page *page, struct af_cli *cli,
+static void view_installed(struct af_screen *screen, struct af_cli *cli,
                            const struct doctor *doctor, const struct af_package *package)
 {
     const char *version = af_fact_text_or(&package->version, "of an unknown version");
@@ -145,81 +146,82 @@ static void view_installed(struct af_page *page, struct af_cli *cli,
     for (size_t i = 0; i < doctor->count; i++)
         risk_count += af_reason_severity(doctor->findings[i].cause) == AF_SEVERITY_RISK;
     if (risk_count > 0) { /* the worst come first */
-        af_page_format(page, 0, "", AF_TONE_STRONG,
-                       "flash-attn %s is installed, with %zu risk%s", version, risk_count,
-                       risk_count > 1 ? "s" : "");
-        af_page_add(page, 0, "", AF_TONE_PLAIN, af_reason_finding(doctor->findings[0].cause));
+        af_screen_format(screen, 0, "", AF_TONE_STRONG,
+                         "flash-attn %s is installed, with %zu risk%s", version, risk_count,
+                         risk_count > 1 ? "s" : "");
+        af_screen_add(screen, 0, "", AF_TONE_PLAIN,
+                      af_reason_finding(doctor->findings[0].cause));
     } else if (doctor->next.kind != AF_NEXT_NOTHING) {
-        af_page_format(page, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
+        af_screen_format(screen, 0, "", AF_TONE_STRONG, "flash-attn %s is installed", version);
     } else {
-        af_page_format(page, 0, "", AF_TONE_GOOD,
-                       "flash-attn %s is installed, and no problem was found", version);
-        view_limits(page, cli, package);
+        af_screen_format(screen, 0, "", AF_TONE_GOOD,
+                         "flash-attn %s is installed, and no problem was found", version);
+        view_limits(screen, cli, package);
     }
 }
 
 /* Prints what is wrong, or whether flash-attn is installed; then the result of the next
    step. */
-static void view_answer(struct af_page *page, struct af_cli *cli, struct doctor *doctor)
+static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doctor *doctor)
 {
-    const struct af_package *package = af_machine_flash_attn(patient(doctor));
+    const struct af_package *package = af_machine_flash_attn(first_machine(doctor));
     const struct af_finding *finding =
         doctor->next.finding != NULL ? doctor->next.finding : doctor->findings;
     bool is_broken =
         doctor->count > 0 && af_reason_severity(finding->cause) == AF_SEVERITY_BROKEN;
     if (doctor->next.kind == AF_NEXT_FINDING || is_broken)
-        af_page_format(page, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
+        af_screen_format(screen, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
     else if (package == NULL)
-        af_page_add(page, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
+        af_screen_add(screen, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
     else
-        view_installed(page, cli, doctor, package);
+        view_installed(screen, cli, doctor, package);
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
-        af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);
-    af_page_gap(page);
+        af_screen_add(screen, 0, "", AF_TONE_STRONG, doctor->answer.headline);
+    af_screen_gap(screen);
 }
 
-static void view_facts(struct af_page *page, const struct doctor *doctor, bool verbose,
+static void view_facts(struct af_screen *screen, const struct doctor *doctor, bool verbose,
                        bool is_named, struct af_arena *arena)
 {
-    const struct af_machine *machine = patient(doctor);
-    af_cli_facts_view(page, machine, verbose, arena);
+    const struct af_machine *machine = first_machine(doctor);
+    af_cli_facts_view(screen, machine, verbose, arena);
     if (is_named)
-        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s%s%s", machine->name,
-                       machine->remark != NULL ? ": " : "",
-                       machine->remark != NULL ? machine->remark : "");
+        af_screen_format(screen, 2, "", AF_TONE_PLAIN, "%s%s%s", machine->name,
+                         machine->remark != NULL ? ": " : "",
+                         machine->remark != NULL ? machine->remark : "");
 }
 
-static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_page *page)
+static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_screen *screen)
 {
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    view_answer(page, cli, doctor);
+    view_answer(screen, cli, doctor);
     if (doctor->next.kind != AF_NEXT_NOTHING) {
-        af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-        view_next(page, cli, doctor);
-        af_page_gap(page);
+        af_screen_add(screen, 0, "", AF_TONE_STRONG, "Next step");
+        view_next(screen, cli, doctor);
+        af_screen_gap(screen);
     }
     if (doctor->count > 0) {
-        af_page_add(page, 0, "", AF_TONE_STRONG, "Problems");
-        view_findings(page, cli, doctor, verbose);
-        af_page_gap(page);
+        af_screen_add(screen, 0, "", AF_TONE_STRONG, "Problems");
+        view_findings(screen, cli, doctor, verbose);
+        af_screen_gap(screen);
     }
-    af_page_add(page, 0, "", AF_TONE_STRONG, "What fits");
-    af_cli_rungs_table(page, &doctor->answer.decision, false,
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "What fits");
+    af_cli_rungs_table(screen, &doctor->answer.decision, false,
                        doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
                        &cli->arena);
-    af_page_gap(page);
+    af_screen_gap(screen);
     if (doctor->next.kind != AF_NEXT_NOTHING)
-        view_obvious(page, &doctor->answer.decision);
-    view_facts(page, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
+        view_obvious(screen, &doctor->answer.decision);
+    view_facts(screen, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
 }
 
 static void view(struct af_cli *cli, struct doctor *doctor)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        view_next(&page, cli, doctor);
+        view_next(&screen, cli, doctor);
     else
-        view_all(cli, doctor, &page);
+        view_all(cli, doctor, &screen);
 }
 
 static enum anyflash_status write_report(struct af_cli *cli, struct doctor *doctor,
@@ -227,8 +229,8 @@ static enum anyflash_status write_report(struct af_cli *cli, struct doctor *doct
 {
     struct af_text verdict = {0};
     struct af_text report = {0};
-    struct af_page page = {&verdict, AF_PAGE_COLUMNS, false};
-    view_all(cli, doctor, &page);
+    struct af_screen screen = {&verdict, AF_SCREEN_COLUMNS, false};
+    view_all(cli, doctor, &screen);
     af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
     enum anyflash_status status =
         verdict.failed ? af_fail_memory(err)
@@ -282,12 +284,13 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *
                                        struct anyflash_error *err)
 {
     const struct af_decision *decision = &doctor->answer.decision;
-    json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-doctor/1", "machine",
-        af_fit_json_machine(patient(doctor)), "facts", af_cli_facts_json(patient(doctor)),
-        "findings", findings_json(doctor), "decision", af_fit_json_decision(decision), "rungs",
-        af_fit_json_rungs(decision), "next", next_json(doctor, &cli->arena), "catalog",
-        af_fit_json_catalog(&doctor->inputs.catalog));
+    json_t *json =
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-doctor/1",
+                  "machine", af_fit_json_machine(first_machine(doctor)), "facts",
+                  af_cli_facts_json(first_machine(doctor)), "findings", findings_json(doctor),
+                  "decision", af_fit_json_decision(decision), "rungs",
+                  af_fit_json_rungs(decision), "next", next_json(doctor, &cli->arena),
+                  "catalog", af_fit_json_catalog(&doctor->inputs.catalog));
     return af_cli_json_take(cli, json, err);
 }
 
@@ -316,11 +319,11 @@ static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
     if (status != ANYFLASH_OK)
         return status;
     const struct af_decision *decision = &doctor->answer.decision;
-    status = af_doctor_examine(&doctor->inputs.catalog, patient(doctor), decision, &cli->arena,
-                               &doctor->findings, &doctor->count, err);
+    status = af_doctor_examine(&doctor->inputs.catalog, first_machine(doctor), decision,
+                               &cli->arena, &doctor->findings, &doctor->count, err);
     if (status == ANYFLASH_OK)
         doctor->next =
-            af_doctor_next(patient(doctor), decision, doctor->findings, doctor->count);
+            af_doctor_next(first_machine(doctor), decision, doctor->findings, doctor->count);
     return status;
 }
 

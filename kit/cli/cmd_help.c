@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kit/cli/commands.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 
 #define HELP_INDENT 26
 #define EXAMPLE_COLUMN 42
@@ -59,7 +59,8 @@ static const struct entry variables[] = {
      "the folders to use in place of ~/.cache, ~/.config and ~/.local/state"},
 };
 
-static void add_option(struct af_page *page, enum af_command_id command, enum af_option_id id)
+static void add_option(struct af_screen *screen, enum af_command_id command,
+                       enum af_option_id id)
 {
     const struct af_option_row *option = &af_option_rows[id];
     char lead[HELP_INDENT + 64];
@@ -70,13 +71,13 @@ static void add_option(struct af_page *page, enum af_command_id command, enum af
              option->argument != NULL ? " " : "",
              option->argument != NULL ? option->argument : "");
     if (strlen(lead) + 2 > HELP_INDENT) {
-        af_text_format(page->out, "%s\n", lead);
+        af_text_format(screen->out, "%s\n", lead);
         lead[0] = '\0';
     }
-    af_page_add(page, HELP_INDENT, lead, AF_TONE_PLAIN, af_option_help(id, command));
+    af_screen_add(screen, HELP_INDENT, lead, AF_TONE_PLAIN, af_option_help(id, command));
 }
 
-static void add_group(struct af_page *page, enum af_command_id command,
+static void add_group(struct af_screen *screen, enum af_command_id command,
                       enum af_option_group group, const char *heading)
 {
     bool is_first = true;
@@ -88,24 +89,24 @@ static void add_group(struct af_page *page, enum af_command_id command,
         if (option->group != group || (option->commands & (1u << command)) == 0)
             continue;
         if (is_first)
-            af_text_format(page->out, "\n%s:\n", heading);
+            af_text_format(screen->out, "\n%s:\n", heading);
         is_first = false;
-        add_option(page, command, (enum af_option_id)id);
+        add_option(screen, command, (enum af_option_id)id);
     }
 }
 
 enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
                                      struct anyflash_error *err)
 {
-    struct af_page page = {out, AF_HELP_COLUMNS, false};
+    struct af_screen screen = {out, AF_HELP_COLUMNS, false};
     const struct af_command_row *row = &af_command_rows[command];
     af_text_format(out, "usage: anyflash %s [OPTION...]%s%s\n\n", row->name,
                    row->arguments[0] != '\0' ? " " : "", row->arguments);
-    af_page_add(&page, 0, "", AF_TONE_PLAIN, row->doc);
-    add_group(&page, command, AF_CLI_GROUP_OWN, "Options");
-    add_group(&page, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
-    add_group(&page, command, AF_CLI_GROUP_NETWORK, "Network");
-    add_group(&page, command, AF_CLI_GROUP_OUTPUT, "Output");
+    af_screen_add(&screen, 0, "", AF_TONE_PLAIN, row->doc);
+    add_group(&screen, command, AF_CLI_GROUP_OWN, "Options");
+    add_group(&screen, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
+    add_group(&screen, command, AF_CLI_GROUP_NETWORK, "Network");
+    add_group(&screen, command, AF_CLI_GROUP_OUTPUT, "Output");
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 

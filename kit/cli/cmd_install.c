@@ -229,9 +229,9 @@ static enum anyflash_status hide_addresses(struct af_cli *cli, struct install *i
 
 static void view_plan(struct af_cli *cli, const struct install *install)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-    af_cli_steps_view(&page, install->plan, SIZE_MAX, &cli->arena);
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
+    af_screen_add(&screen, 0, "", AF_TONE_STRONG, "Steps");
+    af_cli_steps_view(&screen, install->plan, SIZE_MAX, &cli->arena);
 }
 
 static bool brings_something(const struct af_plan *plan)
@@ -292,35 +292,35 @@ static bool answered(struct af_cli *cli, struct install *install)
 static void view_done(struct af_cli *cli, const struct install *install)
 {
     const struct af_install_result *done = &install->done;
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     if (done->answer == AF_NO) {
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not installed: %s", done->reason);
+        af_screen_format(&screen, 0, "", AF_TONE_BAD, "not installed: %s", done->reason);
         if (done->hint != NULL)
-            af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
+            af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
         return;
     }
     if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
         const char *words[] = {"--from", done->title, NULL};
-        af_page_format(&page, 2, "  ", AF_TONE_PLAIN,
-                       "`%s` installs from there, without a network",
-                       af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
+        af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN,
+                         "`%s` installs from there, without a network",
+                         af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
         return;
     }
     if (!done->changed) {
-        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to do: it is already installed");
+        af_screen_add(&screen, 0, "", AF_TONE_GOOD, "nothing to do: it is already installed");
         return;
     }
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "installed: %s", done->title);
+    af_screen_format(&screen, 0, "", AF_TONE_GOOD, "installed: %s", done->title);
     for (size_t i = 0; i < done->verified.row_count; i++) {
         const struct af_verify_row *row = &done->verified.rows[i];
-        af_page_format(&page, 4, row->answer == AF_YES ? "  + " : "  - ",
-                       row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s: %s, %s",
-                       row->name, af_answer_text(row->answer), row->evidence);
+        af_screen_format(&screen, 4, row->answer == AF_YES ? "  + " : "  - ",
+                         row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s: %s, %s",
+                         row->name, af_answer_text(row->answer), row->evidence);
     }
     const char *words[] = {af_arena_format(&cli->arena, "%jd", (intmax_t)done->id), NULL};
-    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`%s` undoes this",
-                   af_cli_next_command(cli, AF_COMMAND_UNDO, words));
+    af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN, "`%s` undoes this",
+                     af_cli_next_command(cli, AF_COMMAND_UNDO, words));
 }
 
 static json_t *verified_json(const struct af_verify_report *report)

@@ -40,14 +40,14 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
 }
 
 /* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, sm 8.9" */
-static void view_machines(struct af_page *page, const struct af_machines *machines,
+static void view_machines(struct af_screen *screen, const struct af_machines *machines,
                           const char *arch, struct af_arena *arena)
 {
     for (size_t i = 0; i < machines->count; i++) {
         const struct af_machine *machine = machines->pointers[i];
-        af_page_format(
-            page, 4, i == 0 ? "For " : "and ", AF_TONE_PLAIN, "%s: %s, Python %s, torch %s, %s",
-            machine->name,
+        af_screen_format(
+            screen, 4, i == 0 ? "For " : "and ", AF_TONE_PLAIN,
+            "%s: %s, Python %s, torch %s, %s", machine->name,
             af_fact_text_or(&machine->platform.distribution,
                             af_fact_text_or(&machine->platform.os, "unknown system")),
             af_fact_text_or(&machine->python.version, "unknown"),
@@ -59,14 +59,14 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
 }
 
 /* What keeps the recommended option from being certain. */
-static void view_open(struct af_page *page, const struct af_rung *rung)
+static void view_open(struct af_screen *screen, const struct af_rung *rung)
 {
     const char *start = "Unsure because ";
     for (size_t i = 0; i < rung->reason_count; i++) {
         enum af_reason_id id = rung->reasons[i].id;
         if (af_reason_effect(id) != AF_REASON_OPEN)
             continue;
-        af_page_format(page, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
+        af_screen_format(screen, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
         start = "and ";
     }
 }
@@ -112,26 +112,26 @@ static bool has_steps_of(const struct af_plan_share *share, size_t with)
 }
 
 /* What is best for each of several machines, and which of them limit the others. */
-static void view_shares(struct af_page *page, struct af_cli *cli,
+static void view_shares(struct af_screen *screen, struct af_cli *cli,
                         const struct af_plan_answer *answer)
 {
     size_t deciding = 0;
     if (answer->share_count == 0)
         return;
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Each machine alone");
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Each machine alone");
     for (size_t i = 0; i < answer->share_count; i++) {
         const struct af_plan_share *share = &answer->shares[i];
-        af_page_format(page, 4, "  - ", AF_TONE_PLAIN, "%s: %s", share->machine->name,
-                       share->headline);
+        af_screen_format(screen, 4, "  - ", AF_TONE_PLAIN, "%s: %s", share->machine->name,
+                         share->headline);
         deciding += share->decides;
     }
     if (deciding == 0)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                    "what is best for one of them does not fit another");
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
+                      "what is best for one of them does not fit another");
     else if (deciding < answer->share_count)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "the answer for all follows from %s",
-                       machines_text(cli, answer, decides, 0));
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "the answer for all follows from %s",
+                         machines_text(cli, answer, decides, 0));
 }
 
 static bool differ_in_steps(const struct af_plan_answer *answer)
@@ -142,105 +142,108 @@ static bool differ_in_steps(const struct af_plan_answer *answer)
     return false;
 }
 
-static void view_plan(struct af_page *page, struct af_cli *cli, const char *title,
+static void view_plan(struct af_screen *screen, struct af_cli *cli, const char *title,
                       const struct af_plan *plan)
 {
     if (plan->step_count == 0)
         return;
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, title);
-    af_cli_steps_view(page, plan, SIZE_MAX, &cli->arena);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, title);
+    af_cli_steps_view(screen, plan, SIZE_MAX, &cli->arena);
 }
 
 /* The steps; where they differ, those of each machine. */
-static void view_steps(struct af_page *page, struct af_cli *cli,
+static void view_steps(struct af_screen *screen, struct af_cli *cli,
                        const struct af_plan_answer *answer)
 {
     if (!differ_in_steps(answer)) {
-        view_plan(page, cli, "Steps", &answer->plan);
+        view_plan(screen, cli, "Steps", &answer->plan);
         return;
     }
     for (size_t i = 0; i < answer->share_count; i++) {
         const char *title = af_arena_format(&cli->arena, "Steps on %s",
                                             machines_text(cli, answer, has_steps_of, i));
         if (answer->shares[i].steps_of == i && title != NULL)
-            view_plan(page, cli, title, &answer->shares[i].plan);
+            view_plan(screen, cli, title, &answer->shares[i].plan);
     }
 }
 
 /* The best wheel that may load but is not proved to. */
-static void view_proof(struct af_page *page, const struct plan *plan)
+static void view_proof(struct af_screen *screen, const struct plan *plan)
 {
     const struct af_plan_proof *proof = &plan->answer.proof;
     const struct af_rung *rung = &plan->answer.decision.rungs[AF_RUNG_WHEEL];
     if (!plan->answer.has_proof)
         return;
-    af_page_gap(page);
-    af_page_format(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first%s%s",
-                   plan->answer.share_count > 0 ? ", as here on " : "",
-                   plan->answer.share_count > 0 ? plan->inputs.machines.pointers[0]->name : "");
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, "this reads its binaries and changes nothing:");
-    af_page_command(page, 4, AF_SHELL_POSIX, proof->inspect);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                "this proves it, installs it, and removes it if it does not load:");
-    af_page_command(page, 4, AF_SHELL_POSIX, proof->install);
+    af_screen_gap(screen);
+    af_screen_format(screen, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first%s%s",
+                     plan->answer.share_count > 0 ? ", as here on " : "",
+                     plan->answer.share_count > 0 ? plan->inputs.machines.pointers[0]->name
+                                                  : "");
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
+                  "this reads its binaries and changes nothing:");
+    af_screen_command(screen, 4, AF_SHELL_POSIX, proof->inspect);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
+                  "this proves it, installs it, and removes it if it does not load:");
+    af_screen_command(screen, 4, AF_SHELL_POSIX, proof->install);
 }
 
-static void view_near_misses(struct af_page *page, const struct plan *plan, bool all)
+static void view_near_misses(struct af_screen *screen, const struct plan *plan, bool all)
 {
     const struct af_decision *decision = &plan->answer.decision;
     bool has_wheel = decision->possible && decision->recommended == AF_RUNG_WHEEL;
     if (decision->near_miss_count == 0 || (has_wheel && !all))
         return;
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
-    af_cli_filter_counts_view(page, decision);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
+    af_cli_filter_counts_view(screen, decision);
     if (all)
-        af_cli_near_misses_view(page, decision);
+        af_cli_near_misses_view(screen, decision);
     else
-        af_cli_near_misses_short(page, decision);
+        af_cli_near_misses_short(screen, decision);
 }
 
-static void view_faster(struct af_page *page, struct af_cli *cli, const char *package)
+static void view_faster(struct af_screen *screen, struct af_cli *cli, const char *package)
 {
     const char *words[] = {"--package", package, NULL};
-    af_page_format(page, 6, "Note: ", AF_TONE_PLAIN, "%s is faster on this GPU: `%s`",
-                   af_equal(package, "flash_attn_3") ? "FlashAttention-3" : "FlashAttention-4",
-                   af_cli_next_command(cli, AF_COMMAND_PLAN, words));
+    af_screen_format(screen, 6, "Note: ", AF_TONE_PLAIN, "%s is faster on this GPU: `%s`",
+                     af_equal(package, "flash_attn_3") ? "FlashAttention-3"
+                                                       : "FlashAttention-4",
+                     af_cli_next_command(cli, AF_COMMAND_PLAN, words));
 }
 
 /* The answer first, then the next step; with -v every option with reasons and cost. */
 static void view(struct af_cli *cli, const struct plan *plan)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     const struct af_plan_answer *answer = &plan->answer;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     const char *next = next_text(cli, &plan->answer.next);
-    af_page_add(&page, 0, "", AF_TONE_STRONG, plan->answer.headline);
+    af_screen_add(&screen, 0, "", AF_TONE_STRONG, plan->answer.headline);
     if (next != NULL)
-        af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
-    view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+        af_screen_format(&screen, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
+    view_machines(&screen, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
     if (answer->faster != NULL)
-        view_faster(&page, cli, answer->faster);
+        view_faster(&screen, cli, answer->faster);
     if (answer->decision.possible)
-        view_open(&page, &answer->decision.rungs[answer->decision.recommended]);
-    view_shares(&page, cli, answer);
-    view_steps(&page, cli, answer);
-    af_page_gap(&page);
+        view_open(&screen, &answer->decision.rungs[answer->decision.recommended]);
+    view_shares(&screen, cli, answer);
+    view_steps(&screen, cli, answer);
+    af_screen_gap(&screen);
     if (all) {
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "All options, best first");
-        af_cli_rungs_view(&page, &answer->decision,
+        af_screen_add(&screen, 0, "", AF_TONE_STRONG, "All options, best first");
+        af_cli_rungs_view(&screen, &answer->decision,
                           answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     } else {
-        af_page_add(&page, 0, "", AF_TONE_STRONG,
-                    answer->decision.possible ? "Other options (-v for details)"
-                                              : "All options (-v for details)");
-        af_cli_rungs_table(&page, &answer->decision, true,
+        af_screen_add(&screen, 0, "", AF_TONE_STRONG,
+                      answer->decision.possible ? "Other options (-v for details)"
+                                                : "All options (-v for details)");
+        af_cli_rungs_table(&screen, &answer->decision, true,
                            answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     }
-    view_proof(&page, plan);
-    view_near_misses(&page, plan, all);
+    view_proof(&screen, plan);
+    view_near_misses(&screen, plan, all);
 }
 
 static void view_commands(struct af_cli *cli, const struct af_plan *plan)
@@ -286,18 +289,18 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
                        const struct af_plan_wheel_answer *wheel)
 {
     static const char *const sentences[] = {"It does not fit", "It fits", "It may fit"};
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_format(&page, 0, "", AF_TONE_STRONG, "%s: %s", sentences[wheel->candidate->answer],
-                   wheel->candidate->wheel->filename);
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "%s: %s",
+                     sentences[wheel->candidate->answer], wheel->candidate->wheel->filename);
     for (size_t i = 0; i < plan->inputs.machines.count; i++) {
         size_t count = wheel->machines[i].count;
-        af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s",
-                       plan->inputs.machines.items[i].name,
-                       count == 0                           ? "no problem found"
-                       : has_objection(&wheel->machines[i]) ? "reasons:"
-                                                            : "notes:");
+        af_screen_format(&screen, 2, "", AF_TONE_PLAIN, "%s: %s",
+                         plan->inputs.machines.items[i].name,
+                         count == 0                           ? "no problem found"
+                         : has_objection(&wheel->machines[i]) ? "reasons:"
+                                                              : "notes:");
         for (size_t j = 0; j < count; j++)
-            af_cli_reason_view(&page, 4, wheel->machines[i].reasons, count, j);
+            af_cli_reason_view(&screen, 4, wheel->machines[i].reasons, count, j);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "kit/base/json.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 
 static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
                                     struct anyflash_error *err)
@@ -60,14 +60,14 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
             json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
             err);
     }
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     for (size_t i = 0; i < count; i++)
-        af_page_format(
-            &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
+        af_screen_format(
+            &screen, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
             AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
             af_text_bytes(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN, "no installation here can be undone");
+        af_screen_add(&screen, 0, "", AF_TONE_PLAIN, "no installation here can be undone");
     return af_cli_finish(cli, err);
 }
 
@@ -94,22 +94,22 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
                       af_json_text(done->title), "reason", af_json_text(done->reason), "hint",
                       af_json_text(done->hint)),
             err);
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "backup files deleted; still installed: %s",
-                       done->title);
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD,
+                         "backup files deleted; still installed: %s", done->title);
     else if (done->answer == AF_YES && forgets)
-        af_page_format(&page, 0, "", AF_TONE_GOOD,
-                       "backup files of %jd installations deleted; the packages stay "
-                       "installed",
-                       (intmax_t)done->id);
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD,
+                         "backup files of %jd installations deleted; the packages stay "
+                         "installed",
+                         (intmax_t)done->id);
     else if (done->answer == AF_YES)
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "undone: %s", done->title);
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "undone: %s", done->title);
     else
-        af_page_format(&page, 0, "", AF_TONE_BAD, forgets ? "%s" : "not undone: %s",
-                       done->reason);
+        af_screen_format(&screen, 0, "", AF_TONE_BAD, forgets ? "%s" : "not undone: %s",
+                         done->reason);
     if (done->hint != NULL)
-        af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
+        af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
     return af_cli_finish(cli, err);
 }
 
@@ -117,7 +117,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
 static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     size_t found = af_cli_recover(cli);
     size_t left = found > 0 ? af_cli_warn_unfinished(cli) : 0;
     *exit_out = left > 0 ? AF_EXIT_NO : AF_EXIT_YES;
@@ -129,13 +129,14 @@ static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
                       left > 0 ? "an interrupted run could not be repaired" : NULL, "hint"),
             err);
     if (left > 0)
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not repaired: %zu interrupted run%s", left,
-                       left == 1 ? "" : "s");
+        af_screen_format(&screen, 0, "", AF_TONE_BAD, "not repaired: %zu interrupted run%s",
+                         left, left == 1 ? "" : "s");
     else if (found > 0)
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "repaired: %zu interrupted run%s", found,
-                       found == 1 ? "" : "s");
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "repaired: %zu interrupted run%s", found,
+                         found == 1 ? "" : "s");
     else
-        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to repair: no run was interrupted");
+        af_screen_add(&screen, 0, "", AF_TONE_GOOD,
+                      "nothing to repair: no run was interrupted");
     return af_cli_finish(cli, err);
 }
 

@@ -7,7 +7,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/cli/command_inputs.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/fit/fit_json.h"
 #include "kit/install/update.h"
 #include "kit/system/file.h"
@@ -62,27 +62,27 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_updat
 
 static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
 {
-    struct af_page page = {.out = &cli->out, .columns = af_page_columns()};
+    struct af_screen screen = {.out = &cli->out, .columns = af_screen_columns()};
     if (update->replaced > 0)
-        af_page_format(&page, 0, "", AF_TONE_BAD,
-                       "%zu file%s replaced by %s publisher under the same address: the new "
-                       "hashes are used (-v names the sources)",
-                       update->replaced, update->replaced == 1 ? " was" : "s were",
-                       update->replaced == 1 ? "its" : "their");
+        af_screen_format(&screen, 0, "", AF_TONE_BAD,
+                         "%zu file%s replaced by %s publisher under the same address: the new "
+                         "hashes are used (-v names the sources)",
+                         update->replaced, update->replaced == 1 ? " was" : "s were",
+                         update->replaced == 1 ? "its" : "their");
     if (update->added + update->gone == 0)
-        af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, as of %s%s",
-                       update->catalog.count, update->catalog.date,
-                       saved ? "" : " (not saved)");
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, as of %s%s",
+                         update->catalog.count, update->catalog.date,
+                         saved ? "" : " (not saved)");
     else
-        af_page_format(&page, 0, "", AF_TONE_PLAIN,
-                       "catalog of %s: %zu wheels; compared with the embedded one, %zu "
-                       "are new and %zu are no longer published%s",
-                       update->catalog.date, update->catalog.count, update->added, update->gone,
-                       saved ? "" : " (not saved: --check)");
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN,
+                         "catalog of %s: %zu wheels; compared with the embedded one, %zu "
+                         "are new and %zu are no longer published%s",
+                         update->catalog.date, update->catalog.count, update->added,
+                         update->gone, saved ? "" : " (not saved: --check)");
     if (update->read_count < update->source_count)
-        af_page_format(&page, 0, "", AF_TONE_BAD,
-                       "%zu of %zu sources could not be read: their old entries are kept",
-                       update->source_count - update->read_count, update->source_count);
+        af_screen_format(&screen, 0, "", AF_TONE_BAD,
+                         "%zu of %zu sources could not be read: their old entries are kept",
+                         update->source_count - update->read_count, update->source_count);
 }
 
 static bool same_hash(const unsigned char *a, const unsigned char *b)

@@ -8,7 +8,7 @@
 #include "kit/base/json.h"
 #include "kit/cli/machine_inputs.h"
 #include "kit/cli/next_command.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/record.h"
 #include "kit/install/verify.h"
@@ -143,37 +143,38 @@ static const char *conclusion(enum af_answer answer)
 }
 
 /* Nothing was found that could be checked. */
-static void view_absent(struct af_page *page, struct af_cli *cli, const char *prefix)
+static void view_absent(struct af_screen *screen, struct af_cli *cli, const char *prefix)
 {
     const char *wanted = cli->options.values[AF_OPTION_PACKAGE];
-    af_page_format(page, 0, "", AF_TONE_BAD, "%s is not installed in %s",
-                   wanted != NULL ? wanted : "flash-attn", prefix);
-    af_page_format(page, 6, "Next: ", AF_TONE_PLAIN, "`%s` says which one fits",
-                   af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+    af_screen_format(screen, 0, "", AF_TONE_BAD, "%s is not installed in %s",
+                     wanted != NULL ? wanted : "flash-attn", prefix);
+    af_screen_format(screen, 6, "Next: ", AF_TONE_PLAIN, "`%s` says which one fits",
+                     af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
 }
 
 /* The answer first; then the package, as "flash-attn 2.8.3 in FOLDER", and each check. */
 static void view(struct af_cli *cli, const struct verify *verify)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     const struct af_package *package = verify->package;
     const char *prefix = af_fact_text_or(&verify->machine->python.prefix, "this environment");
     enum af_answer answer = af_verify_answer(&verify->report);
     if (package == NULL) {
-        view_absent(&page, cli, prefix);
+        view_absent(&screen, cli, prefix);
         return;
     }
-    af_page_add(&page, 0, "", tone_of(answer), conclusion(answer));
-    af_page_gap(&page);
-    af_page_format(&page, 0, "", AF_TONE_STRONG, "%s %s in %s",
-                   af_fact_text_or(&package->name, "?"),
-                   af_fact_text_or(&package->version, "of unknown version"),
-                   af_fact_text_or(&package->folder, prefix));
+    af_screen_add(&screen, 0, "", tone_of(answer), conclusion(answer));
+    af_screen_gap(&screen);
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "%s %s in %s",
+                     af_fact_text_or(&package->name, "?"),
+                     af_fact_text_or(&package->version, "of unknown version"),
+                     af_fact_text_or(&package->folder, prefix));
     for (size_t i = 0; i < verify->report.row_count; i++) {
         const struct af_verify_row *row = &verify->report.rows[i];
         const char *label = af_arena_format(&cli->arena, "  %s", row->name);
-        af_page_format(&page, LABEL_COLUMNS, label != NULL ? label : "", tone_of(row->answer),
-                       "%s: %s", af_answer_text(row->answer), row->evidence);
+        af_screen_format(&screen, LABEL_COLUMNS, label != NULL ? label : "",
+                         tone_of(row->answer), "%s: %s", af_answer_text(row->answer),
+                         row->evidence);
     }
 }
 

@@ -48,7 +48,7 @@ static void add_machines(struct af_text *text, const struct af_reason *reasons, 
         af_text_add(text, ": ");
 }
 
-void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reasons,
+void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_reason *reasons,
                         size_t count, size_t at)
 {
     char lead[64];
@@ -62,34 +62,34 @@ void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason
     if (hint != NULL)
         af_text_format(&text, "\nhint: %s", hint);
     snprintf(lead, sizeof lead, "%*s", indent, "- ");
-    af_page_add(page, indent, lead, AF_TONE_PLAIN, af_text_get(&text));
-    page->out->failed |= text.failed;
+    af_screen_add(screen, indent, lead, AF_TONE_PLAIN, af_text_get(&text));
+    screen->out->failed |= text.failed;
     af_text_release(&text);
 }
 
-static void view_moves(struct af_page *page, const struct af_rung *rung)
+static void view_moves(struct af_screen *screen, const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->move_count; i++) {
         const struct af_fit_package_change *move = &rung->moves[i];
         if (move->to == NULL)
-            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "breaks: %s %s%s%s",
-                           move->name, move->from != NULL ? move->from : "",
-                           move->why != NULL ? ": " : "", move->why != NULL ? move->why : "");
+            af_screen_format(screen, LABEL_COLUMNS, "", AF_TONE_PLAIN, "breaks: %s %s%s%s",
+                             move->name, move->from != NULL ? move->from : "",
+                             move->why != NULL ? ": " : "", move->why != NULL ? move->why : "");
         else
-            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "changes: %s %s%s%s%s%s",
-                           move->name, move->from != NULL ? move->from : "(not installed)",
-                           " -> ", move->to, move->why != NULL ? ": " : "",
-                           move->why != NULL ? move->why : "");
+            af_screen_format(screen, LABEL_COLUMNS, "", AF_TONE_PLAIN, "changes: %s %s%s%s%s%s",
+                             move->name, move->from != NULL ? move->from : "(not installed)",
+                             " -> ", move->to, move->why != NULL ? ": " : "",
+                             move->why != NULL ? move->why : "");
     }
 }
 
-static void view_prerequisite(struct af_page *page, const struct af_prerequisite *need)
+static void view_prerequisite(struct af_screen *screen, const struct af_prerequisite *need)
 {
     bool has_evidence = need->evidence != NULL && need->evidence[0] != '\0';
-    af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
-                   "%s: %s%s%s%s%s", need->name, af_answer_text(need->answer),
-                   has_evidence ? ", " : "", has_evidence ? need->evidence : "",
-                   need->fix != NULL ? "\nhint: " : "", need->fix != NULL ? need->fix : "");
+    af_screen_format(screen, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
+                     "%s: %s%s%s%s%s", need->name, af_answer_text(need->answer),
+                     has_evidence ? ", " : "", has_evidence ? need->evidence : "",
+                     need->fix != NULL ? "\nhint: " : "", need->fix != NULL ? need->fix : "");
 }
 
 /* The one of several machines that a rung was evaluated for; or NULL. */
@@ -101,16 +101,16 @@ static const struct af_machine *machine_of(const struct af_rung *rung)
     return machine;
 }
 
-static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
+static void view_prerequisites(struct af_screen *screen, const struct af_rung *rung)
 {
     const struct af_machine *machine = machine_of(rung);
     if (rung->build.prerequisite_count > 0 && machine != NULL)
-        af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "on %s:", machine->name);
+        af_screen_format(screen, LABEL_COLUMNS, "", AF_TONE_PLAIN, "on %s:", machine->name);
     for (size_t i = 0; i < rung->build.prerequisite_count; i++)
-        view_prerequisite(page, &rung->build.prerequisites[i]);
+        view_prerequisite(screen, &rung->build.prerequisites[i]);
 }
 
-/* Reasons that this page has already shown, by id. */
+/* Reasons that this screen has already shown, by id. */
 struct told {
     bool reasons[AF_REASON_COUNT];
 };
@@ -124,7 +124,8 @@ static bool has_id_before(const struct af_reason *reasons, size_t at)
 }
 
 /* Every reason; one that another rung showed is only named. For a build, its prerequisites. */
-static void view_reasons(struct af_page *page, const struct af_rung *rung, struct told *told)
+static void view_reasons(struct af_screen *screen, const struct af_rung *rung,
+                         struct told *told)
 {
     const struct told above = *told;
     for (size_t i = 0; i < rung->reason_count; i++) {
@@ -135,64 +136,65 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
         if (above.reasons[reason->id] && has_id_before(rung->reasons, i))
             continue;
         if (above.reasons[reason->id])
-            af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
-                           "%s (as above)", af_reason_message(reason->id));
+            af_screen_format(screen, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
+                             "%s (as above)", af_reason_message(reason->id));
         else
-            af_cli_reason_view(page, LABEL_COLUMNS + 2, rung->reasons, rung->reason_count, i);
+            af_cli_reason_view(screen, LABEL_COLUMNS + 2, rung->reasons, rung->reason_count, i);
         told->reasons[reason->id] = true;
     }
 }
 
 /* "yes: summary", or the summary alone where the answer is no */
-static void view_line(struct af_page *page, const struct af_rung *rung, bool recommended)
+static void view_line(struct af_screen *screen, const struct af_rung *rung, bool recommended)
 {
     char lead[LABEL_COLUMNS + 8];
     snprintf(lead, sizeof lead, "  %s", af_rung_name(rung->kind));
     bool short_line = rung->answer == AF_NO && !recommended; /* the summary says no */
-    af_page_format(page, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
-                   "%s%s%s%s", short_line ? "" : af_answer_text(rung->answer),
-                   recommended ? ", recommended" : "", short_line ? "" : ": ",
-                   rung->summary == NULL ? "" : rung->summary);
+    af_screen_format(screen, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
+                     "%s%s%s%s", short_line ? "" : af_answer_text(rung->answer),
+                     recommended ? ", recommended" : "", short_line ? "" : ": ",
+                     rung->summary == NULL ? "" : rung->summary);
 }
 
-static void view_offer(struct af_page *page, int indent,
+static void view_offer(struct af_screen *screen, int indent,
                        const struct af_offer_build_offer *offer, struct af_arena *arena)
 {
     const struct af_offer_build_needs *needs = &offer->needs;
     const char *line = af_offer_build_line(offer, arena);
-    af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s build, %s: %s",
-                   af_equal(offer->name, "slim") ? "partial" : offer->name,
-                   af_offer_build_time_text(arena, needs),
-                   offer->holds == NULL ? "" : offer->holds);
-    af_page_add(page, indent + 2, "", AF_TONE_PLAIN, af_offer_build_needs_text(arena, needs));
+    af_screen_format(screen, indent + 2, "", AF_TONE_PLAIN, "%s build, %s: %s",
+                     af_equal(offer->name, "slim") ? "partial" : offer->name,
+                     af_offer_build_time_text(arena, needs),
+                     offer->holds == NULL ? "" : offer->holds);
+    af_screen_add(screen, indent + 2, "", AF_TONE_PLAIN,
+                  af_offer_build_needs_text(arena, needs));
     if (line != NULL)
-        af_page_command(page, indent + 2, AF_SHELL_POSIX, line);
+        af_screen_command(screen, indent + 2, AF_SHELL_POSIX, line);
 }
 
-static void view_offers(struct af_page *page, int indent,
+static void view_offers(struct af_screen *screen, int indent,
                         const struct af_offer_build_offer *offers, size_t count,
                         struct af_arena *arena)
 {
     for (size_t i = 0; i < count; i++)
-        view_offer(page, indent, &offers[i], arena);
+        view_offer(screen, indent, &offers[i], arena);
 }
 
-void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
+void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decision,
                        const struct af_offer_build_offer *offers, struct af_arena *arena)
 {
     struct told told = {{false}};
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
-        view_line(page, rung, decision->possible && kind == (int)decision->recommended);
+        view_line(screen, rung, decision->possible && kind == (int)decision->recommended);
         if (kind == AF_RUNG_BUILD && offers != NULL) {
-            view_offers(page, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
+            view_offers(screen, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
         } else if (rung->answer != AF_NO) {
-            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "cost: %s",
-                           af_rung_cost_text(arena, &rung->price));
-            view_moves(page, rung);
+            af_screen_format(screen, LABEL_COLUMNS, "", AF_TONE_PLAIN, "cost: %s",
+                             af_rung_cost_text(arena, &rung->price));
+            view_moves(screen, rung);
         }
-        view_reasons(page, rung, &told);
-        view_prerequisites(page, rung);
+        view_reasons(screen, rung, &told);
+        view_prerequisites(screen, rung);
     }
 }
 
@@ -256,8 +258,9 @@ static const char *row_text(struct af_arena *arena, const struct af_rung *rung, 
     return summary;
 }
 
-void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision, bool others,
-                        const struct af_offer_build_offer *offer, struct af_arena *arena)
+void af_cli_rungs_table(struct af_screen *screen, const struct af_decision *decision,
+                        bool others, const struct af_offer_build_offer *offer,
+                        struct af_arena *arena)
 {
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
@@ -267,23 +270,23 @@ void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision
             continue;
         int columns = snprintf(lead, sizeof lead, "%c %-14s %-8s", recommended ? '*' : ' ',
                                af_rung_name(rung->kind), af_answer_text(rung->answer));
-        const char *text = row_text(arena, rung, page->columns - columns, offer);
-        text = text == NULL ? NULL : cut(arena, text, page->columns - columns);
+        const char *text = row_text(arena, rung, screen->columns - columns, offer);
+        text = text == NULL ? NULL : cut(arena, text, screen->columns - columns);
         if (text != NULL)
-            af_page_add(page, columns, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
-                        text);
+            af_screen_add(screen, columns, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
+                          text);
     }
 }
 
-void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision)
+void af_cli_filter_counts_view(struct af_screen *screen, const struct af_decision *decision)
 {
     struct af_text text = {0};
     for (size_t i = 0; i < decision->filter_count; i++)
         af_text_format(&text, "%s%zu %s", i > 0 ? " -> " : "", decision->filter_counts[i].left,
                        decision->filter_counts[i].what);
     if (text.len > 0)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, af_text_get(&text));
-    page->out->failed |= text.failed;
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, af_text_get(&text));
+    screen->out->failed |= text.failed;
     af_text_release(&text);
 }
 
@@ -307,31 +310,32 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
     }
 }
 
-void af_cli_near_misses_short(struct af_page *page, const struct af_decision *decision)
+void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision *decision)
 {
     for (size_t i = 0; i < decision->near_miss_count && i < NEAR_MISSES_SHORT; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
         struct af_text text = {0};
         af_text_format(&text, "%s:\n%s", miss->what, miss->filename);
         add_first_reason(&text, miss);
-        af_page_add(page, 4, "  - ", AF_TONE_PLAIN, af_text_get(&text));
-        page->out->failed |= text.failed;
+        af_screen_add(screen, 4, "  - ", AF_TONE_PLAIN, af_text_get(&text));
+        screen->out->failed |= text.failed;
         af_text_release(&text);
     }
 }
 
-void af_cli_near_misses_view(struct af_page *page, const struct af_decision *decision)
+void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision)
 {
     for (size_t i = 0; i < decision->near_miss_count; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
-        af_page_format(page, 4, "  - ", AF_TONE_PLAIN, "%s:\n%s", miss->what, miss->filename);
+        af_screen_format(screen, 4, "  - ", AF_TONE_PLAIN, "%s:\n%s", miss->what,
+                         miss->filename);
         for (size_t j = 0; j < miss->reason_count; j++)
             if (af_reason_effect(miss->reasons[j].id) == AF_REASON_BLOCKS)
-                af_cli_reason_view(page, 6, miss->reasons, miss->reason_count, j);
+                af_cli_reason_view(screen, 6, miss->reasons, miss->reason_count, j);
     }
 }
 
-void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t max,
+void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, size_t max,
                        struct af_arena *arena)
 {
     for (size_t i = 0; i < plan->step_count && i < max; i++) {
@@ -341,9 +345,9 @@ void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t 
             snprintf(lead, sizeof lead, "  ");
         else
             snprintf(lead, sizeof lead, "  %zu. ", i + 1);
-        af_page_add(page, max == 1 ? 2 : 5, lead, AF_TONE_PLAIN, step->title);
+        af_screen_add(screen, max == 1 ? 2 : 5, lead, AF_TONE_PLAIN, step->title);
         const char *command = step->argc > 0 ? af_step_command(step, plan->shell, arena) : NULL;
         if (command != NULL)
-            af_page_command(page, max == 1 ? 4 : 5, plan->shell, command);
+            af_screen_command(screen, max == 1 ? 4 : 5, plan->shell, command);
     }
 }

@@ -89,7 +89,7 @@ json_t *af_cli_facts_json(const struct af_machine *machine)
 #define PEERS_SHOWN 5
 
 struct view {
-    struct af_page *page;
+    struct af_screen *screen;
     const struct af_machine *machine;
     struct af_arena *arena;
     bool with_sources;
@@ -123,7 +123,7 @@ static void show(struct view *view, const char *label, struct line *line,
         view->arena->failed = true;
     if (view->with_sources && fact != NULL && fact->source != NULL)
         af_text_format(&line->text, "\nsource: %s", fact->source);
-    af_page_add(view->page, LABEL_COLUMNS, lead, AF_TONE_PLAIN, af_text_get(&line->text));
+    af_screen_add(view->screen, LABEL_COLUMNS, lead, AF_TONE_PLAIN, af_text_get(&line->text));
     af_text_release(&line->text);
 }
 
@@ -385,17 +385,17 @@ static void show_tools(struct view *view)
     show(view, "installers", &line, NULL);
 }
 
-void af_cli_facts_view(struct af_page *page, const struct af_machine *machine,
+void af_cli_facts_view(struct af_screen *screen, const struct af_machine *machine,
                        bool with_sources, struct af_arena *arena)
 {
-    struct view view = {page, machine, arena, with_sources};
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Machine");
+    struct view view = {screen, machine, arena, with_sources};
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Machine");
     show_system(&view);
     show_resources(&view);
     show_gpus(&view);
     show_driver(&view);
     show_toolkit(&view);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Environment");
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Environment");
     show_python(&view);
     show_torch(&view);
     show_flash(&view);

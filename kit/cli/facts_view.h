@@ -6,7 +6,7 @@
 #define AF_KIT_CLI_FACTS_VIEW_H
 
 #include "kit/base/json.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/machine/machine.h"
 
 /*
@@ -14,7 +14,7 @@
  * line is followed by the source of its main fact. Texts are allocated in
  * `arena`.
  */
-void af_cli_facts_view(struct af_page *page, const struct af_machine *machine,
+void af_cli_facts_view(struct af_screen *screen, const struct af_machine *machine,
                        bool with_sources, struct af_arena *arena);
 
 /* The same facts as a new JSON object; null: unknown or absent. */

@@ -35,7 +35,7 @@ static void add_targets(struct af_text *text, const struct af_gpu_code *code,
     }
 }
 
-static void show_targets(struct af_page *page, int indent, const struct af_gpu_code *code)
+static void show_targets(struct af_screen *screen, int indent, const struct af_gpu_code *code)
 {
     static const enum af_gpu_kind kinds[] = {AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR,
                                              AF_GPU_OTHER};
@@ -43,9 +43,9 @@ static void show_targets(struct af_page *page, int indent, const struct af_gpu_c
         struct af_text text = {0};
         add_targets(&text, code, kinds[i]);
         if (text.len > 0)
-            af_page_format(page, indent, "", AF_TONE_PLAIN, "%s: %s",
-                           af_gpu_kind_text(kinds[i]), af_text_get(&text));
-        page->out->failed = page->out->failed || text.failed;
+            af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%s: %s",
+                             af_gpu_kind_text(kinds[i]), af_text_get(&text));
+        screen->out->failed = screen->out->failed || text.failed;
         af_text_release(&text);
     }
 }
@@ -57,7 +57,7 @@ static bool is_same_line(const struct af_flash_kernel *a, const struct af_flash_
            a->sm_min == b->sm_min && a->dtype == b->dtype;
 }
 
-static void show_line(struct af_page *page, int indent, const struct af_flash_family *first,
+static void show_line(struct af_screen *screen, int indent, const struct af_flash_family *first,
                       size_t count)
 {
     const struct af_flash_kernel *kernel = &first->kernel;
@@ -81,12 +81,12 @@ static void show_line(struct af_page *page, int indent, const struct af_flash_fa
     if (kernel->sm_max > 0)
         af_text_format(&text, "; for %d.%d to %d.%d", kernel->sm_min / 10, kernel->sm_min % 10,
                        kernel->sm_max / 10, kernel->sm_max % 10);
-    af_page_add(page, indent + 2, "", AF_TONE_PLAIN, af_text_get(&text));
-    page->out->failed = page->out->failed || text.failed;
+    af_screen_add(screen, indent + 2, "", AF_TONE_PLAIN, af_text_get(&text));
+    screen->out->failed = screen->out->failed || text.failed;
     af_text_release(&text);
 }
 
-static void show_kernels(struct af_page *page, int indent,
+static void show_kernels(struct af_screen *screen, int indent,
                          const struct af_flash_kernels *kernels)
 {
     for (size_t i = 0; i < kernels->family_count;) {
@@ -94,35 +94,35 @@ static void show_kernels(struct af_page *page, int indent,
         while (end < kernels->family_count &&
                is_same_line(&kernels->families[i].kernel, &kernels->families[end].kernel))
             end++;
-        show_line(page, indent, &kernels->families[i], end - i);
+        show_line(screen, indent, &kernels->families[i], end - i);
         i = end;
     }
     if (kernels->problem != NULL)
-        af_page_format(page, indent + 2, "", AF_TONE_BAD, "some kernels were not read: %s",
-                       kernels->problem);
+        af_screen_format(screen, indent + 2, "", AF_TONE_BAD, "some kernels were not read: %s",
+                         kernels->problem);
 }
 
-void af_cli_gpu_code_show(struct af_page *page, int indent, const struct af_gpu_code *code,
+void af_cli_gpu_code_show(struct af_screen *screen, int indent, const struct af_gpu_code *code,
                           const struct af_flash_kernels *kernels)
 {
     if (code->container_count == 0 && code->problem == NULL)
         return;
     size_t units = code->container_count - code->relocatable_container_count;
-    af_page_format(page, indent, "", AF_TONE_PLAIN, "%zu translation unit%s with GPU code",
-                   units, units == 1 ? "" : "s");
-    show_targets(page, indent, code);
+    af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%zu translation unit%s with GPU code",
+                     units, units == 1 ? "" : "s");
+    show_targets(screen, indent, code);
     if (code->empty_count > 0)
-        af_page_format(page, indent, "", AF_TONE_DIM, "%zu cubin%s without any kernel",
-                       code->empty_count, code->empty_count == 1 ? "" : "s");
+        af_screen_format(screen, indent, "", AF_TONE_DIM, "%zu cubin%s without any kernel",
+                         code->empty_count, code->empty_count == 1 ? "" : "s");
     if (code->relocatable_container_count > 0)
-        af_page_format(page, indent, "", AF_TONE_DIM,
-                       "%zu translation units for a later device link, never loaded",
-                       code->relocatable_container_count);
+        af_screen_format(screen, indent, "", AF_TONE_DIM,
+                         "%zu translation units for a later device link, never loaded",
+                         code->relocatable_container_count);
     if (code->problem != NULL)
-        af_page_add(page, indent, "", AF_TONE_BAD, code->problem);
+        af_screen_add(screen, indent, "", AF_TONE_BAD, code->problem);
     if (kernels != NULL && kernels->family_count > 0) {
-        af_page_format(page, indent, "", AF_TONE_PLAIN, "FlashAttention kernels:");
-        show_kernels(page, indent, kernels);
+        af_screen_format(screen, indent, "", AF_TONE_PLAIN, "FlashAttention kernels:");
+        show_kernels(screen, indent, kernels);
     }
 }
 

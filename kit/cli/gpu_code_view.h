@@ -6,12 +6,12 @@
 #define AF_KIT_CLI_GPU_CODE_VIEW_H
 
 #include "kit/base/json.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/formats/fatbin.h"
 #include "kit/formats/flash_kernel.h"
 
 /* Prints the GPU code; nothing if there is none. `kernels` may be NULL. */
-void af_cli_gpu_code_show(struct af_page *page, int indent, const struct af_gpu_code *code,
+void af_cli_gpu_code_show(struct af_screen *screen, int indent, const struct af_gpu_code *code,
                           const struct af_flash_kernels *kernels);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * inspect_view.c: an inspection as a page for people and as JSON: the proof of
+ * inspect_view.c: an inspection as a screen for people and as JSON: the proof of
  * each extension, and the next step, chosen by the first check that says no,
  * else by the first that is open.
  */
@@ -14,7 +14,7 @@
 #include "kit/cli/content_view.h"
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/next_command.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/fit/fit_json.h"
 
 #define CHECK_COLUMNS 10
@@ -38,23 +38,23 @@ static enum af_tone tone_of(enum af_answer answer)
     return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
 }
 
-static void view_check(struct af_page *page, const struct af_proof_check *check)
+static void view_check(struct af_screen *screen, const struct af_proof_check *check)
 {
     char lead[16];
     snprintf(lead, sizeof lead, "  %s", af_answer_text(check->answer));
-    af_page_format(page, CHECK_COLUMNS, lead, tone_of(check->answer), "%s: %s",
-                   af_proof_check_title(check->id), check->evidence);
+    af_screen_format(screen, CHECK_COLUMNS, lead, tone_of(check->answer), "%s: %s",
+                     af_proof_check_title(check->id), check->evidence);
 }
 
-static void view_missing(struct af_page *page, const struct af_proof *proof, bool all)
+static void view_missing(struct af_screen *screen, const struct af_proof *proof, bool all)
 {
     size_t shown =
         all || proof->missing.count < MISSING_SHOWN ? proof->missing.count : MISSING_SHOWN;
     for (size_t i = 0; i < shown; i++)
-        af_page_format(page, CHECK_COLUMNS, "", AF_TONE_DIM, "%s", proof->missing.items[i]);
+        af_screen_format(screen, CHECK_COLUMNS, "", AF_TONE_DIM, "%s", proof->missing.items[i]);
     if (shown < proof->missing.count)
-        af_page_format(page, CHECK_COLUMNS, "", AF_TONE_DIM, "and %zu more (-v shows them)",
-                       proof->missing.count - shown);
+        af_screen_format(screen, CHECK_COLUMNS, "", AF_TONE_DIM, "and %zu more (-v shows them)",
+                         proof->missing.count - shown);
 }
 
 /* Whether to show the line: GPU code does not matter if the extension does not load. */
@@ -65,28 +65,29 @@ static bool is_shown(const struct af_proof *proof, const struct af_proof_check *
     return all || proof->loads != AF_NO || af_proof_check_is_about_loading(check->id);
 }
 
-static void view_proof(struct af_page *page, const char *name, const struct af_proof *proof,
+static void view_proof(struct af_screen *screen, const char *name, const struct af_proof *proof,
                        bool alone, bool all)
 {
     if (proof->answer == AF_YES && !alone && !all) {
-        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s: %s", name, headline(proof));
+        af_screen_format(screen, 2, "", AF_TONE_PLAIN, "%s: %s", name, headline(proof));
         return;
     }
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, name);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, name);
     if (!alone) /* else the first line has said it */
-        af_page_format(page, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
+        af_screen_format(screen, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
     if (proof->built_for != NULL)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
-                       proof->built_for_source);
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
+                         proof->built_for_source);
     if (proof->stated_torch_is_wrong)
-        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name is wrong: it states another torch");
+        af_screen_add(screen, 2, "  ", AF_TONE_BAD,
+                      "the name is wrong: it states another torch");
     for (size_t i = 0; i < proof->check_count; i++) {
         const struct af_proof_check *check = &proof->checks[i];
         if (all || (alone && check->answer == AF_YES) || is_shown(proof, check, all))
-            view_check(page, check);
+            view_check(screen, check);
         if (check->id == AF_CHECK_SYMBOLS)
-            view_missing(page, proof, all);
+            view_missing(screen, proof, all);
     }
 }
 
@@ -313,35 +314,37 @@ static uint64_t bytes_read(const struct af_inspect_target *target)
 }
 
 /* What the wheel says about itself, and how much of it was fetched. */
-static void view_wheel(struct af_page *page, const struct af_inspection *inspection)
+static void view_wheel(struct af_screen *screen, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
     const struct af_inspect_wheel *wheel = target->wheel;
     if (wheel == NULL)
         return;
-    af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
+    af_screen_format(screen, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
     if (target->archive->zip.members != NULL && inspection->is_far)
-        af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
-                       (double)bytes_read(target) / 1e6,
-                       (double)target->source->size_bytes / 1e6);
+        af_screen_format(screen, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
+                         (double)bytes_read(target) / 1e6,
+                         (double)target->source->size_bytes / 1e6);
     if (inspection->publisher != NULL)
-        af_page_format(page, 9, "", AF_TONE_PLAIN, "published by %s", inspection->publisher);
+        af_screen_format(screen, 9, "", AF_TONE_PLAIN, "published by %s",
+                         inspection->publisher);
     for (size_t i = 0; i < wheel->contradictions.count; i++)
-        af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
-                       wheel->contradictions.items[i]);
-    af_cli_content_view(page, &inspection->content);
+        af_screen_format(screen, 9, "", AF_TONE_BAD, "contradiction: %s",
+                         wheel->contradictions.items[i]);
+    af_cli_content_view(screen, &inspection->content);
 }
 
 /*
  * GPU code is shown if the extension is the only one, or with `all`, and if it
  * can be used on this machine.
  */
-static void view_extension(struct af_page *page, const struct af_inspect_extension *extension,
+static void view_extension(struct af_screen *screen,
+                           const struct af_inspect_extension *extension,
                            const struct af_proof *proof, bool alone, bool all)
 {
-    view_proof(page, extension->path, proof, alone, all);
+    view_proof(screen, extension->path, proof, alone, all);
     if (extension->facts.gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
-        af_cli_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
+        af_cli_gpu_code_show(screen, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
 
 /* Why no extension is shown. */
@@ -358,23 +361,23 @@ static const char *nothing_text(const struct af_inspection *inspection)
 }
 
 /* What to do about the answer. */
-static void view_next(struct af_page *page, struct af_cli *cli,
+static void view_next(struct af_screen *screen, struct af_cli *cli,
                       const struct af_inspection *inspection)
 {
     const char *next = next_step(cli, inspection);
     if (next == NULL)
         return;
-    af_page_gap(page);
+    af_screen_gap(screen);
     size_t len = strlen(next);
     if (len < 2 || next[0] != '`' || memchr(next + 1, '`', len - 1) != next + len - 1) {
-        af_page_add(page, 9, "next", AF_TONE_PLAIN, next);
+        af_screen_add(screen, 9, "next", AF_TONE_PLAIN, next);
         return;
     }
     /* Only a command: print it uncut, so that it can be copied. */
     const char *command = af_arena_text_n(&cli->arena, next + 1, len - 2);
-    af_page_add(page, 0, "", AF_TONE_PLAIN, "next");
+    af_screen_add(screen, 0, "", AF_TONE_PLAIN, "next");
     if (command != NULL)
-        af_page_command(page, 9, AF_SHELL_POSIX, command);
+        af_screen_command(screen, 9, AF_SHELL_POSIX, command);
 }
 
 /* Libraries that a package brings for its own use are shown only if they fail. */
@@ -385,15 +388,15 @@ static bool is_hidden(const struct af_inspect_extension *extension,
            proof->answer != AF_NO;
 }
 
-static void view_one(struct af_page *page, const struct af_inspect_extension *extension,
+static void view_one(struct af_screen *screen, const struct af_inspect_extension *extension,
                      const struct af_proof *proof, bool alone, bool all)
 {
     if (extension->problem != NULL) {
-        af_page_gap(page);
-        af_page_add(page, 0, "", AF_TONE_STRONG, extension->path);
-        af_page_format(page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
+        af_screen_gap(screen);
+        af_screen_add(screen, 0, "", AF_TONE_STRONG, extension->path);
+        af_screen_format(screen, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
     } else {
-        view_extension(page, extension, proof, alone, all);
+        view_extension(screen, extension, proof, alone, all);
     }
 }
 
@@ -417,40 +420,40 @@ static const char *answer_text(struct af_arena *arena, const struct af_inspectio
 }
 
 /* The first line: the name of the target and the answer. */
-static void view_answer(struct af_page *page, struct af_cli *cli,
+static void view_answer(struct af_screen *screen, struct af_cli *cli,
                         const struct af_inspection *inspection)
 {
     const char *text = answer_text(&cli->arena, inspection);
     enum af_tone tone =
         is_refused(&inspection->content) ? AF_TONE_BAD : tone_of(inspection->answer);
     if (text != NULL)
-        af_page_format(page, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
-                       text);
+        af_screen_format(screen, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
+                         text);
 }
 
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     const struct af_inspect_target *target = &inspection->target;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     size_t hidden = 0;
-    view_answer(&page, cli, inspection);
-    af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
-    view_wheel(&page, inspection);
+    view_answer(&screen, cli, inspection);
+    af_screen_format(&screen, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
+    view_wheel(&screen, inspection);
     if (inspection->prover.choice.note != NULL)
-        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
+        af_screen_add(&screen, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
     for (size_t i = 0; i < target->count; i++)
         hidden += is_hidden(&target->extensions[i], &inspection->proofs[i], all);
     for (size_t i = 0; i < target->count; i++)
         if (!is_hidden(&target->extensions[i], &inspection->proofs[i], all))
-            view_one(&page, &target->extensions[i], &inspection->proofs[i],
+            view_one(&screen, &target->extensions[i], &inspection->proofs[i],
                      target->count - hidden == 1, all);
     if (hidden > 0)
-        af_page_format(&page, 2, "", AF_TONE_DIM,
-                       "%zu librar%s bundled for the package's own use: no problem found "
-                       "(-v shows %s)",
-                       hidden, hidden == 1 ? "y" : "ies", hidden == 1 ? "it" : "them");
-    view_next(&page, cli, inspection);
+        af_screen_format(&screen, 2, "", AF_TONE_DIM,
+                         "%zu librar%s bundled for the package's own use: no problem found "
+                         "(-v shows %s)",
+                         hidden, hidden == 1 ? "y" : "ies", hidden == 1 ? "it" : "them");
+    view_next(&screen, cli, inspection);
 }
 
 static json_t *extension_json(const struct af_inspect_extension *extension,

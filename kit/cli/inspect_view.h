@@ -30,7 +30,7 @@ const struct af_machine *af_inspection_machine(const struct af_inspection *inspe
 /* Whether it is a wheel of Python code only: for every platform, with no extension. */
 bool af_inspection_is_pure(const struct af_inspection *inspection);
 
-/* Writes the page to cli->out. */
+/* Writes the screen to cli->out. */
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);
 
 /* Writes "anyflash-inspect/1" (docs/reference/json.md). Fails with NO_MEMORY. */

@@ -12,7 +12,7 @@
 #include "kit/base/nearest.h"
 #include "kit/cli/doctor_report.h"
 #include "kit/cli/machine_inputs.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/doctor/diagnosis_json.h"
 #include "kit/doctor/diagnosis_tables.h"
@@ -118,14 +118,14 @@ static const char *sure_text(enum af_diagnosis_confidence confidence)
     return texts[confidence];
 }
 
-static void view_text(struct af_page *page, const char *label, const char *text)
+static void view_text(struct af_screen *screen, const char *label, const char *text)
 {
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, label);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, text);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, label);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, text);
 }
 
-static void view_line(struct af_page *page, const struct af_diagnosis_evidence *row,
+static void view_line(struct af_screen *screen, const struct af_diagnosis_evidence *row,
                       bool with_file)
 {
     char lead[32];
@@ -134,99 +134,102 @@ static void view_line(struct af_page *page, const struct af_diagnosis_evidence *
     snprintf(lead, sizeof lead, "  line %llu", (unsigned long long)row->line);
     int indent = (int)strlen(lead) + 2;
     if (with_file)
-        af_page_format(page, indent, lead, AF_TONE_PLAIN, "of %s: %s", row->file, line);
+        af_screen_format(screen, indent, lead, AF_TONE_PLAIN, "of %s: %s", row->file, line);
     else
-        af_page_add(page, indent, lead, AF_TONE_PLAIN, line);
+        af_screen_add(screen, indent, lead, AF_TONE_PLAIN, line);
 }
 
-static void view_evidence(struct af_page *page, const struct af_diagnosed *found,
+static void view_evidence(struct af_screen *screen, const struct af_diagnosed *found,
                           bool with_file)
 {
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Evidence");
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");
     for (size_t i = 0; i < found->evidence_count; i++) {
         const struct af_diagnosis_evidence *row = &found->evidence[i];
         if (row->fact == NULL)
-            view_line(page, row, with_file);
+            view_line(screen, row, with_file);
         else
-            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s is %s (%s)", row->fact, row->text,
-                           row->source);
+            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s is %s (%s)", row->fact,
+                             row->text, row->source);
     }
 }
 
-static void view_questions(struct af_page *page, const struct af_diagnosis *diagnosis)
+static void view_questions(struct af_screen *screen, const struct af_diagnosis *diagnosis)
 {
     if (diagnosis->question_count == 0)
         return;
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "What would settle it");
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "What would settle it");
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
         if (row->command != NULL)
-            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
-                           row->fact, row->command, row->cause);
+            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
+                             row->fact, row->command, row->cause);
         else
-            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact, row->cause);
+            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact,
+                             row->cause);
     }
 }
 
-static void view_others(struct af_page *page, const struct af_diagnosis *diagnosis, bool all)
+static void view_others(struct af_screen *screen, const struct af_diagnosis *diagnosis,
+                        bool all)
 {
     size_t shown = all ? diagnosis->count : 1 + OTHERS_SHOWN;
     bool decided = diagnosis->causes[0].confidence == AF_DIAGNOSIS_PROVED;
     if (diagnosis->count < 2 || (decided && !all))
         return;
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Other causes");
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Other causes");
     for (size_t i = 1; i < diagnosis->count && i < shown; i++)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s: %s", diagnosis->causes[i].cause->id,
-                       diagnosis->causes[i].title);
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s: %s",
+                         diagnosis->causes[i].cause->id, diagnosis->causes[i].title);
 }
 
-static void view_nothing(struct af_page *page, const struct af_log_evidence *evidence)
+static void view_nothing(struct af_screen *screen, const struct af_log_evidence *evidence)
 {
-    af_page_format(
-        page, 0, "", AF_TONE_STRONG, "no known failure of flash-attn was found in %llu line%s",
-        (unsigned long long)evidence->line_count, evidence->line_count == 1 ? "" : "s");
-    view_text(page, "Next step",
+    af_screen_format(screen, 0, "", AF_TONE_STRONG,
+                     "no known failure of flash-attn was found in %llu line%s",
+                     (unsigned long long)evidence->line_count,
+                     evidence->line_count == 1 ? "" : "s");
+    view_text(screen, "Next step",
               "if this is an excerpt, pass the complete log: the first error matters, and it "
               "is often far above the last one");
 }
 
 /* The answer, the next step, the evidence; `all` also describes the other causes. */
-static void view_diagnosis(struct af_page *page, const struct af_diagnosis *diagnosis,
+static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *diagnosis,
                            const struct af_log_evidence *evidence, const char *facts, bool all)
 {
     const struct af_diagnosed *best = &diagnosis->causes[0];
     if (diagnosis->count == 0) {
-        view_nothing(page, evidence);
+        view_nothing(screen, evidence);
         return;
     }
-    af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", sure_text(best->confidence),
-                   best->title);
+    af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s%s", sure_text(best->confidence),
+                     best->title);
     if (best->detail != NULL)
-        af_page_add(page, 0, "", AF_TONE_PLAIN, best->detail);
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-    af_page_command(page, 2, AF_SHELL_POSIX, best->next);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, best->fix);
-    view_evidence(page, best, evidence->file_count > 1);
-    view_text(page, "Why", best->why);
+        af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->detail);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Next step");
+    af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, best->fix);
+    view_evidence(screen, best, evidence->file_count > 1);
+    view_text(screen, "Why", best->why);
     if (best->avoid != NULL)
-        view_text(page, "What not to do", best->avoid);
-    view_questions(page, diagnosis);
-    view_others(page, diagnosis, all);
-    af_page_gap(page);
-    af_page_format(page, 2, "", AF_TONE_DIM, "%s (%s); facts: %s", best->cause->id,
-                   af_diagnosis_confidence_text(best->confidence), facts);
+        view_text(screen, "What not to do", best->avoid);
+    view_questions(screen, diagnosis);
+    view_others(screen, diagnosis, all);
+    af_screen_gap(screen);
+    af_screen_format(screen, 2, "", AF_TONE_DIM, "%s (%s); facts: %s", best->cause->id,
+                     af_diagnosis_confidence_text(best->confidence), facts);
 }
 
 static void write_view(const struct af_cli *cli, const struct log_doctor *doctor,
-                       const struct af_diagnosis *diagnosis, struct af_page *page)
+                       const struct af_diagnosis *diagnosis, struct af_screen *screen)
 {
-    if (page->columns > PAGE_COLUMNS)
-        page->columns = PAGE_COLUMNS;
-    view_diagnosis(page, diagnosis, doctor->evidence, doctor->facts,
+    if (screen->columns > PAGE_COLUMNS)
+        screen->columns = PAGE_COLUMNS;
+    view_diagnosis(screen, diagnosis, doctor->evidence, doctor->facts,
                    af_option_given(&cli->options, AF_OPTION_VERBOSE));
 }
 
@@ -265,8 +268,8 @@ static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *
     struct af_text verdict = {0};
     struct af_text excerpts = {0};
     struct af_text report = {0};
-    struct af_page page = {&verdict, PAGE_COLUMNS, false};
-    write_view(cli, doctor, diagnosis, &page);
+    struct af_screen screen = {&verdict, PAGE_COLUMNS, false};
+    write_view(cli, doctor, diagnosis, &screen);
     add_excerpts(&excerpts, diagnosis);
     add_tail(&excerpts, doctor);
     af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
@@ -304,8 +307,8 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
             cli, af_diagnosis_json(&diagnosis, doctor->evidence, doctor->facts), err);
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    write_view(cli, doctor, &diagnosis, &page);
+    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
+    write_view(cli, doctor, &diagnosis, &screen);
     return af_cli_finish(cli, err);
 }
 
@@ -352,30 +355,30 @@ static enum anyflash_status list_causes(struct af_cli *cli, struct anyflash_erro
         return af_cli_json_take(
             cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
     }
-    struct af_page page = {&cli->out, PAGE_COLUMNS, false};
+    struct af_screen screen = {&cli->out, PAGE_COLUMNS, false};
     for (size_t i = 0; i < af_causes.rows_count; i++)
-        af_page_add(&page, CAUSE_COLUMNS, af_causes.rows[i].id, AF_TONE_PLAIN,
-                    af_causes.rows[i].title);
+        af_screen_add(&screen, CAUSE_COLUMNS, af_causes.rows[i].id, AF_TONE_PLAIN,
+                      af_causes.rows[i].title);
     return af_cli_finish(cli, err);
 }
 
-/* The page of a cause. */
-static void view_cause(struct af_page *page, const struct af_cause *cause)
+/* The screen of a cause. */
+static void view_cause(struct af_screen *screen, const struct af_cause *cause)
 {
-    af_page_format(page, 0, "", AF_TONE_STRONG, "%s: %s", cause->id, cause->title);
-    view_text(page, "Why", cause->why);
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
-    af_page_command(page, 2, AF_SHELL_POSIX, cause->next);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, cause->fix);
+    af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", cause->id, cause->title);
+    view_text(screen, "Why", cause->why);
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Next step");
+    af_screen_command(screen, 2, AF_SHELL_POSIX, cause->next);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, cause->fix);
     if (cause->avoid != NULL)
-        view_text(page, "What not to do", cause->avoid);
+        view_text(screen, "What not to do", cause->avoid);
 }
 
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err)
 {
-    struct af_page page = {&cli->out, PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, PAGE_COLUMNS, af_cli_color(cli)};
     if (strcmp(id, "all") == 0)
         return list_causes(cli, err);
     const struct af_cause *cause = af_cause_find(&af_causes, id);
@@ -391,6 +394,6 @@ enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
             json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes",
                       af_json_append(json_array(), af_diagnosis_cause_json(cause))),
             err);
-    view_cause(&page, cause);
+    view_cause(&screen, cause);
     return af_cli_finish(cli, err);
 }

@@ -10,7 +10,7 @@
 enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_out,
                                         struct anyflash_error *err);
 
-/* Writes the page of a cause, or with "all" the list of causes. */
+/* Writes the screen of a cause, or with "all" the list of causes. */
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err);
 

@@ -35,7 +35,7 @@ static bool has_reason(const struct af_candidate *verdict, int id)
 /* Bytes that a row may still have after `used` of them; a pipe has no right edge. */
 static int room_after(int used)
 {
-    int room = af_page_columns() - used;
+    int room = af_screen_columns() - used;
     return isatty(STDOUT_FILENO) != 1 ? INT_MAX : room < 0 ? 0 : room;
 }
 
@@ -62,7 +62,7 @@ static void add_source(struct af_text *out, const struct af_catalog_wheel *wheel
     af_text_release(&source);
 }
 
-static void add_reasons(struct af_page *page, const struct af_candidate *verdict)
+static void add_reasons(struct af_screen *screen, const struct af_candidate *verdict)
 {
     struct af_text ids = {0};
     for (int id = 0; id < AF_REASON_BITS; id++)
@@ -70,15 +70,15 @@ static void add_reasons(struct af_page *page, const struct af_candidate *verdict
             af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "",
                            af_reason_text_id((enum af_reason_id)id));
     if (ids.len > 0)
-        af_page_add(page, 10, "", AF_TONE_PLAIN, af_text_get(&ids));
-    page->out->failed |= ids.failed;
+        af_screen_add(screen, 10, "", AF_TONE_PLAIN, af_text_get(&ids));
+    screen->out->failed |= ids.failed;
     af_text_release(&ids);
 }
 
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
                             unsigned columns, const struct af_candidate *verdict, bool verbose)
 {
-    struct af_page page = {out, AF_PAGE_COLUMNS, false};
+    struct af_screen screen = {out, AF_SCREEN_COLUMNS, false};
     size_t start = out->len;
     const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
     size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */
@@ -96,5 +96,5 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
         return;
     af_text_format(out, "        %s\n", wheel->filename);
     if (verdict != NULL)
-        add_reasons(&page, verdict);
+        add_reasons(&screen, verdict);
 }

@@ -1,6 +1,6 @@
 /*
- * recorded_libraries.h: modules that replace files in loader.c: the libraries of a torch that
- * is not installed (from the table of torch_symbols.h), and the interpreter and system
+ * recorded_libraries.h: modules that replace files in loader.c: the libraries of a torch
+ * that is not installed (from the table of torch_symbols.h), and the interpreter and system
  * libraries of a machine that is known from its record only. Private to loader.c,
  * symbol_scope.c and the checks.
  *

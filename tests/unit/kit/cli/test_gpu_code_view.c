@@ -30,11 +30,11 @@ static void test_gpu_code_view__says_exactly_which_kernels_are_there(void **stat
     struct af_gpu_code code;
     struct af_flash_kernels kernels;
     struct af_text text = {0};
-    struct af_page page = {.out = &text, .columns = 80};
+    struct af_screen screen = {.out = &text, .columns = 80};
     (void)state;
     af_arena_init(&arena);
     read_linked(&arena, &code, &kernels);
-    af_cli_gpu_code_show(&page, 2, &code, &kernels);
+    af_cli_gpu_code_show(&screen, 2, &code, &kernels);
     assert_string_equal(af_text_get(&text), "  3 translation units with GPU code\n"
                                             "  SASS: sm_80 in 2\n"
                                             "  1 cubin without any kernel\n"
@@ -72,10 +72,10 @@ static void test_gpu_code_view__json_has_targets_and_kernels(void **state)
 static void test_gpu_code_view__without_gpu_code_there_is_nothing_to_say(void **state)
 {
     struct af_text text = {0};
-    struct af_page page = {.out = &text, .columns = 80};
+    struct af_screen screen = {.out = &text, .columns = 80};
     struct af_gpu_code none = {.wrapper_count = -1};
     (void)state;
-    af_cli_gpu_code_show(&page, 2, &none, NULL);
+    af_cli_gpu_code_show(&screen, 2, &none, NULL);
     assert_string_equal(af_text_get(&text), "");
     af_text_release(&text);
 }

@@ -1,5 +1,5 @@
 /*
- * test_page.c: wrapping and shortening text, and breaking commands, within a
+ * test_screen.c: wrapping and shortening text, and breaking commands, within a
  * number of columns.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kit/base/nearest.h"
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 
 static struct af_text out;
 
@@ -34,35 +34,36 @@ static void test_columns__count_wide_and_combining_characters(void **state)
                      2); /* shortened: one column per byte */
 }
 
-static void test_page__wraps_with_a_hanging_indent(void **state)
+static void test_screen__wraps_with_a_hanging_indent(void **state)
 {
     (void)state;
-    struct af_page page = {&out, 20, false};
-    af_page_add(&page, 6, "  a", AF_TONE_STRONG, "one two three four five");
+    struct af_screen screen = {&out, 20, false};
+    af_screen_add(&screen, 6, "  a", AF_TONE_STRONG, "one two three four five");
     assert_string_equal(af_text_get(&out), "  a   one two three\n      four five\n");
 }
 
-static void test_page__keeps_a_long_word_whole(void **state)
+static void test_screen__keeps_a_long_word_whole(void **state)
 {
     (void)state;
-    struct af_page page = {&out, 12, false};
-    af_page_add(&page, 2, "", AF_TONE_PLAIN, "in /very/long/path it is");
+    struct af_screen screen = {&out, 12, false};
+    af_screen_add(&screen, 2, "", AF_TONE_PLAIN, "in /very/long/path it is");
     assert_string_equal(af_text_get(&out), "  in\n  /very/long/path\n  it is\n");
 }
 
-static void test_page__keeps_a_command_in_one_line(void **state)
+static void test_screen__keeps_a_command_in_one_line(void **state)
 {
     (void)state;
-    struct af_page page = {&out, 16, false};
-    af_page_add(&page, 2, "", AF_TONE_PLAIN, "type `a b c d e`, or one ` two three");
+    struct af_screen screen = {&out, 16, false};
+    af_screen_add(&screen, 2, "", AF_TONE_PLAIN, "type `a b c d e`, or one ` two three");
     assert_string_equal(af_text_get(&out), "  type\n  `a b c d e`,\n  or one ` two\n  three\n");
 }
 
 static void test_command__breaks_between_words(void **state)
 {
     (void)state;
-    struct af_page page = {&out, 20, false};
-    af_page_command(&page, 2, AF_SHELL_POSIX, "get https://host/folder/file 'a b/c d' e\\ f");
+    struct af_screen screen = {&out, 20, false};
+    af_screen_command(&screen, 2, AF_SHELL_POSIX,
+                      "get https://host/folder/file 'a b/c d' e\\ f");
     assert_string_equal(af_text_get(&out), "  get \\\n    https://host/folder/file \\\n"
                                            "    'a b/c d' e\\ f\n");
 }
@@ -70,8 +71,8 @@ static void test_command__breaks_between_words(void **state)
 static void test_command__stays_in_one_line_for_powershell(void **state)
 {
     (void)state;
-    struct af_page page = {&out, 20, false};
-    af_page_command(&page, 2, AF_SHELL_POWERSHELL, "uv pip install flash-attn");
+    struct af_screen screen = {&out, 20, false};
+    af_screen_command(&screen, 2, AF_SHELL_POWERSHELL, "uv pip install flash-attn");
     assert_string_equal(af_text_get(&out), "  uv pip install flash-attn\n");
 }
 
@@ -92,9 +93,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_columns__count_wide_and_combining_characters, release),
-        cmocka_unit_test_teardown(test_page__wraps_with_a_hanging_indent, release),
-        cmocka_unit_test_teardown(test_page__keeps_a_long_word_whole, release),
-        cmocka_unit_test_teardown(test_page__keeps_a_command_in_one_line, release),
+        cmocka_unit_test_teardown(test_screen__wraps_with_a_hanging_indent, release),
+        cmocka_unit_test_teardown(test_screen__keeps_a_long_word_whole, release),
+        cmocka_unit_test_teardown(test_screen__keeps_a_command_in_one_line, release),
         cmocka_unit_test_teardown(test_command__breaks_between_words, release),
         cmocka_unit_test_teardown(test_command__stays_in_one_line_for_powershell, release),
         cmocka_unit_test_teardown(test_nearest__finds_slips_of_the_hand, release),

@@ -1,7 +1,7 @@
 /*
- * page.c: wraps and colours text.
+ * screen.c: wraps and colours text.
  */
-#include "kit/cli/page.h"
+#include "kit/cli/screen.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 
 #define FORMAT_BYTES 2048
 
-int af_page_columns(void)
+int af_screen_columns(void)
 {
     struct winsize size;
     if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
-        size.ws_col == 0 || size.ws_col >= AF_PAGE_COLUMNS)
-        return AF_PAGE_COLUMNS;
-    return size.ws_col < AF_PAGE_COLUMNS_MIN ? AF_PAGE_COLUMNS_MIN : size.ws_col;
+        size.ws_col == 0 || size.ws_col >= AF_SCREEN_COLUMNS)
+        return AF_SCREEN_COLUMNS;
+    return size.ws_col < AF_SCREEN_COLUMNS_MIN ? AF_SCREEN_COLUMNS_MIN : size.ws_col;
 }
 
 struct range {
@@ -116,23 +116,23 @@ static size_t word_len(struct af_span line, size_t at)
 }
 
 /* Adds one paragraph from column `*column` on, and sets `*column` to where it ends. */
-static void add_words(struct af_page *page, int indent, int *column, struct af_span line)
+static void add_words(struct af_screen *screen, int indent, int *column, struct af_span line)
 {
     bool at_start = true;
     for (size_t at = 0; at < line.len;) {
         size_t len = word_len(line, at);
         int width = af_cli_text_columns(line.data + at, len);
         if (len > 0) {
-            bool fits = *column + !at_start + width <= page->columns;
+            bool fits = *column + !at_start + width <= screen->columns;
             if (!fits && *column > indent) {
-                af_text_add(page->out, "\n");
-                add_blanks(page->out, indent);
+                af_text_add(screen->out, "\n");
+                add_blanks(screen->out, indent);
                 *column = indent;
                 at_start = true;
             }
             if (!at_start)
-                af_text_add(page->out, " ");
-            af_text_add_n(page->out, line.data + at, len);
+                af_text_add(screen->out, " ");
+            af_text_add_n(screen->out, line.data + at, len);
             *column += !at_start + width;
             at_start = false;
         }
@@ -140,46 +140,46 @@ static void add_words(struct af_page *page, int indent, int *column, struct af_s
     }
 }
 
-void af_page_add(struct af_page *page, int indent, const char *lead, enum af_tone tone,
-                 const char *text)
+void af_screen_add(struct af_screen *screen, int indent, const char *lead, enum af_tone tone,
+                   const char *text)
 {
     struct af_span rest = {text, strlen(text)};
     struct af_span line;
     int column = af_cli_text_columns(lead, strlen(lead));
-    bool colored = page->color && tone != AF_TONE_PLAIN;
-    af_text_add(page->out, lead);
-    add_blanks(page->out, indent - column);
+    bool colored = screen->color && tone != AF_TONE_PLAIN;
+    af_text_add(screen->out, lead);
+    add_blanks(screen->out, indent - column);
     if (column < indent)
         column = indent;
     if (colored)
-        af_text_add(page->out, tone_start(tone));
+        af_text_add(screen->out, tone_start(tone));
     for (bool is_first = true; af_text_line(&rest, &line); is_first = false) {
         if (!is_first) {
-            af_text_add(page->out, "\n");
-            add_blanks(page->out, line.len > 0 ? indent : 0);
+            af_text_add(screen->out, "\n");
+            add_blanks(screen->out, line.len > 0 ? indent : 0);
             column = indent;
         }
-        add_words(page, indent, &column, line);
+        add_words(screen, indent, &column, line);
     }
     if (colored)
-        af_text_add(page->out, "\x1b[0m");
-    af_text_add(page->out, "\n");
+        af_text_add(screen->out, "\x1b[0m");
+    af_text_add(screen->out, "\n");
 }
 
-void af_page_format(struct af_page *page, int indent, const char *lead, enum af_tone tone,
-                    const char *format, ...)
+void af_screen_format(struct af_screen *screen, int indent, const char *lead, enum af_tone tone,
+                      const char *format, ...)
 {
     char text[FORMAT_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    af_page_add(page, indent, lead, tone, text);
+    af_screen_add(screen, indent, lead, tone, text);
 }
 
-void af_page_gap(struct af_page *page)
+void af_screen_gap(struct af_screen *screen)
 {
-    af_text_add(page->out, "\n");
+    af_text_add(screen->out, "\n");
 }
 
 /* Bytes up to the next blank outside quotes. */
@@ -195,27 +195,28 @@ static size_t command_word(const char *command)
     return len;
 }
 
-void af_page_command(struct af_page *page, int indent, enum af_shell shell, const char *command)
+void af_screen_command(struct af_screen *screen, int indent, enum af_shell shell,
+                       const char *command)
 {
     int column = 0;
     while (shell == AF_SHELL_POSIX && command[0] != '\0') {
         size_t len = command_word(command);
         int width = af_cli_text_columns(command, len);
         bool is_first = column == 0;
-        bool fits = column + 1 + width <= page->columns - 2; /* leaves space for " \" */
+        bool fits = column + 1 + width <= screen->columns - 2; /* leaves space for " \" */
         if (!is_first)
-            af_text_add(page->out, fits ? " " : " \\\n");
+            af_text_add(screen->out, fits ? " " : " \\\n");
         if (is_first || !fits) {
             column = is_first ? indent : indent + 2;
-            add_blanks(page->out, column);
+            add_blanks(screen->out, column);
         }
-        af_text_add_n(page->out, command, len);
+        af_text_add_n(screen->out, command, len);
         column += width + (!is_first && fits);
         command += command[len] == ' ' ? len + 1 : len;
     }
     if (shell != AF_SHELL_POSIX) {
-        add_blanks(page->out, indent);
-        af_text_add(page->out, command);
+        add_blanks(screen->out, indent);
+        af_text_add(screen->out, command);
     }
-    af_text_add(page->out, "\n");
+    af_text_add(screen->out, "\n");
 }
