@@ -1,6 +1,16 @@
 # The project's data inside the program: tools/pack_data.c, built first, turns
 # data/ into C source that becomes part of the room that reads it.
 
+# anyflash_pack_symbols(OUT IN): OUT_builds.c and OUT_symbols.c from IN.json and IN.bin.
+function(anyflash_pack_symbols out in)
+    add_custom_command(OUTPUT ${out}_builds.c ${out}_symbols.c
+        COMMAND pack_data tables kit/catalog/torch_symbols.h af_catalog_torch_builds
+                af_catalog_torch_builds ${out}_builds.c ${in}.json
+        COMMAND pack_data bytes torch_symbols ${in}.bin ${out}_symbols.c
+        DEPENDS pack_data ${in}.json ${in}.bin
+        COMMENT "Packing torch's symbols" VERBATIM)
+endfunction()
+
 function(anyflash_embed_data target)
     set(data ${PROJECT_SOURCE_DIR}/data)
     set(tables ${data}/torch.json ${data}/cuda.json ${data}/flash_attn_releases.json
@@ -17,17 +27,10 @@ function(anyflash_embed_data target)
         COMMAND pack_data catalog ${data}/wheels.jsonl ${generated}/embedded_catalog.c
         DEPENDS pack_data ${data}/wheels.jsonl COMMENT "Packing the catalog" VERBATIM)
     add_custom_command(OUTPUT ${generated}/embedded_tables.c
-        COMMAND pack_data tables ${generated}/embedded_tables.c ${tables}
+        COMMAND pack_data tables kit/catalog/tables.h af_tables af_tables
+                ${generated}/embedded_tables.c ${tables}
         DEPENDS pack_data ${tables} COMMENT "Packing the tables" VERBATIM)
-    foreach(pair builds.json symbols.bin)
-        cmake_path(GET pair STEM name)
-        cmake_path(GET pair EXTENSION suffix)
-        add_custom_command(OUTPUT ${generated}/embedded_torch_${name}.c
-            COMMAND pack_data bytes torch_${name} ${data}/torch_symbols${suffix}
-                    ${generated}/embedded_torch_${name}.c
-            DEPENDS pack_data ${data}/torch_symbols${suffix}
-            COMMENT "Packing torch's ${name}" VERBATIM)
-    endforeach()
+    anyflash_pack_symbols(${generated}/embedded_torch ${data}/torch_symbols)
     target_sources(${target} PRIVATE ${generated}/embedded_catalog.c
                    ${generated}/embedded_tables.c ${generated}/embedded_torch_builds.c
                    ${generated}/embedded_torch_symbols.c)
@@ -69,7 +72,8 @@ function(anyflash_embed_causes target)
     set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)
     set(generated ${PROJECT_BINARY_DIR}/generated/embedded_causes.c)
     add_custom_command(OUTPUT ${generated}
-        COMMAND pack_data causes ${generated} ${causes}
+        COMMAND pack_data tables kit/doctor/log/signature.h af_cause_table af_causes
+                ${generated} ${causes}
         DEPENDS pack_data ${causes} COMMENT "Packing the causes" VERBATIM)
     target_sources(${target} PRIVATE ${generated})
 endfunction()

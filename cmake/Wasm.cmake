@@ -92,13 +92,13 @@ target_link_libraries(shorten_symbols PRIVATE af_kit_system)
 anyflash_compile_options(shorten_symbols)
 set(symbols ${PROJECT_SOURCE_DIR}/data/torch_symbols)
 set(short ${wasm_folder}/short)
-add_custom_command(OUTPUT ${short}_builds.c ${short}_symbols.c
-    COMMAND shorten_symbols ${symbols}.json ${symbols}.bin ${short}_builds.json
-            ${short}_symbols.bin
-    COMMAND pack_data bytes torch_builds ${short}_builds.json ${short}_builds.c
-    COMMAND pack_data bytes torch_symbols ${short}_symbols.bin ${short}_symbols.c
-    DEPENDS shorten_symbols pack_data ${symbols}.json ${symbols}.bin
-    COMMENT "Packing the short table of torch's symbols" VERBATIM)
+file(MAKE_DIRECTORY ${short})
+add_custom_command(OUTPUT ${short}/torch_symbols.json ${short}/torch_symbols.bin
+    COMMAND shorten_symbols ${symbols}.json ${symbols}.bin ${short}/torch_symbols.json
+            ${short}/torch_symbols.bin
+    DEPENDS shorten_symbols ${symbols}.json ${symbols}.bin
+    COMMENT "Shortening the table of torch's symbols" VERBATIM)
+anyflash_pack_symbols(${short} ${short}/torch_symbols)
 list(FILTER embedded EXCLUDE REGEX "/embedded_torch_(builds|symbols).c$")
 list(APPEND embedded ${short}_builds.c ${short}_symbols.c)
 

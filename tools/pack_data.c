@@ -2,16 +2,15 @@
  * pack_data.c: writes the project's data as C source, when the program is built.
  *
  *   pack_data catalog data/wheels.jsonl OUT.c [HASHES_MAX]
- *   pack_data tables OUT.c data/torch.json data/cuda.json ...
- *   pack_data causes OUT.c data/causes.jsonl
+ *   pack_data tables HEADER STRUCT NAME OUT.c data/torch.json data/cuda.json ...
  *   pack_data rows NAME IN.tsv OUT.c
  *   pack_data bytes NAME IN OUT.c
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. If more than HASHES_MAX rows have a hash,
  * all hashes are left out: they do not compress, and the web page must stay small.
- * The tables become one constant, struct af_tables, and the causes another; the rows of a
- * .tsv file become texts. Bytes are compressed as they are.
+ * Tables become one constant, `const struct STRUCT NAME`; the rows of a .tsv file become
+ * texts. Bytes are compressed as they are.
  */
 #include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
@@ -136,6 +135,10 @@ static const struct row_type row_types[] = {
      "first python_requires forward backward paged", ""},
     {"traps", "traps", "traps", "af_trap", "id reason match effect detail", ""},
     {"causes", "rows", "rows", "af_cause", "id phases title why next fix", ""},
+    {"torch_symbols", "builds", "builds", "af_catalog_symbol_build",
+     "version variant platform libraries", ".cxx11abi = AF_UNKNOWN, "},
+    {"torch_symbols", "libraries", "libraries", "af_catalog_torch_library", "name file origin",
+     ""},
     {"traps", "match", "match", NULL, "",
      ".label = AF_UNKNOWN, .metadata_has_local = AF_UNKNOWN, .valid_name = AF_UNKNOWN, "},
 };
@@ -143,7 +146,8 @@ static const struct row_type row_types[] = {
 /* Keys of rows that the program does not use. */
 static const char unused_keys[] =
     " build_image cu_files date flash_kernels gcc_min gpu_check note nvcc_builds nvcc_min "
-    "sm_cuda124 sm_cuda128 source source_date torch_builds wheels_planned wheels_published ";
+    "sm_cuda124 sm_cuda128 source source_date symbols tensor_vtable_bytes torch_builds "
+    "wheels_planned wheels_published ";
 
 static bool has_word(const char *words, const char *word)
 {
@@ -335,9 +339,9 @@ static bool write_table(struct tables *tables, const char *path)
     return !tables->failed;
 }
 
-/* A constant NAME, declared in HEADER, with the rows of all files. */
-static int pack_tables(const char *header, const char *name, const char *out, char **paths,
-                       int count)
+/* A constant `name`, a struct `tag` that `header` declares, with the rows of all files. */
+static int pack_tables(const char *header, const char *tag, const char *name, const char *out,
+                       char **paths, int count)
 {
     struct tables tables = {.out = fopen(out, "w")};
     bool good = tables.out != NULL;
@@ -348,8 +352,8 @@ static int pack_tables(const char *header, const char *name, const char *out, ch
             HEAD "#include \"%s\"\n\n"
                  "#pragma GCC diagnostic error \"-Wint-conversion\"\n"
                  "#pragma GCC diagnostic ignored \"-Woverride-init\"\n"
-                 "const struct %s = {\n",
-            header, name);
+                 "const struct %s %s = {\n",
+            header, tag, name);
     for (int i = 0; good && i < count; i++)
         good = write_table(&tables, paths[i]);
     fputs("};\n", tables.out);
@@ -433,19 +437,14 @@ int main(int argc, char **argv)
     if ((argc == 4 || argc == 5) && strcmp(argv[1], "catalog") == 0)
         return pack_catalog(argv[2], argv[3],
                             argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX);
-    if (argc >= 4 && strcmp(argv[1], "tables") == 0)
-        return pack_tables("kit/catalog/tables.h", "af_tables af_tables", argv[2], argv + 3,
-                           argc - 3);
-    if (argc == 4 && strcmp(argv[1], "causes") == 0)
-        return pack_tables("kit/doctor/log/signature.h", "af_cause_table af_causes", argv[2],
-                           argv + 3, 1);
+    if (argc >= 7 && strcmp(argv[1], "tables") == 0)
+        return pack_tables(argv[2], argv[3], argv[4], argv[5], argv + 6, argc - 6);
     if (argc == 5 && strcmp(argv[1], "rows") == 0)
         return pack_rows(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(argv[1], "bytes") == 0)
         return pack_bytes(argv[2], argv[3], argv[4]);
     fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c [HASHES_MAX]\n"
-                    "       pack_data tables OUT.c IN.json...\n"
-                    "       pack_data causes OUT.c IN.jsonl\n"
+                    "       pack_data tables HEADER STRUCT NAME OUT.c IN.json...\n"
                     "       pack_data rows NAME IN.tsv OUT.c\n"
                     "       pack_data bytes NAME IN OUT.c\n");
     return 2;

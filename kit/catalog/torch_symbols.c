@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
@@ -23,7 +22,6 @@
 #define MAGIC_SHORT "AFS2"
 #define HEAD_BYTES 16u
 #define RUNS 65536u
-#define JSON_BYTES_MAX (4u * 1024u * 1024u)
 
 /* ---- the table of names ---- */
 
@@ -122,117 +120,29 @@ static enum anyflash_status open_names(struct af_catalog_torch_symbols *symbols,
 
 /* ---- the builds ---- */
 
-static const char *text(struct af_arena *arena, const json_t *row, const char *key)
+bool af_catalog_torch_library_is_own(const struct af_catalog_torch_library *library)
 {
-    return af_arena_text(arena, json_string_value(json_object_get(row, key)));
+    return af_equal(library->origin, "torch");
 }
 
-static struct af_texts texts(struct af_arena *arena, const json_t *row, const char *key)
-{
-    const json_t *list = json_object_get(row, key);
-    size_t count = json_array_size(list);
-    const char **items = af_arena_array(arena, count, sizeof *items);
-    for (size_t i = 0; items != NULL && i < count; i++)
-        items[i] = af_arena_text(arena, json_string_value(json_array_get(list, i)));
-    return (struct af_texts){items, items == NULL ? 0 : count};
-}
-
-static bool is_cuda_name(const char *name)
+bool af_catalog_torch_library_is_cuda(const struct af_catalog_torch_library *library)
 {
     static const char *const names[] = {"libtorch_cuda", "libc10_cuda", "libtorch_nvshmem",
                                         "libcaffe2_nvrtc"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
-        if (af_starts_with(name, names[i]))
-            return true;
-    }
-    return false;
-}
-
-static bool read_libraries(struct af_arena *arena, const json_t *list,
-                           struct af_catalog_symbol_build *build)
-{
-    size_t count = json_array_size(list);
-    struct af_catalog_torch_library *libraries =
-        af_arena_array(arena, count, sizeof *libraries);
-    build->libraries = libraries;
-    build->library_count = count;
-    for (size_t i = 0; libraries != NULL && i < count; i++) {
-        const json_t *row = json_array_get(list, i);
-        libraries[i].name = text(arena, row, "name");
-        libraries[i].file = text(arena, row, "file");
-        libraries[i].origin = text(arena, row, "origin");
-        libraries[i].needed = texts(arena, row, "needed");
-        libraries[i].versions = texts(arena, row, "versions");
-        libraries[i].is_torch = af_equal(libraries[i].origin, "torch");
-        if (libraries[i].name == NULL || libraries[i].file == NULL ||
-            libraries[i].origin == NULL)
-            return false;
-        libraries[i].is_cuda = !libraries[i].is_torch || is_cuda_name(libraries[i].name);
-    }
-    return count > 0 && count <= AF_CATALOG_TORCH_LIBRARIES_MAX;
-}
-
-static bool read_build(struct af_arena *arena, const json_t *row,
-                       struct af_catalog_symbol_build *build)
-{
-    const json_t *abi = json_object_get(row, "cxx11abi");
-    build->version = text(arena, row, "version");
-    build->variant = text(arena, row, "variant");
-    build->platform = text(arena, row, "platform");
-    build->source = text(arena, row, "source");
-    build->date = text(arena, row, "date");
-    build->cudart = text(arena, row, "cudart");
-    build->pybind_internals = text(arena, row, "pybind_internals");
-    build->cxx11abi = !json_is_boolean(abi) ? AF_UNKNOWN : json_is_true(abi) ? AF_YES : AF_NO;
-    return read_libraries(arena, json_object_get(row, "libraries"), build) &&
-           build->version != NULL && build->variant != NULL && build->platform != NULL;
-}
-
-static enum anyflash_status read_builds(struct af_catalog_torch_symbols *symbols,
-                                        const json_t *root, struct anyflash_error *err)
-{
-    const json_t *list = json_object_get(root, "builds");
-    size_t count = json_array_size(list);
-    struct af_catalog_symbol_build *builds =
-        af_arena_array(&symbols->arena, count, sizeof *builds);
-    bool good = count > 0;
-    for (size_t i = 0; good && builds != NULL && i < count; i++) {
-        builds[i].column = i;
-        good = read_build(&symbols->arena, json_array_get(list, i), &builds[i]);
-    }
-    symbols->builds = builds;
-    symbols->build_count = count;
-    if (symbols->arena.failed)
-        return af_fail_memory(err);
-    return good ? ANYFLASH_OK : bad_table(err);
-}
-
-static enum anyflash_status open_builds(struct af_catalog_torch_symbols *symbols,
-                                        struct anyflash_error *err)
-{
-    struct af_arena scratch;
-    struct af_span bytes;
-    json_t *root = NULL;
-    af_arena_init(&scratch);
-    enum anyflash_status status =
-        af_embedded_open(&af_embedded_torch_builds, &scratch, &bytes, err);
-    if (status == ANYFLASH_OK)
-        status = af_json_parse(bytes, JSON_BYTES_MAX, "embedded builds of torch", &root, err);
-    if (status == ANYFLASH_OK)
-        status = read_builds(symbols, root, err);
-    json_decref(root);
-    af_arena_release(&scratch);
-    return status;
+    bool is_cuda = !af_catalog_torch_library_is_own(library);
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        is_cuda = is_cuda || af_starts_with(library->name, names[i]);
+    return is_cuda;
 }
 
 enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
                                                    struct anyflash_error *err)
 {
-    struct af_catalog_torch_symbols loaded = {0};
+    struct af_catalog_torch_symbols loaded = {.builds = af_catalog_torch_builds.builds,
+                                              .build_count =
+                                                  af_catalog_torch_builds.builds_count};
     af_arena_init(&loaded.arena);
-    enum anyflash_status status = open_builds(&loaded, err);
-    if (status == ANYFLASH_OK)
-        status = open_names(&loaded, err);
+    enum anyflash_status status = open_names(&loaded, err);
     if (status == ANYFLASH_OK)
         *symbols = loaded;
     else
@@ -258,8 +168,8 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
         if (number_at(rests(symbols) + width * i, width) != wanted)
             continue;
         size_t pattern = (size_t)number_at(patterns(symbols) + 2 * i, 2);
-        return number_at(masks(symbols) + 8 * (pattern * symbols->build_count + build->column),
-                         8);
+        size_t column = (size_t)(build - symbols->builds);
+        return number_at(masks(symbols) + 8 * (pattern * symbols->build_count + column), 8);
     }
     return 0;
 }
@@ -365,8 +275,8 @@ static const struct af_catalog_symbol_build *nearest(
 /* Whether the table has the CUDA libraries that the build needs. */
 static bool brings_cuda(const struct af_catalog_symbol_build *build)
 {
-    for (size_t i = 0; i < build->library_count; i++) {
-        if (!build->libraries[i].is_torch)
+    for (size_t i = 0; i < build->libraries_count; i++) {
+        if (!af_catalog_torch_library_is_own(&build->libraries[i]))
             return true;
     }
     return false;

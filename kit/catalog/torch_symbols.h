@@ -3,9 +3,9 @@
  * not installed. Each build is the torch wheel with the CUDA wheels it depends
  * on.
  *
- * The data is data/torch_symbols.json (builds and their libraries) and
- * torch_symbols.bin (48-bit hashes of all names, format in
- * tools/make_torch_symbols.py); embedded at build time. Names can be looked up
+ * The data is data/torch_symbols.json (builds and their libraries, constants whose
+ * members have the names of its keys) and torch_symbols.bin (48-bit hashes of all
+ * names, format in tools/make_torch_symbols.py); embedded at build time. Names can be looked up
  * but not listed. A lookup always finds a name that a build has; it also finds a
  * name that the build lacks with a probability of about 1.6e-9 (names over
  * 2^48). The WebAssembly module has a short table: only the names of torch's own
@@ -26,23 +26,30 @@ struct af_catalog_torch_library {
     const char *origin;       /* "torch", or its wheel: "nvidia-cublas-cu12 12.8.4.1" */
     struct af_texts needed;   /* DT_NEEDED, in order */
     struct af_texts versions; /* symbol versions it defines: "libcudart.so.12" */
-    bool is_torch;
-    bool is_cuda; /* only builds with CUDA have it: libtorch_cuda, libcudart */
 };
+
+/* Whether torch's own wheel has it. */
+bool af_catalog_torch_library_is_own(const struct af_catalog_torch_library *library);
+
+/* Whether only builds with CUDA have it: libtorch_cuda, libcudart. */
+bool af_catalog_torch_library_is_cuda(const struct af_catalog_torch_library *library);
 
 struct af_catalog_symbol_build {
     const char *version;  /* "2.9.1" */
     const char *variant;  /* "cu128", "cpu" */
     const char *platform; /* "linux_x86_64", "linux_aarch64" */
-    const char *source;
-    const char *date;
     enum af_answer cxx11abi;
     const char *cudart;           /* "libcudart.so.12", from libc10_cuda; NULL: no CUDA */
     const char *pybind_internals; /* "__pybind11_internals_v11_..."; NULL: unknown */
     const struct af_catalog_torch_library *libraries;
-    size_t library_count; /* at most AF_CATALOG_TORCH_LIBRARIES_MAX */
-    size_t column;        /* index in the table */
+    size_t libraries_count; /* at most AF_CATALOG_TORCH_LIBRARIES_MAX */
 };
+
+struct af_catalog_torch_builds {
+    const struct af_catalog_symbol_build *builds; /* oldest first */
+    size_t builds_count;
+};
+extern const struct af_catalog_torch_builds af_catalog_torch_builds;
 
 struct af_catalog_torch_symbols {
     struct af_arena arena;
@@ -57,7 +64,7 @@ struct af_catalog_torch_symbols {
 };
 
 /*
- * Loads the table (a few milliseconds, 5 MB). Fails with NO_MEMORY, or INTERNAL
+ * Unpacks the names (a few milliseconds, 4 MB). Fails with NO_MEMORY, or INTERNAL
  * when the embedded data is invalid. Once loaded, safe from any thread.
  */
 enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,

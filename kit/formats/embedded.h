@@ -15,7 +15,6 @@ struct af_embedded {
 
 /* Each is defined in the folder that reads it. */
 extern const struct af_embedded af_embedded_catalog;       /* format: catalog_pack.h */
-extern const struct af_embedded af_embedded_torch_builds;  /* data/torch_symbols.json */
 extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
 extern const struct af_embedded af_embedded_signatures;    /* data/signatures.jsonl */
 

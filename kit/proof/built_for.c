@@ -128,8 +128,8 @@ static bool may_define(const struct af_catalog_torch_symbols *symbols,
         uint64_t found = strcmp(other->version, build->version) == 0
                              ? af_catalog_torch_symbols_in(symbols, other, name)
                              : 0;
-        for (size_t n = 0; found != 0 && n < other->library_count; n++) {
-            if ((found >> n & 1) != 0 && other->libraries[n].is_cuda)
+        for (size_t n = 0; found != 0 && n < other->libraries_count; n++) {
+            if ((found >> n & 1) != 0 && af_catalog_torch_library_is_cuda(&other->libraries[n]))
                 return true;
         }
     }

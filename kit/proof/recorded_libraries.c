@@ -1,6 +1,7 @@
 /*
- * recorded_libraries.c: torch's libraries from the table: their names, what they need, and which
- * symbols they define; then the interpreter and the system libraries of a recorded machine.
+ * recorded_libraries.c: torch's libraries from the table: their names, what they need, and
+ * which symbols they define; then the interpreter and the system libraries of a recorded
+ * machine.
  */
 #include "kit/proof/recorded_libraries.h"
 
@@ -80,7 +81,7 @@ static const struct af_catalog_torch_library *find_stem(
     const struct af_catalog_symbol_build *build, const char *name)
 {
     size_t len = stem_len(name);
-    for (size_t i = 0; build != NULL && i < build->library_count; i++) {
+    for (size_t i = 0; build != NULL && i < build->libraries_count; i++) {
         const struct af_catalog_torch_library *library = &build->libraries[i];
         if (stem_len(library->name) == len && strncmp(library->name, name, len) == 0)
             return library;
@@ -95,13 +96,13 @@ static const struct af_catalog_torch_library *find_stem(
 static const char *asked_as(const struct af_catalog_torch_choice *choice, const char *name)
 {
     const struct af_catalog_torch_library *own = find_stem(choice->build, name);
-    bool is_cuda = own != NULL && own->is_cuda;
+    bool is_cuda = own != NULL && af_catalog_torch_library_is_cuda(own);
     if (!is_cuda || choice->cuda == choice->build)
         return name;
     if (choice->cuda == NULL)
         return NULL;
     const struct af_catalog_torch_library *other =
-        own->is_torch ? NULL : find_stem(choice->cuda, name);
+        af_catalog_torch_library_is_own(own) ? NULL : find_stem(choice->cuda, name);
     return other == NULL ? name : other->name;
 }
 
@@ -123,7 +124,7 @@ static void put(const struct af_catalog_torch_choice *choice,
         .place = place,
         .needed = needed,
         .needed_count = count,
-        .is_torch = row->is_torch,
+        .is_torch = af_catalog_torch_library_is_own(row),
         .is_cpu = choice->cuda == NULL && strcmp(build->variant, "cpu") != 0,
     };
 }
@@ -135,18 +136,20 @@ void af_proof_torch_stock_fill(const struct af_catalog_torch_symbols *symbols,
 {
     const struct af_catalog_symbol_build *build = choice->build;
     const struct af_catalog_symbol_build *cuda = choice->cuda;
-    size_t capacity = build->library_count + (cuda == NULL ? 0 : cuda->library_count);
+    size_t capacity = build->libraries_count + (cuda == NULL ? 0 : cuda->libraries_count);
     struct af_proof_torch_table_library *libraries =
         af_arena_array(arena, capacity + 1, sizeof *libraries);
     size_t count = 0;
-    for (size_t i = 0; libraries != NULL && i < build->library_count; i++) {
+    for (size_t i = 0; libraries != NULL && i < build->libraries_count; i++) {
         const struct af_catalog_torch_library *row = &build->libraries[i];
-        if (row->is_torch ? cuda != NULL || !row->is_cuda : cuda == build)
+        if (af_catalog_torch_library_is_own(row)
+                ? cuda != NULL || !af_catalog_torch_library_is_cuda(row)
+                : cuda == build)
             put(choice, build, i, arena, &libraries[count++]);
     }
     for (size_t i = 0;
-         libraries != NULL && cuda != NULL && cuda != build && i < cuda->library_count; i++) {
-        if (!cuda->libraries[i].is_torch)
+         libraries != NULL && cuda != NULL && cuda != build && i < cuda->libraries_count; i++) {
+        if (!af_catalog_torch_library_is_own(&cuda->libraries[i]))
             put(choice, cuda, i, arena, &libraries[count++]);
     }
     *out = (struct af_proof_torch_table_libraries){symbols, libraries, count};

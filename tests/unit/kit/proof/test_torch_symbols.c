@@ -52,7 +52,7 @@ static struct af_catalog_torch_choice choose(struct af_arena *arena, const char 
 
 static uint64_t library_bit(const struct af_catalog_symbol_build *build, const char *name)
 {
-    for (size_t i = 0; i < build->library_count; i++) {
+    for (size_t i = 0; i < build->libraries_count; i++) {
         if (af_equal(build->libraries[i].name, name))
             return UINT64_C(1) << i;
     }
@@ -171,6 +171,7 @@ static void test_torch_symbols__know_each_build_by_its_bytes(void **state)
     for (size_t i = 0; i < symbols.build_count; i++) {
         const struct af_catalog_symbol_build *build = &symbols.builds[i];
         bool is_cpu = strcmp(build->variant, "cpu") == 0;
+        assert_in_range(build->libraries_count, 1, AF_CATALOG_TORCH_LIBRARIES_MAX);
         assert_true((build->cudart == NULL) == is_cpu);
         assert_true(build->cxx11abi != AF_UNKNOWN);
         assert_true(af_starts_with(build->pybind_internals, "__pybind11_internals_v"));
