@@ -12,7 +12,6 @@
 #include "kit/cli/next_command.h"
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
-#include "kit/install/update.h"
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/probe/environment_hash.h"
@@ -31,7 +30,7 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
                                         struct anyflash_error *err)
 {
     struct anyflash_error problem = {0};
-    const char *path = af_update_path(&cli->arena, af_state_folder(&cli->arena));
+    const char *path = af_state_catalog_path(&cli->arena, af_state_folder(&cli->arena));
     if (path == NULL || af_file_is_absent(path))
         return af_catalog_load_embedded(catalog_out, err);
     enum anyflash_status status = af_probe_catalog_stored(catalog_out, path, &problem);

@@ -20,13 +20,7 @@
 #include "kit/catalog/listing.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
-
-#define FILE_NAME "catalog.afu"
-
-const char *af_update_path(struct af_arena *arena, const char *folder)
-{
-    return folder == NULL ? NULL : af_path_join(arena, folder, FILE_NAME);
-}
+#include "kit/system/state.h"
 
 static enum anyflash_status fail_system(const char *what, const char *path,
                                         struct anyflash_error *err)
@@ -45,7 +39,7 @@ enum anyflash_status af_update_save(const struct af_update *update, const char *
     if (folder == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for the catalog: HOME is not set");
     af_arena_init(&arena);
-    const char *path = af_update_path(&arena, folder);
+    const char *path = af_state_catalog_path(&arena, folder);
     enum anyflash_status status = path == NULL
                                       ? af_fail_memory(err)
                                       : af_catalog_stored_write(&update->catalog, &bytes, err);
@@ -87,7 +81,7 @@ enum anyflash_status af_update_undo(const char *folder, bool *there_out,
     struct af_arena arena;
     enum anyflash_status status = ANYFLASH_OK;
     af_arena_init(&arena);
-    const char *path = af_update_path(&arena, folder);
+    const char *path = af_state_catalog_path(&arena, folder);
     *there_out = false;
     if (arena.failed)
         status = af_fail_memory(err);

@@ -51,12 +51,9 @@ enum anyflash_status af_update_fetch(const struct af_http *http, const struct af
                                      struct af_update *update_out, struct anyflash_error *err);
 
 /*
- * The path of the catalog file in the state folder `folder` (system/state.h); NULL without a
- * folder or memory.
+ * Writes the new catalog to af_state_catalog_path(folder) and replaces an older one; the folder
+ * is created.
  */
-const char *af_update_path(struct af_arena *arena, const char *folder);
-
-/* Writes the new catalog and replaces an older one; the folder is created. */
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err);
 

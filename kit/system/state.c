@@ -58,6 +58,11 @@ const char *af_state_folder(struct af_arena *arena)
     return folder != NULL ? folder : folder_of(arena, "HOME", ".local/state/anyflash");
 }
 
+const char *af_state_catalog_path(struct af_arena *arena, const char *folder)
+{
+    return folder == NULL ? NULL : af_path_join(arena, folder, "catalog.afu");
+}
+
 const char *af_cache_folder(struct af_arena *arena)
 {
     const char *own = getenv("ANYFLASH_CACHE");

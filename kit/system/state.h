@@ -55,6 +55,9 @@ const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
 const char *af_settings_folder(struct af_arena *arena);
 
+/* The catalog that `anyflash update` leaves in `folder`; NULL without a folder or memory. */
+const char *af_state_catalog_path(struct af_arena *arena, const char *folder);
+
 /*
  * The folder for the file at `url`: CACHE/wheels/HASH, where HASH is the hash of the address,
  * so that files of the same name from different publishers do not collide. The folder is not
