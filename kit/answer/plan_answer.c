@@ -18,7 +18,7 @@ static void make_offers(struct af_plan_answer *answer)
     if (rung->answer == AF_NO || rung->build.arch_list == NULL)
         return;
     answer->offer_count = AF_OFFER_BUILD_OFFERS;
-    af_offer_build_offers(rung, request->machines[0], &request->slim, &answer->arena,
+    af_offer_build_offers(rung, request->machines[0], &request->selection, &answer->arena,
                           answer->offers);
 }
 

@@ -83,12 +83,14 @@ static enum anyflash_status check_selection(const struct af_plan_build_words *wo
 }
 
 static enum anyflash_status read_model(const struct af_plan_build_words *words,
-                                       struct af_slim *slim, struct af_plan_read_notes *notes,
+                                       struct af_selection *selection,
+                                       struct af_plan_read_notes *notes,
                                        struct anyflash_error *err)
 {
     const char *remark = NULL;
-    enum anyflash_status status = af_slim_read_model(
-        words->model, af_path_name(words->model_path), !words->inference, slim, &remark, err);
+    enum anyflash_status status =
+        af_selection_read_model(words->model, af_path_name(words->model_path),
+                                !words->inference, selection, &remark, err);
     if (status != ANYFLASH_OK)
         notes->hint = "without the file: --head-dim 128 --dtype bf16 --features none";
     else if (words->dtypes == NULL)
@@ -97,32 +99,32 @@ static enum anyflash_status read_model(const struct af_plan_build_words *words,
 }
 
 enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
-                                            struct af_slim *slim,
+                                            struct af_selection *selection,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err)
 {
     enum anyflash_status status = check_selection(words, must, notes, err);
-    *slim = (struct af_slim){0};
+    *selection = (struct af_selection){0};
     if (must || words->full || words->head_dims != NULL)
-        af_slim_full(slim);
+        af_selection_all(selection);
     else
-        af_slim_usual(slim);
+        af_selection_usual(selection);
     if (status == ANYFLASH_OK && words->model_path != NULL)
-        status = read_model(words, slim, notes, err);
+        status = read_model(words, selection, notes, err);
     if (status == ANYFLASH_OK && words->head_dims != NULL)
-        status = af_slim_read_head_dims(words->head_dims, slim, err);
+        status = af_selection_read_head_dims(words->head_dims, selection, err);
     if (status == ANYFLASH_OK && words->dtypes != NULL)
-        status = af_slim_read_dtypes(words->dtypes, slim, err);
+        status = af_selection_read_dtypes(words->dtypes, selection, err);
     if (status == ANYFLASH_OK && words->features != NULL)
-        status = af_slim_read_features(words->features, slim, err);
+        status = af_selection_read_features(words->features, selection, err);
     if (words->inference)
-        slim->backward = false;
+        selection->backward = false;
     return status;
 }
 
 /*
  * The options of `anyflash build` that make the same selection: as typed, or
- * with head size and type written out if af_slim_usual() chose them.
+ * with head size and type written out if af_selection_usual() chose them.
  */
 static const char *const *command_words(const struct af_plan_build_words *words,
                                         struct af_arena *arena, size_t *count_out)
@@ -173,15 +175,15 @@ static enum anyflash_status read_build(const struct af_plan_build_words *words,
                                        struct af_plan_read_notes *notes,
                                        struct anyflash_error *err)
 {
-    struct af_slim_total total;
+    struct af_selection_total total;
     struct af_fit_options *fit = &request->fit;
     enum anyflash_status status =
-        af_plan_read_selection(words, false, &request->slim, notes, err);
+        af_plan_read_selection(words, false, &request->selection, notes, err);
     if (status != ANYFLASH_OK || !is_build_said(words))
         return status;
-    af_slim_total(&request->slim, &total);
+    af_selection_total(&request->selection, &total);
     fit->build_peak_bytes = (int64_t)total.peak_bytes;
-    fit->needs_softcap = (request->slim.features & AF_FLASH_SOFTCAP) != 0 &&
+    fit->needs_softcap = (request->selection.features & AF_FLASH_SOFTCAP) != 0 &&
                          (words->model_path != NULL || words->features != NULL);
     fit->build_words = command_words(words, arena, &fit->build_word_count);
     return ANYFLASH_OK;

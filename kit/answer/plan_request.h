@@ -8,7 +8,7 @@
 #ifndef AF_KIT_ANSWER_PLAN_REQUEST_H
 #define AF_KIT_ANSWER_PLAN_REQUEST_H
 
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 #include "kit/fit/fit.h"
 
 /*
@@ -34,11 +34,11 @@ struct af_plan_read_notes {
 
 /*
  * The selection, without GPU targets. If no option says what to build, it is
- * af_slim_usual(). Fails with ARGUMENT if no option says it although `must` is set, if a
- * text is not valid, or if two exclude each other; and like af_slim_read_model().
+ * af_selection_usual(). Fails with ARGUMENT if no option says it although `must` is set, if a
+ * text is not valid, or if two exclude each other; and like af_selection_read_model().
  */
 enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
-                                            struct af_slim *slim,
+                                            struct af_selection *selection,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err);
 
@@ -51,7 +51,7 @@ struct af_plan_words {
     bool official_only;                     /* --official */
     const struct af_publishers *publishers; /* lists that the caller has read */
     size_t publisher_list_count;
-    struct af_plan_build_words build; /* nothing given: af_slim_usual() */
+    struct af_plan_build_words build; /* nothing given: af_selection_usual() */
 };
 
 /* A request: which machines, which wheels, which options. */
@@ -59,9 +59,9 @@ struct af_plan_request {
     const struct af_catalog *catalog;
     const struct af_machine *const *machines; /* the plan must work on all of them */
     size_t machine_count;
-    struct af_fit_options fit; /* includes what is proved: fit.known */
-    struct af_slim slim;       /* what a build would contain, without GPU targets */
-    bool elsewhere;            /* the machine was described; this may run on another one */
+    struct af_fit_options fit;     /* includes what is proved: fit.known */
+    struct af_selection selection; /* what a build would contain, without GPU targets */
+    bool elsewhere;                /* the machine was described; this may run on another one */
     /* What the commands that an answer names repeat, so that they give the same answer; lists
        that end with NULL, or NULL. */
     const char *const *install_options;
@@ -69,7 +69,7 @@ struct af_plan_request {
 };
 
 /*
- * Sets request->fit and request->slim from `words`. Texts are copied to `arena`
+ * Sets request->fit and request->selection from `words`. Texts are copied to `arena`
  * or borrowed from `words`. Fails with ARGUMENT, saying which values the option
  * accepts, and like af_plan_read_selection().
  */

@@ -58,7 +58,7 @@ void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build
                      build->version, af_fact_text_or(&machine->torch.version, "?"),
                      af_fact_text_or(&machine->python.version, "?"));
     af_screen_add(&screen, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
-                  af_slim_text(&build->slim, &cli->arena));
+                  af_selection_text(&build->selection, &cli->arena));
     af_screen_format(&screen, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
                      place->cuda_version,
                      place->cuda_from_index ? "from PyPI" : place->cuda_home);
@@ -89,14 +89,14 @@ enum anyflash_status af_cli_build_result_json(struct af_cli *cli, const struct a
                                               const struct af_build_result *result,
                                               struct anyflash_error *err)
 {
-    struct af_slim_total total;
-    af_slim_total(&build->slim, &total);
+    struct af_selection_total total;
+    af_selection_total(&build->selection, &total);
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}",
                   "schema", "anyflash-build/1", "version", build->version, "holds",
-                  af_slim_local(&build->slim, &cli->arena), "kernels", total.kernel_count,
-                  "folder", place->folder, "files",
+                  af_selection_local(&build->selection, &cli->arena), "kernels",
+                  total.kernel_count, "folder", place->folder, "files",
                   (json_int_t)(estimate->call_count + estimate->done_count), "compiled",
                   (json_int_t)estimate->done_count, "cpu_seconds", estimate->cpu_seconds,
                   "estimated_seconds", estimate->wall_seconds, "peak_bytes",
@@ -250,7 +250,7 @@ void af_cli_build_view_check(struct af_cli *cli, const struct af_build *build,
         return;
     af_screen_gap(&screen);
     af_screen_format(&screen, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
-                     build->version, af_slim_text(&build->slim, &cli->arena));
+                     build->version, af_selection_text(&build->selection, &cli->arena));
     for (size_t i = 0; i < check->row_count; i++)
         view_row(&screen, &check->rows[i], &cli->arena);
 }
@@ -267,13 +267,13 @@ enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af
                                               "evidence", af_json_text(row->evidence), "fix",
                                               af_json_text(row->fix)));
     }
-    return af_cli_json_take(cli,
-                            json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema",
-                                      "anyflash-build-check/1", "version", build->version,
-                                      "holds",
-                                      af_json_text(af_slim_local(&build->slim, &cli->arena)),
-                                      "can_start", check->can_start, "prerequisites", list),
-                            err);
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema", "anyflash-build-check/1", "version",
+                  build->version, "holds",
+                  af_json_text(af_selection_local(&build->selection, &cli->arena)), "can_start",
+                  check->can_start, "prerequisites", list),
+        err);
 }
 
 void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *rows,

@@ -47,7 +47,7 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
 
 /* --arch, or the GPUs of this machine. */
 static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machine *machine,
-                                       bool must, struct af_slim *slim,
+                                       bool must, struct af_selection *selection,
                                        struct anyflash_error *err)
 {
     const char *list = cli->options.values[AF_OPTION_ARCH];
@@ -58,7 +58,7 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
         char *dot = strchr(word, '.');
         if (dot != NULL)
             memmove(dot, dot + 1, strlen(dot));
-        if (!af_parse_i64(word, 10, 999, &sm) || !af_slim_add_arch(slim, (int)sm))
+        if (!af_parse_i64(word, 10, 999, &sm) || !af_selection_add_arch(selection, (int)sm))
             return af_fail(
                 err, ANYFLASH_E_ARGUMENT,
                 "--arch %s: flash-attn 2 needs compute capability 8.0 or newer, such as "
@@ -69,9 +69,9 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     }
     for (size_t i = 0; list == NULL && i < machine->gpus.count; i++) {
         double sm = strtod(af_fact_text_or(&machine->gpus.rows[i].sm, "0"), NULL);
-        af_slim_add_arch(slim, (int)(sm * 10 + 0.5));
+        af_selection_add_arch(selection, (int)(sm * 10 + 0.5));
     }
-    if (slim->arch_count > 0 || !must)
+    if (selection->arch_count > 0 || !must)
         return ANYFLASH_OK;
     cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
                 "12.0 for Blackwell";
@@ -122,10 +122,10 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build->build.memory_bytes, err);
     if (status == ANYFLASH_OK)
-        status = af_cli_read_selection(cli, !checks, &build->build.slim, err);
+        status = af_cli_read_selection(cli, !checks, &build->build.selection, err);
     if (status == ANYFLASH_OK)
-        status = read_archs(cli, machine, !checks, &build->build.slim, err);
-    build->build.slim.joins = slots_of(build) <= AF_SLIM_JOIN_CORES;
+        status = read_archs(cli, machine, !checks, &build->build.selection, err);
+    build->build.selection.joins = slots_of(build) <= AF_SELECTION_JOIN_CORES;
     return status;
 }
 
@@ -233,7 +233,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
 static struct af_build_resources resources_of(const struct af_build *build, int64_t cores)
 {
     struct af_offer_build_needs needs = af_offer_build_needs_of(
-        &build->slim, cores, 0, build->toolkit != AF_FIT_TOOLKIT_SYSTEM);
+        &build->selection, cores, 0, build->toolkit != AF_FIT_TOOLKIT_SYSTEM);
     return (struct af_build_resources){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
 }
 

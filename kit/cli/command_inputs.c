@@ -120,14 +120,15 @@ static void tell(struct af_cli *cli, const struct af_plan_read_notes *notes)
         cli->hint = notes->hint;
 }
 
-enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
+enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must,
+                                           struct af_selection *selection,
                                            struct anyflash_error *err)
 {
     struct af_plan_read_notes notes = {NULL, NULL};
     struct af_plan_build_words words;
     enum anyflash_status status = read_build_words(cli, &words, err);
     if (status == ANYFLASH_OK)
-        status = af_plan_read_selection(&words, must, slim, &notes, err);
+        status = af_plan_read_selection(&words, must, selection, &notes, err);
     tell(cli, &notes);
     return status;
 }

@@ -26,7 +26,8 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
  * `must` is set. Prints remarks to stderr about what a model's configuration
  * does not state.
  */
-enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
+enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must,
+                                           struct af_selection *selection,
                                            struct anyflash_error *err);
 
 /*

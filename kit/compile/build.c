@@ -57,9 +57,9 @@ static const char *program_path(struct af_arena *arena)
 static const char *arch_list(const struct af_build *build)
 {
     const char *text = "";
-    for (size_t i = 0; i < build->slim.arch_count && text != NULL; i++)
+    for (size_t i = 0; i < build->selection.arch_count && text != NULL; i++)
         text = af_arena_format(build->arena, "%s%s%d", text, i > 0 ? ";" : "",
-                               af_slim_target(build->slim.archs[i]));
+                               af_selection_target(build->selection.archs[i]));
     return text;
 }
 
@@ -83,7 +83,7 @@ static enum anyflash_status variables(struct af_build *build,
     words[count++] = "TORCH_NO_COMPILER_WRAPPER=1";
     words[count++] = "CFLAGS=-g0"; /* Python's own flags ask for debug information */
     words[count++] = "CXXFLAGS=";
-    words[count++] = af_arena_format(arena, "MAX_JOBS=%d", AF_SLIM_FILES_MAX + 8);
+    words[count++] = af_arena_format(arena, "MAX_JOBS=%d", AF_SELECTION_FILES_MAX + 8);
     words[count++] = af_arena_format(arena, "FLASH_ATTN_CUDA_ARCHS=%s", arch_list(build));
     words[count++] =
         af_arena_format(arena, "FLASH_ATTN_LOCAL_VERSION=%s", af_build_local_version(build));

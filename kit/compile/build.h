@@ -1,6 +1,6 @@
 /*
  * build.h: builds a wheel of flash-attn 2 from its published sources: all of
- * it, or the part that a model needs (offer/slim.h).
+ * it, or the part that a model needs (offer/kernel_selection.h).
  *
  * A build has a folder in the cache. Its name is a hash of everything that
  * objects depend on: sources, Python, torch, toolkit, host compiler, targets
@@ -18,7 +18,7 @@
 #define AF_KIT_COMPILE_BUILD_H
 
 #include "kit/compile/governor/govern.h"
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 #include "kit/fit/fit.h"
 #include "kit/machine/machine.h"
 #include "kit/system/progress.h"
@@ -28,7 +28,7 @@ struct af_build {
     const struct af_machine *machine;
     struct af_progress progress;
     struct af_arena *arena;           /* for all results */
-    struct af_slim slim;              /* what is built, with its targets */
+    struct af_selection selection;    /* what is built, with its targets */
     const char *version;              /* of flash-attn, such as "2.8.3.post2" */
     enum af_fit_toolkit_from toolkit; /* where the CUDA toolkit may come from */
     bool offline;                     /* use only what is in the cache */

@@ -219,9 +219,9 @@ int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place 
 static uint64_t need_of(struct af_build *build, const struct af_build_place *place)
 {
     int64_t cores = af_fact_int_or(&build->machine->resources.cores, 1);
-    struct af_offer_build_needs needs =
-        af_offer_build_needs_of(&build->slim, build->slots > 0 ? (int64_t)build->slots : cores,
-                                0, place->cuda_from_index);
+    struct af_offer_build_needs needs = af_offer_build_needs_of(
+        &build->selection, build->slots > 0 ? (int64_t)build->slots : cores, 0,
+        place->cuda_from_index);
     int64_t left = (int64_t)needs.disk_bytes - af_build_kept_bytes(build, place);
     return (uint64_t)(left > AF_OFFER_BUILD_COMPILER_DISK ? left
                                                           : AF_OFFER_BUILD_COMPILER_DISK);

@@ -1,7 +1,7 @@
 /*
  * estimate.c: predicts how long a build takes.
  *
- * Before it starts: by the model of offer/slim.h, corrected by what such files
+ * Before it starts: by the model of offer/kernel_selection.h, corrected by what such files
  * cost here before, without the files that an earlier build has finished. While
  * it runs: by the pace of the compilers so far.
  */
@@ -28,7 +28,8 @@
  */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
-    bool advises = build->slim.features != AF_SLIM_FEATURES; /* then the driver generates it */
+    bool advises =
+        build->selection.features != AF_SELECTION_FEATURES; /* then the driver generates it */
     bool generated = af_ends_with(source, ".cu") || (advises && af_equal(source, HOST));
     const char *below = generated ? "generated/" : "";
     const char *stamp = folder == NULL
@@ -40,8 +41,8 @@ static bool is_done(const struct af_build *build, const char *folder, const char
 
 /* The compiler calls that are needed, and how measured costs differ from the model. */
 struct calls {
-    struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
-    bool learned[AF_SLIM_CALLS_MAX];
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
+    bool learned[AF_SELECTION_CALLS_MAX];
     size_t count, done;
     double model_seconds, learned_seconds; /* of those with measured costs */
 };
@@ -66,7 +67,8 @@ static void add(struct af_build *build, const char *folder, const char *source,
         return;
     }
     calls->learned[calls->count] = learned;
-    calls->costs[calls->count++] = (struct af_slim_cost){prediction.seconds, prediction.bytes};
+    calls->costs[calls->count++] =
+        (struct af_selection_cost){prediction.seconds, prediction.bytes};
 }
 
 /*
@@ -90,15 +92,15 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             struct af_build_estimate *estimate_out,
                                             struct anyflash_error *err)
 {
-    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    struct af_selection_file units[AF_SELECTION_FILES_MAX];
     struct calls calls = {.count = 0};
     struct af_build_estimate estimate = {0};
-    size_t count = af_slim_units(&build->slim, units);
+    size_t count = af_selection_units(&build->selection, units);
     const char *folder = af_build_object_folder(build, place);
     for (size_t i = 0; i < count; i++)
-        add(build, folder, af_slim_file_name(&units[i], build->arena), &calls);
+        add(build, folder, af_selection_file_name(&units[i], build->arena), &calls);
     add(build, folder, HOST, &calls);
-    if (!af_slim_is_full(&build->slim))
+    if (!af_selection_is_all(&build->selection))
         add(build, folder, "kernels_left_out.cpp", &calls);
     scale_unknown(&calls);
     estimate.call_count = calls.count;
@@ -108,7 +110,8 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
         if (calls.costs[i].peak_bytes > estimate.peak_bytes)
             estimate.peak_bytes = calls.costs[i].peak_bytes;
     }
-    estimate.wall_seconds = af_slim_schedule(calls.costs, calls.count, cores, memory_bytes);
+    estimate.wall_seconds =
+        af_selection_schedule(calls.costs, calls.count, cores, memory_bytes);
     if (build->arena->failed)
         return af_fail_memory(err);
     *estimate_out = estimate;

@@ -135,7 +135,7 @@ static const char *key_of(const struct af_build *build, const char *inputs)
 static const char *inputs_of(const struct af_build *build, const struct af_build_place *place)
 {
     const struct af_machine *machine = build->machine;
-    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    const char *macros[AF_SELECTION_MACROS_MAX + 1];
     const char *text = af_arena_format(
         build->arena, "flash-attn %s\npython %s %s\ntorch %s %s\ncuda %s %s\nhost %s\ntarget",
         build->version, af_fact_text_or(&machine->python.version, "?"),
@@ -143,9 +143,9 @@ static const char *inputs_of(const struct af_build *build, const struct af_build
         af_fact_text_or(&machine->torch.version, "?"),
         af_fact_text_or(&machine->torch.path, "?"), place->cuda_version,
         place->cuda_from_index ? "index" : place->cuda_home, host_compiler(build));
-    for (size_t i = 0; i < build->slim.arch_count; i++)
-        text = af_arena_format(build->arena, "%s %d", text, build->slim.archs[i]);
-    af_slim_macros(&build->slim, macros);
+    for (size_t i = 0; i < build->selection.arch_count; i++)
+        text = af_arena_format(build->arena, "%s %d", text, build->selection.archs[i]);
+    af_selection_macros(&build->selection, macros);
     for (size_t i = 0; macros[i] != NULL; i++)
         text = af_arena_format(build->arena, "%s\nmacro %s", text, macros[i]);
     return af_arena_format(build->arena, "%s\n", text);

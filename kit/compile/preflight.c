@@ -234,8 +234,8 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
     int64_t kept = resources.disk_bytes > 0 ? kept_bytes(build) : 0;
     const struct af_fit_options options = {.build_peak_bytes = resources.peak_bytes,
                                            .build_disk_bytes = resources.disk_bytes - kept,
-                                           .build_targets = build->slim.archs,
-                                           .build_target_count = build->slim.arch_count,
+                                           .build_targets = build->selection.archs,
+                                           .build_target_count = build->selection.arch_count,
                                            .build_memory_bytes = (int64_t)build->memory_bytes,
                                            .build_toolkit = build->toolkit};
     struct checking checking = {build, check_out};

@@ -26,57 +26,59 @@ static const char *pass_text(enum af_flash_operation pass)
 }
 
 /* The error message for a kernel that is left out, with the command that adds it. */
-static const char *message_of(const struct af_build *build, const struct af_slim_file *file)
+static const char *message_of(const struct af_build *build,
+                              const struct af_selection_file *file)
 {
-    struct af_slim more = build->slim;
-    af_slim_add_head_dim(&more, file->head_dim);
+    struct af_selection more = build->selection;
+    af_selection_add_head_dim(&more, file->head_dim);
     more.dtypes |= file->dtype;
     more.backward |= file->pass == AF_FLASH_BACKWARD;
-    const char *options = af_slim_options(&more, build->arena);
+    const char *options = af_selection_options(&more, build->arena);
     return options == NULL
                ? NULL
                : af_arena_format(build->arena,
                                  "this flash-attn build has no kernel for: %s, head size %d, "
                                  "%s, %scausal. Add it: anyflash build %s",
                                  pass_text(file->pass), file->head_dim,
-                                 file->dtype == AF_SLIM_FP16 ? "fp16" : "bf16",
+                                 file->dtype == AF_SELECTION_FP16 ? "fp16" : "bf16",
                                  file->causal ? "" : "not ", options);
 }
 
-static json_t *stub_of(const struct af_build *build, const struct af_slim_file *file)
+static json_t *stub_of(const struct af_build *build, const struct af_selection_file *file)
 {
     return json_pack(
         "{s:s, s:s, s:i, s:b, s:s?}", "function",
         file->pass == AF_FLASH_BACKWARD        ? "run_mha_bwd_"
         : file->pass == AF_FLASH_FORWARD_SPLIT ? "run_mha_fwd_splitkv_dispatch"
                                                : "run_mha_fwd_",
-        "type", file->dtype == AF_SLIM_FP16 ? "cutlass::half_t" : "cutlass::bfloat16_t",
+        "type", file->dtype == AF_SELECTION_FP16 ? "cutlass::half_t" : "cutlass::bfloat16_t",
         "head_dim", file->head_dim, "causal", file->causal, "message", message_of(build, file));
 }
 
 /* A unit that includes two files. */
-static json_t *joined_of(const struct af_build *build, const struct af_slim_file *unit)
+static json_t *joined_of(const struct af_build *build, const struct af_selection_file *unit)
 {
-    struct af_slim_file file = *unit;
+    struct af_selection_file file = *unit;
     file.joined = false;
-    const char *plain = af_slim_file_name(&file, build->arena);
+    const char *plain = af_selection_file_name(&file, build->arena);
     file.causal = true;
-    return json_pack("{s:s?, s:[s?, s?]}", "name", af_slim_file_name(unit, build->arena),
-                     "includes", plain, af_slim_file_name(&file, build->arena));
+    return json_pack("{s:s?, s:[s?, s?]}", "name", af_selection_file_name(unit, build->arena),
+                     "includes", plain, af_selection_file_name(&file, build->arena));
 }
 
 /* What is compiled: single files, and units of two. */
 static bool add_units(const struct af_build *build, json_t *keep, json_t *joined)
 {
-    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    struct af_selection_file units[AF_SELECTION_FILES_MAX];
     bool good = true;
-    size_t count = af_slim_units(&build->slim, units);
+    size_t count = af_selection_units(&build->selection, units);
     for (size_t i = 0; i < count; i++) {
         if (units[i].joined)
             good &= json_array_append_new(joined, joined_of(build, &units[i])) == 0;
         else
-            good &= json_array_append_new(
-                        keep, json_string(af_slim_file_name(&units[i], build->arena))) == 0;
+            good &=
+                json_array_append_new(
+                    keep, json_string(af_selection_file_name(&units[i], build->arena))) == 0;
     }
     return good;
 }
@@ -84,13 +86,13 @@ static bool add_units(const struct af_build *build, json_t *keep, json_t *joined
 /* A stub for each file of flash-attn 2 that is left out. */
 static bool add_stubs(const struct af_build *build, json_t *stubs)
 {
-    struct af_slim full = {0};
-    struct af_slim_file files[AF_SLIM_FILES_MAX];
+    struct af_selection full = {0};
+    struct af_selection_file files[AF_SELECTION_FILES_MAX];
     bool good = true;
-    af_slim_full(&full);
-    size_t count = af_slim_files(&full, files);
+    af_selection_all(&full);
+    size_t count = af_selection_files(&full, files);
     for (size_t i = 0; i < count; i++) {
-        if (!af_slim_keeps(&build->slim, &files[i]))
+        if (!af_selection_keeps(&build->selection, &files[i]))
             good &= json_array_append_new(stubs, stub_of(build, &files[i])) == 0;
     }
     return good;
@@ -111,11 +113,11 @@ static bool add_refusals(const struct af_build *build, json_t *refusals)
                 {AF_FLASH_DROPOUT, "build does not support dropout"}};
     bool good = true;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        struct af_slim more = build->slim;
+        struct af_selection more = build->selection;
         if ((more.features & rows[i].feature) != 0)
             continue;
         more.features |= rows[i].feature;
-        const char *words = af_slim_features(&more, build->arena);
+        const char *words = af_selection_features(&more, build->arena);
         const char *advice =
             words == NULL
                 ? NULL
@@ -127,13 +129,13 @@ static bool add_refusals(const struct af_build *build, json_t *refusals)
     return good;
 }
 
-/* The launchers' variables about the GPU, as far as af_slim_gpu() knows them. */
+/* The launchers' variables about the GPU, as far as af_selection_gpu() knows them. */
 static json_t *gpu_of(const struct af_build *build)
 {
-    struct af_slim_gpu gpu;
+    struct af_selection_gpu gpu;
     json_t *json = json_object();
     bool good = json != NULL;
-    af_slim_gpu(&build->slim, &gpu);
+    af_selection_gpu(&build->selection, &gpu);
     if (gpu.is_sm8x != AF_UNKNOWN)
         good &= json_object_set_new(json, "is_sm8x",
                                     json_string(gpu.is_sm8x == AF_YES ? "true" : "false")) == 0;
@@ -164,7 +166,7 @@ const char *af_build_local_version(const struct af_build *build)
         af_fact_truth(&build->machine->torch.cxx11abi) == AF_NO ? "false" : "true";
     return af_arena_format(build->arena, "cu%.*storch%scxx11abi%s.%s", (int)strcspn(cuda, "."),
                            cuda, torch_minor(build), abi,
-                           af_slim_local(&build->slim, build->arena));
+                           af_selection_local(&build->selection, build->arena));
 }
 
 /* torch's headers need C++20 from 2.14 on; setup.py requests C++17. */
@@ -182,13 +184,13 @@ static enum anyflash_status write_json(struct af_build *build,
                                        const struct af_build_place *place,
                                        struct anyflash_error *err)
 {
-    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    const char *macros[AF_SELECTION_MACROS_MAX + 1];
     json_t *keep = json_array();
     json_t *joined = json_array();
     json_t *stubs = json_array();
     json_t *refusals = json_array();
     json_t *words = json_array();
-    af_slim_macros(&build->slim, macros);
+    af_selection_macros(&build->selection, macros);
     bool good = add_units(build, keep, joined) && add_stubs(build, stubs) &&
                 add_refusals(build, refusals);
     for (size_t i = 0; macros[i] != NULL; i++)
@@ -253,18 +255,18 @@ enum anyflash_status af_build_write_selection(struct af_build *build,
     return status == ANYFLASH_OK ? write_json(build, place, err) : status;
 }
 
-static void name_kernel_key(const struct af_build *build, const struct af_slim_file *file,
+static void name_kernel_key(const struct af_build *build, const struct af_selection_file *file,
                             struct af_prediction *out)
 {
     snprintf(out->key, sizeof out->key, "%d hd%d causal%d kernels%d targets%zu",
              (int)file->pass, file->head_dim, file->joined ? 2 : file->causal,
-             af_slim_kernels(&build->slim, file), build->slim.arch_count);
+             af_selection_kernels(&build->selection, file), build->selection.arch_count);
 }
 
 void af_build_predict(void *context, const char *const *argv, struct af_prediction *out)
 {
     const struct af_build *build = context;
-    struct af_slim_file file;
+    struct af_selection_file file;
     const char *source = NULL;
     bool writes = false;
     for (; *argv != NULL; argv++) {
@@ -278,21 +280,22 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     if (source == NULL)
         return;
     snprintf(out->file, sizeof out->file, "%s", af_path_name(source));
-    struct af_slim_cost cost;
-    if (af_slim_file_parse(source, &file)) {
+    struct af_selection_cost cost;
+    if (af_selection_file_parse(source, &file)) {
         name_kernel_key(build, &file, out);
-        cost = af_slim_file_cost(&build->slim, &file);
-        if (build->slim.arch_count == 1) { /* with more targets cicc runs again after ptxas */
+        cost = af_selection_file_cost(&build->selection, &file);
+        if (build->selection.arch_count ==
+            1) { /* with more targets cicc runs again after ptxas */
             out->rises = true;
             snprintf(out->tail, sizeof out->tail, "ptxas");
             out->tail_bytes = TAIL_BYTES;
         }
     } else if (strstr(source, STUBS_FILE) != NULL) {
         snprintf(out->key, sizeof out->key, "stubs");
-        cost = af_slim_stubs_cost();
+        cost = af_selection_stubs_cost();
     } else {
         snprintf(out->key, sizeof out->key, "host");
-        cost = af_slim_host_cost();
+        cost = af_selection_host_cost();
     }
     out->bytes = cost.peak_bytes;
     out->seconds = cost.cpu_seconds;

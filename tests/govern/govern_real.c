@@ -30,12 +30,12 @@ static void predict(void *context, const char *const *argv, struct af_prediction
     };
     struct af_build build = {0};
     (void)context;
-    af_slim_full(&build.slim);
-    build.slim.archs[build.slim.arch_count++] = 90;
+    af_selection_all(&build.selection);
+    build.selection.archs[build.selection.arch_count++] = 90;
     for (const char *const *word = argv; *word != NULL; word++) {
         for (size_t i = 0; i < AF_COUNT(macros); i++) {
             if (strcmp(*word, macros[i].word) == 0)
-                build.slim.features &= ~macros[i].feature;
+                build.selection.features &= ~macros[i].feature;
         }
     }
     af_build_predict(&build, argv, out);

@@ -17,13 +17,14 @@
 #define OTHER_WORDS_MAX 8 /* of a command, besides the selection */
 
 /* Memory of the first compilers together: those that start before one has ended. */
-static uint64_t memory_at_once(const struct af_slim *slim, int64_t cores, uint64_t limit)
+static uint64_t memory_at_once(const struct af_selection *selection, int64_t cores,
+                               uint64_t limit)
 {
-    struct af_slim_file files[AF_SLIM_FILES_MAX];
-    size_t count = af_slim_units(slim, files);
+    struct af_selection_file files[AF_SELECTION_FILES_MAX];
+    size_t count = af_selection_units(selection, files);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count && cores > 0; i++) {
-        uint64_t one = af_slim_file_cost(slim, &files[i]).peak_bytes;
+        uint64_t one = af_selection_file_cost(selection, &files[i]).peak_bytes;
         if (limit > 0 && bytes + one > limit)
             continue;
         bytes += one;
@@ -32,12 +33,12 @@ static uint64_t memory_at_once(const struct af_slim *slim, int64_t cores, uint64
     return bytes + AF_RUNG_BUILD_BASE_BYTES;
 }
 
-struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
-                                                    uint64_t memory_bytes,
+struct af_offer_build_needs af_offer_build_needs_of(const struct af_selection *selection,
+                                                    int64_t cores, uint64_t memory_bytes,
                                                     bool toolkit_from_index)
 {
-    struct af_slim_total total;
-    af_slim_total(slim, &total);
+    struct af_selection_total total;
+    af_selection_total(selection, &total);
     int64_t running = cores < 1 ? 1 : cores;
     if (running > (int64_t)total.file_count)
         running = (int64_t)total.file_count;
@@ -45,7 +46,7 @@ struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, 
         .file_count = total.file_count,
         .cpu_seconds = total.cpu_seconds,
         .peak_bytes = total.peak_bytes,
-        .memory_bytes = memory_at_once(slim, running, memory_bytes),
+        .memory_bytes = memory_at_once(selection, running, memory_bytes),
         .wheel_bytes = total.wheel_bytes,
         .disk_bytes =
             (uint64_t)(AF_RUNG_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
@@ -58,17 +59,17 @@ struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, 
     }
     if (cores > 0)
         needs.wall_seconds =
-            af_slim_wall_seconds(slim, cores > 4096 ? 4096 : (int)cores,
-                                 memory_bytes == 0 ? UINT64_MAX / 2 : memory_bytes);
+            af_selection_wall_seconds(selection, cores > 4096 ? 4096 : (int)cores,
+                                      memory_bytes == 0 ? UINT64_MAX / 2 : memory_bytes);
     return needs;
 }
 
-void af_slim_usual(struct af_slim *slim)
+void af_selection_usual(struct af_selection *selection)
 {
-    af_slim_full(slim);
-    slim->head_dims = 0;
-    slim->dtypes = AF_SLIM_BF16;
-    af_slim_add_head_dim(slim, 128);
+    af_selection_all(selection);
+    selection->head_dims = 0;
+    selection->dtypes = AF_SELECTION_BF16;
+    af_selection_add_head_dim(selection, 128);
 }
 
 /* "89,90": the GPUs, or else all targets of the release. */
@@ -81,11 +82,11 @@ static const char *arch_option(const struct af_rung *rung, struct af_arena *aren
     return list;
 }
 
-static void add_archs(struct af_slim *slim, const char *list)
+static void add_archs(struct af_selection *selection, const char *list)
 {
-    slim->arch_count = 0;
+    selection->arch_count = 0;
     while (list != NULL && *list != '\0') {
-        af_slim_add_arch(slim, (int)strtol(list, NULL, 10));
+        af_selection_add_arch(selection, (int)strtol(list, NULL, 10));
         list += strcspn(list, ",");
         list += *list == ',';
     }
@@ -126,7 +127,7 @@ const char *af_offer_build_line(const struct af_offer_build_offer *offer,
 }
 
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
-                           const struct af_slim *slim, struct af_arena *arena,
+                           const struct af_selection *selection, struct af_arena *arena,
                            struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS])
 {
     const struct af_resources *resources = &machine->resources;
@@ -134,14 +135,14 @@ void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *
     int64_t memory = af_fact_int_or(&resources->memory_available_bytes,
                                     af_fact_int_or(&resources->memory_total_bytes, 0));
     for (size_t i = 0; i < AF_OFFER_BUILD_OFFERS; i++) {
-        struct af_slim chosen = *slim;
+        struct af_selection chosen = *selection;
         if (i > 0)
-            af_slim_full(&chosen);
-        chosen.joins = cores > 0 && cores <= AF_SLIM_JOIN_CORES;
+            af_selection_all(&chosen);
+        chosen.joins = cores > 0 && cores <= AF_SELECTION_JOIN_CORES;
         add_archs(&chosen, arch_option(rung, arena));
         offers_out[i] = (struct af_offer_build_offer){
             .name = i == 0 ? "slim" : "full",
-            .holds = af_slim_text(&chosen, arena),
+            .holds = af_selection_text(&chosen, arena),
             .needs = af_offer_build_needs_of(&chosen, cores < 0 ? 0 : cores,
                                              memory < 0 ? 0 : (uint64_t)memory,
                                              rung->build.toolkit_from_index)};

@@ -2,12 +2,12 @@
  * offer.h: what `anyflash build` would build here, how long it would take, with
  * how much memory and disk, and the command to type: for the part that a model
  * needs, and for all of it. Pure: estimates from the machine's facts, by the
- * measured model of slim.h.
+ * measured model of kernel_selection.h.
  */
 #ifndef AF_KIT_COMPILE_OFFER_OFFER_H
 #define AF_KIT_COMPILE_OFFER_OFFER_H
 
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 #include "kit/fit/rung_build.h"
 
 /* More needs of a build: bytes on disk, measured as those of rung_build.h. */
@@ -32,16 +32,16 @@ struct af_offer_build_needs {
  * For `cores` (0: unknown) and `memory_bytes` (0: unknown), as if the cache were
  * empty.
  */
-struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
-                                                    uint64_t memory_bytes,
+struct af_offer_build_needs af_offer_build_needs_of(const struct af_selection *selection,
+                                                    int64_t cores, uint64_t memory_bytes,
                                                     bool toolkit_from_index);
 
 /* The selection if no model is named: head size 128, bf16, all features, backward. */
-void af_slim_usual(struct af_slim *slim);
+void af_selection_usual(struct af_selection *selection);
 
 struct af_offer_build_offer {
     const char *name;        /* "slim" or "full" */
-    const char *holds;       /* of af_slim_text() */
+    const char *holds;       /* of af_selection_text() */
     const char *const *argv; /* the command */
     size_t argc;
     struct af_offer_build_needs needs;
@@ -49,11 +49,11 @@ struct af_offer_build_offer {
 #define AF_OFFER_BUILD_OFFERS 2
 
 /*
- * The offers of a build rung, for its targets: `slim`, which the rung's build_words
+ * The offers of a build rung, for its targets: `selection`, which the rung's build_words
  * select, then everything. Texts in the arena; the caller checks arena->failed.
  */
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
-                           const struct af_slim *slim, struct af_arena *arena,
+                           const struct af_selection *selection, struct af_arena *arena,
                            struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS]);
 
 /* The command of the rung's slim build, or of the full one; NULL without memory. */

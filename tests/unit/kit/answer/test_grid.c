@@ -23,7 +23,7 @@ static void open_world(struct world *world, const char *words)
     world->machines[0] = &world->machine;
     world->request = (struct af_plan_request){
         .catalog = &catalog, .machines = world->machines, .machine_count = 1};
-    af_slim_usual(&world->request.slim);
+    af_selection_usual(&world->request.selection);
 }
 
 static void close_world(struct world *world)

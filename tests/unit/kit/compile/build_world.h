@@ -67,8 +67,8 @@ static inline void world_begin(struct world *world)
     world_rows(world);
     world->build =
         (struct af_build){.machine = machine, .arena = &world->arena, .version = "2.8.3.post2"};
-    af_slim_full(&world->build.slim);
-    af_slim_add_arch(&world->build.slim, 90);
+    af_selection_all(&world->build.selection);
+    af_selection_add_arch(&world->build.selection, 90);
     assert_int_equal(af_build_find_place(&world->build, &world->place, &world->err),
                      ANYFLASH_OK);
 }

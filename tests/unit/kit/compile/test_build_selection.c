@@ -28,10 +28,10 @@ static size_t size_of(const json_t *json, const char *key)
 
 static void choose_128(struct world *world)
 {
-    struct af_slim *slim = &world->build.slim;
-    slim->head_dims = 0;
-    af_slim_add_head_dim(slim, 128);
-    slim->dtypes = AF_SLIM_BF16;
+    struct af_selection *selection = &world->build.selection;
+    selection->head_dims = 0;
+    af_selection_add_head_dim(selection, 128);
+    selection->dtypes = AF_SELECTION_BF16;
 }
 
 static void test_selection__keeps_six_of_72_files_and_stubs_the_rest(void **state)

@@ -56,8 +56,8 @@ static void begin(struct world *world)
     set(world, &compiler->version, "12.2.0");
     world->build =
         (struct af_build){.machine = machine, .arena = &world->arena, .version = "2.8.3.post2"};
-    af_slim_full(&world->build.slim);
-    af_slim_add_arch(&world->build.slim, 90);
+    af_selection_all(&world->build.selection);
+    af_selection_add_arch(&world->build.selection, 90);
 }
 
 static void end(struct world *world)
@@ -116,33 +116,33 @@ static void other_compiler(struct world *world)
 
 static void other_arch(struct world *world)
 {
-    world->build.slim.arch_count = 0;
-    af_slim_add_arch(&world->build.slim, 80);
+    world->build.selection.arch_count = 0;
+    af_selection_add_arch(&world->build.selection, 80);
 }
 
 static void one_arch_more(struct world *world)
 {
-    af_slim_add_arch(&world->build.slim, 80);
+    af_selection_add_arch(&world->build.selection, 80);
 }
 
 static void without_dropout(struct world *world)
 {
-    world->build.slim.features &= ~(unsigned)AF_FLASH_DROPOUT;
+    world->build.selection.features &= ~(unsigned)AF_FLASH_DROPOUT;
 }
 
 static void without_alibi(struct world *world)
 {
-    world->build.slim.features &= ~(unsigned)AF_FLASH_ALIBI;
+    world->build.selection.features &= ~(unsigned)AF_FLASH_ALIBI;
 }
 
 static void without_window(struct world *world)
 {
-    world->build.slim.features &= ~(unsigned)AF_FLASH_LOCAL;
+    world->build.selection.features &= ~(unsigned)AF_FLASH_LOCAL;
 }
 
 static void without_softcap(struct world *world)
 {
-    world->build.slim.features &= ~(unsigned)AF_FLASH_SOFTCAP;
+    world->build.selection.features &= ~(unsigned)AF_FLASH_SOFTCAP;
 }
 
 static void test_folder__changes_with_each_input(void **state)
@@ -177,12 +177,12 @@ static void test_folder__is_the_same_whatever_is_kept(void **state)
     (void)state;
     begin(&world);
     snprintf(full, sizeof full, "%s", folder(&world));
-    world.build.slim.backward = false;
+    world.build.selection.backward = false;
     assert_string_equal(folder(&world), full);
-    world.build.slim.dtypes = AF_SLIM_BF16;
+    world.build.selection.dtypes = AF_SELECTION_BF16;
     assert_string_equal(folder(&world), full);
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
-        world.build.slim.head_dims = 1u << i;
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
+        world.build.selection.head_dims = 1u << i;
         assert_string_equal(folder(&world), full);
     }
     end(&world);

@@ -1,36 +1,36 @@
 /*
- * slim.c: selections: parses them, derives their GPUs and files, and prints
+ * kernel_selection.c: selections: parses them, derives their GPUs and files, and prints
  * them.
  */
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 
 #include "kit/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ALL_HEAD_DIMS ((1u << AF_SLIM_HEAD_DIMS) - 1)
+#define ALL_HEAD_DIMS ((1u << AF_SELECTION_HEAD_DIMS) - 1)
 #define WORD_BYTES 32
 #define JOIN_KERNELS_MAX 48 /* of both files together */
 #define KIB 1024
 
-static const int head_dims[AF_SLIM_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
+static const int head_dims[AF_SELECTION_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
 
-void af_slim_full(struct af_slim *slim)
+void af_selection_all(struct af_selection *selection)
 {
-    slim->head_dims = ALL_HEAD_DIMS;
-    slim->dtypes = AF_SLIM_FP16 | AF_SLIM_BF16;
-    slim->features = AF_SLIM_FEATURES;
-    slim->backward = true;
+    selection->head_dims = ALL_HEAD_DIMS;
+    selection->dtypes = AF_SELECTION_FP16 | AF_SELECTION_BF16;
+    selection->features = AF_SELECTION_FEATURES;
+    selection->backward = true;
 }
 
-bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
+bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim)
 {
     if (head_dim < 1)
         return false;
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
         if (head_dim <= head_dims[i]) {
-            slim->head_dims |= 1u << i;
+            selection->head_dims |= 1u << i;
             return true;
         }
     }
@@ -45,7 +45,7 @@ bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
  */
 static const struct {
     int arch, target;
-    struct af_slim_gpu gpu;
+    struct af_selection_gpu gpu;
 } targets[] = {
     {80, 80, {0, 0, AF_UNKNOWN}},
     {86, 80, {99 * KIB, 100 * KIB, AF_YES}},
@@ -62,7 +62,7 @@ static size_t row_of(int arch)
     return row;
 }
 
-int af_slim_target(int arch)
+int af_selection_target(int arch)
 {
     return targets[row_of(arch)].target;
 }
@@ -83,26 +83,26 @@ static int arch_of(int sm)
     }
 }
 
-bool af_slim_add_arch(struct af_slim *slim, int sm)
+bool af_selection_add_arch(struct af_selection *selection, int sm)
 {
     int arch = arch_of(sm);
     size_t at = 0;
     if (arch == 0)
         return false;
-    while (at < slim->arch_count && slim->archs[at] < arch)
+    while (at < selection->arch_count && selection->archs[at] < arch)
         at++;
-    if (at < slim->arch_count && slim->archs[at] == arch)
+    if (at < selection->arch_count && selection->archs[at] == arch)
         return true;
-    if (at > 0 && arch == 86 && slim->archs[at - 1] == 80)
+    if (at > 0 && arch == 86 && selection->archs[at - 1] == 80)
         return true;
-    if (at < slim->arch_count && arch == 80 && slim->archs[at] == 86) {
-        slim->archs[at] = arch;
+    if (at < selection->arch_count && arch == 80 && selection->archs[at] == 86) {
+        selection->archs[at] = arch;
         return true;
     }
-    memmove(&slim->archs[at + 1], &slim->archs[at],
-            (slim->arch_count - at) * sizeof slim->archs[0]);
-    slim->archs[at] = arch;
-    slim->arch_count++;
+    memmove(&selection->archs[at + 1], &selection->archs[at],
+            (selection->arch_count - at) * sizeof selection->archs[0]);
+    selection->archs[at] = arch;
+    selection->arch_count++;
     return true;
 }
 
@@ -111,21 +111,21 @@ bool af_slim_add_arch(struct af_slim *slim, int sm)
  * launcher silently launches nothing. A wheel for 8.6 also runs on 8.0, so it must
  * keep the kernel for much memory.
  */
-static bool needs_much_memory(const struct af_slim *slim)
+static bool needs_much_memory(const struct af_selection *selection)
 {
-    return slim->backward && (slim->features & AF_FLASH_DROPOUT) != 0 &&
-           (slim->head_dims & 1u << (AF_SLIM_HEAD_DIMS - 1)) != 0;
+    return selection->backward && (selection->features & AF_FLASH_DROPOUT) != 0 &&
+           (selection->head_dims & 1u << (AF_SELECTION_HEAD_DIMS - 1)) != 0;
 }
 
-void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out)
+void af_selection_gpu(const struct af_selection *selection, struct af_selection_gpu *gpu_out)
 {
-    struct af_slim_gpu all = {0, 0, AF_UNKNOWN};
-    for (size_t i = 0; i < slim->arch_count; i++) {
-        const struct af_slim_gpu *one = &targets[row_of(slim->archs[i])].gpu;
+    struct af_selection_gpu all = {0, 0, AF_UNKNOWN};
+    for (size_t i = 0; i < selection->arch_count; i++) {
+        const struct af_selection_gpu *one = &targets[row_of(selection->archs[i])].gpu;
         if (i == 0)
             all = *one;
         if (one->smem_per_block != all.smem_per_block ||
-            (slim->archs[i] == 86 && needs_much_memory(slim)))
+            (selection->archs[i] == 86 && needs_much_memory(selection)))
             all.smem_per_block = all.smem_per_sm = 0;
         if (one->is_sm8x != all.is_sm8x)
             all.is_sm8x = AF_UNKNOWN;
@@ -153,37 +153,38 @@ static enum anyflash_status refuse(struct anyflash_error *err, const char *what,
                    allowed);
 }
 
-enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
-                                            struct anyflash_error *err)
+enum anyflash_status af_selection_read_head_dims(const char *list,
+                                                 struct af_selection *selection,
+                                                 struct anyflash_error *err)
 {
     char word[WORD_BYTES];
     int64_t head_dim;
-    slim->head_dims = 0;
+    selection->head_dims = 0;
     if (strcmp(list, "all") == 0)
-        slim->head_dims = ALL_HEAD_DIMS;
+        selection->head_dims = ALL_HEAD_DIMS;
     else
         while (next_word(&list, word)) {
             if (!af_parse_i64(word, 1, 100000, &head_dim) ||
-                !af_slim_add_head_dim(slim, head_dim))
+                !af_selection_add_head_dim(selection, head_dim))
                 return refuse(err, "head size", word, "1 to 256, or 'all'");
         }
-    return slim->head_dims != 0 ? ANYFLASH_OK : refuse(err, "head size", "", "1 to 256");
+    return selection->head_dims != 0 ? ANYFLASH_OK : refuse(err, "head size", "", "1 to 256");
 }
 
-enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
-                                         struct anyflash_error *err)
+enum anyflash_status af_selection_read_dtypes(const char *list, struct af_selection *selection,
+                                              struct anyflash_error *err)
 {
     char word[WORD_BYTES];
-    slim->dtypes = 0;
+    selection->dtypes = 0;
     while (next_word(&list, word)) {
         if (strcmp(word, "bf16") == 0 || strcmp(word, "bfloat16") == 0)
-            slim->dtypes |= AF_SLIM_BF16;
+            selection->dtypes |= AF_SELECTION_BF16;
         else if (strcmp(word, "fp16") == 0 || strcmp(word, "float16") == 0)
-            slim->dtypes |= AF_SLIM_FP16;
+            selection->dtypes |= AF_SELECTION_FP16;
         else
             return refuse(err, "type", word, "bf16 or fp16");
     }
-    return slim->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 or fp16");
+    return selection->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 or fp16");
 }
 
 /* The features that can be left out, in the order in which they are shown. */
@@ -198,19 +199,20 @@ static const struct {
     {"dropout", AF_FLASH_DROPOUT, "-DFLASHATTENTION_DISABLE_DROPOUT"},
 };
 
-enum anyflash_status af_slim_read_features(const char *list, struct af_slim *slim,
-                                           struct anyflash_error *err)
+enum anyflash_status af_selection_read_features(const char *list,
+                                                struct af_selection *selection,
+                                                struct anyflash_error *err)
 {
     char word[WORD_BYTES];
-    slim->features = 0;
+    selection->features = 0;
     while (next_word(&list, word)) {
         size_t i = 0;
         while (i < AF_COUNT(features) && strcmp(word, features[i].word) != 0)
             i++;
         if (i < AF_COUNT(features))
-            slim->features |= features[i].feature;
+            selection->features |= features[i].feature;
         else if (strcmp(word, "all") == 0)
-            slim->features = AF_SLIM_FEATURES;
+            selection->features = AF_SELECTION_FEATURES;
         else if (strcmp(word, "none") != 0)
             return refuse(err, "feature", word,
                           "window, softcap, alibi, dropout, 'all' or 'none'");
@@ -251,7 +253,7 @@ static bool take_pass(const char **at, enum af_flash_operation *pass_out)
 static bool take_head_dim(const char **at, int *head_dim_out)
 {
     char word[WORD_BYTES];
-    for (size_t i = AF_SLIM_HEAD_DIMS; i-- > 0;) {
+    for (size_t i = AF_SELECTION_HEAD_DIMS; i-- > 0;) {
         snprintf(word, sizeof word, "%d_", head_dims[i]);
         if (take(at, word)) {
             *head_dim_out = head_dims[i];
@@ -261,18 +263,18 @@ static bool take_head_dim(const char **at, int *head_dim_out)
     return false;
 }
 
-bool af_slim_file_parse(const char *path, struct af_slim_file *file_out)
+bool af_selection_file_parse(const char *path, struct af_selection_file *file_out)
 {
     const char *slash = strrchr(path, '/');
     const char *at = slash == NULL ? path : slash + 1;
-    struct af_slim_file file = {0};
+    struct af_selection_file file = {0};
     if (!take(&at, "flash_") || !take_pass(&at, &file.pass) || !take(&at, "_hdim") ||
         !take_head_dim(&at, &file.head_dim))
         return false;
     if (take(&at, "fp16"))
-        file.dtype = AF_SLIM_FP16;
+        file.dtype = AF_SELECTION_FP16;
     else if (take(&at, "bf16"))
-        file.dtype = AF_SLIM_BF16;
+        file.dtype = AF_SELECTION_BF16;
     else
         return false;
     file.causal = take(&at, "_causal");
@@ -292,50 +294,54 @@ static const char *pass_word(enum af_flash_operation pass)
     return "";
 }
 
-const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *arena)
+const char *af_selection_file_name(const struct af_selection_file *file, struct af_arena *arena)
 {
     return af_arena_format(arena, "flash_%s_hdim%d_%s%s_sm80.cu", pass_word(file->pass),
-                           file->head_dim, file->dtype == AF_SLIM_FP16 ? "fp16" : "bf16",
+                           file->head_dim, file->dtype == AF_SELECTION_FP16 ? "fp16" : "bf16",
                            file->joined   ? "_both"
                            : file->causal ? "_causal"
                                           : "");
 }
 
-bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file)
+bool af_selection_keeps(const struct af_selection *selection,
+                        const struct af_selection_file *file)
 {
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
         if (head_dims[i] == file->head_dim)
-            return (slim->head_dims & 1u << i) != 0 && (slim->dtypes & file->dtype) != 0 &&
-                   (file->pass != AF_FLASH_BACKWARD || slim->backward);
+            return (selection->head_dims & 1u << i) != 0 &&
+                   (selection->dtypes & file->dtype) != 0 &&
+                   (file->pass != AF_FLASH_BACKWARD || selection->backward);
     }
     return false;
 }
 
-size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
+size_t af_selection_files(const struct af_selection *selection,
+                          struct af_selection_file *files_out)
 {
-    static const enum af_slim_dtype dtypes[] = {AF_SLIM_BF16, AF_SLIM_FP16};
+    static const enum af_selection_dtype dtypes[] = {AF_SELECTION_BF16, AF_SELECTION_FP16};
     size_t count = 0;
     for (size_t pass = 0; pass < AF_COUNT(passes); pass++)
-        for (size_t size = AF_SLIM_HEAD_DIMS; size-- > 0;)
+        for (size_t size = AF_SELECTION_HEAD_DIMS; size-- > 0;)
             for (size_t type = 0; type < AF_COUNT(dtypes); type++)
                 for (int causal = 0; causal < 2; causal++) {
-                    struct af_slim_file file = {passes[pass].pass, head_dims[size],
-                                                dtypes[type], causal != 0, false};
-                    if (af_slim_keeps(slim, &file))
+                    struct af_selection_file file = {passes[pass].pass, head_dims[size],
+                                                     dtypes[type], causal != 0, false};
+                    if (af_selection_keeps(selection, &file))
                         files_out[count++] = file;
                 }
     return count;
 }
 
 /* Of each kind both files are kept or none; the causal one is second. */
-size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
+size_t af_selection_units(const struct af_selection *selection,
+                          struct af_selection_file *units_out)
 {
-    size_t files = af_slim_files(slim, units_out);
+    size_t files = af_selection_files(selection, units_out);
     size_t count = 0;
     for (size_t i = 0; i < files; i++) {
-        struct af_slim_file unit = units_out[i];
-        unit.joined = slim->joins && !unit.causal;
-        if (unit.joined && af_slim_kernels(slim, &unit) <= JOIN_KERNELS_MAX)
+        struct af_selection_file unit = units_out[i];
+        unit.joined = selection->joins && !unit.causal;
+        if (unit.joined && af_selection_kernels(selection, &unit) <= JOIN_KERNELS_MAX)
             i++;
         else
             unit.joined = false;
@@ -344,22 +350,23 @@ size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
     return count;
 }
 
-void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_MACROS_MAX + 1])
+void af_selection_macros(const struct af_selection *selection,
+                         const char *macros_out[AF_SELECTION_MACROS_MAX + 1])
 {
     size_t count = 0;
     for (size_t i = 0; i < AF_COUNT(features); i++) {
-        if ((slim->features & features[i].feature) == 0)
+        if ((selection->features & features[i].feature) == 0)
             macros_out[count++] = features[i].macro;
     }
     macros_out[count] = NULL;
 }
 
-bool af_slim_is_full(const struct af_slim *slim)
+bool af_selection_is_all(const struct af_selection *selection)
 {
-    struct af_slim full;
-    af_slim_full(&full);
-    return slim->head_dims == full.head_dims && slim->dtypes == full.dtypes &&
-           slim->features == full.features && slim->backward;
+    struct af_selection full;
+    af_selection_all(&full);
+    return selection->head_dims == full.head_dims && selection->dtypes == full.dtypes &&
+           selection->features == full.features && selection->backward;
 }
 
 /* Adds `text` after `separator`, which the first one does not get. */
@@ -385,87 +392,88 @@ static const char *finish(struct af_text *text, struct af_arena *arena)
     return copy;
 }
 
-static void add_features(const struct af_slim *slim, struct af_text *all, const char *separator)
+static void add_features(const struct af_selection *selection, struct af_text *all,
+                         const char *separator)
 {
     for (size_t i = 0; i < AF_COUNT(features); i++) {
-        if ((slim->features & features[i].feature) != 0)
+        if ((selection->features & features[i].feature) != 0)
             add(all, separator, features[i].word);
     }
 }
 
-const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena)
+const char *af_selection_features(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
-    add_features(slim, &text, ",");
+    add_features(selection, &text, ",");
     if (text.len == 0)
         af_text_add(&text, "none");
     return finish(&text, arena);
 }
 
-const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena)
+const char *af_selection_text(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
     const char *before = "head size ";
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
-        if ((slim->head_dims & 1u << i) != 0) {
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
+        if ((selection->head_dims & 1u << i) != 0) {
             add_number(&text, ", ", before, head_dims[i]);
             before = "";
         }
     }
-    if ((slim->dtypes & AF_SLIM_BF16) != 0)
+    if ((selection->dtypes & AF_SELECTION_BF16) != 0)
         add(&text, ", ", "bf16");
-    if ((slim->dtypes & AF_SLIM_FP16) != 0)
+    if ((selection->dtypes & AF_SELECTION_FP16) != 0)
         add(&text, ", ", "fp16");
-    add(&text, ", ", slim->backward ? "forward and backward" : "forward only");
-    add_features(slim, &text, ", ");
-    for (size_t i = 0; i < slim->arch_count; i++)
-        af_text_format(&text, ", SM %d.%d%s", slim->archs[i] / 10, slim->archs[i] % 10,
-                       slim->archs[i] == 86 ? " and 8.9" : "");
+    add(&text, ", ", selection->backward ? "forward and backward" : "forward only");
+    add_features(selection, &text, ", ");
+    for (size_t i = 0; i < selection->arch_count; i++)
+        af_text_format(&text, ", SM %d.%d%s", selection->archs[i] / 10,
+                       selection->archs[i] % 10, selection->archs[i] == 86 ? " and 8.9" : "");
     return finish(&text, arena);
 }
 
-const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena)
+const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
-    bool full = af_slim_is_full(slim);
+    bool full = af_selection_is_all(selection);
     add(&text, ".", full ? "full" : "slim");
-    for (size_t i = 0; i < slim->arch_count; i++)
-        add_number(&text, ".", "sm", slim->archs[i]);
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS && !full; i++) {
-        if ((slim->head_dims & 1u << i) != 0)
+    for (size_t i = 0; i < selection->arch_count; i++)
+        add_number(&text, ".", "sm", selection->archs[i]);
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS && !full; i++) {
+        if ((selection->head_dims & 1u << i) != 0)
             add_number(&text, ".", "hd", head_dims[i]);
     }
-    if (!full && (slim->dtypes & AF_SLIM_BF16) != 0)
+    if (!full && (selection->dtypes & AF_SELECTION_BF16) != 0)
         add(&text, ".", "bf16");
-    if (!full && (slim->dtypes & AF_SLIM_FP16) != 0)
+    if (!full && (selection->dtypes & AF_SELECTION_FP16) != 0)
         add(&text, ".", "fp16");
-    if (!full && slim->backward)
+    if (!full && selection->backward)
         add(&text, ".", "bwd");
     if (!full)
-        add_features(slim, &text, ".");
+        add_features(selection, &text, ".");
     return finish(&text, arena);
 }
 
-const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena)
+const char *af_selection_options(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
     struct af_text list = {0};
-    for (size_t i = 0; i < AF_SLIM_HEAD_DIMS; i++) {
-        if ((slim->head_dims & 1u << i) != 0)
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
+        if ((selection->head_dims & 1u << i) != 0)
             add_number(&list, ",", "", head_dims[i]);
     }
     af_text_format(&text, "--head-dim %s --dtype %s", af_text_get(&list),
-                   slim->dtypes == AF_SLIM_BF16   ? "bf16"
-                   : slim->dtypes == AF_SLIM_FP16 ? "fp16"
-                                                  : "bf16,fp16");
+                   selection->dtypes == AF_SELECTION_BF16   ? "bf16"
+                   : selection->dtypes == AF_SELECTION_FP16 ? "fp16"
+                                                            : "bf16,fp16");
     text.failed |= list.failed;
     af_text_release(&list);
-    const char *words = af_slim_features(slim, arena);
+    const char *words = af_selection_features(selection, arena);
     af_text_format(&text, " --features %s", words == NULL ? "" : words);
-    af_text_add(&text, slim->backward ? "" : " --inference");
+    af_text_add(&text, selection->backward ? "" : " --inference");
     list = (struct af_text){0};
-    for (size_t i = 0; i < slim->arch_count; i++)
-        add_number(&list, ",", "", slim->archs[i]);
+    for (size_t i = 0; i < selection->arch_count; i++)
+        add_number(&list, ",", "", selection->archs[i]);
     if (list.len > 0)
         af_text_format(&text, " --arch %s", af_text_get(&list));
     text.failed |= list.failed;

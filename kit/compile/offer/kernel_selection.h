@@ -1,5 +1,5 @@
 /*
- * slim.h: which part of flash-attn 2 a source build contains: the selection, the
+ * kernel_selection.h: which part of flash-attn 2 a source build contains: the selection, the
  * source files that it keeps, and what each file costs to compile.
  *
  * flash-attn 2.8 has one CUDA file for each pass (forward, forward with split keys,
@@ -12,49 +12,51 @@
  * Sources: csrc/flash_attn/src/ of 2.8.3 (generate_kernels.py, static_switch.h,
  * the launch templates); costs measured with CUDA 13.0 and gcc 12.
  */
-#ifndef AF_KIT_COMPILE_OFFER_SLIM_H
-#define AF_KIT_COMPILE_OFFER_SLIM_H
+#ifndef AF_KIT_COMPILE_OFFER_KERNEL_SELECTION_H
+#define AF_KIT_COMPILE_OFFER_KERNEL_SELECTION_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/formats/flash_kernel.h"
 
-#define AF_SLIM_HEAD_DIMS 6 /* 32, 64, 96, 128, 192, 256 */
-#define AF_SLIM_ARCHS_MAX 8
-#define AF_SLIM_FILES_MAX 96
-#define AF_SLIM_FEATURES (AF_FLASH_DROPOUT | AF_FLASH_LOCAL | AF_FLASH_ALIBI | AF_FLASH_SOFTCAP)
+#define AF_SELECTION_HEAD_DIMS 6 /* 32, 64, 96, 128, 192, 256 */
+#define AF_SELECTION_ARCHS_MAX 8
+#define AF_SELECTION_FILES_MAX 96
+#define AF_SELECTION_FEATURES                                                                  \
+    (AF_FLASH_DROPOUT | AF_FLASH_LOCAL | AF_FLASH_ALIBI | AF_FLASH_SOFTCAP)
 
-enum af_slim_dtype { AF_SLIM_FP16 = 1, AF_SLIM_BF16 = 2 };
+enum af_selection_dtype { AF_SELECTION_FP16 = 1, AF_SELECTION_BF16 = 2 };
 
 /* A selection. */
-struct af_slim {
+struct af_selection {
     unsigned head_dims; /* bit i: the i-th of 32, 64, 96, 128, 192, 256 */
-    unsigned dtypes;    /* of enum af_slim_dtype */
-    unsigned features;  /* of enum af_flash_feature within AF_SLIM_FEATURES */
+    unsigned dtypes;    /* of enum af_selection_dtype */
+    unsigned features;  /* of enum af_flash_feature within AF_SELECTION_FEATURES */
     bool backward;
-    int archs[AF_SLIM_ARCHS_MAX]; /* 80, 86, 90, 100, 120, ascending: af_slim_add_arch() */
+    int archs
+        [AF_SELECTION_ARCHS_MAX]; /* 80, 86, 90, 100, 120, ascending: af_selection_add_arch() */
     size_t arch_count;
-    bool joins; /* two files may be compiled as one: af_slim_units() */
+    bool joins; /* two files may be compiled as one: af_selection_units() */
 };
 
 /* Selects everything: all head sizes, types and features, with backward. `archs` stay. */
-void af_slim_full(struct af_slim *slim);
+void af_selection_all(struct af_selection *selection);
 
 /* Whether it is everything. */
-bool af_slim_is_full(const struct af_slim *slim);
+bool af_selection_is_all(const struct af_selection *selection);
 
 /* Adds the kernels for `head_dim` (rounded up); false below 1 or above 256. */
-bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
+bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim);
 
 /*
  * Adds the target for the GPU `sm`: 80 for 8.0 to 8.9; 86 for 8.6 and 8.9 only;
  * 90 for 9.0; 100 for 10.x; 120 for 12.x. False if flash-attn 2 has none, as
  * for 7.5.
  */
-bool af_slim_add_arch(struct af_slim *slim, int sm);
+bool af_selection_add_arch(struct af_selection *selection, int sm);
 
 /* The target of setup.py for one of `archs`: 80 for 86, else itself. */
-int af_slim_target(int arch);
+int af_selection_target(int arch);
 
 /*
  * GPU properties by which flash-attn's launchers choose a tile shape: those that all
@@ -64,24 +66,26 @@ int af_slim_target(int arch);
  * flash_fwd_launch_template.h, flash_bwd_launch_template.h; CUDA C++ Programming
  * Guide, "Technical Specifications per Compute Capability".
  */
-struct af_slim_gpu {
+struct af_selection_gpu {
     int smem_per_block;     /* maximum bytes of a block */
     int smem_per_sm;        /* bytes of a multiprocessor */
     enum af_answer is_sm8x; /* 8.x, but not 8.0 */
 };
-void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out);
+void af_selection_gpu(const struct af_selection *selection, struct af_selection_gpu *gpu_out);
 
 /*
  * Read a comma-separated list: "64,128" or "all"; "bf16,fp16" (also bfloat16, float16);
  * "window,softcap,alibi,dropout", "none" or "all". The list replaces that part of
- * `slim`. Fail with ARGUMENT, naming the word and what is allowed.
+ * `selection`. Fail with ARGUMENT, naming the word and what is allowed.
  */
-enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
-                                            struct anyflash_error *err);
-enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
-                                         struct anyflash_error *err);
-enum anyflash_status af_slim_read_features(const char *list, struct af_slim *slim,
-                                           struct anyflash_error *err);
+enum anyflash_status af_selection_read_head_dims(const char *list,
+                                                 struct af_selection *selection,
+                                                 struct anyflash_error *err);
+enum anyflash_status af_selection_read_dtypes(const char *list, struct af_selection *selection,
+                                              struct anyflash_error *err);
+enum anyflash_status af_selection_read_features(const char *list,
+                                                struct af_selection *selection,
+                                                struct anyflash_error *err);
 
 /*
  * Selects what the model of a Hugging Face config.json needs: head sizes (of its text,
@@ -91,32 +95,36 @@ enum anyflash_status af_slim_read_features(const char *list, struct af_slim *sli
  * configuration, UNSUPPORTED if flash-attn 2 does not support the model; the message
  * names the key.
  */
-enum anyflash_status af_slim_read_model(struct af_span json, const char *name, bool training,
-                                        struct af_slim *slim, const char **remark_out,
-                                        struct anyflash_error *err);
+enum anyflash_status af_selection_read_model(struct af_span json, const char *name,
+                                             bool training, struct af_selection *selection,
+                                             const char **remark_out,
+                                             struct anyflash_error *err);
 
 /* One CUDA file of flash-attn 2. */
-struct af_slim_file {
+struct af_selection_file {
     enum af_flash_operation pass; /* FORWARD, FORWARD_SPLIT or BACKWARD */
     int head_dim;
-    enum af_slim_dtype dtype;
+    enum af_selection_dtype dtype;
     bool causal;
-    bool joined; /* both files, causal and not, see af_slim_units(); `causal` is false */
+    bool joined; /* both files, causal and not, see af_selection_units(); `causal` is false */
 };
 
 /*
  * Parses "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
  * unit, with or without folders; false for other names.
  */
-bool af_slim_file_parse(const char *path, struct af_slim_file *file_out);
+bool af_selection_file_parse(const char *path, struct af_selection_file *file_out);
 
 /* "flash_bwd_hdim128_bf16_causal_sm80.cu"; arena text. */
-const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *arena);
+const char *af_selection_file_name(const struct af_selection_file *file,
+                                   struct af_arena *arena);
 
-bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file);
+bool af_selection_keeps(const struct af_selection *selection,
+                        const struct af_selection_file *file);
 
-/* The files kept, the longest first; at most AF_SLIM_FILES_MAX. Returns their number. */
-size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out);
+/* The files kept, the longest first; at most AF_SELECTION_FILES_MAX. Returns their number. */
+size_t af_selection_files(const struct af_selection *selection,
+                          struct af_selection_file *files_out);
 
 /*
  * What is compiled, in the same order: the files kept; with `joins`, the two files of
@@ -126,28 +134,30 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
  * Which files are joined depends only on features, size and GPUs, so a build that
  * grows keeps its objects.
  */
-size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
+size_t af_selection_units(const struct af_selection *selection,
+                          struct af_selection_file *units_out);
 
 /* Files are joined with at most this many cores; with more, long units cost time. */
-#define AF_SLIM_JOIN_CORES 4
+#define AF_SELECTION_JOIN_CORES 4
 
 /* Main kernels in the file, by features and GPUs. The compile time depends on it. */
-int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file);
+int af_selection_kernels(const struct af_selection *selection,
+                         const struct af_selection_file *file);
 
 /* The cost of one compiler call, with its targets compiled one after the other. */
-struct af_slim_cost {
+struct af_selection_cost {
     double cpu_seconds; /* user and system, on the kind of core of the measurements */
     uint64_t peak_bytes;
 };
-struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
-                                      const struct af_slim_file *file);
+struct af_selection_cost af_selection_file_cost(const struct af_selection *selection,
+                                                const struct af_selection_file *file);
 
 /* The same for flash_api.cpp, and for the file of stubs. */
-struct af_slim_cost af_slim_host_cost(void);
-struct af_slim_cost af_slim_stubs_cost(void);
+struct af_selection_cost af_selection_host_cost(void);
+struct af_selection_cost af_selection_stubs_cost(void);
 
 /* All of it: the files, flash_api.cpp and the stubs. */
-struct af_slim_total {
+struct af_selection_total {
     size_t file_count; /* units */
     int kernel_count;  /* main kernels of all of them, for each target */
     double cpu_seconds;
@@ -155,37 +165,40 @@ struct af_slim_total {
     uint64_t peak_bytes;    /* of the largest single compiler */
     uint64_t wheel_bytes;   /* approximately */
 };
-void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out);
+void af_selection_total(const struct af_selection *selection,
+                        struct af_selection_total *total_out);
 
 /*
- * Wall seconds of at most AF_SLIM_CALLS_MAX compiler calls with `cores` cores and
+ * Wall seconds of at most AF_SELECTION_CALLS_MAX compiler calls with `cores` cores and
  * `memory_bytes`, started longest first while they fit, with configuring, linking and
  * packing. 0 if not even one fits.
  */
-#define AF_SLIM_CALLS_MAX (AF_SLIM_FILES_MAX + 2)
-double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
-                        uint64_t memory_bytes);
+#define AF_SELECTION_CALLS_MAX (AF_SELECTION_FILES_MAX + 2)
+double af_selection_schedule(const struct af_selection_cost *costs, size_t count, int cores,
+                             uint64_t memory_bytes);
 
 /* The same for all calls of the selection. */
-double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes);
+double af_selection_wall_seconds(const struct af_selection *selection, int cores,
+                                 uint64_t memory_bytes);
 
 /* "-DFLASHATTENTION_DISABLE_DROPOUT" and so on; at most 4, NULL-terminated. */
-#define AF_SLIM_MACROS_MAX 4
-void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_MACROS_MAX + 1]);
+#define AF_SELECTION_MACROS_MAX 4
+void af_selection_macros(const struct af_selection *selection,
+                         const char *macros_out[AF_SELECTION_MACROS_MAX + 1]);
 
 /* "head sizes 64 and 128, bf16, forward and backward, window, softcap, SM 9.0". */
-const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena);
+const char *af_selection_text(const struct af_selection *selection, struct af_arena *arena);
 
 /*
  * Its part of a wheel's local version: "slim.sm90.hd128.bf16.bwd.window"; "full.sm90"
  * for everything. Lower case, digits and dots (PEP 440, local version identifiers).
  */
-const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena);
+const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena);
 
-/* Its features as af_slim_read_features() reads them: "window,softcap", or "none". */
-const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena);
+/* Its features as af_selection_read_features() reads them: "window,softcap", or "none". */
+const char *af_selection_features(const struct af_selection *selection, struct af_arena *arena);
 
 /* The options of `anyflash build` for it: "--head-dim 128 --dtype bf16 ...". */
-const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena);
+const char *af_selection_options(const struct af_selection *selection, struct af_arena *arena);
 
 #endif

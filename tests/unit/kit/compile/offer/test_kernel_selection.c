@@ -1,5 +1,5 @@
 /*
- * test_slim.c: selections of a source build: which files they keep, how many
+ * test_kernel_selection.c: selections of a source build: which files they keep, how many
  * kernels these contain, and what models need.
  */
 #include <setjmp.h>
@@ -10,17 +10,17 @@
 #include <cmocka.h>
 
 #include "kit/base/json.h"
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 
-static struct af_slim slim_of(const char *head_dims, const char *dtypes, const char *features,
-                              bool backward)
+static struct af_selection selection_of(const char *head_dims, const char *dtypes,
+                                        const char *features, bool backward)
 {
     struct anyflash_error err;
-    struct af_slim slim = {.backward = backward};
-    assert_int_equal(af_slim_read_head_dims(head_dims, &slim, &err), ANYFLASH_OK);
-    assert_int_equal(af_slim_read_dtypes(dtypes, &slim, &err), ANYFLASH_OK);
-    assert_int_equal(af_slim_read_features(features, &slim, &err), ANYFLASH_OK);
-    return slim;
+    struct af_selection selection = {.backward = backward};
+    assert_int_equal(af_selection_read_head_dims(head_dims, &selection, &err), ANYFLASH_OK);
+    assert_int_equal(af_selection_read_dtypes(dtypes, &selection, &err), ANYFLASH_OK);
+    assert_int_equal(af_selection_read_features(features, &selection, &err), ANYFLASH_OK);
+    return selection;
 }
 
 /* Counted by cuobjdump in real builds of 2.8.3.post2. */
@@ -40,15 +40,16 @@ static void test_kernels_are_counted_as_the_templates_make_them(void **state)
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
-        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
+        struct af_selection selection = selection_of("128", "bf16", known[i].features, true);
         for (int causal = 0; causal < 2; causal++) {
-            struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, causal != 0,
-                                        false};
-            assert_int_equal(af_slim_kernels(&slim, &file), known[i].forward[causal]);
+            struct af_selection_file file = {AF_FLASH_FORWARD, 128, AF_SELECTION_BF16,
+                                             causal != 0, false};
+            assert_int_equal(af_selection_kernels(&selection, &file), known[i].forward[causal]);
             file.pass = AF_FLASH_FORWARD_SPLIT;
-            assert_int_equal(af_slim_kernels(&slim, &file), known[i].split[causal]);
+            assert_int_equal(af_selection_kernels(&selection, &file), known[i].split[causal]);
             file.pass = AF_FLASH_BACKWARD;
-            assert_int_equal(af_slim_kernels(&slim, &file), known[i].backward[causal]);
+            assert_int_equal(af_selection_kernels(&selection, &file),
+                             known[i].backward[causal]);
         }
     }
 }
@@ -59,46 +60,49 @@ static void test_kernels_that_no_gpu_would_run_are_left_out(void **state)
     static const int sms[] = {80, 86, 89, 90, 100, 120};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(sms); i++) {
-        struct af_slim slim = slim_of("128", "bf16", "none", true);
-        struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, false, false};
-        assert_true(af_slim_add_arch(&slim, sms[i]));
+        struct af_selection selection = selection_of("128", "bf16", "none", true);
+        struct af_selection_file file = {AF_FLASH_FORWARD, 128, AF_SELECTION_BF16, false,
+                                         false};
+        assert_true(af_selection_add_arch(&selection, sms[i]));
         int expected = sms[i] == 80 ? 6 : 3;
-        assert_int_equal(af_slim_kernels(&slim, &file), expected);
+        assert_int_equal(af_selection_kernels(&selection, &file), expected);
         file.pass = AF_FLASH_BACKWARD;
-        assert_int_equal(af_slim_kernels(&slim, &file), expected);
+        assert_int_equal(af_selection_kernels(&selection, &file), expected);
         file.pass = AF_FLASH_FORWARD_SPLIT;
-        assert_int_equal(af_slim_kernels(&slim, &file), 10);
+        assert_int_equal(af_selection_kernels(&selection, &file), 10);
     }
 }
 
 static void test_gpus_settle_what_they_have_in_common(void **state)
 {
-    struct af_slim slim = {0};
-    struct af_slim_gpu gpu;
+    struct af_selection selection = {0};
+    struct af_selection_gpu gpu;
     (void)state;
-    af_slim_gpu(&slim, &gpu);
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 0 && gpu.is_sm8x == AF_UNKNOWN);
-    assert_true(af_slim_add_arch(&slim, 89) && af_slim_add_arch(&slim, 86));
-    assert_true(slim.arch_count == 1 && af_slim_target(slim.archs[0]) == 80);
-    af_slim_gpu(&slim, &gpu);
+    assert_true(af_selection_add_arch(&selection, 89) && af_selection_add_arch(&selection, 86));
+    assert_true(selection.arch_count == 1 && af_selection_target(selection.archs[0]) == 80);
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_YES);
-    assert_true(af_slim_add_arch(&slim, 120));
-    af_slim_gpu(&slim, &gpu);
+    assert_true(af_selection_add_arch(&selection, 120));
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_UNKNOWN);
-    assert_true(af_slim_add_arch(&slim, 87)); /* more shared memory: 80 replaces 86 */
-    assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
-    assert_true(af_slim_add_arch(&slim, 86));
-    assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
-    slim.arch_count = 0;
-    assert_true(af_slim_add_arch(&slim, 100) && af_slim_add_arch(&slim, 90));
-    af_slim_gpu(&slim, &gpu);
+    assert_true(af_selection_add_arch(&selection, 87)); /* more shared memory: 80 replaces 86 */
+    assert_true(selection.arch_count == 2 && selection.archs[0] == 80);
+    assert_true(af_selection_add_arch(&selection, 86));
+    assert_true(selection.arch_count == 2 && selection.archs[0] == 80);
+    selection.arch_count = 0;
+    assert_true(af_selection_add_arch(&selection, 100) &&
+                af_selection_add_arch(&selection, 90));
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 227 * 1024 && gpu.is_sm8x == AF_NO);
-    slim = slim_of("256", "bf16", "dropout", true); /* 8.0 must not be left without a kernel */
-    assert_true(af_slim_add_arch(&slim, 86));
-    af_slim_gpu(&slim, &gpu);
+    selection = selection_of("256", "bf16", "dropout",
+                             true); /* 8.0 must not be left without a kernel */
+    assert_true(af_selection_add_arch(&selection, 86));
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 0 && gpu.is_sm8x == AF_YES);
-    slim.features = 0;
-    af_slim_gpu(&slim, &gpu);
+    selection.features = 0;
+    af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 99 * 1024);
 }
 
@@ -138,54 +142,54 @@ static void test_peaks_are_near_the_measured(void **state)
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
-        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
-        const struct af_slim_file file = {known[i].pass, known[i].head_dim, AF_SLIM_BF16,
-                                          known[i].causal, false};
-        af_slim_add_arch(&slim, known[i].sm);
-        double mib = (double)(af_slim_file_cost(&slim, &file).peak_bytes >> 20);
+        struct af_selection selection = selection_of("128", "bf16", known[i].features, true);
+        const struct af_selection_file file = {known[i].pass, known[i].head_dim,
+                                               AF_SELECTION_BF16, known[i].causal, false};
+        af_selection_add_arch(&selection, known[i].sm);
+        double mib = (double)(af_selection_file_cost(&selection, &file).peak_bytes >> 20);
         assert_true(mib >= known[i].mib && mib < 1.12 * known[i].mib);
     }
 }
 
 static void test_file_names_are_read_and_written(void **state)
 {
-    struct af_slim slim = {0};
-    struct af_slim_file files[AF_SLIM_FILES_MAX];
-    struct af_slim_file again;
+    struct af_selection selection = {0};
+    struct af_selection_file files[AF_SELECTION_FILES_MAX];
+    struct af_selection_file again;
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    af_slim_full(&slim);
-    assert_int_equal(af_slim_files(&slim, files), 72);
+    af_selection_all(&selection);
+    assert_int_equal(af_selection_files(&selection, files), 72);
     for (size_t i = 0; i < 72; i++) {
-        const char *name = af_slim_file_name(&files[i], &arena);
-        assert_true(af_slim_file_parse(name, &again));
-        assert_string_equal(af_slim_file_name(&again, &arena), name);
+        const char *name = af_selection_file_name(&files[i], &arena);
+        assert_true(af_selection_file_parse(name, &again));
+        assert_string_equal(af_selection_file_name(&again, &arena), name);
     }
-    assert_true(af_slim_file_parse("a/b/flash_fwd_split_hdim64_fp16_sm80.cu", &again));
+    assert_true(af_selection_file_parse("a/b/flash_fwd_split_hdim64_fp16_sm80.cu", &again));
     assert_int_equal(again.pass, AF_FLASH_FORWARD_SPLIT);
-    assert_false(af_slim_file_parse("flash_api.cpp", &again));
-    assert_false(af_slim_file_parse("flash_fwd_hdim48_bf16_sm80.cu", &again));
-    assert_false(af_slim_file_parse("flash_fwd_hdim64_bf16_causal_sm80.cu.d", &again));
+    assert_false(af_selection_file_parse("flash_api.cpp", &again));
+    assert_false(af_selection_file_parse("flash_fwd_hdim48_bf16_sm80.cu", &again));
+    assert_false(af_selection_file_parse("flash_fwd_hdim64_bf16_causal_sm80.cu.d", &again));
     af_arena_release(&arena);
 }
 
 static void test_least_selection_keeps_what_every_call_may_need(void **state)
 {
-    struct af_slim slim = slim_of("100", "bf16", "none", false);
-    struct af_slim_file files[AF_SLIM_FILES_MAX];
-    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    struct af_selection selection = selection_of("100", "bf16", "none", false);
+    struct af_selection_file files[AF_SELECTION_FILES_MAX];
+    const char *macros[AF_SELECTION_MACROS_MAX + 1];
     (void)state;
-    assert_int_equal(af_slim_files(&slim, files), 4);
+    assert_int_equal(af_selection_files(&selection, files), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(files[i].head_dim, 128);
         assert_int_not_equal(files[i].pass, AF_FLASH_BACKWARD);
     }
-    af_slim_macros(&slim, macros);
+    af_selection_macros(&selection, macros);
     assert_non_null(macros[3]);
     assert_null(macros[4]);
-    slim.features = AF_FLASH_LOCAL | AF_FLASH_SOFTCAP;
-    af_slim_macros(&slim, macros);
+    selection.features = AF_FLASH_LOCAL | AF_FLASH_SOFTCAP;
+    af_selection_macros(&selection, macros);
     assert_string_equal(macros[0], "-DFLASHATTENTION_DISABLE_ALIBI");
     assert_string_equal(macros[1], "-DFLASHATTENTION_DISABLE_DROPOUT");
     assert_null(macros[2]);
@@ -193,30 +197,31 @@ static void test_least_selection_keeps_what_every_call_may_need(void **state)
 
 static void test_pairs_with_few_kernels_are_one_unit(void **state)
 {
-    struct af_slim slim = slim_of("64,128", "bf16", "none", true);
-    struct af_slim_file units[AF_SLIM_FILES_MAX];
-    struct af_slim_file again;
+    struct af_selection selection = selection_of("64,128", "bf16", "none", true);
+    struct af_selection_file units[AF_SELECTION_FILES_MAX];
+    struct af_selection_file again;
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    assert_int_equal(af_slim_units(&slim, units), 12);
-    slim.joins = true;
-    assert_int_equal(af_slim_units(&slim, units), 6);
+    assert_int_equal(af_selection_units(&selection, units), 12);
+    selection.joins = true;
+    assert_int_equal(af_selection_units(&selection, units), 6);
     for (size_t i = 0; i < 6; i++) {
-        const char *name = af_slim_file_name(&units[i], &arena);
-        struct af_slim_file plain = units[i];
+        const char *name = af_selection_file_name(&units[i], &arena);
+        struct af_selection_file plain = units[i];
         plain.joined = false;
         assert_true(units[i].joined);
-        assert_true(af_slim_file_parse(name, &again) && again.joined);
-        assert_string_equal(af_slim_file_name(&again, &arena), name);
-        assert_true(af_slim_kernels(&slim, &units[i]) > af_slim_kernels(&slim, &plain));
-        assert_true(af_slim_file_cost(&slim, &units[i]).cpu_seconds <
-                    2 * af_slim_file_cost(&slim, &plain).cpu_seconds);
-        assert_true(af_slim_file_cost(&slim, &units[i]).peak_bytes >=
-                    af_slim_file_cost(&slim, &plain).peak_bytes);
+        assert_true(af_selection_file_parse(name, &again) && again.joined);
+        assert_string_equal(af_selection_file_name(&again, &arena), name);
+        assert_true(af_selection_kernels(&selection, &units[i]) >
+                    af_selection_kernels(&selection, &plain));
+        assert_true(af_selection_file_cost(&selection, &units[i]).cpu_seconds <
+                    2 * af_selection_file_cost(&selection, &plain).cpu_seconds);
+        assert_true(af_selection_file_cost(&selection, &units[i]).peak_bytes >=
+                    af_selection_file_cost(&selection, &plain).peak_bytes);
     }
-    slim.features = AF_SLIM_FEATURES; /* long ones stay separate */
-    assert_int_equal(af_slim_units(&slim, units), 12);
+    selection.features = AF_SELECTION_FEATURES; /* long ones stay separate */
+    assert_int_equal(af_selection_units(&selection, units), 12);
     af_arena_release(&arena);
 }
 
@@ -227,18 +232,18 @@ static void test_a_build_that_grows_keeps_its_units(void **state)
     (void)state;
     af_arena_init(&arena);
     for (size_t i = 0; i < AF_COUNT(features); i++) {
-        struct af_slim small = slim_of("128", "bf16", features[i], false);
-        struct af_slim large = slim_of("all", "bf16,fp16", features[i], true);
-        struct af_slim_file before[AF_SLIM_FILES_MAX];
-        struct af_slim_file after[AF_SLIM_FILES_MAX];
+        struct af_selection small = selection_of("128", "bf16", features[i], false);
+        struct af_selection large = selection_of("all", "bf16,fp16", features[i], true);
+        struct af_selection_file before[AF_SELECTION_FILES_MAX];
+        struct af_selection_file after[AF_SELECTION_FILES_MAX];
         small.joins = large.joins = true;
-        size_t before_count = af_slim_units(&small, before);
-        size_t after_count = af_slim_units(&large, after);
+        size_t before_count = af_selection_units(&small, before);
+        size_t after_count = af_selection_units(&large, after);
         for (size_t at = 0; at < before_count; at++) {
             size_t same = 0;
-            const char *name = af_slim_file_name(&before[at], &arena);
+            const char *name = af_selection_file_name(&before[at], &arena);
             while (same < after_count &&
-                   strcmp(name, af_slim_file_name(&after[same], &arena)) != 0)
+                   strcmp(name, af_selection_file_name(&after[same], &arena)) != 0)
                 same++;
             assert_true(same < after_count);
         }
@@ -248,44 +253,46 @@ static void test_a_build_that_grows_keeps_its_units(void **state)
 
 static void test_calls_are_laid_into_cores_and_memory(void **state)
 {
-    const struct af_slim_cost costs[] = {{60, 6}, {40, 4}, {20, 2}, {20, 2}};
+    const struct af_selection_cost costs[] = {{60, 6}, {40, 4}, {20, 2}, {20, 2}};
     (void)state;
-    double serial = af_slim_schedule(costs, 0, 1, 10);
-    double one = af_slim_schedule(costs, 4, 1, 10) - serial;
-    assert_true(af_slim_schedule(costs, 4, 2, 10) - serial < one * 0.6);
-    assert_true(af_slim_schedule(costs, 4, 9, 100) - serial < one * 0.44); /* the longest */
-    assert_true(af_slim_schedule(costs, 4, 2, 6) - serial >
-                one * 0.7);                             /* nothing runs beside it */
-    assert_true(af_slim_schedule(costs, 4, 2, 5) == 0); /* it never fits */
+    double serial = af_selection_schedule(costs, 0, 1, 10);
+    double one = af_selection_schedule(costs, 4, 1, 10) - serial;
+    assert_true(af_selection_schedule(costs, 4, 2, 10) - serial < one * 0.6);
+    assert_true(af_selection_schedule(costs, 4, 9, 100) - serial <
+                one * 0.44); /* the longest */
+    assert_true(af_selection_schedule(costs, 4, 2, 6) - serial >
+                one * 0.7);                                  /* nothing runs beside it */
+    assert_true(af_selection_schedule(costs, 4, 2, 5) == 0); /* it never fits */
 }
 
 static void test_words_name_selections(void **state)
 {
-    struct af_slim slim = slim_of("128,64", "bfloat16", "softcap,window", true);
+    struct af_selection selection = selection_of("128,64", "bfloat16", "softcap,window", true);
     struct anyflash_error err;
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    assert_true(af_slim_add_arch(&slim, 90));
-    assert_true(af_slim_add_arch(&slim, 89));
-    assert_true(af_slim_add_arch(&slim, 86));
-    assert_false(af_slim_add_arch(&slim, 75));
-    assert_int_equal(slim.arch_count, 2);
-    assert_string_equal(af_slim_local(&slim, &arena),
+    assert_true(af_selection_add_arch(&selection, 90));
+    assert_true(af_selection_add_arch(&selection, 89));
+    assert_true(af_selection_add_arch(&selection, 86));
+    assert_false(af_selection_add_arch(&selection, 75));
+    assert_int_equal(selection.arch_count, 2);
+    assert_string_equal(af_selection_local(&selection, &arena),
                         "slim.sm86.sm90.hd64.hd128.bf16.bwd.window.softcap");
     assert_string_equal(
-        af_slim_options(&slim, &arena),
+        af_selection_options(&selection, &arena),
         "--head-dim 64,128 --dtype bf16 --features window,softcap --arch 86,90");
-    assert_string_equal(af_slim_text(&slim, &arena),
+    assert_string_equal(af_selection_text(&selection, &arena),
                         "head size 64, 128, bf16, forward and backward, window, softcap, "
                         "SM 8.6 and 8.9, SM 9.0");
-    af_slim_full(&slim);
-    assert_string_equal(af_slim_local(&slim, &arena), "full.sm86.sm90");
-    assert_int_equal(af_slim_read_head_dims("257", &slim, &err), ANYFLASH_E_ARGUMENT);
+    af_selection_all(&selection);
+    assert_string_equal(af_selection_local(&selection, &arena), "full.sm86.sm90");
+    assert_int_equal(af_selection_read_head_dims("257", &selection, &err), ANYFLASH_E_ARGUMENT);
     assert_non_null(strstr(err.message, "257"));
-    assert_int_equal(af_slim_read_head_dims("", &slim, &err), ANYFLASH_E_ARGUMENT);
-    assert_int_equal(af_slim_read_dtypes("fp8", &slim, &err), ANYFLASH_E_ARGUMENT);
-    assert_int_equal(af_slim_read_features("windows", &slim, &err), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_selection_read_head_dims("", &selection, &err), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_selection_read_dtypes("fp8", &selection, &err), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_selection_read_features("windows", &selection, &err),
+                     ANYFLASH_E_ARGUMENT);
     af_arena_release(&arena);
 }
 
@@ -298,9 +305,9 @@ static void test_costs_are_near_the_measured(void **state)
     } known[] = {{"all", 804}, {"none", 313}};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
-        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
-        struct af_slim_total total;
-        af_slim_total(&slim, &total);
+        struct af_selection selection = selection_of("128", "bf16", known[i].features, true);
+        struct af_selection_total total;
+        af_selection_total(&selection, &total);
         assert_int_equal(total.file_count, 6);
         assert_true(total.cpu_seconds > known[i].cpu_seconds * 0.85);
         assert_true(total.cpu_seconds < known[i].cpu_seconds * 1.2);
@@ -310,34 +317,34 @@ static void test_costs_are_near_the_measured(void **state)
 
 static void test_wall_time_follows_cores_and_memory(void **state)
 {
-    struct af_slim slim = slim_of("128", "bf16", "all", true);
+    struct af_selection selection = selection_of("128", "bf16", "all", true);
     const uint64_t gib = UINT64_C(1) << 30;
     (void)state;
-    double plenty = af_slim_wall_seconds(&slim, 2, 24 * gib);
-    double tight = af_slim_wall_seconds(&slim, 2, 8 * gib);
+    double plenty = af_selection_wall_seconds(&selection, 2, 24 * gib);
+    double tight = af_selection_wall_seconds(&selection, 2, 8 * gib);
     assert_true(plenty > 380 && plenty < 560); /* 502 measured */
     assert_true(tight > plenty);
-    assert_true(af_slim_wall_seconds(&slim, 1, 24 * gib) > 1.6 * plenty);
-    assert_true(af_slim_wall_seconds(&slim, 2, 4 * gib) == 0);
+    assert_true(af_selection_wall_seconds(&selection, 1, 24 * gib) > 1.6 * plenty);
+    assert_true(af_selection_wall_seconds(&selection, 2, 4 * gib) == 0);
 }
 
-static struct af_slim model_of(const char *json, bool training)
+static struct af_selection model_of(const char *json, bool training)
 {
     struct anyflash_error err;
-    struct af_slim slim = {0};
+    struct af_selection selection = {0};
     const char *remark = NULL;
-    if (af_slim_read_model((struct af_span){json, strlen(json)}, "config.json", training, &slim,
-                           &remark, &err) != ANYFLASH_OK)
+    if (af_selection_read_model((struct af_span){json, strlen(json)}, "config.json", training,
+                                &selection, &remark, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
-    return slim;
+    return selection;
 }
 
 static void expect_options(const char *json, bool training, const char *options)
 {
-    struct af_slim slim = model_of(json, training);
+    struct af_selection selection = model_of(json, training);
     struct af_arena arena;
     af_arena_init(&arena);
-    assert_string_equal(af_slim_options(&slim, &arena), options);
+    assert_string_equal(af_selection_options(&selection, &arena), options);
     af_arena_release(&arena);
 }
 
@@ -388,13 +395,14 @@ static void test_models_that_cannot_be_served_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < AF_COUNT(cases); i++) {
         struct anyflash_error err;
-        struct af_slim slim = {.head_dims = 1};
+        struct af_selection selection = {.head_dims = 1};
         const char *remark = NULL;
         struct af_span json = {cases[i].json, strlen(cases[i].json)};
-        assert_int_equal(af_slim_read_model(json, "config.json", false, &slim, &remark, &err),
-                         cases[i].status);
+        assert_int_equal(
+            af_selection_read_model(json, "config.json", false, &selection, &remark, &err),
+            cases[i].status);
         assert_non_null(strstr(err.message, cases[i].word));
-        assert_int_equal(slim.head_dims, 1); /* untouched */
+        assert_int_equal(selection.head_dims, 1); /* untouched */
     }
 }
 

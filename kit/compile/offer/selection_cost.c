@@ -1,5 +1,5 @@
 /*
- * slim_cost.c: what compiling a selection costs, by a measured model, and how long
+ * selection_cost.c: what compiling a selection costs, by a measured model, and how long
  * it takes with some cores and memory.
  *
  * The time of a file has a fixed part and a part for each kernel, so the kernels are
@@ -13,7 +13,7 @@
  * the targets; flash_api.cpp 26 s and
  * 1.6 GiB; a stub file 3.4 s and 0.4 GiB; wheels 8.6 MB for 251 kernels.
  */
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 
 #include <string.h>
 
@@ -62,7 +62,7 @@ static unsigned key_of(unsigned tile, const bool bits[SWITCH_BITS])
 }
 
 /* run_mha_fwd_hdimN(): up to two tile shapes for each dropout; third is Return_softmax. */
-static unsigned forward_key(const struct af_slim_file *file, const struct switches *on,
+static unsigned forward_key(const struct af_selection_file *file, const struct switches *on,
                             unsigned choice)
 {
     bool d = on->dropout;
@@ -99,7 +99,7 @@ static unsigned forward_key(const struct af_slim_file *file, const struct switch
 }
 
 /* run_flash_splitkv_fwd(): third is Split, fourth Append_KV. */
-static unsigned split_key(const struct af_slim_file *file, const struct switches *on)
+static unsigned split_key(const struct af_selection_file *file, const struct switches *on)
 {
     const bool bits[SWITCH_BITS] = {
         on->window && !file->causal,
@@ -115,7 +115,7 @@ static unsigned split_key(const struct af_slim_file *file, const struct switches
 }
 
 /* run_mha_bwd_hdimN(): two tile shapes for each dropout, chosen by the GPU's memory. */
-static unsigned backward_key(const struct af_slim_file *file, const struct switches *on,
+static unsigned backward_key(const struct af_selection_file *file, const struct switches *on,
                              unsigned choice)
 {
     bool small = file->head_dim == 32 || file->head_dim == 96;
@@ -134,7 +134,7 @@ static unsigned backward_key(const struct af_slim_file *file, const struct switc
 /* The tile shapes that a launcher may choose, as bits. */
 enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
-static unsigned forward_choices(const struct af_slim_gpu *gpu, int head_dim)
+static unsigned forward_choices(const struct af_selection_gpu *gpu, int head_dim)
 {
     if (head_dim != 256)
         return gpu->is_sm8x == AF_UNKNOWN ? FIRST | SECOND
@@ -145,7 +145,7 @@ static unsigned forward_choices(const struct af_slim_gpu *gpu, int head_dim)
     return gpu->smem_per_block >= 131072 && gpu->smem_per_sm < 196608 ? FIRST : SECOND;
 }
 
-static unsigned backward_choices(const struct af_slim_gpu *gpu, int head_dim)
+static unsigned backward_choices(const struct af_selection_gpu *gpu, int head_dim)
 {
     static const struct {
         int head_dim, first, second; /* bytes for a block that each shape asks for */
@@ -161,10 +161,11 @@ static unsigned backward_choices(const struct af_slim_gpu *gpu, int head_dim)
                                                      : THIRD;
 }
 
-static unsigned tile_choices(const struct af_slim *slim, const struct af_slim_file *file)
+static unsigned tile_choices(const struct af_selection *selection,
+                             const struct af_selection_file *file)
 {
-    struct af_slim_gpu gpu;
-    af_slim_gpu(slim, &gpu);
+    struct af_selection_gpu gpu;
+    af_selection_gpu(selection, &gpu);
     return file->pass == AF_FLASH_FORWARD_SPLIT ? FIRST
            : file->pass == AF_FLASH_FORWARD     ? forward_choices(&gpu, file->head_dim)
                                                 : backward_choices(&gpu, file->head_dim);
@@ -176,7 +177,7 @@ struct made {
     unsigned tiles; /* tile shapes, one bit each */
 };
 
-static void count_one(const struct af_slim_file *file, unsigned features, unsigned choices,
+static void count_one(const struct af_selection_file *file, unsigned features, unsigned choices,
                       struct made *made)
 {
     bool seen[KEYS] = {false};
@@ -196,21 +197,23 @@ static void count_one(const struct af_slim_file *file, unsigned features, unsign
         }
 }
 
-static struct made count(const struct af_slim *slim, const struct af_slim_file *file)
+static struct made count(const struct af_selection *selection,
+                         const struct af_selection_file *file)
 {
-    struct af_slim_file causal = *file;
+    struct af_selection_file causal = *file;
     struct made made = {0, 0};
-    unsigned choices = tile_choices(slim, file);
+    unsigned choices = tile_choices(selection, file);
     causal.causal = true;
-    count_one(file, slim->features, choices, &made);
+    count_one(file, selection->features, choices, &made);
     if (file->joined)
-        count_one(&causal, slim->features, choices, &made);
+        count_one(&causal, selection->features, choices, &made);
     return made;
 }
 
-int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file)
+int af_selection_kernels(const struct af_selection *selection,
+                         const struct af_selection_file *file)
 {
-    return count(slim, file).kernels;
+    return count(selection, file).kernels;
 }
 
 /*
@@ -231,7 +234,7 @@ static const struct {
     {192, 4691, {50, 50, 0}, 2923, 600, 3645}, {256, 3800, {839, 20, 1843}, 2314, 973, 3656},
 };
 
-static uint64_t peak_of(const struct af_slim_file *file, unsigned tiles, bool features)
+static uint64_t peak_of(const struct af_selection_file *file, unsigned tiles, bool features)
 {
     size_t row = 0;
     while (peaks[row].head_dim != file->head_dim)
@@ -247,62 +250,64 @@ static uint64_t peak_of(const struct af_slim_file *file, unsigned tiles, bool fe
     return (uint64_t)(mib * percent / 100) * MIB;
 }
 
-static double seconds_of(const struct af_slim_file *file, int more_tiles, int kernels)
+static double seconds_of(const struct af_selection_file *file, int more_tiles, int kernels)
 {
     return file->pass == AF_FLASH_BACKWARD        ? 35 + 12 * more_tiles + 2.4 * kernels
            : file->pass == AF_FLASH_FORWARD_SPLIT ? 24 + 2.9 * kernels
                                                   : 22 + 3 * more_tiles + 2.4 * kernels;
 }
 
-struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
-                                      const struct af_slim_file *file)
+struct af_selection_cost af_selection_file_cost(const struct af_selection *selection,
+                                                const struct af_selection_file *file)
 {
-    struct made made = count(slim, file);
+    struct made made = count(selection, file);
     int more_tiles = 0;
     for (unsigned left = made.tiles & (made.tiles - 1); left != 0; left &= left - 1)
         more_tiles++;
     double one = seconds_of(file, more_tiles, made.kernels);
-    double archs = slim->arch_count == 0 ? 1 : (double)slim->arch_count;
-    return (struct af_slim_cost){SHARED_SECONDS + (one - SHARED_SECONDS) * archs,
-                                 peak_of(file, made.tiles, slim->features != 0)};
+    double archs = selection->arch_count == 0 ? 1 : (double)selection->arch_count;
+    return (struct af_selection_cost){SHARED_SECONDS + (one - SHARED_SECONDS) * archs,
+                                      peak_of(file, made.tiles, selection->features != 0)};
 }
 
-struct af_slim_cost af_slim_host_cost(void)
+struct af_selection_cost af_selection_host_cost(void)
 {
-    return (struct af_slim_cost){HOST_SECONDS, HOST_BYTES};
+    return (struct af_selection_cost){HOST_SECONDS, HOST_BYTES};
 }
 
-struct af_slim_cost af_slim_stubs_cost(void)
+struct af_selection_cost af_selection_stubs_cost(void)
 {
-    return (struct af_slim_cost){STUB_SECONDS, STUB_BYTES};
+    return (struct af_selection_cost){STUB_SECONDS, STUB_BYTES};
 }
 
-void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
+void af_selection_total(const struct af_selection *selection,
+                        struct af_selection_total *total_out)
 {
-    struct af_slim_file files[AF_SLIM_FILES_MAX];
-    struct af_slim_total total = {.cpu_seconds = HOST_SECONDS + STUB_SECONDS,
-                                  .peak_bytes = HOST_BYTES};
+    struct af_selection_file files[AF_SELECTION_FILES_MAX];
+    struct af_selection_total total = {.cpu_seconds = HOST_SECONDS + STUB_SECONDS,
+                                       .peak_bytes = HOST_BYTES};
     int others = 0; /* small kernels that prepare and merge */
-    total.file_count = af_slim_units(slim, files);
+    total.file_count = af_selection_units(selection, files);
     for (size_t i = 0; i < total.file_count; i++) {
-        struct af_slim_cost cost = af_slim_file_cost(slim, &files[i]);
+        struct af_selection_cost cost = af_selection_file_cost(selection, &files[i]);
         total.cpu_seconds += cost.cpu_seconds;
         if (cost.cpu_seconds > total.longest_seconds)
             total.longest_seconds = cost.cpu_seconds;
         if (cost.peak_bytes > total.peak_bytes)
             total.peak_bytes = cost.peak_bytes;
-        total.kernel_count += af_slim_kernels(slim, &files[i]);
+        total.kernel_count += af_selection_kernels(selection, &files[i]);
         others += 8;
     }
-    total.wheel_bytes = MIB + (uint64_t)(total.kernel_count + others) * 32768 *
-                                  (slim->arch_count == 0 ? 1 : (uint64_t)slim->arch_count);
+    total.wheel_bytes =
+        MIB + (uint64_t)(total.kernel_count + others) * 32768 *
+                  (selection->arch_count == 0 ? 1 : (uint64_t)selection->arch_count);
     *total_out = total;
 }
 
 /* Running compilers of a schedule. */
 struct running {
-    double left[AF_SLIM_CALLS_MAX];
-    uint64_t bytes[AF_SLIM_CALLS_MAX];
+    double left[AF_SELECTION_CALLS_MAX];
+    uint64_t bytes[AF_SELECTION_CALLS_MAX];
     size_t count;
     uint64_t bytes_used;
 };
@@ -325,7 +330,7 @@ static double wait_for_one(struct running *running)
     return work;
 }
 
-static void start(struct running *running, const struct af_slim_cost *cost)
+static void start(struct running *running, const struct af_selection_cost *cost)
 {
     running->left[running->count] = cost->cpu_seconds;
     running->bytes[running->count++] = cost->peak_bytes;
@@ -333,7 +338,7 @@ static void start(struct running *running, const struct af_slim_cost *cost)
 }
 
 /* The longest waiting call that fits; `count` if there is none. */
-static size_t longest_that_fits(const struct af_slim_cost *costs, size_t count,
+static size_t longest_that_fits(const struct af_selection_cost *costs, size_t count,
                                 const bool *started, uint64_t left_bytes)
 {
     size_t found = count;
@@ -345,11 +350,11 @@ static size_t longest_that_fits(const struct af_slim_cost *costs, size_t count,
     return found;
 }
 
-double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
-                        uint64_t memory_bytes)
+double af_selection_schedule(const struct af_selection_cost *costs, size_t count, int cores,
+                             uint64_t memory_bytes)
 {
     struct running running = {.count = 0};
-    bool started[AF_SLIM_CALLS_MAX] = {false};
+    bool started[AF_SELECTION_CALLS_MAX] = {false};
     double seconds = SERIAL_SECONDS;
     size_t places = cores < 1 ? 1 : (size_t)cores;
     for (size_t done = 0; done < count; done++) {
@@ -368,14 +373,15 @@ double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int core
     return seconds;
 }
 
-double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes)
+double af_selection_wall_seconds(const struct af_selection *selection, int cores,
+                                 uint64_t memory_bytes)
 {
-    struct af_slim_file units[AF_SLIM_FILES_MAX];
-    struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
-    size_t count = af_slim_units(slim, units);
+    struct af_selection_file units[AF_SELECTION_FILES_MAX];
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
+    size_t count = af_selection_units(selection, units);
     for (size_t i = 0; i < count; i++)
-        costs[i] = af_slim_file_cost(slim, &units[i]);
-    costs[count++] = af_slim_host_cost();
-    costs[count++] = af_slim_stubs_cost();
-    return af_slim_schedule(costs, count, cores, memory_bytes);
+        costs[i] = af_selection_file_cost(selection, &units[i]);
+    costs[count++] = af_selection_host_cost();
+    costs[count++] = af_selection_stubs_cost();
+    return af_selection_schedule(costs, count, cores, memory_bytes);
 }

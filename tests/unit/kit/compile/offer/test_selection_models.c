@@ -1,5 +1,5 @@
 /*
- * test_slim_models.c: what the configurations of published models need for
+ * test_selection_models.c: what the configurations of published models need for
  * training; they are shortened to the keys about attention.
  */
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "kit/base/json.h"
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 
 static const struct {
     const char *name, *config, *options;
@@ -116,15 +116,15 @@ static void test_models__ask_for_what_they_use(void **state)
     af_arena_init(&arena);
     for (size_t i = 0; i < AF_COUNT(models); i++) {
         struct anyflash_error err;
-        struct af_slim slim = {0};
+        struct af_selection selection = {0};
         const char *remark;
         char *json = af_arena_text(&arena, models[i].config);
         for (char *c = json; *c != '\0'; c++)
             *c = *c == '\'' ? '"' : *c;
-        if (af_slim_read_model((struct af_span){json, strlen(json)}, models[i].name, true,
-                               &slim, &remark, &err) != ANYFLASH_OK)
+        if (af_selection_read_model((struct af_span){json, strlen(json)}, models[i].name, true,
+                                    &selection, &remark, &err) != ANYFLASH_OK)
             fail_msg("%s", err.message);
-        const char *options = af_slim_options(&slim, &arena);
+        const char *options = af_selection_options(&selection, &arena);
         if (strcmp(options, models[i].options) != 0)
             fail_msg("%s: %s, not %s", models[i].name, options, models[i].options);
     }
@@ -135,10 +135,10 @@ static void test_models__ask_for_what_they_use(void **state)
 static const char *said_of(struct af_arena *arena, const char *json)
 {
     struct anyflash_error err;
-    struct af_slim slim = {0};
+    struct af_selection selection = {0};
     const char *remark = NULL;
-    return af_slim_read_model((struct af_span){json, strlen(json)}, "config.json", true, &slim,
-                              &remark, &err) == ANYFLASH_OK
+    return af_selection_read_model((struct af_span){json, strlen(json)}, "config.json", true,
+                                   &selection, &remark, &err) == ANYFLASH_OK
                ? remark
                : af_arena_text(arena, err.message);
 }

@@ -1,5 +1,5 @@
 /*
- * slim_model.c: which parts of flash-attn a model needs, from its Hugging Face
+ * selection_model.c: which parts of flash-attn a model needs, from its Hugging Face
  * config.json.
  *
  * A configuration is a tree: a model of text and images has a part for each
@@ -7,7 +7,7 @@
  * which it follows, counts. Key names are those of transformers 5 and of older models
  * (n_embd, n_head, attn_pdrop, alibi in attn_config).
  */
-#include "kit/compile/offer/slim.h"
+#include "kit/compile/offer/kernel_selection.h"
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
@@ -19,7 +19,7 @@
 
 struct model {
     const char *name;
-    struct af_slim slim;
+    struct af_selection selection;
     bool training;
     bool any_size;
     bool is_float32;
@@ -42,7 +42,7 @@ static enum anyflash_status add_size(struct model *model, const char *key, json_
                                      struct anyflash_error *err)
 {
     model->any_size = true;
-    if (af_slim_add_head_dim(&model->slim, head_dim))
+    if (af_selection_add_head_dim(&model->selection, head_dim))
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                    "%s: %s gives head size %lld; flash-attn 2 has kernels up to 256",
@@ -93,9 +93,9 @@ static void read_dtype(struct model *model, const json_t *part)
     if (text == NULL)
         return;
     if (af_ends_with(text, "bfloat16"))
-        model->slim.dtypes |= AF_SLIM_BF16;
+        model->selection.dtypes |= AF_SELECTION_BF16;
     else if (af_ends_with(text, "float16") || af_ends_with(text, "half"))
-        model->slim.dtypes |= AF_SLIM_FP16;
+        model->selection.dtypes |= AF_SELECTION_FP16;
     else if (af_ends_with(text, "float32") || af_ends_with(text, "float"))
         model->is_float32 = true;
     else
@@ -147,14 +147,14 @@ static void read_features(struct model *model, const json_t *part)
                                            "attention_probs_dropout_prob",
                                            "attention_dropout_p"};
     if (has_window(part))
-        model->slim.features |= AF_FLASH_LOCAL;
+        model->selection.features |= AF_FLASH_LOCAL;
     if (above_zero(part, "attn_logit_softcapping") || above_zero(part, "attn_soft_cap"))
-        model->slim.features |= AF_FLASH_SOFTCAP;
+        model->selection.features |= AF_FLASH_SOFTCAP;
     if (has_alibi(part))
-        model->slim.features |= AF_FLASH_ALIBI;
+        model->selection.features |= AF_FLASH_ALIBI;
     for (size_t i = 0; i < AF_COUNT(dropouts); i++) {
         if (model->training && above_zero(part, dropouts[i]))
-            model->slim.features |= AF_FLASH_DROPOUT;
+            model->selection.features |= AF_FLASH_DROPOUT;
     }
 }
 
@@ -201,8 +201,8 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
                        "%s: neither head_dim nor hidden_size with num_attention_heads is "
                        "an integer: is it a model's config.json?",
                        model->name);
-    if (model->slim.dtypes == 0) {
-        model->slim.dtypes = AF_SLIM_BF16;
+    if (model->selection.dtypes == 0) {
+        model->selection.dtypes = AF_SELECTION_BF16;
         model->remark =
             model->is_float32 ? "the model is stored in float32, which flash-attn does not "
                                 "support: building for bf16 (change it with --dtype)"
@@ -211,17 +211,18 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
                               : "the configuration names no type: building for bf16 (change it "
                                 "with --dtype)";
     }
-    model->slim.backward = model->training;
+    model->selection.backward = model->training;
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_slim_read_model(struct af_span json, const char *name, bool training,
-                                        struct af_slim *slim, const char **remark_out,
-                                        struct anyflash_error *err)
+enum anyflash_status af_selection_read_model(struct af_span json, const char *name,
+                                             bool training, struct af_selection *selection,
+                                             const char **remark_out,
+                                             struct anyflash_error *err)
 {
     json_t *root = NULL;
-    struct model model = {.name = name, .slim = *slim, .training = training};
-    model.slim.head_dims = model.slim.dtypes = model.slim.features = 0;
+    struct model model = {.name = name, .selection = *selection, .training = training};
+    model.selection.head_dims = model.selection.dtypes = model.selection.features = 0;
     enum anyflash_status status = af_json_parse(json, CONFIG_BYTES_MAX, name, &root, err);
     if (status == ANYFLASH_OK && !json_is_object(root))
         status = af_fail(err, ANYFLASH_E_DATA, "%s: not a JSON object", name);
@@ -232,7 +233,7 @@ enum anyflash_status af_slim_read_model(struct af_span json, const char *name, b
     json_decref(root);
     if (status != ANYFLASH_OK)
         return status;
-    *slim = model.slim;
+    *selection = model.selection;
     *remark_out = model.remark;
     return ANYFLASH_OK;
 }
