@@ -118,7 +118,7 @@ static enum anyflash_status read_options(struct session *session, struct anyflas
     const json_t *words = json_object_get(session->request, "words");
 #define TEXT(key) json_string_value(json_object_get(options, key))
 #define FLAG(key) json_is_true(json_object_get(options, key))
-    const struct af_plan_words asked = {
+    const struct af_plan_request_texts asked = {
         .package = TEXT("package"),
         .version = TEXT("version"),
         .arch = TEXT("arch"),

@@ -57,8 +57,8 @@ static bool version_text(struct af_arena *arena, const char **text)
 }
 
 /* Fails if options contradict each other, so that none is silently ignored. */
-static enum anyflash_status check_selection(const struct af_plan_build_words *words, bool must,
-                                            struct af_plan_read_notes *notes,
+static enum anyflash_status check_selection(const struct af_plan_selection_texts *words,
+                                            bool must, struct af_plan_read_notes *notes,
                                             struct anyflash_error *err)
 {
     const struct {
@@ -82,7 +82,7 @@ static enum anyflash_status check_selection(const struct af_plan_build_words *wo
                    "say what to build: --for MODEL/config.json, or --head-dim and --dtype");
 }
 
-static enum anyflash_status read_model(const struct af_plan_build_words *words,
+static enum anyflash_status read_model(const struct af_plan_selection_texts *words,
                                        struct af_selection *selection,
                                        struct af_plan_read_notes *notes,
                                        struct anyflash_error *err)
@@ -98,8 +98,8 @@ static enum anyflash_status read_model(const struct af_plan_build_words *words,
     return status;
 }
 
-enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
-                                            struct af_selection *selection,
+enum anyflash_status af_plan_read_selection(const struct af_plan_selection_texts *words,
+                                            bool must, struct af_selection *selection,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err)
 {
@@ -126,7 +126,7 @@ enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *wo
  * The options of `anyflash build` that make the same selection: as typed, or
  * with head size and type written out if af_selection_usual() chose them.
  */
-static const char *const *command_words(const struct af_plan_build_words *words,
+static const char *const *command_words(const struct af_plan_selection_texts *words,
                                         struct af_arena *arena, size_t *count_out)
 {
     const struct {
@@ -163,14 +163,14 @@ static const char *const *command_words(const struct af_plan_build_words *words,
     return list;
 }
 
-static bool is_build_said(const struct af_plan_build_words *words)
+static bool is_build_said(const struct af_plan_selection_texts *words)
 {
     return words->model_path != NULL || words->head_dims != NULL || words->dtypes != NULL ||
            words->features != NULL || words->inference || words->full;
 }
 
 /* Reads what a build has to contain; the build rung is checked for that. */
-static enum anyflash_status read_build(const struct af_plan_build_words *words,
+static enum anyflash_status read_build(const struct af_plan_selection_texts *words,
                                        struct af_arena *arena, struct af_plan_request *request,
                                        struct af_plan_read_notes *notes,
                                        struct anyflash_error *err)
@@ -189,7 +189,7 @@ static enum anyflash_status read_build(const struct af_plan_build_words *words,
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_plan_request_read(const struct af_plan_words *words,
+enum anyflash_status af_plan_request_read(const struct af_plan_request_texts *words,
                                           struct af_arena *arena,
                                           struct af_plan_request *request,
                                           struct af_plan_read_notes *notes,

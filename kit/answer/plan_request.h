@@ -2,7 +2,7 @@
  * plan_request.h: the input of the deciding commands.
  *
  * What a user types, or a caller of the WebAssembly module sends, is text:
- * struct af_plan_words. af_plan_request_read() checks it once and makes a
+ * struct af_plan_request_texts. af_plan_request_read() checks it once and makes a
  * struct af_plan_request, which all other functions use.
  */
 #ifndef AF_KIT_ANSWER_PLAN_REQUEST_H
@@ -16,7 +16,7 @@
  * `model` holds the bytes of the config.json named `model_path`, which the
  * caller has read.
  */
-struct af_plan_build_words {
+struct af_plan_selection_texts {
     const char *model_path; /* --for */
     struct af_span model;
     const char *head_dims; /* --head-dim */
@@ -37,13 +37,13 @@ struct af_plan_read_notes {
  * af_selection_usual(). Fails with ARGUMENT if no option says it although `must` is set, if a
  * text is not valid, or if two exclude each other; and like af_selection_read_model().
  */
-enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *words, bool must,
-                                            struct af_selection *selection,
+enum anyflash_status af_plan_read_selection(const struct af_plan_selection_texts *words,
+                                            bool must, struct af_selection *selection,
                                             struct af_plan_read_notes *notes,
                                             struct anyflash_error *err);
 
 /* The options of the deciding commands, as texts; NULL or false: not given. */
-struct af_plan_words {
+struct af_plan_request_texts {
     const char *package;                    /* --package: "flash_attn", "Flash-Attn" */
     const char *version;                    /* --version: "2.8.3" */
     const char *arch;                       /* --arch: "9.0", "90", "sm_90" */
@@ -51,7 +51,7 @@ struct af_plan_words {
     bool official_only;                     /* --official */
     const struct af_publishers *publishers; /* lists that the caller has read */
     size_t publisher_list_count;
-    struct af_plan_build_words build; /* nothing given: af_selection_usual() */
+    struct af_plan_selection_texts build; /* nothing given: af_selection_usual() */
 };
 
 /* A request: which machines, which wheels, which options. */
@@ -73,7 +73,7 @@ struct af_plan_request {
  * or borrowed from `words`. Fails with ARGUMENT, saying which values the option
  * accepts, and like af_plan_read_selection().
  */
-enum anyflash_status af_plan_request_read(const struct af_plan_words *words,
+enum anyflash_status af_plan_request_read(const struct af_plan_request_texts *words,
                                           struct af_arena *arena,
                                           struct af_plan_request *request,
                                           struct af_plan_read_notes *notes,

@@ -84,12 +84,12 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
 
 /* The options of a build as texts, with the bytes of the --for file. */
 static enum anyflash_status read_build_words(struct af_cli *cli,
-                                             struct af_plan_build_words *words_out,
+                                             struct af_plan_selection_texts *words_out,
                                              struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     const char *path = options->values[AF_OPTION_FOR];
-    struct af_plan_build_words words = {
+    struct af_plan_selection_texts words = {
         .model_path = path,
         .head_dims = options->values[AF_OPTION_HEAD_DIM],
         .dtypes = options->values[AF_OPTION_DTYPE],
@@ -125,7 +125,7 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must,
                                            struct anyflash_error *err)
 {
     struct af_plan_read_notes notes = {NULL, NULL};
-    struct af_plan_build_words words;
+    struct af_plan_selection_texts words;
     enum anyflash_status status = read_build_words(cli, &words, err);
     if (status == ANYFLASH_OK)
         status = af_plan_read_selection(&words, must, selection, &notes, err);
@@ -192,7 +192,7 @@ static void tell_publishers(struct af_cli *cli, const struct af_publishers *list
  */
 static enum anyflash_status load_publishers(struct af_cli *cli,
                                             const struct af_catalog *catalog,
-                                            struct af_plan_words *words,
+                                            struct af_plan_request_texts *words,
                                             struct anyflash_error *err)
 {
     const char *option = cli->options.values[AF_OPTION_PUBLISHERS];
@@ -229,7 +229,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
 {
     const char *const *values = cli->options.values;
     struct af_plan_read_notes notes = {NULL, NULL};
-    struct af_plan_words words = {
+    struct af_plan_request_texts words = {
         .package = values[AF_OPTION_PACKAGE],
         .version = values[AF_OPTION_RELEASE],
         .arch = af_cli_arch(&cli->arena, values[AF_OPTION_ARCH]),

@@ -19,7 +19,7 @@
 #include "kit/system/file.h"
 
 #define CAUSE_COLUMNS 28 /* for the longest id */
-#define PAGE_COLUMNS 80
+#define COLUMNS_MAX 80
 #define OTHERS_SHOWN 3
 #define LINE_BYTES 200
 #define TAIL_BYTES 8192u
@@ -227,8 +227,8 @@ static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *
 static void write_view(const struct af_cli *cli, const struct log_doctor *doctor,
                        const struct af_diagnosis *diagnosis, struct af_screen *screen)
 {
-    if (screen->columns > PAGE_COLUMNS)
-        screen->columns = PAGE_COLUMNS;
+    if (screen->columns > COLUMNS_MAX)
+        screen->columns = COLUMNS_MAX;
     view_diagnosis(screen, diagnosis, doctor->evidence, doctor->facts,
                    af_option_given(&cli->options, AF_OPTION_VERBOSE));
 }
@@ -268,7 +268,7 @@ static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *
     struct af_text verdict = {0};
     struct af_text excerpts = {0};
     struct af_text report = {0};
-    struct af_screen screen = {&verdict, PAGE_COLUMNS, false};
+    struct af_screen screen = {&verdict, COLUMNS_MAX, false};
     write_view(cli, doctor, diagnosis, &screen);
     add_excerpts(&excerpts, diagnosis);
     add_tail(&excerpts, doctor);
@@ -355,7 +355,7 @@ static enum anyflash_status list_causes(struct af_cli *cli, struct anyflash_erro
         return af_cli_json_take(
             cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
     }
-    struct af_screen screen = {&cli->out, PAGE_COLUMNS, false};
+    struct af_screen screen = {&cli->out, COLUMNS_MAX, false};
     for (size_t i = 0; i < af_causes.rows_count; i++)
         af_screen_add(&screen, CAUSE_COLUMNS, af_causes.rows[i].id, AF_TONE_PLAIN,
                       af_causes.rows[i].title);
@@ -378,7 +378,7 @@ static void view_cause(struct af_screen *screen, const struct af_cause *cause)
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err)
 {
-    struct af_screen screen = {&cli->out, PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_screen screen = {&cli->out, COLUMNS_MAX, af_cli_color(cli)};
     if (strcmp(id, "all") == 0)
         return list_causes(cli, err);
     const struct af_cause *cause = af_cause_find(&af_causes, id);
