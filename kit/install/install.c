@@ -579,13 +579,7 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
         status = find_entries(job, err);
     if (go && status == ANYFLASH_OK)
         status = af_operation_move(job->run, operation, look, job, err);
-    if (operation->id == 0)
-        return status;
-    struct anyflash_error later;
-    enum anyflash_status ended = af_operation_end(job->run->state, operation, &later);
-    if (ended != ANYFLASH_OK)
-        af_progress_message(&job->run->progress, "the next run will finish the cleanup: %s",
-                            later.message);
+    af_operation_finish(job->run, operation);
     return status;
 }
 

@@ -109,3 +109,11 @@ enum anyflash_status af_operation_end(struct af_state *state, struct af_operatio
         return complete(state, operation, err);
     return ANYFLASH_OK;
 }
+
+void af_operation_finish(struct af_run *run, struct af_operation *operation)
+{
+    struct anyflash_error err;
+    if (operation->id != 0 && af_operation_end(run->state, operation, &err) != ANYFLASH_OK)
+        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
+                            err.message);
+}

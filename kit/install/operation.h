@@ -31,4 +31,10 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
 enum anyflash_status af_operation_end(struct af_state *state, struct af_operation *operation,
                                       struct anyflash_error *err);
 
+/*
+ * The same at the end of a run, which has its result already: if it fails, says that the next
+ * run will finish it. Does nothing if `operation` was not begun.
+ */
+void af_operation_finish(struct af_run *run, struct af_operation *operation);
+
 #endif

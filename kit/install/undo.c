@@ -129,12 +129,7 @@ static enum anyflash_status take_back(struct af_run *run, const struct af_operat
         status = operation.aside == NULL ? af_fail_memory(err)
                                          : af_operation_move(run, &operation, NULL, NULL, err);
     }
-    if (operation.id == 0)
-        return status;
-    struct anyflash_error later;
-    if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
-                            later.message);
+    af_operation_finish(run, &operation);
     if (status == ANYFLASH_OK)
         *done = (struct af_install_result){
             .answer = AF_YES, .title = chosen->title, .changed = true, .id = chosen->id};
@@ -187,12 +182,7 @@ static enum anyflash_status forget_one(struct af_run *run, const struct af_opera
     enum anyflash_status status = af_operation_begin(run, &operation, err);
     if (status == ANYFLASH_OK)
         status = af_journal_phase(run->state, &operation, AF_PHASE_COMMITTED, err);
-    if (operation.id == 0)
-        return status;
-    struct anyflash_error later;
-    if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
-                            later.message);
+    af_operation_finish(run, &operation);
     return status;
 }
 
