@@ -149,7 +149,8 @@ static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
     const char *to = af_path_join(&cli->arena, folder, af_path_name(build->result.wheel));
     if (to == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_file_place(&cli->arena, build->result.wheel, to, err);
+    enum anyflash_status status =
+        af_file_link_or_copy(&cli->arena, build->result.wheel, to, err);
     if (status == ANYFLASH_OK)
         build->result.wheel = to;
     else

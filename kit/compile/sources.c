@@ -115,7 +115,7 @@ static enum anyflash_status copy_archive(struct af_build *build, const struct ar
                        "the sources of flash-attn %s in '%s' do not match the SHA-256 given by "
                        "the package index",
                        build->version, path);
-    return status == ANYFLASH_OK ? af_file_place(build->arena, path, archive->path, err)
+    return status == ANYFLASH_OK ? af_file_link_or_copy(build->arena, path, archive->path, err)
                                  : status;
 }
 

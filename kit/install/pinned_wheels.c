@@ -347,7 +347,8 @@ static enum anyflash_status place(struct af_pinned_wheels *wheels, size_t index,
     if (to == NULL)
         return af_fail_memory(err);
     bool was_there = af_file_is_regular(to);
-    enum anyflash_status status = af_file_place(lock->arena, wheels->paths[index], to, err);
+    enum anyflash_status status =
+        af_file_link_or_copy(lock->arena, wheels->paths[index], to, err);
     if (status == ANYFLASH_OK && !was_there)
         af_config_lock_note(lock, "the wheel was put into the project: '%s'", path);
     return status;

@@ -111,8 +111,8 @@ enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, cons
     return status;
 }
 
-enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
-                                   struct anyflash_error *err)
+enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *from,
+                                          const char *to, struct anyflash_error *err)
 {
     char shown[160];
     const char *folder = af_path_folder(arena, to);

@@ -29,8 +29,8 @@ enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
  * else as a copy. An existing file is replaced; it is unchanged if the call fails with IO or
  * NO_MEMORY.
  */
-enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
-                                   struct anyflash_error *err);
+enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *from,
+                                          const char *to, struct anyflash_error *err);
 
 /* af_file_write() of the content of `from`, a file that nobody is writing. */
 enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
