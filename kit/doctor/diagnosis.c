@@ -34,14 +34,14 @@ static bool neighbour_occurs(const struct af_log_evidence *evidence,
 }
 
 static bool surroundings_hold(const struct af_log_evidence *evidence,
-                              const struct af_signature *signature, uint64_t line)
+                              const struct af_surroundings *around, uint64_t line)
 {
-    for (size_t i = 0; i < signature->near_count; i++) {
-        if (!neighbour_occurs(evidence, &signature->near[i], line))
+    for (size_t i = 0; i < around->near_count; i++) {
+        if (!neighbour_occurs(evidence, &around->near[i], line))
             return false;
     }
-    for (size_t i = 0; i < signature->not_near_count; i++) {
-        if (neighbour_occurs(evidence, &signature->not_near[i], line))
+    for (size_t i = 0; i < around->not_near_count; i++) {
+        if (neighbour_occurs(evidence, &around->not_near[i], line))
             return false;
     }
     return true;
@@ -67,12 +67,21 @@ static enum af_answer all_hold(struct af_diagnosis_ranking *ranking,
     return all;
 }
 
+/* Whether a symptom's cause belongs to phases that the log did not reach. */
+static bool is_too_late(const struct af_diagnosis_ranking *ranking,
+                        const struct af_signature_cause *row)
+{
+    return row->kind != AF_SIGNATURE_FAULT && ranking->reached != 0 &&
+           (row->cause->phases & ranking->reached) == 0;
+}
+
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit)
 {
     struct af_diagnosis_hypothesis made = {.signature = signature, .row = row, .hit = hit};
     const char *missing = NULL;
-    if (ranking->count == HYPOTHESES_MAX ||
+    if (ranking->count == HYPOTHESES_MAX || is_too_late(ranking, row) ||
+        !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
     enum af_answer by_facts =
@@ -89,6 +98,34 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
+/*
+ * Whether the loader speaks of another package's extension: "x.so: undefined symbol",
+ * "DLL load failed while importing x". Libraries of torch are not meant: what they lack
+ * stops flash-attn, too.
+ */
+static bool is_of_other_module(const struct af_log_hit *hit)
+{
+    static const char *const ours[] = {"flash", "fa2", "fa3", "libtorch", "libc10", "cutlass"};
+    static const char importing[] = "DLL load failed while importing ";
+    const char *end = strstr(hit->text, ".so: undefined symbol");
+    const char *name = strstr(hit->text, importing);
+    if (name != NULL) {
+        name += strlen(importing);
+        end = name + strcspn(name, ": ");
+    } else {
+        for (name = end; name != NULL && name > hit->text && strchr("/ '\"", name[-1]) == NULL;)
+            name--;
+    }
+    if (name == NULL)
+        return false;
+    struct af_span module = {name, (size_t)(end - name)};
+    for (size_t i = 0; i < AF_COUNT(ours); i++) {
+        if (memmem(module.data, module.len, ours[i], strlen(ours[i])) != NULL)
+            return false;
+    }
+    return module.len > 0;
+}
+
 /* The hypotheses of one signature, from its first occurrence that satisfies `near` and
    `not_near`. */
 static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
@@ -98,7 +135,8 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
     size_t first = ranking->count;
     for (size_t i = 0; i < hits->count; i++) {
         const struct af_log_hit *hit = &hits->rows[i];
-        if (!surroundings_hold(ranking->evidence, signature, hit->line))
+        if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
+            is_of_other_module(hit))
             continue;
         af_diagnosis_look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
@@ -113,9 +151,9 @@ static void drop_symptoms(struct af_diagnosis_ranking *ranking)
     size_t faults = 0;
     size_t kept = 0;
     for (size_t i = 0; i < ranking->count; i++)
-        faults += ranking->hypotheses[i].signature->kind == AF_SIGNATURE_FAULT ? 1 : 0;
+        faults += ranking->hypotheses[i].row->kind == AF_SIGNATURE_FAULT ? 1 : 0;
     for (size_t i = 0; faults > 0 && i < ranking->count; i++) {
-        if (ranking->hypotheses[i].signature->kind == AF_SIGNATURE_FAULT)
+        if (ranking->hypotheses[i].row->kind == AF_SIGNATURE_FAULT)
             ranking->hypotheses[kept++] = ranking->hypotheses[i];
     }
     ranking->count = faults > 0 ? kept : ranking->count;
@@ -326,14 +364,53 @@ static enum anyflash_status derive_abi(struct af_lookup *lookup, struct anyflash
     return lookup->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
+/* The first hit of the signature that has the surroundings it needs, or NULL. */
+static const struct af_log_hit *first_hit(const struct af_log_evidence *evidence, size_t index)
+{
+    const struct af_log_hits *hits = &evidence->hits[index];
+    for (size_t i = 0; i < hits->count; i++) {
+        if (surroundings_hold(evidence, &evidence->table->rows[index].around,
+                              hits->rows[i].line))
+            return &hits->rows[i];
+    }
+    return NULL;
+}
+
+/* The phases up to the last one that failed; 0: the log says of none that it failed. */
+static unsigned phases_reached(const struct af_log_evidence *evidence)
+{
+    unsigned reached = 0;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        const struct af_signature *signature = &evidence->table->rows[i];
+        if (signature->kind == AF_SIGNATURE_FAILED && first_hit(evidence, i) != NULL)
+            reached |= (2u << signature->phase) - 1;
+    }
+    return reached;
+}
+
+/* Without a cause, a harmless message is the answer. */
+static void note_harmless(struct af_diagnosis_ranking *ranking)
+{
+    const struct af_log_evidence *evidence = ranking->evidence;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        const struct af_signature *signature = &evidence->table->rows[i];
+        const struct af_log_hit *hit =
+            signature->kind == AF_SIGNATURE_HARMLESS ? first_hit(evidence, i) : NULL;
+        if (hit == NULL || (ranking->out->harmless.why != NULL &&
+                            ranking->out->harmless.seen.line <= hit->line))
+            continue;
+        ranking->out->harmless.why = signature->why;
+        ranking->out->harmless.seen = af_diagnosis_line(ranking, hit);
+    }
+}
+
 static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
                                  struct anyflash_error *err)
 {
     const struct af_log_evidence *evidence = ranking->evidence;
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        if (evidence->table->rows[i].kind != AF_SIGNATURE_CONTEXT)
-            suppose_all(ranking, i);
-    }
+    ranking->reached = phases_reached(evidence);
+    for (size_t i = 0; i < evidence->table->count; i++)
+        suppose_all(ranking, i);
     drop_symptoms(ranking);
     prefer_first(ranking);
     af_sort(ranking->hypotheses, ranking->count, sizeof *ranking->hypotheses, by_score, NULL);
@@ -343,6 +420,8 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     set_confidence(ranking->out, names_subject(ranking->evidence));
     prefer_proved(ranking->out);
     ask(ranking);
+    if (ranking->out->count == 0)
+        note_harmless(ranking);
     return ANYFLASH_OK;
 }
 

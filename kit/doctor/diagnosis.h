@@ -10,6 +10,9 @@
  * cause from several signatures is one cause with all their evidence. A cause that
  * is proved stands before all that are only possible, whatever their scores: a
  * certain failure is a better place to start than a guess about an earlier one.
+ * A symptom's cause that belongs to phases after the last one that failed is not named, nor
+ * is any for a message about another package's extension. If no cause remains, a message that
+ * is known to be harmless is the answer.
  */
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_H
@@ -66,6 +69,10 @@ struct af_diagnosis {
     size_t count;
     struct af_diagnosis_question questions[AF_DIAGNOSIS_QUESTIONS_MAX];
     size_t question_count;
+    struct {
+        const char *why; /* why nothing failed; NULL: there is a cause, or nothing was seen */
+        struct af_diagnosis_evidence seen; /* the harmless message */
+    } harmless;
 };
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence);

@@ -46,15 +46,25 @@ static json_t *questions_json(const struct af_diagnosis *diagnosis)
     return list;
 }
 
+static json_t *harmless_json(const struct af_diagnosis *diagnosis)
+{
+    const struct af_diagnosis_evidence *seen = &diagnosis->harmless.seen;
+    if (diagnosis->harmless.why == NULL)
+        return json_null();
+    return json_pack("{s:s, s:s, s:I, s:s}", "why", diagnosis->harmless.why, "file", seen->file,
+                     "line", (json_int_t)seen->line, "text", seen->text);
+}
+
 json_t *af_diagnosis_json(const struct af_diagnosis *diagnosis,
                           const struct af_log_evidence *evidence, const char *facts)
 {
     json_t *files = json_array();
     for (size_t i = 0; i < evidence->file_count; i++)
         files = af_json_append(files, json_string(evidence->files[i].name));
-    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o}", "schema", "anyflash-diagnosis/1",
+    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "schema", "anyflash-diagnosis/1",
                      "files", files, "lines", (json_int_t)evidence->line_count, "facts", facts,
-                     "causes", causes_json(diagnosis), "open", questions_json(diagnosis));
+                     "causes", causes_json(diagnosis), "open", questions_json(diagnosis),
+                     "harmless", harmless_json(diagnosis));
 }
 
 json_t *af_diagnosis_cause_json(const struct af_cause *cause)

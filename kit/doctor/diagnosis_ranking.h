@@ -25,6 +25,7 @@ struct af_diagnosis_ranking {
     struct af_arena *arena;
     struct af_diagnosis_hypothesis *hypotheses;
     size_t count;
+    unsigned reached; /* bit N: phase N began, as far as the log shows; 0: unknown */
     struct af_diagnosis *out;
 };
 
@@ -43,6 +44,10 @@ const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking
  */
 const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
                               const struct af_log_hit *hit, const char *source);
+
+/* The line of the hit, scrubbed. */
+struct af_diagnosis_evidence af_diagnosis_line(struct af_diagnosis_ranking *ranking,
+                                               const struct af_log_hit *hit);
 
 /* Adds the hypothesis's line and the facts of its conditions, each once. */
 void af_diagnosis_add_evidence(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,

@@ -113,21 +113,27 @@ const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
     return filled;
 }
 
-static void add_line(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
-                     const struct af_log_hit *hit)
+struct af_diagnosis_evidence af_diagnosis_line(struct af_diagnosis_ranking *ranking,
+                                               const struct af_log_hit *hit)
 {
     uint64_t line;
     const struct af_log_file *file = af_log_evidence_file(ranking->evidence, hit->line, &line);
-    for (size_t i = 0; i < found->evidence_count; i++) {
-        if (found->evidence[i].line == line && found->evidence[i].file == file->name)
-            return;
-    }
-    if (found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
-        return;
-    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
+    return (struct af_diagnosis_evidence){
         .file = file->name,
         .line = line,
         .text = af_text_scrub(ranking->arena, hit->text, EVIDENCE_TEXT_MAX)};
+}
+
+static void add_line(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                     const struct af_log_hit *hit)
+{
+    struct af_diagnosis_evidence row = af_diagnosis_line(ranking, hit);
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        if (found->evidence[i].line == row.line && found->evidence[i].file == row.file)
+            return;
+    }
+    if (found->evidence_count < AF_DIAGNOSIS_EVIDENCE_MAX)
+        found->evidence[found->evidence_count++] = row;
 }
 
 static void add_fact(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,

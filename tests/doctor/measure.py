@@ -145,9 +145,9 @@ def program_without(dropped):
     folder.mkdir(parents=True, exist_ok=True)
     rows = [row for row in load(SIGNATURES) if row["id"] not in dropped]
     for row in rows:  # a row may not refer to one that is gone
-        for key in ("near", "not_near"):
-            if key in row:
-                row[key] = [entry for entry in row[key] if entry[1:] not in dropped]
+        for owner in (row, *row["causes"]):
+            for key in owner.keys() & {"near", "not_near"}:
+                owner[key] = [entry for entry in owner[key] if entry[1:] not in dropped]
     table = folder / "signatures.jsonl"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     quiet = {"check": True, "stdout": subprocess.DEVNULL}

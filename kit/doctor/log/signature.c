@@ -8,9 +8,9 @@
 
 #include "kit/doctor/log/jsonl.h"
 
-#define ROW_KEYS "id any phase kind near not_near causes source note"
-#define CAUSE_KEYS "cause score if proves proof"
-#define KINDS "fault symptom context"
+#define ROW_KEYS "id any phase kind near not_near causes source note why"
+#define CAUSE_KEYS "cause kind score near not_near if proves proof"
+#define KINDS "fault symptom context failed harmless"
 
 const struct af_cause *af_cause_find(const struct af_cause_table *table, const char *id)
 {
@@ -65,13 +65,15 @@ static size_t add_pattern(struct reader *reader, const char *source)
     return status == ANYFLASH_OK ? reader->pattern_count++ : 0;
 }
 
-static int take_word(struct reader *reader, const char *key, const char *words)
+/* The index of the word; `missing` if there is none. */
+static int take_word(struct reader *reader, json_t *object, const char *key, const char *words,
+                     int missing)
 {
-    const char *word = af_jsonl_text(&reader->rows, reader->rows.row, key, true);
-    int index = word == NULL ? 0 : af_jsonl_word(words, word);
-    if (index < 0)
+    const char *word = af_jsonl_text(&reader->rows, object, key, missing < 0);
+    int index = word == NULL ? missing : af_jsonl_word(words, word);
+    if (word != NULL && index < 0)
         af_jsonl_fail(&reader->rows, "'%s' must be one of: %s", key, words);
-    return index;
+    return index < 0 ? 0 : index;
 }
 
 static void take_patterns(struct reader *reader, struct af_signature *signature)
@@ -104,10 +106,11 @@ static size_t find_neighbour(struct reader *reader, const char *source)
 }
 
 static const struct af_signature_neighbour *take_neighbours(struct reader *reader,
-                                                            const char *key, size_t *count_out)
+                                                            json_t *object, const char *key,
+                                                            size_t *count_out)
 {
     struct af_signature_neighbour *list;
-    const char **texts = af_jsonl_texts(&reader->rows, reader->rows.row, key, false, count_out);
+    const char **texts = af_jsonl_texts(&reader->rows, object, key, false, count_out);
     list = af_arena_array(reader->rows.arena, *count_out + 1, sizeof *list);
     if (list == NULL)
         af_jsonl_fail_with(&reader->rows, ANYFLASH_E_NO_MEMORY, NULL);
@@ -183,6 +186,8 @@ static void take_cause(struct reader *reader, const struct af_signature *signatu
     cause->cause = id == NULL ? NULL : af_cause_find(reader->causes, id);
     if (id != NULL && cause->cause == NULL)
         af_jsonl_fail(rows, "unknown cause '%s'", id);
+    cause->kind =
+        (enum af_signature_kind)take_word(reader, object, "kind", KINDS, (int)signature->kind);
     cause->score = (int)json_integer_value(score);
     if (!json_is_integer(score) || json_integer_value(score) < 1 ||
         json_integer_value(score) > 100)
@@ -200,7 +205,7 @@ static void take_causes(struct reader *reader, struct af_signature *signature)
     struct af_signature_cause *causes = af_arena_array(rows->arena, count + 1, sizeof *causes);
     if (causes == NULL)
         af_jsonl_fail_with(rows, ANYFLASH_E_NO_MEMORY, NULL);
-    if ((signature->kind != AF_SIGNATURE_CONTEXT && count == 0) ||
+    if ((signature->kind <= AF_SIGNATURE_SYMPTOM && count == 0) ||
         (list != NULL && !json_is_array(list)))
         af_jsonl_fail(rows, "'causes' must be a list of objects");
     for (size_t i = 0; i < count && rows->status == ANYFLASH_OK; i++)
@@ -215,8 +220,11 @@ static void take_row(struct reader *reader)
     struct af_signature *signature = &reader->signatures[reader->count];
     af_jsonl_check_keys(rows, rows->row, ROW_KEYS);
     signature->id = af_jsonl_text(rows, rows->row, "id", true);
-    signature->kind = (enum af_signature_kind)take_word(reader, "kind", KINDS);
-    signature->phase = (enum af_cause_phase)take_word(reader, "phase", AF_CAUSE_PHASES);
+    signature->kind = (enum af_signature_kind)take_word(reader, rows->row, "kind", KINDS, -1);
+    signature->phase =
+        (enum af_cause_phase)take_word(reader, rows->row, "phase", AF_CAUSE_PHASES, -1);
+    signature->why =
+        af_jsonl_text(rows, rows->row, "why", signature->kind == AF_SIGNATURE_HARMLESS);
     af_jsonl_text(rows, rows->row, "source", true);
     if (signature->id != NULL && find_signature(reader, signature->id) != SIZE_MAX)
         af_jsonl_fail(rows, "the id '%s' occurs twice", signature->id);
@@ -224,6 +232,13 @@ static void take_row(struct reader *reader)
     if (rows->status == ANYFLASH_OK)
         take_causes(reader, signature);
     reader->count++;
+}
+
+static void take_surroundings(struct reader *reader, json_t *object,
+                              struct af_surroundings *around)
+{
+    around->near = take_neighbours(reader, object, "near", &around->near_count);
+    around->not_near = take_neighbours(reader, object, "not_near", &around->not_near_count);
 }
 
 /* The second pass: every id is known now. */
@@ -234,8 +249,10 @@ static void take_all_neighbours(struct reader *reader, struct af_span bytes)
     reader->neighbour_first = reader->pattern_count;
     for (size_t i = 0; af_jsonl_next(&reader->rows); i++) {
         struct af_signature *signature = &reader->signatures[i];
-        signature->near = take_neighbours(reader, "near", &signature->near_count);
-        signature->not_near = take_neighbours(reader, "not_near", &signature->not_near_count);
+        const json_t *causes = json_object_get(reader->rows.row, "causes");
+        take_surroundings(reader, reader->rows.row, &signature->around);
+        for (size_t c = 0; c < signature->cause_count; c++)
+            take_surroundings(reader, json_array_get(causes, c), &signature->causes[c].around);
     }
 }
 

@@ -49,21 +49,14 @@ const struct af_cause *af_cause_find(const struct af_cause_table *table, const c
 enum af_signature_kind {
     AF_SIGNATURE_FAULT,   /* the line itself is the failure */
     AF_SIGNATURE_SYMPTOM, /* it follows a failure: used if there is no fault */
-    AF_SIGNATURE_CONTEXT  /* never a cause; only for `near` and `not_near` */
+    AF_SIGNATURE_CONTEXT, /* never a cause; only for `near` and `not_near` */
+    AF_SIGNATURE_FAILED,  /* never a cause; says that its phase failed */
+    AF_SIGNATURE_HARMLESS /* nothing failed, as `why` says, unless a cause of it applies */
 };
 
 struct af_conditions {
     struct af_condition *rows;
     size_t count;
-};
-
-/* A cause that the message may have. */
-struct af_signature_cause {
-    const struct af_cause *cause;
-    int score;                    /* 1 to 100 */
-    struct af_conditions only_if; /* if one is false, it is not this cause */
-    struct af_conditions proves;  /* if there are any and all are true, it is */
-    const char *proof;            /* why nothing else prints this message; or NULL */
 };
 
 /* One entry of near or not_near. */
@@ -72,17 +65,34 @@ struct af_signature_neighbour {
     size_t pattern;   /* index into the table's patterns */
 };
 
-struct af_signature {
-    const char *id;
-    enum af_signature_kind kind;
-    enum af_cause_phase phase;
-    size_t pattern_first; /* its patterns in the table's */
-    size_t pattern_count;
+/* What must occur near a message, and what must not. */
+struct af_surroundings {
     const struct af_signature_neighbour *near;
     size_t near_count;
     const struct af_signature_neighbour *not_near;
     size_t not_near_count;
-    const struct af_signature_cause *causes; /* best first */
+};
+
+/* A cause that the message may have. */
+struct af_signature_cause {
+    const struct af_cause *cause;
+    enum af_signature_kind kind; /* that of the row, unless the cause has its own */
+    int score;                   /* 1 to 100 */
+    struct af_surroundings around;
+    struct af_conditions only_if; /* if one is false, it is not this cause */
+    struct af_conditions proves;  /* if there are any and all are true, it is */
+    const char *proof;            /* why nothing else prints this message; or NULL */
+};
+
+struct af_signature {
+    const char *id;
+    const char *why; /* of HARMLESS, else NULL */
+    enum af_signature_kind kind;
+    enum af_cause_phase phase;
+    size_t pattern_first; /* its patterns in the table's */
+    size_t pattern_count;
+    struct af_surroundings around;
+    struct af_signature_cause *causes; /* best first */
     size_t cause_count;
 };
 

@@ -64,7 +64,17 @@ static const char rows_text[] = ROW(
                                                                             "\"proves\":["
                                                                             "\"torch."
                                                                             "version >= "
-                                                                            "{v}\"]")));
+                                                                            "{v}\"]")))
+                        ROW("around", "fault", "\"round fault\"",
+                            CAUSES(ONE("alpha", "60", ",\"near\":[\"@place\"]") "," ONE(
+                                "beta", "60",
+                                ",\"kind\":\"symptom\",\"not_near\":[\"@place\"]")))
+                            ROW("calm", "harmless", "\"calm warning\"",
+                                ",\"why\":\"all is well\"") "{\"id\":\"early\",\"any\":[\"the "
+                                                            "start "
+                                                            "failed\"],\"phase\":\"resolve\","
+                                                            "\"kind\":\"failed\",\"source\":"
+                                                            "\"test\"}\n";
 
 struct bench {
     struct af_arena arena;
@@ -199,6 +209,44 @@ static void neighbours_decide(void **state)
     assert_causes("near fault\n", NULL, "beta likely");
 }
 
+static void neighbours_of_a_cause_decide(void **state)
+{
+    (void)state;
+    assert_causes("in the workshop\nround fault\n", NULL, "alpha likely");
+    assert_causes("round fault\n", NULL, "beta likely");
+    assert_causes("round fault\nfirst fault x\n", NULL, "alpha likely");
+}
+
+static void a_symptom_of_a_phase_that_was_not_reached_has_no_cause(void **state)
+{
+    (void)state;
+    assert_causes("the start failed\nit stopped\n", NULL, "");
+    assert_causes("the start failed\nfirst fault x\n", NULL, "alpha likely");
+}
+
+static void a_message_about_another_extension_has_no_cause(void **state)
+{
+    (void)state;
+    assert_causes("/x/scan_cuda.so: undefined symbol: first fault x\n", NULL, "");
+    assert_causes("/x/flash_attn_2_cuda.so: undefined symbol: first fault x\n", NULL,
+                  "alpha likely");
+    assert_causes("DLL load failed while importing scan_cuda: first fault x\n", NULL, "");
+}
+
+static void a_harmless_message_is_the_answer_without_a_cause(void **state)
+{
+    (void)state;
+    struct anyflash_error err = {0};
+    assert_int_equal(diagnose("x\ncalm warning\n", NULL, &err), ANYFLASH_OK);
+    assert_string_equal(bench.diagnosis.harmless.why, "all is well");
+    assert_int_equal(bench.diagnosis.harmless.seen.line, 2);
+    release();
+    assert_int_equal(diagnose("calm warning\nfirst fault x\n", NULL, &err), ANYFLASH_OK);
+    assert_int_equal(bench.diagnosis.count, 1);
+    assert_null(bench.diagnosis.harmless.why);
+    release();
+}
+
 static void a_neighbour_is_within_200_lines(void **state)
 {
     (void)state;
@@ -305,6 +353,7 @@ static void bad_rows_are_refused_with_their_line(void **state)
     assert_row_refused(GOOD ROW("a", "context", "\"abc\"", ""), "at least 4");
     assert_row_refused(GOOD ROW("a", "context", "1", ""), "'any'");
     assert_row_refused(GOOD ROW("a", "fault", "\"text\"", ""), "'causes'");
+    assert_row_refused(GOOD ROW("a", "harmless", "\"text\"", ""), "'why'");
     assert_row_refused(GOOD ROW("a", "fault", "\"text\"", CAUSES(ONE("delta", "5", ""))),
                        "unknown cause");
     assert_row_refused(GOOD ROW("a", "fault", "\"text\"", CAUSES(ONE("alpha", "101", ""))),
@@ -364,6 +413,10 @@ int main(void)
         cmocka_unit_test(a_published_torch_has_a_known_abi),
         cmocka_unit_test(a_symptom_counts_only_without_a_fault),
         cmocka_unit_test(neighbours_decide),
+        cmocka_unit_test(neighbours_of_a_cause_decide),
+        cmocka_unit_test(a_symptom_of_a_phase_that_was_not_reached_has_no_cause),
+        cmocka_unit_test(a_message_about_another_extension_has_no_cause),
+        cmocka_unit_test(a_harmless_message_is_the_answer_without_a_cause),
         cmocka_unit_test(a_neighbour_is_within_200_lines),
         cmocka_unit_test(facts_prove_and_refute),
         cmocka_unit_test(the_log_states_facts_itself),
