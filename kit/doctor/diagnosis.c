@@ -67,12 +67,18 @@ static enum af_answer all_hold(struct af_diagnosis_ranking *ranking,
     return all;
 }
 
-/* Whether a symptom's cause belongs to phases that the log did not reach. */
-static bool is_too_late(const struct af_diagnosis_ranking *ranking,
-                        const struct af_signature_cause *row)
+/*
+ * Whether a symptom's cause is out of the question: its phases come after the last one that
+ * failed, or another package failed in that of the message.
+ */
+static bool is_out_of_phase(const struct af_diagnosis_ranking *ranking,
+                            const struct af_signature *signature,
+                            const struct af_signature_cause *row)
 {
-    return row->kind != AF_SIGNATURE_FAULT && ranking->reached != 0 &&
-           (row->cause->phases & ranking->reached) == 0;
+    if (row->kind == AF_SIGNATURE_FAULT)
+        return false;
+    return (ranking->of_others >> signature->phase & 1) != 0 ||
+           (ranking->reached != 0 && (row->cause->phases & ranking->reached) == 0);
 }
 
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
@@ -80,7 +86,7 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
 {
     struct af_diagnosis_hypothesis made = {.signature = signature, .row = row, .hit = hit};
     const char *missing = NULL;
-    if (ranking->count == HYPOTHESES_MAX || is_too_late(ranking, row) ||
+    if (ranking->count == HYPOTHESES_MAX || is_out_of_phase(ranking, signature, row) ||
         !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
@@ -376,16 +382,38 @@ static const struct af_log_hit *first_hit(const struct af_log_evidence *evidence
     return NULL;
 }
 
-/* The phases up to the last one that failed; 0: the log says of none that it failed. */
-static unsigned phases_reached(const struct af_log_evidence *evidence)
+/* What the build of another package prints is no symptom of ours; copies in vLLM are. */
+static bool is_of_other_package(const struct af_log_hits *hits)
 {
-    unsigned reached = 0;
+    bool is_other = false;
+    for (size_t h = 0; h < hits->count; h++) {
+        for (size_t c = 0; c < hits->rows[h].capture_count; c++) {
+            const struct af_span *package = &hits->rows[h].captures[c].value;
+            if (memmem(package->data, package->len, "flash", 5) != NULL ||
+                memmem(package->data, package->len, "vllm", 4) != NULL)
+                return false;
+            is_other = true;
+        }
+    }
+    return is_other;
+}
+
+/*
+ * Finds the phases up to the last one that failed (none: the log says of none that it failed),
+ * and the last one that failed for another package.
+ */
+static void find_phases(struct af_diagnosis_ranking *ranking)
+{
+    const struct af_log_evidence *evidence = ranking->evidence;
     for (size_t i = 0; i < evidence->table->count; i++) {
         const struct af_signature *signature = &evidence->table->rows[i];
-        if (signature->kind == AF_SIGNATURE_FAILED && first_hit(evidence, i) != NULL)
-            reached |= (2u << signature->phase) - 1;
+        if (signature->kind != AF_SIGNATURE_FAILED || first_hit(evidence, i) == NULL)
+            continue;
+        unsigned phases = (2u << signature->phase) - 1;
+        ranking->reached |= phases;
+        if (is_of_other_package(&evidence->hits[i]))
+            ranking->of_others |= phases;
     }
-    return reached;
 }
 
 /* Without a cause, a harmless message is the answer. */
@@ -408,7 +436,7 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
                                  struct anyflash_error *err)
 {
     const struct af_log_evidence *evidence = ranking->evidence;
-    ranking->reached = phases_reached(evidence);
+    find_phases(ranking);
     for (size_t i = 0; i < evidence->table->count; i++)
         suppose_all(ranking, i);
     drop_symptoms(ranking);

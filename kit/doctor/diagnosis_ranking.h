@@ -25,7 +25,8 @@ struct af_diagnosis_ranking {
     struct af_arena *arena;
     struct af_diagnosis_hypothesis *hypotheses;
     size_t count;
-    unsigned reached; /* bit N: phase N began, as far as the log shows; 0: unknown */
+    unsigned reached;   /* bit N: phase N began, as far as the log shows; 0: unknown */
+    unsigned of_others; /* the same for a package that is not flash-attn */
     struct af_diagnosis *out;
 };
 

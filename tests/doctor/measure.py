@@ -59,8 +59,8 @@ def text_of(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def ask(case, program):
-    """The causes that the program names, best first, as its JSON says them."""
+def diagnose(case, program):
+    """What the program says about the case, as JSON."""
     given = [word for key, value in case.get("env", {}).items()
              for word in ("--given", f"{key}={text_of(value)}")]
     if not given:
@@ -71,7 +71,12 @@ def ask(case, program):
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{case.get('id', case['source_url'])}: exit code "
                            f"{done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)["causes"]
+    return json.loads(done.stdout)
+
+
+def ask(case, program):
+    """The causes that the program names, best first."""
+    return diagnose(case, program)["causes"]
 
 
 def ask_all(cases, program=PROGRAM, jobs=4):
