@@ -4,9 +4,9 @@
   threads.jsonl    further public threads, with the log as it was posted. Those of the set
                    "third" were labelled before the program was run on them, once, without rows
                    written for them: the right cause was first for 30 of 42, among three for 32
-  unseen.jsonl     threads that were chosen when the signatures were complete. `also` has causes
-                   that explain the text as well; without a `category`, nothing failed that is
-                   flash-attn's
+  unseen.jsonl     threads that were chosen before they were tried. Rules were then made with
+                   these in view, so they measure no unseen log any more. `also` has causes that
+                   explain the text as well; without a `category`, flash-attn did not fail
   unrelated.jsonl  other programs' failures and logs without a failure
 """
 import json
