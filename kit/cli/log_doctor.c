@@ -196,14 +196,14 @@ static void view_nothing(struct af_screen *screen, const struct af_log_evidence 
               "is often far above the last one");
 }
 
-static void view_harmless(struct af_page *page, const struct af_diagnosis *diagnosis,
+static void view_harmless(struct af_screen *screen, const struct af_diagnosis *diagnosis,
                           const struct af_log_evidence *evidence)
 {
-    af_page_add(page, 0, "", AF_TONE_STRONG, "nothing in this log is a failure of flash-attn");
-    view_text(page, "Why", diagnosis->harmless.why);
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Evidence");
-    view_line(page, &diagnosis->harmless.seen, evidence->file_count > 1);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "nothing in this log is a failure of flash-attn");
+    view_text(screen, "Why", diagnosis->harmless.why);
+    af_screen_gap(page);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");
+    view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
 
 /* The answer, the next step, the evidence; `all` also describes the other causes. */
@@ -212,7 +212,7 @@ static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *
 {
     const struct af_diagnosed *best = &diagnosis->causes[0];
     if (diagnosis->count == 0 && diagnosis->harmless.why != NULL) {
-        view_harmless(page, diagnosis, evidence);
+        view_harmless(screen, diagnosis, evidence);
         return;
     }
     if (diagnosis->count == 0) {
