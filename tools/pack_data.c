@@ -122,7 +122,8 @@ struct row_type {
 };
 
 static const struct row_type row_types[] = {
-    {"torch", "releases", "torch", "af_catalog_torch_release", "torch latest python variants",
+    {"torch", "releases", "torch", "af_catalog_torch_release",
+     "torch latest released python variants",
      ".layout = -1, .cxx_std_min = -1, .flash_kernels_windows = AF_UNKNOWN, "},
     {"torch", "variants", "variants", "af_catalog_torch_variant", "platform cuda",
      ".cxx11abi = AF_UNKNOWN, "},

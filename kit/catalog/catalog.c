@@ -4,6 +4,8 @@
  */
 #include "kit/catalog/catalog.h"
 
+#include <string.h>
+
 #include "kit/base/sha256.h"
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_rows.h"
@@ -57,6 +59,18 @@ void af_catalog_release(struct af_catalog *catalog)
 {
     af_arena_release(&catalog->arena);
     *catalog = (struct af_catalog){0};
+}
+
+bool af_catalog_predates_torch(const struct af_catalog *catalog, int major, int minor)
+{
+    const struct af_catalog_torch_release *release = af_tables_torch(major, minor);
+    const struct af_catalog_torch_release *newest = &af_tables.torch[af_tables.torch_count - 1];
+    if (catalog->date == NULL)
+        return false;
+    if (release != NULL)
+        return strcmp(release->released, catalog->date) >= 0;
+    return major > newest->torch_major ||
+           (major == newest->torch_major && minor > newest->torch_minor);
 }
 
 const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel)

@@ -61,7 +61,7 @@ struct af_catalog {
     const struct af_catalog_wheel *wheels;
     size_t count;
     const char *name; /* "embedded" or the file name */
-    const char *date; /* date of its sources, such as "2026-08-22" */
+    const char *date; /* when the oldest listing was read, "2026-08-22"; NULL: unknown */
     struct af_arena arena;
 };
 
@@ -83,6 +83,12 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
                                       const char *name, struct anyflash_error *err);
 
 void af_catalog_release(struct af_catalog *catalog);
+
+/*
+ * Whether wheels for torch major.minor may be published that the catalog cannot know, because
+ * this torch came out after the wheels were listed. No if the catalog has no date.
+ */
+bool af_catalog_predates_torch(const struct af_catalog *catalog, int major, int minor);
 
 /* The hash of the wheel's file in hexadecimal; NULL if it is unknown, or the arena failed. */
 const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel);

@@ -33,8 +33,9 @@ struct af_catalog_torch_variant {
 
 /* One minor release of torch. Variants: newest CUDA last. */
 struct af_catalog_torch_release {
-    const char *torch;  /* "2.9" */
-    const char *latest; /* newest patch release: "2.9.1" */
+    const char *torch;    /* "2.9" */
+    const char *latest;   /* newest patch release: "2.9.1" */
+    const char *released; /* "2025-10-14", or when it was first seen */
     int torch_major;
     int torch_minor;
     int layout;      /* releases of equal number share their C++ object layout */

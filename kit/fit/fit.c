@@ -70,8 +70,10 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     if (decision->environment_problem != NULL)
         return;
     if (fit->options->has_preference) {
-        decision->recommended = fit->options->preference;
-        decision->possible = decision->rungs[decision->recommended].answer != AF_NO;
+        const struct af_rung *rung = &decision->rungs[fit->options->preference];
+        bool nothing = rung->kind == AF_RUNG_WHEEL && rung->wheel == NULL;
+        decision->recommended = rung->kind;
+        decision->possible = rung->answer != AF_NO && !nothing;
         return;
     }
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {

@@ -464,9 +464,12 @@ static enum anyflash_status write_rows(const struct updating *updating, struct a
     time_t now = time(NULL);
     struct tm utc;
     enum anyflash_status status = ANYFLASH_OK;
+    const struct af_update *update = updating->update;
     if (gmtime_r(&now, &utc) != NULL)
         strftime(date, sizeof date, "%Y-%m-%d", &utc);
-    af_catalog_write_date(rows, date);
+    /* nothing is known of what the other sources published since */
+    bool all = update->read_count == update->source_count || updating->current->date == NULL;
+    af_catalog_write_date(rows, all ? date : updating->current->date);
     for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
         struct af_catalog_wheel wheel = updating->embedded->wheels[i];
         const struct fate *fate = &updating->fates[i];

@@ -102,6 +102,15 @@ def test_version_and_find_say_which_catalog(update):
     assert "of 8558 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
+def test_the_date_stays_while_a_source_cannot_be_read(update):
+    small(update)
+    done = update("--check", "--json").json
+    assert done["before"]["date"] < done["after"]["date"]
+    update.list(OFFICIAL, [{"broken": True}])
+    done = update("--check", "--json").json
+    assert done["before"]["date"] == done["after"]["date"]
+
+
 def test_all_that_is_known_of_a_wheel_is_kept(update):
     update.list(OFFICIAL, releases(OFFICIAL, [r for r in known(OFFICIAL) if r.get("url")]),
                 "official")

@@ -296,7 +296,9 @@ static enum af_answer find_published(const struct af_catalog *catalog,
         is_known_version =
             is_known_version || agrees(&catalog->wheels[i], &wanted, what & PUBLISHED_VERSION);
     }
-    return is_known_version ? AF_NO : AF_UNKNOWN;
+    bool newer = (what & PUBLISHED_TORCH) != 0 &&
+                 af_catalog_predates_torch(catalog, wanted.torch_major, wanted.torch_minor);
+    return is_known_version && !newer ? AF_NO : AF_UNKNOWN;
 }
 
 static value published(const struct af_lookup *lookup, unsigned what)

@@ -46,13 +46,50 @@ static void test_decision__falls_to_torch_kernels_on_a_new_torch(void **state)
 {
     struct af_decision decision;
     (void)state;
-    decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
+    decide(&decision, LINUX GPU "python=3.12 torch=2.16.0+cu132");
     assert_int_equal(decision.recommended, AF_RUNG_TORCH_KERNELS);
-    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_TORCH));
-    assert_int_equal(decision.near_miss_count, 3);
-    assert_int_equal(decision.near_misses[0].reasons[0].id, AF_REASON_WHEEL_404);
+    assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_UNKNOWN);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_TORCH_NEWER));
+    assert_false(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_TORCH));
+    assert_int_equal(decision.near_miss_count, 2);
     assert_int_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].answer, AF_YES);
     assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_version, "2.13.0");
+    af_decision_release(&decision);
+}
+
+/* No wheel that is published later could help these. */
+static void test_decision__refuses_a_new_torch_where_no_wheel_can_fit(void **state)
+{
+    static const char *const machines[] = {
+        LINUX "sm=7.0 driver=580.65.06 python=3.12 torch=2.16.0+cu132",
+        LINUX GPU "python=3.12 torch=2.16.0+cpu",
+        LINUX GPU "python=3.12 torch=2.16.0+rocm7.2",
+        LINUX GPU "python=3.12 torch=2.16.0a0+12ab34cd56.nv26.10",
+        "os=macos arch=aarch64 python=3.12 torch=2.16.0",
+    };
+    struct af_decision decision;
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(machines); i++) {
+        decide(&decision, machines[i]);
+        assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_NO);
+        assert_false(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_TORCH_NEWER));
+        af_decision_release(&decision);
+    }
+}
+
+/* This torch was there when the wheels were listed. */
+static void test_decision__refuses_a_listed_torch_without_a_wheel(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, "os=windows arch=x86_64 " GPU "python=3.14t torch=2.13.0+cu130");
+    assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_NO);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_PYTHON));
+    af_decision_release(&decision);
+    decide(&decision, LINUX "sm=8.9 driver=525.85.12 python=3.12 torch=2.11.0+cu130");
+    assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_NO);
+    assert_int_equal(decision.near_miss_count, 3);
+    assert_int_equal(decision.near_misses[0].reasons[0].id, AF_REASON_WHEEL_404);
     af_decision_release(&decision);
 }
 
@@ -242,7 +279,7 @@ static void test_decision__preference_of_a_closed_rung_is_not_possible(void **st
     const struct af_fit_options options = {.has_preference = true, .preference = AF_RUNG_WHEEL};
     struct af_decision decision;
     (void)state;
-    decide_with(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132", &options);
+    decide_with(&decision, LINUX "sm=7.0 python=3.12 torch=2.15.0+cu132", &options);
     assert_false(decision.possible);
     af_decision_release(&decision);
 }
@@ -487,6 +524,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decision__takes_newest_official_wheel),
         cmocka_unit_test(test_decision__falls_to_torch_kernels_on_a_new_torch),
+        cmocka_unit_test(test_decision__refuses_a_new_torch_where_no_wheel_can_fit),
+        cmocka_unit_test(test_decision__refuses_a_listed_torch_without_a_wheel),
         cmocka_unit_test(test_decision__the_closest_wheel_is_for_the_nearest_torch),
         cmocka_unit_test(test_decision__what_may_fit_is_closer_than_what_does_not),
         cmocka_unit_test(test_decision__sieve_ends_where_no_wheel_is_left),
