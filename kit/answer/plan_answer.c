@@ -33,7 +33,8 @@ static const char *headline_start(const struct af_rung *rung)
 {
     switch (rung->kind) {
     case AF_RUNG_WHEEL:
-        return rung->answer == AF_YES ? "A wheel fits" : "A wheel may fit";
+        return rung->answer != AF_YES || !rung->wheel->listed ? "A wheel may fit"
+                                                              : "A wheel fits";
     case AF_RUNG_TORCH_KERNELS:
         return "Use torch's own kernels";
     case AF_RUNG_BUILD:

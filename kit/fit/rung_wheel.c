@@ -164,7 +164,7 @@ static void find_near_misses(struct af_rung_context *context)
 
 /*
  * The first rung: the best published wheel, or which group of rules left none.
- * The counts are shown to the reader: 8558 wheels, so many for this platform,
+ * The counts are shown to the reader: 8655 wheels, so many for this platform,
  * of these so many for this Python, ...
  */
 
@@ -604,9 +604,10 @@ static void say_best(struct af_rung_context *context)
     context->rung->price.memory_bytes = 0;
     bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
     context->rung->summary = af_arena_format(
-        context->arena, "%s %s (%s%s)%s%s%s", best->wheel->package, best->wheel->version,
+        context->arena, "%s %s (%s%s%s)%s%s%s", best->wheel->package, best->wheel->version,
         best->wheel->official ? "" : "community build by ",
-        af_fit_publisher(context->arena, best->wheel), proved ? ", proved to load" : "",
+        af_fit_publisher(context->arena, best->wheel),
+        best->wheel->listed ? "" : "; derived, not seen", proved ? ", proved to load" : "",
         proved && best->wheel->torch != NULL ? ", made for torch " : "",
         proved && best->wheel->torch != NULL ? best->wheel->torch : "");
 }

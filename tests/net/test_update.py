@@ -98,8 +98,8 @@ def test_version_and_find_say_which_catalog(update):
     small(update)
     assert "catalog embedded" in update(command="version").out
     assert update().code == 0
-    assert "catalog updated: 8558 wheels" in update(command="version").out
-    assert "of 8558 wheels match (catalog: updated" in update("torch=2.8", command="find").err
+    assert "catalog updated: 8655 wheels" in update(command="version").out
+    assert "of 8655 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
 def test_the_date_stays_while_a_source_cannot_be_read(update):
@@ -120,7 +120,7 @@ def test_all_that_is_known_of_a_wheel_is_kept(update):
     after = json.loads(update("--json", "--limit", "9999", command="find").out)["wheels"]
     by_url = {wheel["url"]: wheel for wheel in after if wheel["url"]}
     changed = [wheel for wheel in before if wheel["url"]
-               and {**by_url[wheel["url"]], "listed": None} != {**wheel, "listed": None}]
+               and {**by_url[wheel["url"]], "seen": None} != {**wheel, "seen": None}]
     assert len(before) == len(after) and changed == []
 
 
@@ -242,7 +242,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     done = update()
     assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
-    assert "8559 wheels" in update(command="version").out
+    assert "8656 wheels" in update(command="version").out
 
 
 def test_pages_are_asked_one_after_the_other(update, server):

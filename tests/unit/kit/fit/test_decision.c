@@ -53,7 +53,37 @@ static void test_decision__falls_to_torch_kernels_on_a_new_torch(void **state)
     assert_false(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_TORCH));
     assert_int_equal(decision.near_miss_count, 2);
     assert_int_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].answer, AF_YES);
-    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_version, "2.13.0");
+    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_version, "2.14.1");
+    af_decision_release(&decision);
+}
+
+/* One for torch 2.14 is offered to be proved, but one for 2.15 may be published, too. */
+static void test_decision__offers_the_neighbour_of_a_new_torch(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_WHEEL];
+    assert_int_equal(rung->answer, AF_UNKNOWN);
+    assert_true(rung->prove_first);
+    assert_string_equal(rung->wheel->torch, "2.14");
+    assert_true(rung_has(rung, AF_REASON_TORCH_NEWER));
+    assert_true(rung_has(rung, AF_REASON_TORCH_NEIGHBOUR));
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_KERNELS);
+    af_decision_release(&decision);
+}
+
+/* Its address was derived: torch 2.14, Windows, Python 3.11. */
+static void test_decision__says_that_a_wheel_was_not_seen(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, "os=windows arch=x86_64 " GPU "python=3.11 torch=2.14.0+cu130");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_WHEEL];
+    assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
+    assert_false(rung->wheel->listed);
+    assert_true(rung_has(rung, AF_REASON_DERIVED));
+    assert_non_null(strstr(rung->summary, "derived, not seen"));
     af_decision_release(&decision);
 }
 
@@ -131,11 +161,11 @@ static void test_decision__sieve_ends_where_no_wheel_is_left(void **state)
 {
     struct af_decision decision;
     (void)state;
-    decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
+    decide(&decision, LINUX GPU "python=3.12 torch=2.16.0+cu132");
     assert_true(decision.filter_counts[0].left == decision.candidate_count);
     assert_int_equal(decision.filter_counts[decision.filter_count - 1].left, 0);
     assert_string_equal(decision.filter_counts[decision.filter_count - 1].what,
-                        "for torch 2.15.0+cu132");
+                        "for torch 2.16.0+cu132");
     af_decision_release(&decision);
 }
 
@@ -524,6 +554,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decision__takes_newest_official_wheel),
         cmocka_unit_test(test_decision__falls_to_torch_kernels_on_a_new_torch),
+        cmocka_unit_test(test_decision__offers_the_neighbour_of_a_new_torch),
+        cmocka_unit_test(test_decision__says_that_a_wheel_was_not_seen),
         cmocka_unit_test(test_decision__refuses_a_new_torch_where_no_wheel_can_fit),
         cmocka_unit_test(test_decision__refuses_a_listed_torch_without_a_wheel),
         cmocka_unit_test(test_decision__the_closest_wheel_is_for_the_nearest_torch),
