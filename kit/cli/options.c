@@ -286,9 +286,15 @@ static enum anyflash_status check_command(struct parse *parse)
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '--%s' for '%s'",
                        af_option_rows[id].name, command->name);
     }
-    if (command->arguments[0] == '\0' && options->words.count > 0)
+    if (command->arguments[0] == '\0' && options->words.count > 0) {
+        const char *word = options->words.items[0];
+        bool fact = (af_option_rows[AF_OPTION_GIVEN].commands & (1u << options->command)) != 0;
+        if (fact && strchr(word, '=') != NULL)
+            parse->hint = af_arena_format(parse->arena, "to state a fact: `--given %s`",
+                                          quoted(parse, word));
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no arguments, but got '%s'",
-                       command->name, quoted(parse, options->words.items[0]));
+                       command->name, quoted(parse, word));
+    }
     return ANYFLASH_OK;
 }
 

@@ -359,8 +359,18 @@ def test_an_open_torch_change_does_not_say_no(anyflash):
     assert change["verdict"] == "unknown" and not change["summary"].startswith("no ")
 
 
+def test_a_fact_without_its_option_is_told_the_option(anyflash):
+    answer = anyflash("plan", "torch=2.14")
+    assert answer.code == 2 and "`--given torch=2.14`" in answer.err
+    assert "--given" not in anyflash("plan", "torch").err
+
+
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
-    answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
+    answer = anyflash("plan", "--given", "sm=7.0", "--given", "torch=2.16.0+cu132",
+                      "--given", "python=3.12", "--prefer", "wheel")
+    assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
+    answer = anyflash("plan", "--given", "sm=8.9", "--given", "torch=2.16.0+cu132",
+                      "--given", "python=3.12", "--prefer", "wheel")
     assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
 
 
