@@ -132,6 +132,8 @@ static const struct row_type row_types[] = {
     {"cuda", "ptx_isa", "ptx_isa", "af_ptx_isa", "ptx cuda", ""},
     {"cuda", "compression", "unpacking", "af_unpacking", "packing driver_linux_min", ""},
     {"flash_attn_releases", "releases", "flash", "af_catalog_flash_release", "version", ""},
+    {"flash_attn_releases", "advisories", "advisories", "af_advisory", "id versions detail",
+     ""},
     {"flash_attn_4", "releases", "fa4", "af_catalog_fa4_release",
      "first python_requires forward backward paged", ""},
     {"traps", "traps", "traps", "af_trap", "id reason match effect detail", ""},

@@ -38,6 +38,18 @@ const char *af_tables_platform(const char *os, const char *arch)
     return af_equal(os, "windows") && x86_64 ? "win_amd64" : NULL;
 }
 
+const struct af_advisory *af_tables_advisory(const char *package, const char *version)
+{
+    struct af_version parsed;
+    bool known = package != NULL && version != NULL &&
+                 (af_equal(package, "flash-attn") || af_equal(package, "flash_attn")) &&
+                 af_version_parse(version, strcspn(version, "+"), &parsed);
+    for (size_t i = 0; known && i < af_tables.advisories_count; i++)
+        if (af_specifier_contains(af_tables.advisories[i].versions, &parsed) == AF_YES)
+            return &af_tables.advisories[i];
+    return NULL;
+}
+
 const struct af_catalog_torch_variant *af_tables_default(
     const struct af_catalog_torch_release *release, const char *platform)
 {

@@ -82,6 +82,13 @@ struct af_catalog_flash_release {
     const char *archs;           /* default of FLASH_ATTN_CUDA_ARCHS; NULL: none */
 };
 
+/* A known weakness of releases of flash-attn 2. */
+struct af_advisory {
+    const char *id;       /* "GHSA-..." */
+    const char *versions; /* PEP 440 specifiers for the public version */
+    const char *detail;   /* one sentence for the user */
+};
+
 /* FlashAttention-4, from this release to the one before the next row. */
 struct af_catalog_fa4_release {
     const char *first; /* "4.0.0b34" */
@@ -138,6 +145,8 @@ struct af_tables {
     size_t unpacking_count;
     const struct af_catalog_flash_release *flash; /* oldest first */
     size_t flash_count;
+    const struct af_advisory *advisories;
+    size_t advisories_count;
     const struct af_catalog_fa4_release *fa4; /* oldest first */
     size_t fa4_count;
     const struct af_trap *traps;
@@ -157,6 +166,8 @@ const struct af_catalog_torch_variant *af_tables_default(
     const struct af_catalog_torch_release *release, const char *platform);
 const struct af_cuda_toolkit *af_tables_cuda(int major, int minor);
 const struct af_catalog_flash_release *af_tables_flash(const char *version);
+/* A weakness that flash-attn `version` has; NULL: none is known, or the package is another. */
+const struct af_advisory *af_tables_advisory(const char *package, const char *version);
 /* The row that is true for `version` of FlashAttention-4. */
 const struct af_catalog_fa4_release *af_tables_fa4(const char *version);
 

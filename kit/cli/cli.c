@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
 #include "kit/compile/governor/compiler_wrapper.h"
@@ -27,6 +28,16 @@ void af_cli_remark(const struct af_cli *cli, const char *text)
 {
     if (!af_option_given(&cli->options, AF_OPTION_QUIET))
         fprintf(stderr, "note: %s\n", text);
+}
+
+void af_cli_remark_advisory(struct af_cli *cli, const char *package, const char *version)
+{
+    const struct af_advisory *advisory = af_tables_advisory(package, version);
+    const char *remark = advisory == NULL ? NULL
+                                          : af_arena_format(&cli->arena, "%s: %s", advisory->id,
+                                                            advisory->detail);
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
 }
 
 bool af_cli_color(const struct af_cli *cli)

@@ -220,6 +220,9 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
         status = prove(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = compare_content(&inspection, cli, err);
+    const struct af_inspect_wheel *wheel = inspection.target.wheel;
+    if (status == ANYFLASH_OK && wheel != NULL)
+        af_cli_remark_advisory(cli, wheel->metadata_name, wheel->metadata_version);
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)

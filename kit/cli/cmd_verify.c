@@ -215,6 +215,9 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
                             af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
     else if (status == ANYFLASH_OK)
         status = run_checks(cli, &verify, err);
+    if (status == ANYFLASH_OK && verify.package != NULL)
+        af_cli_remark_advisory(cli, af_fact_text_or(&verify.package->name, NULL),
+                               af_fact_text_or(&verify.package->version, NULL));
     if (status == ANYFLASH_OK && af_interrupted())
         status = af_fail(err, ANYFLASH_E_TIMEOUT,
                          "interrupted: the checks were not finished, and nothing was changed");

@@ -34,6 +34,9 @@ struct af_cli {
 /* Prints one remark on stderr, unless --quiet. `text` must already be scrubbed. */
 void af_cli_remark(const struct af_cli *cli, const char *text);
 
+/* Remarks on a known weakness of this version of the package, if there is one. */
+void af_cli_remark_advisory(struct af_cli *cli, const char *package, const char *version);
+
 /*
  * Whether stdout is coloured: depends on --color, NO_COLOR, TERM and whether it
  * is a terminal.

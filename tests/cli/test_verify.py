@@ -90,6 +90,7 @@ def test_a_sound_package_without_a_gpu_is_unknown_and_not_an_error(environment, 
         assert rows[name]["answer"] == "yes"
     assert "q must be on CUDA" in rows["call"]["evidence"]
     assert rows["kernels"]["answer"] == "unknown"
+    assert "GHSA-7g5w-pq96-8c5w" in answer.err
 
 
 def test_a_changed_file_is_named(environment, verify):

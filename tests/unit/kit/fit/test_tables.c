@@ -243,6 +243,19 @@ static void test_traps__nightly_rows_cover_the_releases_that_used_them(void **st
     assert_true(hits("sm-refused-27") > 3000);
 }
 
+static void test_tables__the_advisory_ends_where_it_was_fixed(void **state)
+{
+    (void)state;
+    assert_string_equal(af_tables_advisory("flash-attn", "2.8.3+cu12torch2.8")->id,
+                        "GHSA-7g5w-pq96-8c5w");
+    assert_non_null(af_tables_advisory("flash_attn", "2.8.3.post1"));
+    assert_null(af_tables_advisory("flash_attn", "2.8.3.post2"));
+    assert_null(af_tables_advisory("flash_attn", "2.8.4"));
+    assert_null(af_tables_advisory("flash-attn-3", "2.0.0"));
+    assert_null(af_tables_advisory("flash-attn", "no version"));
+    assert_null(af_tables_advisory(NULL, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_tables__toolkits_know_their_compilers_and_drivers),
         cmocka_unit_test(test_tables__flash_attn_releases_are_in_order),
         cmocka_unit_test(test_tables__know_every_release_of_flash_attention_4),
+        cmocka_unit_test(test_tables__the_advisory_ends_where_it_was_fixed),
         cmocka_unit_test(test_traps__each_is_about_some_wheel),
         cmocka_unit_test(test_traps__lying_labels_are_those_of_the_catalog),
         cmocka_unit_test(test_traps__abi_effects_agree_with_the_catalog),
