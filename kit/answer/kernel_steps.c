@@ -102,15 +102,20 @@ static void install_torch(struct af_builder *builder)
 }
 
 /* Whether the target, or all machines, gave the reason. */
-static bool has_reason(const struct af_builder *builder, enum af_reason_id id)
+static const struct af_reason *reason_of(const struct af_builder *builder, enum af_reason_id id)
 {
     for (size_t i = 0; i < builder->rung->reason_count; i++) {
         const struct af_reason *reason = &builder->rung->reasons[i];
         if (reason->id == id &&
             (reason->machine == NULL || reason->machine == builder->target.machine))
-            return true;
+            return reason;
     }
-    return false;
+    return NULL;
+}
+
+static bool has_reason(const struct af_builder *builder, enum af_reason_id id)
+{
+    return reason_of(builder, id) != NULL;
 }
 
 /* torch's own interface, for machines that the Python package does not serve. */
@@ -150,6 +155,20 @@ static void tell_vendor(struct af_builder *builder)
         af_builder_advice(
             builder, "scaled_dot_product_attention runs on the Apple GPU, torch's device mps, "
                      "with torch's own Metal kernels; flash-attn has none");
+}
+
+/* What an image of NVIDIA brings comes first. */
+static void tell_image(struct af_builder *builder)
+{
+    const struct af_reason *brings = reason_of(builder, AF_REASON_VENDOR_BRINGS);
+    if (brings != NULL)
+        af_builder_advice(builder,
+                          "use the flash-attn%s%s that this image brings: it was built for "
+                          "the image's torch, and nothing needs to be installed",
+                          brings->detail == NULL ? "" : " ",
+                          brings->detail == NULL ? "" : brings->detail);
+    if (has_reason(builder, AF_REASON_VENDOR_LACKS))
+        af_builder_advice(builder, "%s", af_reason_message(AF_REASON_VENDOR_LACKS));
 }
 
 static void use_torch(struct af_builder *builder, const char *refusal)
@@ -318,6 +337,7 @@ void af_plan_kernels(struct af_builder *builder)
     const char *refusal = af_plan_package_refusal(machine, builder->arena);
     bool serves = has_reason(builder, AF_REASON_KERNELS_BY_PACKAGE) ||
                   has_reason(builder, AF_REASON_ENGINE_BY_PACKAGE);
+    tell_image(builder);
     replace_cuda_torch(builder);
     replace_torch_without_gpu_code(builder);
     bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);

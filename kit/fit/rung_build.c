@@ -2,8 +2,8 @@
  * rung_build.c: the rung of a source build: release, platform, torch and GPUs,
  * and the commands that fix what is missing, for the machine's distribution.
  *
- * setup.py has targets 80, 90, 100, 110 and 120 only; 80 also runs on GPUs of
- * 8.6 and 8.9. Without a visible GPU the user must state the target.
+ * setup.py has targets 80, 90, 100 and 120 only, and on the main branch 110; 80 also runs on
+ * GPUs of 8.6 and 8.9. Without a visible GPU the user must state the target.
  */
 #include "kit/fit/rung_build.h"
 
@@ -277,7 +277,9 @@ static void check_gpus(struct af_rung_build_target *build)
             af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s",
                                evidence == NULL ? "" : evidence);
         else if (target_of(sm) == 0)
-            af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
+            af_rung_build_row(build, "gpu", AF_NO,
+                              sm / 10 == 11 ? AF_REASON_BUILD_THOR : AF_REASON_SM_UNSUPPORTED,
+                              evidence);
         else
             add_gpu(build, sm);
     }

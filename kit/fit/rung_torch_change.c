@@ -176,15 +176,19 @@ static int compare_choices(const void *a, const void *b, const void *context)
     return ((const struct choice *)a)->order - ((const struct choice *)b)->order;
 }
 
+/* If no torch is installed, one whose wheels are known: it came out before they were listed. */
 static size_t list_choices(const struct af_fit_context *fit, struct choice *choices)
 {
+    bool fresh = fit->views[0].torch.state != AF_FACT_KNOWN;
     size_t count = 0;
     for (size_t r = 0; r < af_tables.torch_count; r++) {
         const struct af_catalog_torch_release *release = &af_tables.torch[r];
+        bool unlisted = fresh && af_catalog_predates_torch(fit->catalog, release->torch_major,
+                                                           release->torch_minor);
         for (size_t v = 0; v < release->variants_count && count < CHOICES_MAX; v++) {
             struct choice choice = {release, &release->variants[v], 0};
             bool here = fit->views[0].torch.variant == choice.variant;
-            if (here || !serves(fit, &choice))
+            if (here || unlisted || !serves(fit, &choice))
                 continue;
             choice.order = order_of(&fit->views[0], &choice, choice.variant->is_default);
             choices[count++] = choice;
@@ -393,6 +397,8 @@ static bool report_obstacles(struct af_rung_context *context)
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
         context->view = view;
+        if (view->torch.build == AF_FIT_TORCH_VENDOR)
+            af_rung_add_reason(context, AF_REASON_VENDOR_TORCH, "torch %s", view->torch.text);
         if (view->amd)
             af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
         else if (context->fit->options->version == NULL && all_too_old(view))
@@ -423,7 +429,8 @@ static void report_none(struct af_rung_context *context)
 void af_rung_torch_for_gpu(struct af_rung_context *context)
 {
     struct choice choices[CHOICES_MAX];
-    size_t count = list_choices(context->fit, choices);
+    bool fixed = context->fit->views[0].torch.build == AF_FIT_TORCH_VENDOR;
+    size_t count = fixed ? 0 : list_choices(context->fit, choices);
     for (size_t i = 0; i < count; i++) {
         if (choices[i].variant->sm.count == 0)
             continue; /* unknown for which GPUs */

@@ -276,11 +276,24 @@ static const char *summary(const struct af_rung_context *context)
     return "FlashAttention-2 inside torch";
 }
 
+/* What an image of NVIDIA has for its own torch. */
+static void say_image(struct af_rung_context *context, const struct af_view *view)
+{
+    const struct af_package *own = af_view_package(view, "flash-attn");
+    if (view->torch.build != AF_FIT_TORCH_VENDOR)
+        return;
+    context->view = view;
+    af_rung_add_reason(context, own != NULL ? AF_REASON_VENDOR_BRINGS : AF_REASON_VENDOR_LACKS,
+                       "%s", own == NULL ? "" : af_fact_text_or(&own->version, ""));
+}
+
 void af_rung_torch_kernels(struct af_rung_context *context)
 {
     af_rung_start(context, AF_RUNG_TORCH_KERNELS);
-    for (size_t i = 0; i < context->fit->view_count; i++)
+    for (size_t i = 0; i < context->fit->view_count; i++) {
         check_view(context, &context->fit->views[i]);
+        say_image(context, &context->fit->views[i]);
+    }
     context->view = NULL;
     if (context->fit->options->needs_softcap)
         af_rung_add_reason(context, AF_REASON_KERNELS_SOFTCAP, NULL);
