@@ -201,7 +201,7 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
 {
     af_screen_add(screen, 0, "", AF_TONE_STRONG, "nothing in this log is a failure of flash-attn");
     view_text(screen, "Why", diagnosis->harmless.why);
-    af_screen_gap(page);
+    af_screen_gap(screen);
     af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
