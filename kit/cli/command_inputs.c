@@ -346,14 +346,14 @@ static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs
 }
 
 /* Only `plan` and `doctor` show the machine's name, which says what was assumed. */
-static enum anyflash_status assume(struct af_cli *cli, struct af_machines *machines,
+static enum anyflash_status assume(struct af_cli *cli, struct af_machine *machine,
                                    struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
-    struct af_machine *machine = &machines->items[0];
     const char *name = machine->name;
-    if (options->machines.count > 0 || options->givens.count == 0 ||
-        af_option_given(options, AF_OPTION_HERE))
+    bool given = options->machines.count == 0 && options->givens.count > 0 &&
+                 !af_option_given(options, AF_OPTION_HERE);
+    if (!given && !machine->pasted)
         return ANYFLASH_OK;
     enum anyflash_status status = af_fit_assume(machine, err);
     if (machine->name != name &&
@@ -373,8 +373,8 @@ enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
         status = read_request(cli, &inputs.catalog, &inputs.request, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
         status = af_machines_load(cli, &inputs.machines, err);
-    if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
-        status = assume(cli, &inputs.machines, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < inputs.machines.count; i++)
+        status = assume(cli, &inputs.machines.items[i], err);
     inputs.is_here = inputs.machines.count == 1 && is_here(&cli->options);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
         status = find_proofs(cli, &inputs, err);

@@ -3,24 +3,41 @@
  */
 #include "kit/fit/fit_assume.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kit/formats/version.h"
+#include "kit/machine/platform_tags.h"
 
-/* The build of a release of torch from PyPI; NULL: unknown, or without CUDA. */
+/* The build for the CUDA that a text names without saying what has it; NULL: none. */
+static const struct af_catalog_torch_variant *named_variant(
+    const struct af_catalog_torch_release *release, const char *platform, const char *named)
+{
+    char cuda[16];
+    int major, minor;
+    if (!af_machine_libc_version_parse(named, &major, &minor))
+        return NULL;
+    snprintf(cuda, sizeof cuda, "cu%d%d", major, minor);
+    return af_tables_variant(release, platform, cuda);
+}
+
+/* The build of a release of torch, usually from PyPI; NULL: unknown, or without CUDA. */
 static const char *usual_cuda(const struct af_machine *machine)
 {
     struct af_version version;
     const char *text = af_fact_text_or(&machine->torch.version, NULL);
+    const char *arch = af_fact_text_or(&machine->platform.arch, NULL);
     const char *platform = af_tables_platform(af_fact_text_or(&machine->platform.os, NULL),
-                                              af_fact_text_or(&machine->platform.arch, NULL));
+                                              af_equal(arch, "amd64") ? "x86_64" : arch);
     if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
         version.local[0] != '\0' || !af_fact_is(&machine->torch.build, "release"))
         return NULL;
     const struct af_catalog_torch_release *release = af_tables_torch(
         (int)version.release[0], version.release_count > 1 ? (int)version.release[1] : 0);
     const struct af_catalog_torch_variant *variant =
-        release == NULL ? NULL : af_tables_default(release, platform);
+        release == NULL ? NULL : named_variant(release, platform, machine->cuda_named);
+    if (release != NULL && variant == NULL)
+        variant = af_tables_default(release, platform);
     return variant != NULL && variant->cuda_major > 0 ? variant->cuda : NULL;
 }
 
@@ -28,7 +45,7 @@ static const char *usual_cuda(const struct af_machine *machine)
 static enum anyflash_status assume_build(struct af_machine *machine, const char **what,
                                          struct anyflash_error *err)
 {
-    if (machine->gpus.count == 0 || machine->torch.version.state != AF_FACT_KNOWN ||
+    if (!af_machine_is_described(machine) || machine->torch.version.state != AF_FACT_KNOWN ||
         machine->torch.cuda.state != AF_FACT_UNKNOWN)
         return ANYFLASH_OK;
     const char *cuda = usual_cuda(machine);

@@ -36,13 +36,20 @@ enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct a
     return *what == NULL ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
+bool af_machine_is_described(const struct af_machine *machine)
+{
+    return machine->gpus.count > 0 || (machine->gpus.state == AF_FACT_UNKNOWN &&
+                                       machine->platform.os.state == AF_FACT_KNOWN &&
+                                       machine->torch.version.state == AF_FACT_KNOWN);
+}
+
 enum anyflash_status af_machine_assume(struct af_machine *machine, const char **what_out,
                                        struct anyflash_error *err)
 {
     const char *what = NULL;
     enum anyflash_status status = ANYFLASH_OK;
     *what_out = NULL;
-    if (machine->gpus.count == 0)
+    if (!af_machine_is_described(machine))
         return ANYFLASH_OK;
     status = af_machine_assume_fact(machine, &machine->platform.os, "os=linux", &what, err);
     bool macos = af_fact_is(&machine->platform.os, "macos");

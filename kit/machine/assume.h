@@ -8,10 +8,16 @@
 #include "kit/machine/machine.h"
 
 /*
- * States the usual system, processor and Python of a machine with a GPU where
+ * Whether enough is known to assume the rest: a GPU, or a system with torch whose GPU is not
+ * known.
+ */
+bool af_machine_is_described(const struct af_machine *machine);
+
+/*
+ * States the usual system, processor and Python of a described machine where
  * they are unknown: linux, x86_64 (aarch64 on macOS) and 3.12 (3.11 for torch
  * before 2.2, the first for 3.12). The source of these facts is "assumed".
- * Without a GPU nothing is assumed. *what_out becomes
+ * *what_out becomes
  * "os=linux, arch=x86_64, python=3.12", in the machine's arena; NULL: nothing was
  * assumed. Fails with NO_MEMORY; facts assumed until then remain.
  */

@@ -67,25 +67,31 @@ static size_t match_here(const char *text, const char *name)
     return isdigit((unsigned char)*at) ? 0 : (size_t)(at - text);
 }
 
-/* Whether `name` occurs in `text` at the start of a word. */
-static bool has_name(const char *text, const char *name)
+size_t af_machine_gpu_name_at(const char *text, const char *const **row_out)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        if ((at == text || !isalnum((unsigned char)at[-1])) && match_here(at, name) > 0)
-            return true;
+    size_t best = 0;
+    size_t best_len = 0;
+    for (size_t i = 0; af_embedded_gpu_names[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_gpu_names[i];
+        size_t len = strlen(row[1]) > best ? match_here(text, row[1]) : 0;
+        if (len == 0)
+            continue;
+        best = strlen(row[1]);
+        best_len = len;
+        *row_out = row;
     }
-    return false;
+    return best_len;
 }
 
 bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out)
 {
     size_t best = 0;
-    for (size_t i = 0; af_embedded_gpu_names[i][0] != NULL; i++) {
-        const char *const *row = af_embedded_gpu_names[i];
-        size_t len = strlen(row[1]);
-        if (len <= best || !has_name(text, row[1]))
+    const char *const *row;
+    for (const char *at = text; *at != '\0'; at++) {
+        bool starts = at == text || !isalnum((unsigned char)at[-1]);
+        if (!starts || af_machine_gpu_name_at(at, &row) == 0 || strlen(row[1]) <= best)
             continue;
-        best = len;
+        best = strlen(row[1]);
         *vendor_out = row[0];
         *sm_out = strcmp(row[2], "-") == 0 ? NULL : row[2];
     }

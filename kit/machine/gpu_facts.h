@@ -27,6 +27,13 @@ const char *af_machine_gpu_driver_cuda(const char *driver_version);
 bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes);
 
 /*
+ * Bytes of the longest product name at the start of lower-case `text`, ignoring blanks and
+ * dashes; 0: none. *row_out is its row of af_embedded_gpu_names: vendor, name, compute
+ * capability.
+ */
+size_t af_machine_gpu_name_at(const char *text, const char *const **row_out);
+
+/*
  * Finds the longest product name in lower-case `text` and returns its vendor and
  * compute capability (NULL: GPUs of this vendor have none), constants; false
  * when there is none.

@@ -109,9 +109,11 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
 
 struct af_machine {
     struct af_arena arena;
-    const char *name;   /* "this machine", or the record's file name */
-    const char *remark; /* note by the author of a record, or NULL */
-    const char *notes;  /* contradictions and unclear lines of pasted text; or NULL */
+    const char *name;       /* "this machine", or the record's file name */
+    const char *remark;     /* note by the author of a record, or NULL */
+    const char *notes;      /* contradictions and unclear lines of pasted text; or NULL */
+    bool pasted;            /* read from pasted text, which leaves out what people find usual */
+    const char *cuda_named; /* by pasted text, perhaps torch's: "12.4"; or NULL */
 #include "kit/machine/fields.inc"
 };
 #undef AF_MACHINE_RECORD

@@ -28,6 +28,25 @@ static size_t escape_len(const char *at, const char *end)
     return (size_t)((byte < end ? byte + 1 : end) - at);
 }
 
+/* The bytes of "2025-11-27T00:45:36.445695 - ", which loggers add, wherever they stand. */
+static size_t timestamp_len(const char *at, const char *end)
+{
+    static const char form[] = "0000-00-00 00:00:00";
+    if (end - at < (ptrdiff_t)sizeof form - 1)
+        return 0;
+    for (size_t i = 0; i < sizeof form - 1; i++) {
+        bool right = form[i] == '0'   ? isdigit((unsigned char)at[i])
+                     : form[i] == ' ' ? at[i] == 'T' || at[i] == ' '
+                                      : at[i] == form[i];
+        if (!right)
+            return 0;
+    }
+    const char *rest = at + sizeof form - 1;
+    while (rest < end && (isdigit((unsigned char)*rest) || *rest == '.'))
+        rest++;
+    return (size_t)(rest - at) + (end - rest >= 3 && memcmp(rest, " - ", 3) == 0 ? 3 : 0);
+}
+
 /* Bytes of encoding, Markdown and layout to leave out, or to replace by a blank. */
 static size_t ornament_len(const char *at, const char *end, bool *blank_out)
 {
@@ -39,6 +58,8 @@ static size_t ornament_len(const char *at, const char *end, bool *blank_out)
         return 2;
     if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
         return 3;
+    if (timestamp_len(at, end) > 0)
+        return timestamp_len(at, end);
     *blank_out = true;
     if (left >= 2 && memcmp(at, "\xC2\xA0", 2) == 0) /* no-break space */
         return 2;
@@ -166,6 +187,8 @@ enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_sp
     const char *text = kind == AF_PASTED_NONE ? clean(line, buffer) : "";
     for (size_t i = 0; kind == AF_PASTED_NONE && text[0] != '\0' && i < AF_COUNT(readers); i++)
         kind = readers[i](reader, text);
+    enum af_pasted_kind prose = af_pasted_prose_line(reader, text, kind == AF_PASTED_PACKAGES);
+    kind = kind == AF_PASTED_NONE ? prose : kind;
     if (text[0] == '\0' && kind == AF_PASTED_NONE)
         af_pasted_packages_end(reader);
     reader->line_count += kind != AF_PASTED_NONE;
@@ -182,6 +205,7 @@ enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyfl
         reader->machine.notes = af_arena_text(arena, af_text_get(&reader->notes));
     bool failed = arena->failed || reader->notes.failed;
     reader->target->arena.newest = arena->newest;
+    reader->machine.pasted = true;
     if (!failed)
         *reader->target = reader->machine;
     af_text_release(&reader->notes);

@@ -40,6 +40,7 @@ enum af_pasted_kind {
 enum af_pasted_fact {
     AF_PASTED_OS = 0, /* with its release: "Ubuntu 22.04.4 LTS" */
     AF_PASTED_SYSTEM, /* linux, windows or macos */
+    AF_PASTED_TRACE,  /* the same, from what only that system prints */
     AF_PASTED_WSL,
     AF_PASTED_KERNEL,
     AF_PASTED_ARCH,
@@ -49,6 +50,7 @@ enum af_pasted_fact {
     AF_PASTED_TORCH_CUDA,
     AF_PASTED_TORCH_RUNTIME, /* of the package nvidia-cuda-runtime */
     AF_PASTED_TORCH_HIP,
+    AF_PASTED_CUDA_NAMED,  /* "CUDA 12.4": of torch, of the toolkit, or of the driver */
     AF_PASTED_TORCH_CONDA, /* of conda-forge's package libtorch */
     AF_PASTED_DRIVER,
     AF_PASTED_CUDA_API,
@@ -77,6 +79,12 @@ struct af_pasted_gpu {
     struct af_pasted_value memory_mib;
 };
 
+/* A GPU named in prose; `row` is the product in af_embedded_gpu_names. */
+struct af_pasted_loose_gpu {
+    struct af_pasted_value name;
+    const char *const *row;
+};
+
 /* The table that the reader is in. */
 enum af_pasted_table {
     AF_PASTED_TABLE_NONE = 0,
@@ -101,6 +109,10 @@ struct af_pasted_reader {
     struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
     size_t gpu_count;
     size_t gpu_current; /* the row that following lines describe */
+    struct af_pasted_value loose[AF_PASTED_FACT_COUNT]; /* from prose */
+    struct af_pasted_loose_gpu loose_gpus[8];
+    size_t loose_gpu_count;
+    size_t loose_gpu_line; /* of the last one */
     size_t csv_next;
     size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
     bool in_query;                            /* nvidia-smi -q */

@@ -220,10 +220,12 @@ void af_pasted_apply(struct af_pasted_reader *reader)
     struct af_machine *machine = &reader->machine;
     struct af_given given = {.machine = machine, .arena = &machine->arena};
     bool gcc = reader->values[AF_PASTED_GCC].text != NULL;
+    af_pasted_prose_merge(reader);
     apply_platform(reader, &given);
     apply_torch(reader, &given);
     apply_gpus(reader, &given);
     apply_toolkit(reader);
+    machine->cuda_named = reader->values[AF_PASTED_CUDA_NAMED].text;
     give(reader, &given, gcc ? "gcc" : "clang",
          &reader->values[gcc ? AF_PASTED_GCC : AF_PASTED_CLANG], af_given_compiler);
     apply_number(reader, AF_PASTED_CORES, &machine->resources.cores);

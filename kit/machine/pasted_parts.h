@@ -52,6 +52,13 @@ enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, cons
 enum af_pasted_kind af_pasted_tool_line(struct af_pasted_reader *reader, const char *line);
 enum af_pasted_kind af_pasted_report_line(struct af_pasted_reader *reader, const char *line);
 
+/* Facts that stand anywhere in a line; in a row of packages only traces of the system. */
+enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const char *line,
+                                         bool is_package);
+
+/* Fills in what only prose states. */
+void af_pasted_prose_merge(struct af_pasted_reader *reader);
+
 /* Looks for packages in a line of JSON, which may be long and is not cleaned. */
 enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line);
 

@@ -71,11 +71,13 @@ static bool take_hip_runtime(struct af_pasted_reader *reader, const char *value)
 static bool take_os(struct af_pasted_reader *reader, const char *value)
 {
     const char *open = strrchr(value, '(');
-    size_t len = strlen(value);
     char text[120];
     if (!isalpha((unsigned char)*value) || af_equal(value, "Could not collect") ||
-        af_equal(value, "N/A"))
+        af_equal(value, "N/A") || af_equal(value, "posix"))
         return false;
+    if (af_equal(value, "nt")) /* Python's os.name */
+        value = "Windows";
+    size_t len = strlen(value);
     if (open != NULL && af_pasted_take_arch(reader, open + 1))
         len = (size_t)(open - value);
     snprintf(text, sizeof text, "%.*s", (int)(len < 100 ? len : 100), value);

@@ -72,7 +72,7 @@ bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text)
 {
     static const char *const arches[] = {"-x86_64", "-aarch64", "-ppc64le", "-riscv64"};
     const char *libc = strstr(text, "-with-glibc");
-    if (af_starts_with(text, "Windows-")) {
+    if (af_starts_with(text, "Windows") && !isalnum((unsigned char)text[7])) {
         af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
@@ -314,58 +314,76 @@ static bool take_assignment(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* Expressions whose value people print. */
-static const char *const expressions[] = {"torch.__version__", "torch.version.cuda",
-                                          "flash_attn.__version__"};
+/* Expressions whose value people print; a GPU's name is read wherever it stands. */
+static const struct {
+    const char *text;
+    enum af_pasted_fact fact;
+} expressions[] = {{"torch.__version__", AF_PASTED_TORCH},
+                   {"torch.version.cuda", AF_PASTED_TORCH_CUDA},
+                   {"sys.version", AF_PASTED_PYTHON},
+                   {"platform.python_version", AF_PASTED_PYTHON},
+                   {"flash_attn.__version__", AF_PASTED_FACT_COUNT}};
 
-static bool take_value(struct af_pasted_reader *reader, size_t asked, const char *value)
+static bool take_value(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                       const char *value)
 {
     size_t len = af_pasted_version_len(value);
-    bool none = asked == 1 && strcmp(value, "None") == 0;
+    bool none = fact == AF_PASTED_TORCH_CUDA && strcmp(value, "None") == 0;
     if ((len == 0 || value[len] != '\0') && !none)
         return false;
-    if (asked == 2)
+    if (fact == AF_PASTED_FACT_COUNT)
         return af_pasted_take_package(reader, (struct af_span){"flash-attn", 10},
                                       (struct af_span){value, len});
-    af_pasted_take(reader, asked == 0 ? AF_PASTED_TORCH : AF_PASTED_TORCH_CUDA,
-                   none ? "none" : value, none ? 4 : len);
+    af_pasted_take(reader, fact, none ? "none" : value, none ? 4 : len);
     return true;
 }
 
-/* "2.4.0+cu121 12.1", "'2.4.0+cu121'", "('2.4.0', None)" after a line that asked for it */
+/*
+ * "2.4.0+cu121 12.1", "'2.4.0+cu121'", "('2.4.0', None)" after lines that asked for it. What
+ * follows on the line, such as True and the name of a GPU, answers other questions.
+ */
 static bool take_answer(struct af_pasted_reader *reader, const char *line)
 {
     static const char between[] = " '\"(),";
     size_t count = 0;
-    bool taken = reader->asked_count > 0;
-    for (const char *at = line + strspn(line, between); taken && *at != '\0';) {
+    for (const char *at = line + strspn(line, between); count < reader->asked_count;) {
         char word[48];
         size_t len = strcspn(at, between);
         snprintf(word, sizeof word, "%.*s", (int)(len < 47 ? len : 47), at);
-        taken = count < reader->asked_count && take_value(reader, reader->asked[count++], word);
+        bool taken = take_value(reader, expressions[reader->asked[count]].fact, word);
+        count += taken;
+        if (!taken && !af_equal(word, "True") && !af_equal(word, "False"))
+            break;
         at += len;
         at += strspn(at, between);
     }
-    reader->asked_count = 0;
-    return taken && count > 0;
+    reader->asked_count -= count;
+    memmove(reader->asked, reader->asked + count, reader->asked_count);
+    return count > 0;
 }
 
 /* "python -c 'import torch; print(torch.__version__, torch.version.cuda)'" */
-static void note_question(struct af_pasted_reader *reader, const char *line)
+static bool note_question(struct af_pasted_reader *reader, const char *line)
 {
-    for (const char *at = line; (at = strpbrk(at, "tf")) != NULL; at++) {
+    bool any = strstr(line, "print(") != NULL || af_starts_with(line, "import ");
+    for (const char *at = line; (at = strpbrk(at, "tfsp")) != NULL; at++) {
         for (size_t i = 0; i < AF_COUNT(expressions); i++) {
-            if (af_starts_with(at, expressions[i]) && reader->asked_count < AF_PASTED_ASKED_MAX)
+            if (!af_starts_with(at, expressions[i].text))
+                continue;
+            any = true;
+            if (reader->asked_count < AF_PASTED_ASKED_MAX)
                 reader->asked[reader->asked_count++] = (unsigned char)i;
         }
     }
+    return any;
 }
 
 enum af_pasted_kind af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
 {
     if (take_answer(reader, line))
         return AF_PASTED_TOOL;
-    note_question(reader, line);
+    if (!note_question(reader, line))
+        reader->asked_count = 0;
     bool taken = take_versions(reader, line) || take_python(reader, line) ||
                  take_gcc(reader, line) || take_musl(reader, line) ||
                  take_uname(reader, line) || take_free(reader, line) ||

@@ -7,6 +7,9 @@ import pytest
 
 TEXTS = Path(__file__).resolve().parents[1] / "machine" / "pasted"
 
+# What people write and paste without a report: facts that must come out, and the text.
+SAID = [json.loads(line) for line in (TEXTS.parent / "said.jsonl").read_text().splitlines()]
+
 # The answer that follows from each report; None: the report does not say enough.
 DECISIONS = {
     "collect_env_8x_a100": "wheel",
@@ -14,7 +17,7 @@ DECISIONS = {
     "collect_env_cpu_only": "engine",
     "collect_env_macos": "engine",
     "collect_env_no_torch": "torch-kernels",  # importing torch failed; a T4 has no other way
-    "collect_env_old": None,  # no system
+    "collect_env_old": "engine",  # linux, x86_64 and Python 3.12 are assumed
     "collect_env_rocm": "torch-kernels",
     "collect_env_two_torches": "torch-change",  # CUDA 12.4 has no code for an RTX 5090
     "collect_env_vllm_sections": "wheel",
@@ -45,6 +48,42 @@ def test_facts_of_the_decision_are_those_of_the_text(anyflash, name):
     for fact, expected in json.loads((TEXTS / f"{name}.json").read_text()).items():
         if fact in used and fact != "gpus" and not isinstance(expected, dict):
             assert used[fact] == expected, fact
+
+
+@pytest.mark.parametrize("row", SAID, ids=lambda row: row["name"])
+def test_plan_decides_from_what_people_write(anyflash, tmp_path, row):
+    text = tmp_path / "said.txt"
+    text.write_text(row["text"])
+    answer = anyflash("plan", "--json", "--machine", str(text))
+    decided = json.loads(answer.out)["decision"] is not None
+    assert decided == ("torch.version" in row["facts"]), answer
+
+
+def test_pasted_text_gets_the_assumptions_of_given(anyflash, tmp_path):
+    words = ["gpu=RTX 3060", "torch=2.6", "python=3.11", "os=windows"]
+    given = anyflash("plan", *[word for key in words for word in ("--given", key)])
+    text = tmp_path / "said.txt"
+    text.write_text("RTX 3060, torch 2.6, Python 3.11 on Windows\n")
+    answer = anyflash("plan", "--machine", str(text))
+    assert "said.txt, assuming arch=x86_64" in answer.out
+    assert answer.out.splitlines()[:2] == given.out.splitlines()[:2]
+
+
+def test_a_cuda_that_torch_is_built_for_is_assumed_of_torch(anyflash, tmp_path):
+    text = tmp_path / "said.txt"
+    text.write_text("CUDA 12.4, torch 2.6, RTX 3060, Python 3.11 on Windows\n")
+    answer = anyflash("plan", "--machine", str(text))
+    assert "assuming arch=x86_64, torch_cuda=cu124" in answer.out
+    text.write_text("CUDA 12.5, torch 2.6, RTX 3060, Python 3.11 on Windows\n")
+    answer = anyflash("plan", "--machine", str(text))
+    assert "torch_cuda" not in answer.out.split("Steps")[0]
+
+
+def test_an_option_changes_what_is_assumed(anyflash, tmp_path):
+    text = tmp_path / "said.txt"
+    text.write_text("RTX 3060, torch 2.6, Python 3.11 and CUDA 12.4 on Windows\n")
+    answer = anyflash("plan", "--json", "--machine", str(text), "--given", "torch_cuda=12.6")
+    assert json.loads(answer.out)["facts"]["torch.cuda"] == "12.6"
 
 
 def test_doctor_find_and_config_read_it_too(anyflash):

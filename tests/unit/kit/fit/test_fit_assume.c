@@ -57,7 +57,8 @@ static void test_assume__keeps_the_build_that_is_stated(void **state)
     CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1+cu130");
     CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1", "torch_cuda=13.0");
     CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1+cpu");
-    CHECK(NULL, "os=linux", "arch=x86_64", "torch=2.9.1");
+    CHECK(NULL, "arch=x86_64", "torch=2.9.1");
+    CHECK(NULL, "gpu=none", "os=linux", "torch=2.9.1");
 }
 
 static void test_assume__survives_every_lack_of_memory(void **state)

@@ -124,7 +124,8 @@ static void add_given(struct af_text *page)
         "that is not known is unknown, with a note. `none` means that\nthere is none. A second "
         "`gpu` adds its GPUs; of every other key but `env` the last value counts.\n"
         "`record.fact=VALUE` names any fact of a record above.\n\n"
-        "A GPU and a torch are enough: of a machine that only `--given` describes, "
+        "A GPU and a torch are enough: of a machine that only `--given` or pasted text "
+        "describes, "
         "linux, x86_64,\nPython 3.12 and the CUDA build of torch that `pip install torch` "
         "gets are assumed where\nnothing else is stated, and the answer says so.\n\n| key | "
         "values |\n|---|---|\n");

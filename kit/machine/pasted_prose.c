@@ -1,0 +1,448 @@
+/*
+ * pasted_prose.c: facts that stand anywhere in a line, whoever wrote it: a version beside the
+ * name of its product ("torch 2.6", "pytorch:2.6.0-cuda12.6"), a GPU by its product name, a
+ * system by its traces (paths, compilers, prompts). They count only where the readers of known
+ * forms found nothing.
+ */
+#include "kit/formats/version.h"
+#include "kit/machine/gpu_facts.h"
+#include "kit/machine/pasted_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINES_MAX 20000u /* people do not write more */
+
+/* A word of the line; `lower` is the whole line in lower case. */
+struct place {
+    const char *line;
+    const char *lower;
+    size_t at;
+};
+
+/* Whether one of the words, separated by '|', occurs in `text` (whole: is `text`). */
+static bool has_word(const char *text, size_t len, const char *words, bool whole)
+{
+    for (const char *word = words; *word != '\0';) {
+        size_t word_len = strcspn(word, "|");
+        for (size_t i = 0; i + word_len <= len && (i == 0 || !whole); i++) {
+            if (memcmp(text + i, word, word_len) == 0 && (!whole || word_len == len))
+                return true;
+        }
+        word += word_len + (word[word_len] == '|');
+    }
+    return false;
+}
+
+/* The word before offset `at`, without the blank or dash between; its length. */
+static size_t word_before(const char *lower, size_t at, const char **word_out)
+{
+    size_t end = at;
+    while (end > 0 && (lower[end - 1] == ' ' || lower[end - 1] == '-' || lower[end - 1] == '*'))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && isalnum((unsigned char)lower[begin - 1]))
+        begin--;
+    *word_out = lower + begin;
+    return end - begin;
+}
+
+static bool follows(const char *lower, size_t at, const char *words)
+{
+    const char *word;
+    size_t len = word_before(lower, at, &word);
+    return len > 0 && has_word(word, len, words, true);
+}
+
+/* Commands, names of files, requirements and recommendations state nothing about a machine. */
+static bool is_general(const char *lower)
+{
+    static const char commands[] = "pip install|pip3 install|conda install|uv add|.whl|>=|~=|::";
+    static const char advice[] =
+        "require|at least|minimum|newer|or later|higher|above|recommend|tested|benchmark|support|"
+        "compatib|e.g.|for example";
+    size_t len = strlen(lower);
+    return has_word(lower, len, commands, false) ||
+           (strchr(lower, '?') == NULL && has_word(lower, len, advice, false));
+}
+
+static const struct product {
+    const char *name;
+    const char *what;
+    const char *majors; /* first characters of its versions */
+    enum af_pasted_fact fact;
+} products[] = {
+    {"pytorch", "torch", "12", AF_PASTED_TORCH}, {"torch", "torch", "12", AF_PASTED_TORCH},
+    {"python", "Python", "3", AF_PASTED_PYTHON}, {"py", "Python", "3", AF_PASTED_PYTHON},
+    {"cp", "Python", "3", AF_PASTED_PYTHON},     {"driver", "driver", "3456", AF_PASTED_DRIVER},
+    {"cuda", NULL, "1", AF_PASTED_CUDA_NAMED},   {"rocm", NULL, "567", AF_PASTED_ROCM},
+};
+
+/* What may stand between a product and its version. */
+static const char *skip_between(const char *at)
+{
+    static const char *const words[] = {"version", "ver", "is", "build"};
+    const char *start = NULL;
+    while (at != start) {
+        start = at;
+        at += strspn(at, " :='\"(*_-\\");
+        for (size_t i = 0; i < AF_COUNT(words); i++) {
+            size_t len = strlen(words[i]);
+            if (af_starts_with(at, words[i]) && !isalnum((unsigned char)at[len]))
+                at += len;
+        }
+        at += *at == 'v' && isdigit((unsigned char)at[1]);
+    }
+    return at;
+}
+
+/* Bytes of the version; also of "2.10.0.dev20251119+cu130", "3.13t". 0: none is there. */
+static size_t version_len(const struct product *product, const char *at)
+{
+    struct af_version parsed;
+    size_t len = strspn(at, "0123456789.");
+    while (len > 0 && at[len - 1] == '.')
+        len--;
+    if (len < 3 || strchr(product->majors, *at) == NULL)
+        return 0;
+    if (product->fact == AF_PASTED_DRIVER)
+        return strspn(at, "0123456789") == 3 ? len : 0;
+    if (memchr(at, '.', len) == NULL || (product->fact != AF_PASTED_CUDA_NAMED && at[1] != '.'))
+        return 0;
+    if (product->fact == AF_PASTED_PYTHON)
+        return len + (at[len] == 't' && !isalnum((unsigned char)at[len + 1]));
+    size_t full = af_pasted_version_len(at);
+    full = strcspn(at, "-_") < full ? strcspn(at, "-_") : full;
+    const char *local = memchr(at, '+', full);
+    if (local != NULL && !isdigit((unsigned char)local[strspn(local, "+curomxp")]) &&
+        !af_starts_with(local, "+cpu"))
+        full = (size_t)(local - at);
+    while (full > 0 && at[full - 1] == '.')
+        full--;
+    return product->fact == AF_PASTED_TORCH && af_version_parse(at, full, &parsed) ? full : len;
+}
+
+/* Whether more versions follow: "3.10+", "3.10 - 3.12", "2.5 or 2.6", "3.x". */
+static bool is_range(const char *version, size_t len)
+{
+    const char *at = version + len;
+    const char *after = at + strspn(at, " ,/&-+>");
+    if ((*at == '+' && !isalpha((unsigned char)at[1])) || isalpha((unsigned char)*at))
+        return true;
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const joins[] = {"and ", "or ", "to "};
+        after += af_starts_with(after, joins[i]) ? strlen(joins[i]) : 0;
+    }
+    return after != at && *after == *version && after[1] == '.' &&
+           isdigit((unsigned char)after[2]);
+}
+
+static void keep(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *what,
+                 const char *text, size_t len)
+{
+    af_pasted_keep(reader, &reader->loose[fact], what, text, len);
+}
+
+/* "cu128" as a word, "cuda12.6" right after the version of torch. */
+static bool take_build(struct af_pasted_reader *reader, const char *at)
+{
+    size_t digits = af_starts_with(at, "cu") ? strspn(at + 2, "0123456789") : 0;
+    if (digits == 3 && strchr("19", at[2]) != NULL && !isalnum((unsigned char)at[5])) {
+        keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, 5);
+        return true;
+    }
+    at += af_starts_with(at, "cuda") ? 4 : 0;
+    size_t len = strspn(at, "0123456789.");
+    if (at[-1] != 'a' || len < 4 || at[2] != '.')
+        return false;
+    keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, len);
+    return true;
+}
+
+/* "cp312", "py312" */
+static bool take_tag(struct af_pasted_reader *reader, const char *digits)
+{
+    char text[16];
+    size_t len = strspn(digits, "0123456789");
+    if (digits[0] != '3' || len < 2 || len > 3 || isalnum((unsigned char)digits[len]) ||
+        digits[len] == '.')
+        return false;
+    snprintf(text, sizeof text, "3.%.*s", (int)len - 1, digits + 1);
+    keep(reader, AF_PASTED_PYTHON, "Python", text, strlen(text));
+    return true;
+}
+
+static bool take_version(struct af_pasted_reader *reader, const struct place *place)
+{
+    static const char not_mine[] = "not|of|from|without|than|no|before|until|bin|lib";
+    const char *word = place->lower + place->at;
+    for (size_t i = 0; i < AF_COUNT(products); i++) {
+        const struct product *product = &products[i];
+        size_t len = strlen(product->name);
+        if (!af_starts_with(word, product->name) || isalpha((unsigned char)word[len]))
+            continue;
+        if (len == 2 && take_tag(reader, word + len))
+            return true;
+        const char *version = skip_between(word + len);
+        size_t version_bytes = version_len(product, version);
+        if (version_bytes == 0 || is_range(version, version_bytes) ||
+            follows(place->lower, place->at, not_mine) ||
+            (place->at > 1 && place->lower[place->at - 1] == '/' && product->majors[0] == '3'))
+            return false;
+        keep(reader, product->fact, product->what, version, version_bytes);
+        if (product->fact == AF_PASTED_TORCH)
+            take_build(reader,
+                       version + version_bytes + strspn(version + version_bytes, " -+(,/"));
+        return true;
+    }
+    return take_build(reader, word) && word[2] != 'd';
+}
+
+/* Words that show that a short name such as "L4" means a GPU. */
+static bool is_about_machine(const char *lower)
+{
+    return has_word(
+        lower, strlen(lower),
+        "nvidia|gpu|tesla|cuda|torch|vram|driver|gb|colab|jetson|python|windows|linux|"
+        "ubuntu|flash",
+        false);
+}
+
+/* "4090" alone is an RTX 4090 after such words, or with its suffix, and without a unit. */
+static size_t bare_number(const struct place *place, const char *const **row_out)
+{
+    char name[12];
+    const char *digits = place->lower + place->at;
+    const char *rest = digits + 4 + strspn(digits + (strlen(digits) < 4 ? 0 : 4), " ");
+    if (strspn(digits, "0123456789") != 4 || has_word(rest, 2, "mb|mi|px|%", false))
+        return 0;
+    bool named =
+        place->at == 0 || af_starts_with(rest, "ti") || af_starts_with(rest, "super") ||
+        follows(place->lower, place->at,
+                "a|an|my|the|one|single|dual|two|and|with|on|have|has|got|own|gpu|card|"
+                "x|2x|3x|4x|8x");
+    snprintf(name, sizeof name, "rtx %.4s", digits);
+    return named && af_machine_gpu_name_at(name, row_out) > 0 ? 4 : 0;
+}
+
+/* Bytes of the name of a GPU at the place; 0: there is none. */
+static size_t gpu_len(const struct place *place, const char *const **row_out)
+{
+    const char *at = place->lower + place->at;
+    size_t len = isdigit((unsigned char)*at) ? bare_number(place, row_out)
+                                             : af_machine_gpu_name_at(at, row_out);
+    size_t tail = strspn(at + len, "abcdefghijklmnopqrstuvwxyz0123456789");
+    if (len == 0 || (tail > 0 && !has_word(at + len, tail, "ti|s|d|m|xt|xtx|super", true)))
+        return 0;
+    if (strchr((*row_out)[1], ' ') == NULL && !is_about_machine(place->lower))
+        return 0;
+    if (len < 4 && !isupper((unsigned char)place->line[place->at]))
+        return 0;
+    return len + (tail == 1 && at[len] == 's' ? 0 : tail);
+}
+
+/* Adds the vendor before the name and what follows it: "NVIDIA RTX 4060" "Ti Laptop GPU". */
+static struct af_span whole_name(const struct place *place, size_t len)
+{
+    static const char vendors[] = "nvidia|geforce|tesla|quadro|amd|radeon|intel|apple|instinct";
+    static const char suffixes[] =
+        "ti|super|laptop|gpu|mobile|max|pcie|sxm4|sxm5|hbm3|pro|xt|xtx";
+    size_t begin = place->at;
+    size_t end = place->at + len;
+    const char *word;
+    while (follows(place->lower, begin, vendors))
+        begin -=
+            (size_t)(place->lower + begin - (word_before(place->lower, begin, &word), word));
+    while (place->lower[end] == ' ' || place->lower[end] == '-') {
+        const char *next = place->lower + end + 1;
+        size_t word_len = strcspn(next, " ,;:()'\"/-");
+        size_t digits = strspn(next, "0123456789");
+        bool memory =
+            digits > 0 && word_len == digits + 2 && has_word(next + digits, 2, "gb", true);
+        if (!memory && !has_word(next, word_len, suffixes, true))
+            break;
+        end += 1 + word_len;
+    }
+    return (struct af_span){place->line + begin, end - begin};
+}
+
+/* How many: "8x A100", "dual 3090". */
+static size_t count_before(const char *lower, size_t at)
+{
+    const char *word;
+    size_t len = word_before(lower, at, &word);
+    if (follows(lower, at, "dual|two|2x"))
+        return 2;
+    if (len == 1 && *word == 'x') {
+        at = (size_t)(word - lower);
+        len = word_before(lower, at, &word) + 1;
+    }
+    bool times = len == 2 && isdigit((unsigned char)*word) &&
+                 (word[1] == 'x' || word[1] == ' ' || word[1] == '*');
+    return times && *word > '0' && strpbrk(word, "x*") != NULL ? (size_t)(*word - '0') : 1;
+}
+
+/* Adds one GPU, unless it was named before. Several are on one line, or have an index. */
+static void add_gpu(struct af_pasted_reader *reader, const char *const *row,
+                    struct af_span name, long index)
+{
+    struct af_pasted_loose_gpu *gpus = reader->loose_gpus;
+    size_t count = reader->loose_gpu_count;
+    bool more = index >= (long)count || reader->loose_gpu_line == reader->number;
+    for (size_t i = 0; i < count; i++) {
+        if (gpus[i].row == row && (index < (long)count || index < 0)) {
+            af_pasted_keep(reader, &gpus[i].name, NULL, name.data, name.len);
+            return;
+        }
+    }
+    bool amid = count > 0 && !af_equal(gpus[0].row[0], row[0]);
+    if (amid && af_equal(row[0], "nvidia"))
+        count = 0; /* the other is the processor's */
+    else if (amid)
+        return;
+    if (count > 0 && !more) {
+        af_pasted_keep(reader, &gpus[0].name, "GPU", name.data, name.len);
+        return;
+    }
+    if (count == AF_COUNT(reader->loose_gpus))
+        return;
+    gpus[count] = (struct af_pasted_loose_gpu){.row = row};
+    af_pasted_keep(reader, &gpus[count].name, NULL, name.data, name.len);
+    reader->loose_gpu_count = count + 1;
+    reader->loose_gpu_line = reader->number;
+}
+
+/* Bytes of the name of a GPU that the place has; 0: none. */
+static size_t take_gpu(struct af_pasted_reader *reader, const struct place *place)
+{
+    const char *const *row;
+    size_t len = gpu_len(place, &row);
+    if (len == 0)
+        return 0;
+    struct af_span name = whole_name(place, len);
+    const char *device = strstr(place->lower, "cuda:");
+    long index = device != NULL && isdigit((unsigned char)device[5]) ? device[5] - '0' : -1;
+    size_t many = count_before(place->lower, (size_t)(name.data - place->line));
+    add_gpu(reader, row, name, index);
+    for (size_t i = 1; i < many; i++)
+        add_gpu(reader, row, name, (long)reader->loose_gpu_count);
+    return len;
+}
+
+static const struct {
+    const char *text; /* as it is written; weak ones in lower case */
+    const char *os;
+    bool weak; /* a word that people also use of other machines */
+} traces[] = {
+    {"[MSC v.", "windows", false},
+    {"WDDM", "windows", false},
+    {"win_amd64", "windows", false},
+    {"win32", "windows", false},
+    {"vc14_runtime", "windows", false},
+    {"vs2015_runtime", "windows", false},
+    {"python.exe", "windows", false},
+    {".dll", "windows", false},
+    {":\\", "windows", false},
+    {"[GCC ", "linux", false},
+    {"manylinux", "linux", false},
+    {"linux_x86_64", "linux", false},
+    {"linux-gnu", "linux", false},
+    {"/usr/lib", "linux", false},
+    {"/home/", "linux", false},
+    {":~", "linux", false},
+    {"microsoft-standard", "wsl", false},
+    {":/mnt/c/", "wsl", false},
+    {"nvidia-cuda-runtime-cu", "linux", false},
+    {"Darwin", "macos", false},
+    {"macosx_", "macos", false},
+    {"-apple-darwin", "macos", false},
+    {"/Applications/", "macos", false},
+    {"windows", "windows", true},
+    {"win10", "windows", true},
+    {"win11", "windows", true},
+    {"win 10", "windows", true},
+    {"win 11", "windows", true},
+    {"powershell", "windows", true},
+    {"wsl", "wsl", true},
+    {"linux", "linux", true},
+    {"ubuntu", "linux", true},
+    {"debian", "linux", true},
+    {"fedora", "linux", true},
+    {"centos", "linux", true},
+    {"rocky", "linux", true},
+    {"docker", "linux", true},
+    {"pytorch/pytorch:", "linux", true},
+    {"macos", "macos", true},
+    {"macbook", "macos", true},
+};
+
+/* A trace that begins or ends with a sign may stand anywhere in a word. */
+static bool is_at(const struct place *place, const char *text, bool weak)
+{
+    const char *at = (weak ? place->lower : place->line) + place->at;
+    size_t len = strlen(text);
+    if (!af_starts_with(at, text))
+        return false;
+    bool begins =
+        !isalnum((unsigned char)text[0]) || place->at == 0 || !isalnum((unsigned char)at[-1]);
+    return begins &&
+           !(isalpha((unsigned char)text[len - 1]) && isalpha((unsigned char)at[len]));
+}
+
+static void take_traces(struct af_pasted_reader *reader, const struct place *place)
+{
+    for (size_t i = 0; i < AF_COUNT(traces); i++) {
+        const char *os = traces[i].os;
+        if (!is_at(place, traces[i].text, traces[i].weak))
+            continue;
+        bool wsl = strcmp(os, "wsl") == 0;
+        os = wsl ? "linux" : os;
+        keep(reader, traces[i].weak && !wsl ? AF_PASTED_SYSTEM : AF_PASTED_TRACE, "the system",
+             os, strlen(os));
+        if (wsl)
+            keep(reader, AF_PASTED_WSL, NULL, "true", 4);
+    }
+}
+
+enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const char *line,
+                                         bool is_package)
+{
+    char lower[AF_PASTED_LINE_BYTES];
+    struct place place = {line, lower, 0};
+    bool any = false;
+    if (reader->is_log || reader->number > LINES_MAX)
+        return AF_PASTED_NONE;
+    size_t len = strlen(line);
+    for (size_t i = 0; i <= len; i++)
+        lower[i] = (char)tolower((unsigned char)line[i]);
+    bool traces_only = is_package || line[0] == '|' || is_general(lower);
+    for (; place.at < len; place.at++) {
+        bool word = place.at == 0 || !isalnum((unsigned char)line[place.at - 1]) ||
+                    (lower[place.at - 1] == 'x' && place.at > 1 &&
+                     isdigit((unsigned char)line[place.at - 2]));
+        take_traces(reader, &place);
+        if (traces_only || !word || !isalnum((unsigned char)line[place.at]))
+            continue;
+        size_t gpu_bytes = reader->gpu_count == 0 ? take_gpu(reader, &place) : 0;
+        any |= gpu_bytes > 0 || take_version(reader, &place);
+        place.at += gpu_bytes > 0 ? gpu_bytes - 1 : 0;
+    }
+    return any ? AF_PASTED_REPORT : AF_PASTED_NONE;
+}
+
+void af_pasted_prose_merge(struct af_pasted_reader *reader)
+{
+    struct af_pasted_value *values = reader->values;
+    if (reader->loose[AF_PASTED_TRACE].text != NULL)
+        reader->loose[AF_PASTED_SYSTEM] = reader->loose[AF_PASTED_TRACE];
+    for (size_t i = 0; i < AF_PASTED_FACT_COUNT; i++) {
+        bool system_known = i == AF_PASTED_SYSTEM && values[AF_PASTED_OS].text != NULL;
+        if (values[i].text == NULL && !system_known)
+            values[i] = reader->loose[i];
+    }
+    for (size_t i = 0; reader->gpu_count == 0 && i < reader->loose_gpu_count; i++)
+        reader->gpus[i].name = reader->loose_gpus[i].name;
+    if (reader->gpu_count == 0)
+        reader->gpu_count = reader->loose_gpu_count;
+}
