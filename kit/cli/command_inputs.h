@@ -57,8 +57,8 @@ struct af_cli_inputs {
 
 /*
  * Reads the options and loads what they name. Of machines that are described by --given
- * alone or by pasted text, assumes what is usual (af_fit_assume()). After a failure there is nothing to
- * release.
+ * alone or by pasted text, assumes what is usual (af_fit_assume()). After a failure there is
+ * nothing to release.
  */
 enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
                                         struct af_cli_inputs *inputs_out,

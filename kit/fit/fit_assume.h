@@ -10,10 +10,10 @@
 
 /*
  * Assumes what af_machine_assume() does, and for a torch whose version names no CUDA, such
- * as "2.9.1", the CUDA build that `pip install torch` gets: "torch_cuda=cu128". If a text
- * names a CUDA, such as "CUDA 12.4", and torch has a build for it, that one is assumed instead.
- * Otherwise, where pip gets a build without CUDA, as on Windows, nothing is assumed: whoever
- * names a GPU rarely has that one. The machine's name then says what was assumed: "NAME, assuming
+ * as "2.9.1", the CUDA build that `pip install torch` gets: "torch_cuda=cu128". If pasted text
+ * names a CUDA, such as "CUDA 12.4", and torch has a build for it, that one is assumed. Where
+ * pip gets a build without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely
+ * has that one. The machine's name then says what was assumed: "NAME, assuming
  * os=linux, ...". Fails with NO_MEMORY.
  */
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);

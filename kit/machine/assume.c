@@ -38,9 +38,10 @@ enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct a
 
 bool af_machine_is_described(const struct af_machine *machine)
 {
-    return machine->gpus.count > 0 || (machine->gpus.state == AF_FACT_UNKNOWN &&
-                                       machine->platform.os.state == AF_FACT_KNOWN &&
-                                       machine->torch.version.state == AF_FACT_KNOWN);
+    bool torch = machine->torch.version.state == AF_FACT_KNOWN &&
+                 (machine->platform.os.state == AF_FACT_KNOWN ||
+                  machine->python.version.state == AF_FACT_KNOWN);
+    return machine->gpus.count > 0 || (machine->gpus.state == AF_FACT_UNKNOWN && torch);
 }
 
 enum anyflash_status af_machine_assume(struct af_machine *machine, const char **what_out,

@@ -8,8 +8,8 @@
 #include "kit/machine/machine.h"
 
 /*
- * Whether enough is known to assume the rest: a GPU, or a system with torch whose GPU is not
- * known.
+ * Whether enough is known to assume the rest: a GPU, or torch with a system or a Python where
+ * nothing is said of GPUs.
  */
 bool af_machine_is_described(const struct af_machine *machine);
 

@@ -4,6 +4,7 @@
  * know the programs; pasted_apply.c turns the values into facts.
  */
 #include "kit/machine/pasted.h"
+#include "kit/base/json.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <ctype.h>
@@ -268,11 +269,27 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
     return af_pasted_end(&reader, err);
 }
 
+/* Whether it is JSON of another program: an object without any key of a record. */
+static bool is_foreign(struct af_span bytes)
+{
+    json_t *json;
+    size_t group_count;
+    const struct af_group *groups = af_machine_groups(&group_count);
+    if (af_json_parse(bytes, AF_MACHINE_BYTES_MAX, "text", &json, NULL) != ANYFLASH_OK)
+        return false;
+    bool ours = !json_is_object(json) || json_object_size(json) == 0 ||
+                json_object_get(json, "schema") != NULL;
+    for (size_t i = 0; i < group_count; i++)
+        ours = ours || json_object_get(json, groups[i].name) != NULL;
+    json_decref(json);
+    return !ours;
+}
+
 enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
                                      const char *name, struct anyflash_error *err)
 {
     char first = first_byte(bytes);
     bool json = first == '{' || first == '\0' || (first == '[' && !af_pasted_recognise(bytes));
-    return json ? af_machine_parse(machine, bytes, name, err)
-                : af_pasted_read(machine, bytes, name, err);
+    return json && !is_foreign(bytes) ? af_machine_parse(machine, bytes, name, err)
+                                      : af_pasted_read(machine, bytes, name, err);
 }

@@ -113,6 +113,7 @@ struct af_pasted_reader {
     struct af_pasted_loose_gpu loose_gpus[8];
     size_t loose_gpu_count;
     size_t loose_gpu_line; /* of the last one */
+    size_t prose_bytes;    /* read so far */
     size_t csv_next;
     size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
     bool in_query;                            /* nvidia-smi -q */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINES_MAX 20000u /* people do not write more */
+#define BYTES_MAX (1u << 20) /* people do not write more */
 
 /* A word of the line; `lower` is the whole line in lower case. */
 struct place {
@@ -58,10 +58,11 @@ static bool follows(const char *lower, size_t at, const char *words)
 /* Commands, names of files, requirements and recommendations state nothing about a machine. */
 static bool is_general(const char *lower)
 {
-    static const char commands[] = "pip install|pip3 install|conda install|uv add|.whl|>=|~=|::";
-    static const char advice[] =
-        "require|at least|minimum|newer|or later|higher|above|recommend|tested|benchmark|support|"
-        "compatib|e.g.|for example";
+    static const char commands[] =
+        "pip install|pip3 install|conda install|uv add|.whl|>=|~=|::";
+    static const char advice[] = "require|at least|minimum|newer|or "
+                                 "later|higher|above|recommend|tested|benchmark|support|"
+                                 "compatib|e.g.|for example";
     size_t len = strlen(lower);
     return has_word(lower, len, commands, false) ||
            (strchr(lower, '?') == NULL && has_word(lower, len, advice, false));
@@ -73,10 +74,15 @@ static const struct product {
     const char *majors; /* first characters of its versions */
     enum af_pasted_fact fact;
 } products[] = {
-    {"pytorch", "torch", "12", AF_PASTED_TORCH}, {"torch", "torch", "12", AF_PASTED_TORCH},
-    {"python", "Python", "3", AF_PASTED_PYTHON}, {"py", "Python", "3", AF_PASTED_PYTHON},
-    {"cp", "Python", "3", AF_PASTED_PYTHON},     {"driver", "driver", "3456", AF_PASTED_DRIVER},
-    {"cuda", NULL, "1", AF_PASTED_CUDA_NAMED},   {"rocm", NULL, "567", AF_PASTED_ROCM},
+    {"pytorch", "torch", "12", AF_PASTED_TORCH},
+    {"torch", "torch", "12", AF_PASTED_TORCH},
+    {"python", "Python", "3", AF_PASTED_PYTHON},
+    {"py", "Python", "3", AF_PASTED_PYTHON},
+    {"cp", "Python", "3", AF_PASTED_PYTHON},
+    {"driver", "driver", "3456", AF_PASTED_DRIVER},
+    {"sys.version", "Python", "3", AF_PASTED_PYTHON},
+    {"cuda", NULL, "1", AF_PASTED_CUDA_NAMED},
+    {"rocm", NULL, "567", AF_PASTED_ROCM},
 };
 
 /* What may stand between a product and its version. */
@@ -144,20 +150,19 @@ static void keep(struct af_pasted_reader *reader, enum af_pasted_fact fact, cons
     af_pasted_keep(reader, &reader->loose[fact], what, text, len);
 }
 
-/* "cu128" as a word, "cuda12.6" right after the version of torch. */
-static bool take_build(struct af_pasted_reader *reader, const char *at)
+/* "cu128" anywhere; "cuda12.6" right after the version of torch. */
+static bool take_build(struct af_pasted_reader *reader, const char *at, bool after_torch)
 {
-    size_t digits = af_starts_with(at, "cu") ? strspn(at + 2, "0123456789") : 0;
-    if (digits == 3 && strchr("19", at[2]) != NULL && !isalnum((unsigned char)at[5])) {
-        keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, 5);
-        return true;
+    size_t len = af_starts_with(at, "cu1") ? 2 + strspn(at + 2, "0123456789") : 0;
+    bool cuda = after_torch && af_starts_with(at, "cuda");
+    if (cuda) {
+        at += strlen("cuda");
+        len = strspn(at, "0123456789.");
     }
-    at += af_starts_with(at, "cuda") ? 4 : 0;
-    size_t len = strspn(at, "0123456789.");
-    if (at[-1] != 'a' || len < 4 || at[2] != '.')
-        return false;
-    keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, len);
-    return true;
+    bool right = cuda ? len >= 4 && at[2] == '.' : len == 5 && !isalnum((unsigned char)at[len]);
+    if (right)
+        keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, len);
+    return right;
 }
 
 /* "cp312", "py312" */
@@ -191,12 +196,12 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
             (place->at > 1 && place->lower[place->at - 1] == '/' && product->majors[0] == '3'))
             return false;
         keep(reader, product->fact, product->what, version, version_bytes);
+        const char *rest = version + version_bytes;
         if (product->fact == AF_PASTED_TORCH)
-            take_build(reader,
-                       version + version_bytes + strspn(version + version_bytes, " -+(,/"));
+            take_build(reader, rest + strspn(rest, " -+(,/"), true);
         return true;
     }
-    return take_build(reader, word) && word[2] != 'd';
+    return take_build(reader, word, false);
 }
 
 /* Words that show that a short name such as "L4" means a GPU. */
@@ -214,14 +219,16 @@ static size_t bare_number(const struct place *place, const char *const **row_out
 {
     char name[12];
     const char *digits = place->lower + place->at;
-    const char *rest = digits + 4 + strspn(digits + (strlen(digits) < 4 ? 0 : 4), " ");
-    if (strspn(digits, "0123456789") != 4 || has_word(rest, 2, "mb|mi|px|%", false))
+    if (strspn(digits, "0123456789") != 4)
         return 0;
-    bool named =
-        place->at == 0 || af_starts_with(rest, "ti") || af_starts_with(rest, "super") ||
-        follows(place->lower, place->at,
-                "a|an|my|the|one|single|dual|two|and|with|on|have|has|got|own|gpu|card|"
-                "x|2x|3x|4x|8x");
+    const char *rest = digits + 4 + strspn(digits + 4, " ");
+    if (af_starts_with(rest, "mb") || af_starts_with(rest, "mib") || af_starts_with(rest, "px"))
+        return 0;
+    bool named = place->at == 0 || af_starts_with(rest, "ti") ||
+                 af_starts_with(rest, "super") ||
+                 follows(place->lower, place->at,
+                         "a|an|my|the|one|single|dual|two|and|with|on|have|has|got|own|gpu|"
+                         "card|2x|3x|4x|8x");
     snprintf(name, sizeof name, "rtx %.4s", digits);
     return named && af_machine_gpu_name_at(name, row_out) > 0 ? 4 : 0;
 }
@@ -369,6 +376,7 @@ static const struct {
     {"ubuntu", "linux", true},
     {"debian", "linux", true},
     {"fedora", "linux", true},
+    {"pop os", "linux", true},
     {"centos", "linux", true},
     {"rocky", "linux", true},
     {"docker", "linux", true},
@@ -411,9 +419,10 @@ enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const 
     char lower[AF_PASTED_LINE_BYTES];
     struct place place = {line, lower, 0};
     bool any = false;
-    if (reader->is_log || reader->number > LINES_MAX)
-        return AF_PASTED_NONE;
     size_t len = strlen(line);
+    if (reader->is_log || reader->prose_bytes + len > BYTES_MAX)
+        return AF_PASTED_NONE;
+    reader->prose_bytes += len;
     for (size_t i = 0; i <= len; i++)
         lower[i] = (char)tolower((unsigned char)line[i]);
     bool traces_only = is_package || line[0] == '|' || is_general(lower);

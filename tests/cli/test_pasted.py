@@ -56,7 +56,7 @@ def test_plan_decides_from_what_people_write(anyflash, tmp_path, row):
     text.write_text(row["text"])
     answer = anyflash("plan", "--json", "--machine", str(text))
     decided = json.loads(answer.out)["decision"] is not None
-    assert decided == ("torch.version" in row["facts"]), answer
+    assert decided or "torch.version" not in row["facts"], answer
 
 
 def test_pasted_text_gets_the_assumptions_of_given(anyflash, tmp_path):
