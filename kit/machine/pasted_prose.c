@@ -21,15 +21,29 @@ struct place {
     size_t at;
 };
 
-/* Whether one of the words, separated by '|', occurs in `text` (whole: is `text`). */
-static bool has_word(const char *text, size_t len, const char *words, bool whole)
+/* Whether one of the words, separated by '|', begins in `text`, not in the middle of a word. */
+static bool has_word(const char *text, const char *words)
+{
+    for (const char *word = words; *word != '\0';) {
+        size_t len = strcspn(word, "|");
+        for (const char *at = strchr(text, *word); at != NULL; at = strchr(at + 1, *word)) {
+            bool inside =
+                isalpha((unsigned char)*word) && at > text && isalpha((unsigned char)at[-1]);
+            if (!inside && strncmp(at, word, len) == 0)
+                return true;
+        }
+        word += len + (word[len] == '|');
+    }
+    return false;
+}
+
+/* Whether the text of `len` bytes is one of the words. */
+static bool is_word(const char *text, size_t len, const char *words)
 {
     for (const char *word = words; *word != '\0';) {
         size_t word_len = strcspn(word, "|");
-        for (size_t i = 0; i + word_len <= len && (i == 0 || !whole); i++) {
-            if (memcmp(text + i, word, word_len) == 0 && (!whole || word_len == len))
-                return true;
-        }
+        if (word_len == len && memcmp(text, word, len) == 0)
+            return true;
         word += word_len + (word[word_len] == '|');
     }
     return false;
@@ -52,7 +66,7 @@ static bool follows(const char *lower, size_t at, const char *words)
 {
     const char *word;
     size_t len = word_before(lower, at, &word);
-    return len > 0 && has_word(word, len, words, true);
+    return len > 0 && is_word(word, len, words);
 }
 
 /* Commands, names of files, requirements and recommendations state nothing about a machine. */
@@ -63,9 +77,7 @@ static bool is_general(const char *lower)
     static const char advice[] = "require|at least|minimum|newer|or "
                                  "later|higher|above|recommend|tested|benchmark|support|"
                                  "compatib|e.g.|for example";
-    size_t len = strlen(lower);
-    return has_word(lower, len, commands, false) ||
-           (strchr(lower, '?') == NULL && has_word(lower, len, advice, false));
+    return has_word(lower, commands) || (strchr(lower, '?') == NULL && has_word(lower, advice));
 }
 
 static const struct product {
@@ -207,11 +219,8 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
 /* Words that show that a short name such as "L4" means a GPU. */
 static bool is_about_machine(const char *lower)
 {
-    return has_word(
-        lower, strlen(lower),
-        "nvidia|gpu|tesla|cuda|torch|vram|driver|gb|colab|jetson|python|windows|linux|"
-        "ubuntu|flash",
-        false);
+    return has_word(lower, "nvidia|gpu|tesla|cuda|torch|pytorch|vram|driver|gb|colab|jetson|"
+                           "python|windows|linux|ubuntu|flash");
 }
 
 /* "4090" alone is an RTX 4090 after such words, or with its suffix, and without a unit. */
@@ -240,7 +249,7 @@ static size_t gpu_len(const struct place *place, const char *const **row_out)
     size_t len = isdigit((unsigned char)*at) ? bare_number(place, row_out)
                                              : af_machine_gpu_name_at(at, row_out);
     size_t tail = strspn(at + len, "abcdefghijklmnopqrstuvwxyz0123456789");
-    if (len == 0 || (tail > 0 && !has_word(at + len, tail, "ti|s|d|m|xt|xtx|super", true)))
+    if (len == 0 || (tail > 0 && !is_word(at + len, tail, "ti|s|d|m|xt|xtx|super")))
         return 0;
     if (strchr((*row_out)[1], ' ') == NULL && !is_about_machine(place->lower))
         return 0;
@@ -266,8 +275,8 @@ static struct af_span whole_name(const struct place *place, size_t len)
         size_t word_len = strcspn(next, " ,;:()'\"/-");
         size_t digits = strspn(next, "0123456789");
         bool memory =
-            digits > 0 && word_len == digits + 2 && has_word(next + digits, 2, "gb", true);
-        if (!memory && !has_word(next, word_len, suffixes, true))
+            digits > 0 && word_len == digits + 2 && af_starts_with(next + digits, "gb");
+        if (!memory && !is_word(next, word_len, suffixes))
             break;
         end += 1 + word_len;
     }
@@ -337,78 +346,32 @@ static size_t take_gpu(struct af_pasted_reader *reader, const struct place *plac
     return len;
 }
 
+/* What only one system prints, as it is written; and words, in lower case, that people may also
+   use of other machines. */
 static const struct {
-    const char *text; /* as it is written; weak ones in lower case */
     const char *os;
-    bool weak; /* a word that people also use of other machines */
+    const char *prints;
+    const char *words;
 } traces[] = {
-    {"[MSC v.", "windows", false},
-    {"WDDM", "windows", false},
-    {"win_amd64", "windows", false},
-    {"win32", "windows", false},
-    {"vc14_runtime", "windows", false},
-    {"vs2015_runtime", "windows", false},
-    {"python.exe", "windows", false},
-    {".dll", "windows", false},
-    {":\\", "windows", false},
-    {"[GCC ", "linux", false},
-    {"manylinux", "linux", false},
-    {"linux_x86_64", "linux", false},
-    {"linux-gnu", "linux", false},
-    {"/usr/lib", "linux", false},
-    {"/home/", "linux", false},
-    {":~", "linux", false},
-    {"microsoft-standard", "wsl", false},
-    {":/mnt/c/", "wsl", false},
-    {"nvidia-cuda-runtime-cu", "linux", false},
-    {"Darwin", "macos", false},
-    {"macosx_", "macos", false},
-    {"-apple-darwin", "macos", false},
-    {"/Applications/", "macos", false},
-    {"windows", "windows", true},
-    {"win10", "windows", true},
-    {"win11", "windows", true},
-    {"win 10", "windows", true},
-    {"win 11", "windows", true},
-    {"powershell", "windows", true},
-    {"wsl", "wsl", true},
-    {"linux", "linux", true},
-    {"ubuntu", "linux", true},
-    {"debian", "linux", true},
-    {"fedora", "linux", true},
-    {"pop os", "linux", true},
-    {"centos", "linux", true},
-    {"rocky", "linux", true},
-    {"docker", "linux", true},
-    {"pytorch/pytorch:", "linux", true},
-    {"macos", "macos", true},
-    {"macbook", "macos", true},
+    {"wsl", "microsoft-standard|:/mnt/c/|WSL", ""},
+    {"windows", "[MSC v.|WDDM|win_amd64|win32|vc14_runtime|vs2015_runtime|python.exe|.dll|:\\",
+     "windows|win10|win11|win 10|win 11|powershell"},
+    {"linux",
+     "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu",
+     "linux|ubuntu|debian|fedora|pop os|centos|rocky|docker|pytorch/pytorch:"},
+    {"macos", "Darwin|macosx_|-apple-darwin|/Applications/", "macos|macbook"},
 };
 
-/* A trace that begins or ends with a sign may stand anywhere in a word. */
-static bool is_at(const struct place *place, const char *text, bool weak)
-{
-    const char *at = (weak ? place->lower : place->line) + place->at;
-    size_t len = strlen(text);
-    if (!af_starts_with(at, text))
-        return false;
-    bool begins =
-        !isalnum((unsigned char)text[0]) || place->at == 0 || !isalnum((unsigned char)at[-1]);
-    return begins &&
-           !(isalpha((unsigned char)text[len - 1]) && isalpha((unsigned char)at[len]));
-}
-
-static void take_traces(struct af_pasted_reader *reader, const struct place *place)
+static void take_traces(struct af_pasted_reader *reader, const char *line, const char *lower)
 {
     for (size_t i = 0; i < AF_COUNT(traces); i++) {
-        const char *os = traces[i].os;
-        if (!is_at(place, traces[i].text, traces[i].weak))
+        const char *os = i == 0 ? "linux" : traces[i].os;
+        bool printed = has_word(line, traces[i].prints);
+        if (!printed && !has_word(lower, traces[i].words))
             continue;
-        bool wsl = strcmp(os, "wsl") == 0;
-        os = wsl ? "linux" : os;
-        keep(reader, traces[i].weak && !wsl ? AF_PASTED_SYSTEM : AF_PASTED_TRACE, "the system",
-             os, strlen(os));
-        if (wsl)
+        keep(reader, printed ? AF_PASTED_TRACE : AF_PASTED_SYSTEM, "the system", os,
+             strlen(os));
+        if (i == 0)
             keep(reader, AF_PASTED_WSL, NULL, "true", 4);
     }
 }
@@ -425,12 +388,12 @@ enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const 
     reader->prose_bytes += len;
     for (size_t i = 0; i <= len; i++)
         lower[i] = (char)tolower((unsigned char)line[i]);
+    take_traces(reader, line, lower);
     bool traces_only = is_package || line[0] == '|' || is_general(lower);
     for (; place.at < len; place.at++) {
         bool word = place.at == 0 || !isalnum((unsigned char)line[place.at - 1]) ||
                     (lower[place.at - 1] == 'x' && place.at > 1 &&
                      isdigit((unsigned char)line[place.at - 2]));
-        take_traces(reader, &place);
         if (traces_only || !word || !isalnum((unsigned char)line[place.at]))
             continue;
         size_t gpu_bytes = reader->gpu_count == 0 ? take_gpu(reader, &place) : 0;

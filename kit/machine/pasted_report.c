@@ -30,12 +30,6 @@ static bool is_none(const char *value)
     return af_equal(value, "None") || af_equal(value, "No CUDA");
 }
 
-/* "2.4.0+cu121 (True)"; N/A only says that importing it failed */
-static bool take_torch(struct af_pasted_reader *reader, const char *value)
-{
-    return keep_version(reader, AF_PASTED_TORCH, value);
-}
-
 /* "None" means a CPU build of torch; "N/A" a ROCm build, or that importing torch failed. */
 static bool take_torch_cuda(struct af_pasted_reader *reader, const char *value)
 {
@@ -49,11 +43,6 @@ static bool take_torch_hip(struct af_pasted_reader *reader, const char *value)
     if (af_starts_with(value, "N/A") && reader->values[AF_PASTED_TORCH].text != NULL)
         af_pasted_take(reader, AF_PASTED_TORCH_HIP, "none", 4);
     return af_starts_with(value, "N/A") || keep_version(reader, AF_PASTED_TORCH_HIP, value);
-}
-
-static bool take_rocm(struct af_pasted_reader *reader, const char *value)
-{
-    return keep_version(reader, AF_PASTED_ROCM, value);
 }
 
 /* The first two numbers of HIP's version are those of ROCm's. */
@@ -83,11 +72,6 @@ static bool take_os(struct af_pasted_reader *reader, const char *value)
     snprintf(text, sizeof text, "%.*s", (int)(len < 100 ? len : 100), value);
     af_pasted_take(reader, AF_PASTED_OS, text, strlen(text));
     return true;
-}
-
-static bool take_platform(struct af_pasted_reader *reader, const char *value)
-{
-    return af_pasted_take_platform(reader, value);
 }
 
 /* "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "(GCC) 8.5.0 20210514 (Red Hat 8.5.0-18)" */
@@ -183,11 +167,6 @@ static bool take_driver(struct af_pasted_reader *reader, const char *value)
     return is_none(value) || len > 0;
 }
 
-static bool take_arch(struct af_pasted_reader *reader, const char *value)
-{
-    return af_pasted_take_arch(reader, value);
-}
-
 static bool take_cores(struct af_pasted_reader *reader, const char *value)
 {
     size_t len = strspn(value, "0123456789");
@@ -243,11 +222,6 @@ static bool take_cuda_api(struct af_pasted_reader *reader, const char *value)
     return reader->in_query && keep_version(reader, AF_PASTED_CUDA_API, value);
 }
 
-static bool take_query_driver(struct af_pasted_reader *reader, const char *value)
-{
-    return keep_version(reader, AF_PASTED_DRIVER, value);
-}
-
 static bool take_product(struct af_pasted_reader *reader, const char *value)
 {
     reader->frame_buffer = false;
@@ -293,52 +267,53 @@ static bool take_shown_version(struct af_pasted_reader *reader, const char *valu
     return taken;
 }
 
-/* Keys in lower case, without remarks in parentheses. */
+/* Keys in lower case, without remarks in parentheses. Without a handler the value is a version. */
 static const struct {
     const char *key;
     take *take;
+    enum af_pasted_fact fact;
 } keys[] = {
-    {"pytorch version", take_torch},
-    {"torch version", take_torch},
-    {"pytorch.version", take_torch},
-    {"torch.__version__", take_torch},
-    {"cuda used to build pytorch", take_torch_cuda},
-    {"torch.version.cuda", take_torch_cuda},
-    {"torch cuda version", take_torch_cuda},
-    {"rocm used to build pytorch", take_torch_hip},
-    {"hip runtime version", take_hip_runtime},
-    {"rocm version", take_rocm},
-    {"os", take_os},
-    {"description", take_os}, /* lsb_release */
-    {"platform", take_platform},
-    {"python platform", take_platform},
-    {"gcc version", take_gcc},
-    {"clang version", take_clang},
-    {"libc version", take_libc},
-    {"python version", take_python},
-    {"python", take_python},
-    {"cuda runtime version", take_toolkit},
-    {"nvcc version", take_toolkit},
-    {"gpu models and configuration", take_gpus},
-    {"gpu type", take_gpu_type},
-    {"accelerator", take_gpu_type},
-    {"gpu.name", take_gpu_type},
-    {"gpu.compute_capability", take_capability},
-    {"nvidia driver version", take_driver},
-    {"architecture", take_arch},
-    {"cpu(s)", take_cores},
-    {"memtotal", take_memory},
-    {"memavailable", take_memory_available},
-    {"swapfree", take_swap_free},
-    {"system ram", take_memory},
-    {"attached gpus", begin_query},
-    {"cuda version", take_cuda_api},
-    {"driver version", take_query_driver},
-    {"product name", take_product},
-    {"total", take_total},
-    {"name", take_name},
-    {"marketing name", take_marketing_name},
-    {"version", take_shown_version},
+    {"pytorch version", NULL, AF_PASTED_TORCH},
+    {"torch version", NULL, AF_PASTED_TORCH},
+    {"pytorch.version", NULL, AF_PASTED_TORCH},
+    {"torch.__version__", NULL, AF_PASTED_TORCH},
+    {"cuda used to build pytorch", take_torch_cuda, 0},
+    {"torch.version.cuda", take_torch_cuda, 0},
+    {"torch cuda version", take_torch_cuda, 0},
+    {"rocm used to build pytorch", take_torch_hip, 0},
+    {"hip runtime version", take_hip_runtime, 0},
+    {"rocm version", NULL, AF_PASTED_ROCM},
+    {"os", take_os, 0},
+    {"description", take_os, 0}, /* lsb_release */
+    {"platform", af_pasted_take_platform, 0},
+    {"python platform", af_pasted_take_platform, 0},
+    {"gcc version", take_gcc, 0},
+    {"clang version", take_clang, 0},
+    {"libc version", take_libc, 0},
+    {"python version", take_python, 0},
+    {"python", take_python, 0},
+    {"cuda runtime version", take_toolkit, 0},
+    {"nvcc version", take_toolkit, 0},
+    {"gpu models and configuration", take_gpus, 0},
+    {"gpu type", take_gpu_type, 0},
+    {"accelerator", take_gpu_type, 0},
+    {"gpu.name", take_gpu_type, 0},
+    {"gpu.compute_capability", take_capability, 0},
+    {"nvidia driver version", take_driver, 0},
+    {"architecture", af_pasted_take_arch, 0},
+    {"cpu(s)", take_cores, 0},
+    {"memtotal", take_memory, 0},
+    {"memavailable", take_memory_available, 0},
+    {"swapfree", take_swap_free, 0},
+    {"system ram", take_memory, 0},
+    {"attached gpus", begin_query, 0},
+    {"cuda version", take_cuda_api, 0},
+    {"driver version", NULL, AF_PASTED_DRIVER},
+    {"product name", take_product, 0},
+    {"total", take_total, 0},
+    {"name", take_name, 0},
+    {"marketing name", take_marketing_name, 0},
+    {"version", take_shown_version, 0},
 };
 
 /*
@@ -391,8 +366,11 @@ enum af_pasted_kind af_pasted_report_line(struct af_pasted_reader *reader, const
         reader->frame_buffer = true;
     const char *value = split(line, key);
     for (size_t i = 0; value != NULL && i < AF_COUNT(keys); i++) {
-        if (strcmp(key, keys[i].key) == 0)
-            return keys[i].take(reader, value) ? AF_PASTED_REPORT : AF_PASTED_NONE;
+        if (strcmp(key, keys[i].key) != 0)
+            continue;
+        bool taken = keys[i].take != NULL ? keys[i].take(reader, value)
+                                          : keep_version(reader, keys[i].fact, value);
+        return taken ? AF_PASTED_REPORT : AF_PASTED_NONE;
     }
     return value != NULL && take_package_version(reader, key, value) ? AF_PASTED_REPORT
                                                                      : AF_PASTED_NONE;

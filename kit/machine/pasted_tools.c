@@ -25,18 +25,34 @@ static bool take_dotted(struct af_pasted_reader *reader, enum af_pasted_fact fac
     return true;
 }
 
-bool af_pasted_take_arch(struct af_pasted_reader *reader, const char *text)
+/* Bytes of the name of a processor at the start of `text`; 0: none. */
+static size_t arch_len(const char *text)
 {
     static const char *const words[] = {"x86_64", "aarch64", "arm64",  "AMD64",
                                         "amd64",  "ppc64le", "riscv64"};
     for (size_t i = 0; i < AF_COUNT(words); i++) {
         size_t len = strlen(words[i]);
-        if (af_starts_with(text, words[i]) && !isalnum((unsigned char)text[len])) {
-            af_pasted_take(reader, AF_PASTED_ARCH, words[i], len);
-            return true;
-        }
+        if (af_starts_with(text, words[i]) && !isalnum((unsigned char)text[len]))
+            return len;
     }
-    return false;
+    return 0;
+}
+
+bool af_pasted_take_arch(struct af_pasted_reader *reader, const char *text)
+{
+    af_pasted_take(reader, AF_PASTED_ARCH, text, arch_len(text));
+    return arch_len(text) > 0;
+}
+
+/* The last processor that is a word of the text, which is kept; NULL: none. */
+static const char *take_last_arch(struct af_pasted_reader *reader, const char *text)
+{
+    const char *last = NULL;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (arch_len(at) > 0 && (at == text || !isalnum((unsigned char)at[-1])))
+            last = at;
+    }
+    return last != NULL && af_pasted_take_arch(reader, last) ? last : NULL;
 }
 
 /*
@@ -70,7 +86,6 @@ static void take_kernel(struct af_pasted_reader *reader, const char *text, size_
 
 bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text)
 {
-    static const char *const arches[] = {"-x86_64", "-aarch64", "-ppc64le", "-riscv64"};
     const char *libc = strstr(text, "-with-glibc");
     if (af_starts_with(text, "Windows") && !isalnum((unsigned char)text[7])) {
         af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
@@ -78,24 +93,16 @@ bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text)
     }
     if (af_starts_with(text, "macOS-") || af_starts_with(text, "Darwin-")) {
         af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
-        if (strstr(text, "-arm64") != NULL)
-            af_pasted_take_arch(reader, "arm64");
-        else if (strstr(text, "-x86_64") != NULL)
-            af_pasted_take_arch(reader, "x86_64");
+        take_last_arch(reader, text);
         return true;
     }
     if (!af_starts_with(text, "Linux-"))
         return false;
     const char *kernel = text + strlen("Linux-");
     size_t len = strcspn(kernel, " ");
-    for (size_t i = 0; i < AF_COUNT(arches); i++) {
-        const char *arch = strstr(kernel, arches[i]);
-        if (arch == NULL)
-            continue;
-        len = (size_t)(arch - kernel);
-        af_pasted_take_arch(reader, arches[i] + 1);
-        break;
-    }
+    const char *arch = take_last_arch(reader, kernel);
+    if (arch != NULL && arch > kernel)
+        len = (size_t)(arch - 1 - kernel);
     take_kernel(reader, kernel, len);
     if (libc != NULL)
         af_pasted_take_glibc(reader, libc + strlen("-with-glibc"));
@@ -112,16 +119,8 @@ static bool take_uname(struct af_pasted_reader *reader, const char *line)
         !isdigit((unsigned char)release[1]) || strchr(release + 1, '.') == NULL)
         return false;
     release++;
-    const char *arch = NULL;
-    for (const char *at = release; at != NULL; at = strchr(at + 1, ' ')) {
-        const char *word = at + (*at == ' ');
-        if (af_starts_with(word, "x86_64") || af_starts_with(word, "aarch64") ||
-            af_starts_with(word, "arm64") || af_starts_with(word, "ppc64le"))
-            arch = word;
-    }
-    if (arch == NULL)
+    if (take_last_arch(reader, release) == NULL)
         return false;
-    af_pasted_take_arch(reader, arch);
     if (mac)
         af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
     else
