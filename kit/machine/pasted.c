@@ -278,7 +278,8 @@ static bool is_foreign(struct af_span bytes)
     if (af_json_parse(bytes, AF_MACHINE_BYTES_MAX, "text", &json, NULL) != ANYFLASH_OK)
         return false;
     bool ours = !json_is_object(json) || json_object_size(json) == 0 ||
-                json_object_get(json, "schema") != NULL;
+                json_object_get(json, "schema") != NULL ||
+                json_object_get(json, "remark") != NULL;
     for (size_t i = 0; i < group_count; i++)
         ours = ours || json_object_get(json, groups[i].name) != NULL;
     json_decref(json);
@@ -290,6 +291,9 @@ enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span 
 {
     char first = first_byte(bytes);
     bool json = first == '{' || first == '\0' || (first == '[' && !af_pasted_recognise(bytes));
-    return json && !is_foreign(bytes) ? af_machine_parse(machine, bytes, name, err)
-                                      : af_pasted_read(machine, bytes, name, err);
+    if (!json)
+        return af_pasted_read(machine, bytes, name, err);
+    if (is_foreign(bytes) && af_pasted_read(machine, bytes, name, NULL) == ANYFLASH_OK)
+        return ANYFLASH_OK;
+    return af_machine_parse(machine, bytes, name, err);
 }

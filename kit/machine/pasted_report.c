@@ -267,7 +267,7 @@ static bool take_shown_version(struct af_pasted_reader *reader, const char *valu
     return taken;
 }
 
-/* Keys in lower case, without remarks in parentheses. Without a handler the value is a version. */
+/* Keys in lower case, without remarks in parentheses; a version, unless there is a handler. */
 static const struct {
     const char *key;
     take *take;
