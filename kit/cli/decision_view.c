@@ -297,11 +297,11 @@ const char *af_cli_near_misses_title(const struct af_decision *decision)
 }
 
 /* Where to look for a wheel that the catalog cannot know. */
-static void view_newer_torch(struct af_page *page, const struct af_rung *wheel)
+static void view_newer_torch(struct af_screen *screen, const struct af_rung *wheel)
 {
     for (size_t i = 0; i < wheel->reason_count; i++)
         if (wheel->reasons[i].id == AF_REASON_TORCH_NEWER)
-            af_cli_reason_view(page, 4, wheel->reasons, wheel->reason_count, i);
+            af_cli_reason_view(screen, 4, wheel->reasons, wheel->reason_count, i);
 }
 
 /* The first reason against it. */
@@ -320,7 +320,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
 
 void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision *decision)
 {
-    view_newer_torch(page, &decision->rungs[AF_RUNG_WHEEL]);
+    view_newer_torch(screen, &decision->rungs[AF_RUNG_WHEEL]);
     for (size_t i = 0; i < decision->near_miss_count && i < NEAR_MISSES_SHORT; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
         struct af_text text = {0};

@@ -199,7 +199,8 @@ static void view_nothing(struct af_screen *screen, const struct af_log_evidence 
 static void view_harmless(struct af_screen *screen, const struct af_diagnosis *diagnosis,
                           const struct af_log_evidence *evidence)
 {
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "nothing in this log is a failure of flash-attn");
+    af_screen_add(screen, 0, "", AF_TONE_STRONG,
+                  "nothing in this log is a failure of flash-attn");
     view_text(screen, "Why", diagnosis->harmless.why);
     af_screen_gap(screen);
     af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");

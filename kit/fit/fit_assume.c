@@ -41,12 +41,22 @@ static const char *usual_cuda(const struct af_machine *machine)
     return variant != NULL && variant->cuda_major > 0 ? variant->cuda : NULL;
 }
 
+static bool has_nvidia_gpu_or_none(const struct af_machine *machine)
+{
+    const struct af_gpu *gpus = machine->gpus.rows;
+    for (size_t i = 0; i < machine->gpus.count; i++) {
+        if (af_equal(af_fact_text_or(&gpus[i].vendor, "nvidia"), "nvidia"))
+            return true;
+    }
+    return machine->gpus.count == 0;
+}
+
 /* Assumes the build of a torch that is known but for that. */
 static enum anyflash_status assume_build(struct af_machine *machine, const char **what,
                                          struct anyflash_error *err)
 {
     if (!af_machine_is_described(machine) || machine->torch.version.state != AF_FACT_KNOWN ||
-        machine->torch.cuda.state != AF_FACT_UNKNOWN)
+        machine->torch.cuda.state != AF_FACT_UNKNOWN || !has_nvidia_gpu_or_none(machine))
         return ANYFLASH_OK;
     const char *cuda = usual_cuda(machine);
     const char *word =

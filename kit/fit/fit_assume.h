@@ -13,8 +13,8 @@
  * as "2.9.1", the CUDA build that `pip install torch` gets: "torch_cuda=cu128". If pasted text
  * names a CUDA, such as "CUDA 12.4", and torch has a build for it, that one is assumed. Where
  * pip gets a build without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely
- * has that one. The machine's name then says what was assumed: "NAME, assuming
- * os=linux, ...". Fails with NO_MEMORY.
+ * has that one. Nor is anything for GPUs of other vendors alone. The machine's name then says
+ * what was assumed: "NAME, assuming os=linux, ...". Fails with NO_MEMORY.
  */
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
 
