@@ -54,7 +54,9 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
     return af_arena_format(&answer->arena, "%s %s+%s for %s %s%s",
                            absent ? "Install torch" : "Replace torch with", rung->torch_version,
                            rung->torch_cuda, rung->wheel->package, rung->wheel->version,
-                           rung->wheel->official ? " (official)" : " (community build)");
+                           !rung->wheel->listed    ? " (derived, not seen)"
+                           : rung->wheel->official ? " (official)"
+                                                   : " (community build)");
 }
 
 /* "No Python environment was found here: no .venv, ..." */

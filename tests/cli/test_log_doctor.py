@@ -221,7 +221,8 @@ def test_only_what_the_catalog_lacks_is_called_unpublished(anyflash, diagnose, t
                               "Precompiled wheel not found. Building from source...\n"
                               "error: subprocess-exited-with-error\n")
     proved = [cause["id"] for cause in answer["causes"] if cause["confidence"] == "proved"]
-    assert ("no-wheel-for-torch" in proved) == (found["count"] == 0), (found, answer)
+    lacks = found["count"] == 0 and torch != "2.15"  # which came out after the listings
+    assert ("no-wheel-for-torch" in proved) == lacks, (found, answer)
 
 
 @pytest.mark.parametrize("gpu, version, cause", [
