@@ -21,39 +21,12 @@
 #define AF_PHILOX_W0 0x9e3779b9u
 #define AF_PHILOX_W1 0xbb67ae85u
 
-static inline void af_philox(uint32_t counter[4], uint32_t key0, uint32_t key1)
-{
-    for (int round = 0; round < AF_PHILOX_ROUNDS; round++) {
-        uint64_t product0 = (uint64_t)AF_PHILOX_M0 * counter[0];
-        uint64_t product1 = (uint64_t)AF_PHILOX_M1 * counter[2];
-        counter[0] = (uint32_t)(product1 >> 32) ^ counter[1] ^ key0;
-        counter[1] = (uint32_t)product1;
-        counter[2] = (uint32_t)(product0 >> 32) ^ counter[3] ^ key1;
-        counter[3] = (uint32_t)product0;
-        key0 += AF_PHILOX_W0;
-        key1 += AF_PHILOX_W1;
-    }
-}
-
 /* The smallest word whose element is kept: p * 2^32, rounded up. */
 static inline uint32_t af_dropout_threshold(float dropout)
 {
     double exact = (double)dropout * 0x1p32;
     uint32_t whole = (uint32_t)exact;
     return whole + (exact > (double)whole);
-}
-
-/* Whether dropout keeps element (sequence, head, i, j). */
-static inline bool af_dropout_keeps(const struct af_problem *problem,
-                                    const struct af_sequence *sequence, int64_t head, int64_t i,
-                                    int64_t j)
-{
-    const struct anyflash_attend_args *a = &problem->a;
-    uint64_t seed = a->dropout_seed, offset = a->dropout_offset;
-    uint32_t counter[4] = {(uint32_t)(j / 4), (uint32_t)i,
-                           (uint32_t)(sequence->batch * a->heads + head), (uint32_t)offset};
-    af_philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(offset >> 32));
-    return counter[j % 4] >= af_dropout_threshold(a->dropout);
 }
 
 #define AF_DROPOUT_STEP 16 /* calls at a time */
@@ -84,7 +57,7 @@ static inline void af_philox_many(const uint32_t counter[4], uint32_t key0, uint
 
 /*
  * What dropout multiplies elements (sequence, head, i, j) to j + count - 1 by:
- * 1 / (1 - p) where af_dropout_keeps(), else 0. Each Philox call gives four.
+ * 1 / (1 - p) if their word reaches the threshold, else 0. Each Philox call gives four.
  */
 static inline void af_dropout_factors(const struct af_problem *problem,
                                       const struct af_sequence *sequence, int64_t head,

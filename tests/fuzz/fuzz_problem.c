@@ -11,7 +11,7 @@
 
 #include "engine/attn/backward.h"
 #include "engine/attn/prepare.h"
-#include "engine/attn/reference.h"
+#include "tests/oracle/reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

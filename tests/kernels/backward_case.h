@@ -15,8 +15,9 @@
 
 #include "engine/attn/convert.h"
 #include "engine/attn/mask.h"
-#include "engine/attn/philox.h"
-#include "engine/attn/reference.h"
+
+#include "tests/oracle/dropout.h"
+#include "tests/oracle/reference.h"
 
 #include "guard.h"
 

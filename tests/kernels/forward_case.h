@@ -17,7 +17,7 @@
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 
-#include "engine/attn/reference.h"
+#include "tests/oracle/reference.h"
 
 #include "guard.h"
 

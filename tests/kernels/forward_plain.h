@@ -7,6 +7,8 @@
 #ifndef AF_TEST_FORWARD_PLAIN_H
 #define AF_TEST_FORWARD_PLAIN_H
 
+#include "tests/oracle/dropout.h"
+
 #include "forward_case.h"
 
 static inline float plain_round(int32_t dtype, float x)

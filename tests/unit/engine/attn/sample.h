@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/attn/convert.h"
-#include "engine/attn/reference.h"
+#include "tests/oracle/reference.h"
 
 #define SAMPLE_MAX 4096
 

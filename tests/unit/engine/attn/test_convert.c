@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "sample.h"
+#include "tests/oracle/dropout.h"
 
-#include "engine/attn/philox.h"
+#include "sample.h"
 
 static void test_f16__all_numbers_survive_the_way_there_and_back(void **state)
 {

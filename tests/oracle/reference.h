@@ -15,8 +15,8 @@
  * hidden key is not read; a visible key whose weight is 0 is. A row whose
  * visible scores are all -infinity counts as fully masked.
  */
-#ifndef AF_ENGINE_ATTN_REFERENCE_H
-#define AF_ENGINE_ATTN_REFERENCE_H
+#ifndef AF_TEST_REFERENCE_H
+#define AF_TEST_REFERENCE_H
 
 #include "engine/attn/problem.h"
 

@@ -2,14 +2,15 @@
  * reference.c: attention and its gradients in double, by the plain formulas of
  * docs/design/attend.md. See reference.h.
  */
-#include "engine/attn/reference.h"
+#include "tests/oracle/reference.h"
 
 #include <math.h>
 
 #include "engine/attn/convert.h"
 #include "engine/attn/mask.h"
-#include "engine/attn/philox.h"
 #include "engine/base/mem.h"
+
+#include "tests/oracle/dropout.h"
 
 /* One query's row of the attention matrix, over keys [0, Sk). */
 struct row {
