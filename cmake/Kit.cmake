@@ -34,7 +34,7 @@ anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof wheel_contents taken_names)
 anyflash_embed_text(af_kit_proof torch_assertions data/torch_assertions.tsv)
-anyflash_room(kit/install LIBRARIES af_engine_attn m)
+anyflash_room(kit/install LIBRARIES af_engine_call m)
 # `anyflash package install` unpacks the Python package: from here, or beside the program.
 target_compile_definitions(af_kit_install PRIVATE
                            AF_PACKAGE_FOLDER="${CMAKE_INSTALL_LIBEXECDIR}/anyflash/python"
@@ -51,7 +51,7 @@ anyflash_embed_text(af_kit_compile build_driver_py kit/compile/driver.py)
 anyflash_embed_text(af_kit_compile build_unpack_py kit/compile/unpack.py)
 anyflash_embed_text(af_kit_compile build_cuda_home_py kit/compile/cuda_home.py)
 # The commands use the engine through anyflash.h alone.
-anyflash_room(kit/cli LIBRARIES af_engine_attn m)
+anyflash_room(kit/cli LIBRARIES af_engine_call m)
 
 target_compile_definitions(af_kit_cli PRIVATE
                            AF_BENCH_FOLDER="${CMAKE_INSTALL_LIBEXECDIR}/anyflash")

@@ -2,7 +2,7 @@
 # need to find it: header, pkg-config file, CMake package. libanyflash_python:
 # the bindings for NumPy and torch, a second shared object beside the first.
 
-set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu)
+set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu engine/call)
 set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
 if(WIN32)

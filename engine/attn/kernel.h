@@ -1,7 +1,6 @@
 /*
- * kernel.h: the interface between kernel selection (attn/) and kernels (cpu/). A
- * kernel is one row of cpu/kernels.inc; only kernels with a row can run, and
- * each of them is timed and tested against the reference implementation.
+ * kernel.h: what a kernel is: the work it is given and what it says of itself.
+ * cpu/ has the kernels, call/ chooses one and gives it its work.
  */
 #ifndef AF_ENGINE_ATTN_KERNEL_H
 #define AF_ENGINE_ATTN_KERNEL_H
@@ -88,29 +87,5 @@ struct af_kernel {
     void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
     void (*run_backward)(const struct af_backward_task *task, struct af_scratch scratch);
 };
-
-/* All kernels of this build, slowest first; defined by cpu/manifest.c. Static storage. */
-const struct af_kernel *const *af_kernels(size_t *count_out);
-
-/* Why a kernel cannot compute a problem. */
-enum af_decline {
-    AF_DECLINE_NOT = 0, /* the kernel can run */
-    AF_DECLINE_DTYPE,
-    AF_DECLINE_CPU,
-    AF_DECLINE_FEATURE,
-    AF_DECLINE_SCALE
-};
-
-/* Ends a sentence that starts with the kernel's name; static storage. */
-const char *af_decline_text(enum af_decline decline);
-
-/* Why `kernel` declines the problem on a processor with `cpu_features`, or AF_DECLINE_NOT. */
-enum af_decline af_kernel_declines(const struct af_kernel *kernel,
-                                   const struct af_problem *problem, uint32_t cpu_features);
-
-/* The best kernel for the operation; NULL if there is none. */
-const struct af_kernel *af_kernel_choose(const struct af_problem *problem,
-                                         enum af_kernel_operation operation,
-                                         uint32_t cpu_features);
 
 #endif

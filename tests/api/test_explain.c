@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/kernel.h"
+#include "engine/cpu/manifest.h"
 
 #include "small_call.h"
 

@@ -7,9 +7,9 @@
 #ifndef AF_TEST_FORWARD_CHECK_H
 #define AF_TEST_FORWARD_CHECK_H
 
-#include "engine/attn/context.h"
-#include "engine/attn/forward_plan.h"
 #include "engine/base/cpu.h"
+#include "engine/call/context.h"
+#include "engine/call/forward_plan.h"
 
 #include "contexts.h"
 #include "forward_plain.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/attn/kernel.h"
+#include "engine/cpu/manifest.h"
 
 static inline bool machine_runs(const struct af_kernel *kernel)
 {

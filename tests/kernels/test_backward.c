@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "engine/attn/backward.h"
-#include "engine/attn/context.h"
 #include "engine/base/cpu.h"
 #include "engine/base/mem.h"
+#include "engine/call/context.h"
 
 #include "backward_check.h"
 #include "contexts.h"

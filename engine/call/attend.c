@@ -3,10 +3,10 @@
  * forward_plan.c plans, prepare.c appends to caches, kernels compute,
  * forward_plan.c merges.
  */
-#include "engine/attn/context.h"
-#include "engine/attn/forward_plan.h"
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
+#include "engine/call/context.h"
+#include "engine/call/forward_plan.h"
 
 /*
  * Below this number of operations the calling thread computes alone, because

@@ -1,7 +1,7 @@
 /*
  * context.c: creates and frees contexts. Called by users and attend.c.
  */
-#include "engine/attn/context.h"
+#include "engine/call/context.h"
 
 #include "engine/base/cores.h"
 #include "engine/base/cpu.h"

@@ -2,13 +2,14 @@
  * explain.c: says what a call would do without running it: its memory, its
  * kernels, and why faster ones decline the problem.
  */
-#include "engine/attn/context.h"
-#include "engine/attn/forward_plan.h"
-
-#include "engine/base/cores.h"
-
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "engine/base/cores.h"
+#include "engine/call/choose.h"
+#include "engine/call/context.h"
+#include "engine/call/forward_plan.h"
+#include "engine/cpu/manifest.h"
 
 /* A caller's buffer; text is cut when it is full. */
 struct page {

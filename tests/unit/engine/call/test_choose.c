@@ -1,5 +1,5 @@
 /*
- * test_kernel.c: which kernel is chosen.
+ * test_choose.c: which kernel is chosen.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/kernel.h"
+#include "engine/call/choose.h"
+#include "engine/cpu/manifest.h"
 
 /* A problem of the types that `kernel` is for. */
 static struct af_problem problem_for(const struct af_kernel *kernel)
@@ -20,7 +21,7 @@ static struct af_problem problem_for(const struct af_kernel *kernel)
     return problem;
 }
 
-static void test_kernel__chooses_the_last_one_that_accepts(void **state)
+static void test_choose__chooses_the_last_one_that_accepts(void **state)
 {
     (void)state;
     size_t count;
@@ -36,7 +37,7 @@ static void test_kernel__chooses_the_last_one_that_accepts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel__chooses_the_last_one_that_accepts),
+        cmocka_unit_test(test_choose__chooses_the_last_one_that_accepts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,8 @@
  * Memory is one block: rotated queries (prepare.h), the list of sequences, partial
  * results, then the scratch of each worker; each part starts at a multiple of 64 bytes.
  */
-#ifndef AF_ENGINE_ATTN_FORWARD_PLAN_H
-#define AF_ENGINE_ATTN_FORWARD_PLAN_H
+#ifndef AF_ENGINE_CALL_FORWARD_PLAN_H
+#define AF_ENGINE_CALL_FORWARD_PLAN_H
 
 #include "engine/attn/kernel.h"
 

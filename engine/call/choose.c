@@ -1,8 +1,10 @@
 /*
- * kernel.c: chooses a kernel from the manifest. Called by forward_plan.c,
+ * choose.c: chooses a kernel from the manifest. Called by forward_plan.c,
  * backward.c and explain.c.
  */
-#include "engine/attn/kernel.h"
+#include "engine/call/choose.h"
+
+#include "engine/cpu/manifest.h"
 
 const char *af_decline_text(enum af_decline decline)
 {

@@ -10,8 +10,9 @@
  */
 #include "engine/attn/backward.h"
 
-#include "engine/attn/context.h"
 #include "engine/attn/rows.h"
+#include "engine/call/choose.h"
+#include "engine/call/context.h"
 
 /*
  * Below this number of operations the calling thread computes alone, because

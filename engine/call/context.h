@@ -2,8 +2,8 @@
  * context.h: the contents of a context: threads, memory that is kept between
  * calls, and the features of the processor.
  */
-#ifndef AF_ENGINE_ATTN_CONTEXT_H
-#define AF_ENGINE_ATTN_CONTEXT_H
+#ifndef AF_ENGINE_CALL_CONTEXT_H
+#define AF_ENGINE_CALL_CONTEXT_H
 
 #include <pthread.h>
 

@@ -6,10 +6,11 @@
  * Merging, with m the largest maximum of the chunks: o = sum 2^(m_c - m) o_c / l
  * and l = sum 2^(m_c - m) l_c, chunks in rising order.
  */
-#include "engine/attn/forward_plan.h"
+#include "engine/call/forward_plan.h"
 
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
+#include "engine/call/choose.h"
 
 /* With fewer tasks than this, blocks of rows get smaller or keys are split. */
 #define ENOUGH_TASKS 48
