@@ -8,12 +8,6 @@
 #include "engine/call/context.h"
 #include "engine/call/forward_plan.h"
 
-/*
- * Below this number of operations the calling thread computes alone, because
- * waking others costs more.
- */
-#define ALONE_FLOPS 1.0e6
-
 /* Rows that a worker merges at a time: their partial results are neighbours. */
 #define MERGE_TOGETHER 16
 
@@ -75,35 +69,25 @@ static double flops_of(const struct anyflash_attend_args *a)
            (double)(a->head_dim + a->value_dim);
 }
 
-static void run_pieces(struct anyflash_context *context, struct call *call, int64_t count,
-                       int64_t together, af_pool_body *body)
-{
-    if (flops_of(&call->problem.a) >= ALONE_FLOPS) {
-        af_pool_run(context->pool, count, together, body, call);
-        return;
-    }
-    for (int64_t index = 0; index < count; index++)
-        body(call, (struct af_piece){index, index + 1, 0, index > 0});
-}
-
-/* Computes; the caller has locked context->turn. */
-static enum anyflash_status run(struct anyflash_context *context, struct call *call,
+/* Computes; af_context_call() calls it. */
+static enum anyflash_status run(struct anyflash_context *context, void *state,
                                 struct anyflash_error *err)
 {
+    struct call *call = state;
+    void *memory = NULL;
     enum anyflash_status status = af_forward_plan_init(
         &call->plan, &call->problem, context->cpu_features, af_pool_size(context->pool), err);
+    if (status == ANYFLASH_OK)
+        status = af_context_memory(context, call->plan.total_bytes, &memory, err);
     if (status != ANYFLASH_OK)
         return status;
-    char *memory = af_context_memory(context, call->plan.total_bytes);
-    if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
-                       call->plan.total_bytes);
+    const double flops = flops_of(&call->problem.a);
     af_prepare(&call->problem, memory);
     call->scratch = af_forward_plan_place(&call->plan, memory);
     const struct af_schedule *schedule = &call->plan.schedule;
-    run_pieces(context, call, schedule->task_count, schedule->together, run_task);
+    af_context_run(context, flops, schedule->task_count, schedule->together, run_task, call);
     if (schedule->merge_count > 0)
-        run_pieces(context, call, schedule->merge_count, MERGE_TOGETHER, run_merge);
+        af_context_run(context, flops, schedule->merge_count, MERGE_TOGETHER, run_merge, call);
     clear_unused(&call->problem);
     return ANYFLASH_OK;
 }
@@ -113,16 +97,6 @@ enum anyflash_status anyflash_attend(struct anyflash_context *context,
                                      struct anyflash_error *err)
 {
     struct call call;
-    struct anyflash_context *own = NULL;
     enum anyflash_status status = af_problem_init(&call.problem, args, err);
-    if (status == ANYFLASH_OK && context == NULL)
-        status = anyflash_context_new(NULL, &own, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct anyflash_context *used = context == NULL ? own : context;
-    pthread_mutex_lock(&used->turn);
-    status = run(used, &call, err);
-    pthread_mutex_unlock(&used->turn);
-    anyflash_context_free(own);
-    return status;
+    return status == ANYFLASH_OK ? af_context_call(context, run, &call, err) : status;
 }

@@ -14,11 +14,6 @@
 #include "engine/call/choose.h"
 #include "engine/call/context.h"
 
-/*
- * Below this number of operations the calling thread computes alone, because
- * waking others costs more.
- */
-#define ALONE_FLOPS 1.0e6
 #define ENOUGH_TASKS 16
 #define CHUNK_KEYS_MIN 384
 #define CHUNK_KEYS_STEP 96
@@ -322,41 +317,31 @@ static double flops_of(const struct anyflash_attend_args *a)
            (double)(a->head_dim + a->value_dim);
 }
 
-static void run_pieces(struct anyflash_context *context, struct call *call, int64_t count,
-                       af_pool_body *body)
-{
-    if (flops_of(&call->problem.forward.a) >= ALONE_FLOPS) {
-        af_pool_run(context->pool, count, 1, body, call);
-        return;
-    }
-    for (int64_t index = 0; index < count; index++)
-        body(call, (struct af_piece){index, index + 1, 0, index > 0});
-}
-
-/* Computes; the caller has locked context->turn. */
-static enum anyflash_status run(struct anyflash_context *context, struct call *call,
+/* Computes; af_context_call() calls it. */
+static enum anyflash_status run(struct anyflash_context *context, void *state,
                                 struct anyflash_error *err)
 {
+    struct call *call = state;
     const struct anyflash_attend_args *a = &call->problem.forward.a;
+    const double flops = flops_of(a);
+    void *memory = NULL;
     enum anyflash_status status = plan(call, context, err);
+    if (status == ANYFLASH_OK)
+        status = af_context_memory(context, call->total_bytes, &memory, err);
     if (status != ANYFLASH_OK)
         return status;
-    char *memory = af_context_memory(context, call->total_bytes);
-    if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
-                       call->total_bytes);
-    call->partials = (float *)(void *)memory;
-    call->scratch = memory + round_up(call->partial_bytes);
+    call->partials = memory;
+    call->scratch = (char *)memory + round_up(call->partial_bytes);
     clear_unused(&call->problem);
     if (call->problem.dbias.data != NULL)
         clear_bias(&call->problem);
     if (call->problem.dq.data != NULL || call->problem.dk.data != NULL ||
         call->problem.dbias.data != NULL)
-        run_pieces(context, call, call->cut.chain_count, run_chain);
+        af_context_run(context, flops, call->cut.chain_count, 1, run_chain, call);
     if (call->cut.partial_count > 0)
-        run_pieces(context, call, a->batch * a->kv_heads, run_merge);
+        af_context_run(context, flops, a->batch * a->kv_heads, 1, run_merge, call);
     if (call->problem.dsinks != NULL)
-        run_pieces(context, call, a->heads, run_sink);
+        af_context_run(context, flops, a->heads, 1, run_sink, call);
     return ANYFLASH_OK;
 }
 
@@ -365,16 +350,6 @@ enum anyflash_status anyflash_attend_backward(struct anyflash_context *context,
                                               struct anyflash_error *err)
 {
     struct call call = {.kernel = NULL};
-    struct anyflash_context *own = NULL;
     enum anyflash_status status = af_backward_problem_init(&call.problem, args, err);
-    if (status == ANYFLASH_OK && context == NULL)
-        status = anyflash_context_new(NULL, &own, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct anyflash_context *used = context == NULL ? own : context;
-    pthread_mutex_lock(&used->turn);
-    status = run(used, &call, err);
-    pthread_mutex_unlock(&used->turn);
-    anyflash_context_free(own);
-    return status;
+    return status == ANYFLASH_OK ? af_context_call(context, run, &call, err) : status;
 }

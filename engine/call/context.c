@@ -1,5 +1,6 @@
 /*
- * context.c: creates and frees contexts. Called by users and attend.c.
+ * context.c: creates and frees contexts, and what each call does with one. Called by
+ * users, attend.c and backward.c.
  */
 #include "engine/call/context.h"
 
@@ -12,6 +13,12 @@
 
 #define THREADS_MAX 1024
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)
+
+/*
+ * Below this number of operations the calling thread computes alone, because
+ * waking others costs more.
+ */
+#define ALONE_FLOPS 1.0e6
 
 #ifdef _WIN32
 static void *allocate_aligned(size_t size_bytes, size_t align_bytes, void *user)
@@ -130,14 +137,46 @@ void anyflash_context_free(struct anyflash_context *context)
     af_mem_free(context);
 }
 
-void *af_context_memory(struct anyflash_context *context, size_t size_bytes)
+enum anyflash_status af_context_memory(struct anyflash_context *context, size_t size_bytes,
+                                       void **memory_out, struct anyflash_error *err)
 {
     bool oversized = context->memory_bytes > KEPT_BYTES_MAX && size_bytes <= KEPT_BYTES_MAX;
-    if (size_bytes <= context->memory_bytes && !oversized)
-        return context->memory;
-    drop_memory(context);
-    context->memory = context->args.allocate(size_bytes, 64, context->args.user);
-    if (context->memory != NULL)
+    if (size_bytes > context->memory_bytes || oversized) {
+        drop_memory(context);
+        context->memory = context->args.allocate(size_bytes, 64, context->args.user);
+        if (context->memory == NULL)
+            return af_fail(err, ANYFLASH_E_NO_MEMORY,
+                           "cannot allocate %zu bytes of working memory", size_bytes);
         context->memory_bytes = size_bytes;
-    return context->memory;
+    }
+    *memory_out = context->memory;
+    return ANYFLASH_OK;
+}
+
+void af_context_run(struct anyflash_context *context, double flops, int64_t count,
+                    int64_t together, af_pool_body *body, void *call)
+{
+    if (flops >= ALONE_FLOPS) {
+        af_pool_run(context->pool, count, together, body, call);
+        return;
+    }
+    for (int64_t index = 0; index < count; index++)
+        body(call, (struct af_piece){index, index + 1, 0, index > 0});
+}
+
+enum anyflash_status af_context_call(struct anyflash_context *context, af_context_body *body,
+                                     void *call, struct anyflash_error *err)
+{
+    struct anyflash_context *own = NULL;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (context == NULL)
+        status = anyflash_context_new(NULL, &own, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct anyflash_context *used = context == NULL ? own : context;
+    pthread_mutex_lock(&used->turn);
+    status = body(used, call, err);
+    pthread_mutex_unlock(&used->turn);
+    anyflash_context_free(own);
+    return status;
 }
