@@ -16,14 +16,12 @@
  */
 
 /*
- * Whether score_eights() computes `rows` rows. A word of a key must fill a lane. With bf16 keys
- * of 64 words it is up to a tenth faster in caches, but slower in pages of 16 keys while memory
- * is slow.
+ * Whether score_eights() computes `rows` rows. With bf16 keys of 64 words it is up to a tenth
+ * faster in caches, but slower in pages of 16 keys while memory is slow.
  */
 static bool AF_FN(suits_eights)(int rows, int64_t dim)
 {
-    return AF_LANES == 16 && sizeof(AF_ELEMENT) * (1 + AF_PAIRS) == sizeof(float) &&
-           rows % 8 == 0 &&
+    return HAS_EIGHTS && rows % 8 == 0 &&
            (dim == 32 * (1 + AF_PAIRS) || (IN_REGISTERS && dim == 64 * (1 + AF_PAIRS)));
 }
 
@@ -106,7 +104,7 @@ static void AF_FN(score_eights)(const struct AF_FN(work) *work, const struct AF_
                                 const struct AF_FN(rows) *values,
                                 const struct AF_FN(rows) *next_keys)
 {
-    if (work->words == 32)
+    if (!IN_REGISTERS || work->words == 32)
         AF_FN(score_eights_32)(work, keys, values, next_keys);
     else
         AF_FN(score_eights_64)(work, keys, values, next_keys);

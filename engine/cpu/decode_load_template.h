@@ -22,7 +22,9 @@
 #define FETCH_BYTES (FETCH_LINES * 64)
 #define FETCHES (AF_F8 ? 1 : 2)          /* fp8 is bound by widening */
 #define IN_REGISTERS (AF_F8 && AF_PAIRS) /* fp8 can be widened as it is loaded, 64 at once */
-#define ROW_LOW (-0x1.fffffep127f)       /* the lowest score that is not hidden */
+/* A word of a key must fill a lane. */
+#define HAS_EIGHTS (AF_LANES == 16 && sizeof(AF_ELEMENT) * (1 + AF_PAIRS) == sizeof(float))
+#define ROW_LOW (-0x1.fffffep127f) /* the lowest score that is not hidden */
 
 struct AF_FN(row) {
     int64_t i; /* query */

@@ -274,7 +274,7 @@ static void AF_FN(score_keys)(struct AF_FN(work) *work, bool few, struct AF_FN(r
 {
     const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_LANES == 16
-    if (work->by_eights) {
+    if (HAS_EIGHTS && work->by_eights) {
         AF_FN(score_eights)(work, keys, values, next_keys);
         return;
     }
@@ -418,4 +418,5 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
 #undef FETCH_BYTES
 #undef FETCHES
 #undef IN_REGISTERS
+#undef HAS_EIGHTS
 #undef ROW_LOW
