@@ -276,8 +276,11 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
 /* The plain formulas' gradients into c->plain and c->stored. */
 static inline void case_plain(struct backward_case *c)
 {
-    case_formulas(c, c->dtype, c->plain);
     case_formulas(c, ANYFLASH_F32, c->stored);
+    if (c->dtype != ANYFLASH_F32)
+        case_formulas(c, c->dtype, c->plain);
+    for (int n = 0; c->dtype == ANYFLASH_F32 && n < CASE_OUTPUTS; n++)
+        memcpy(c->plain[n], c->stored[n], (size_t)c->counts[n] * sizeof(double));
 }
 
 static inline void case_free(struct backward_case *c)

@@ -23,6 +23,7 @@
 
 #define CASE_BATCH_MAX 8
 #define CASE_FILL 0xA5
+#define CASE_PERIOD 65521 /* a prime: rows that are the same lie as many rows apart */
 
 struct forward_case {
     struct anyflash_attend_args a;
@@ -130,14 +131,19 @@ static inline int64_t case_span(const struct anyflash_tensor *t, int64_t batch, 
            (rows - 1) * t->row_stride + dim;
 }
 
+/* Random numbers, the same again after CASE_PERIOD: large tensors would take long to fill. */
 static inline void case_fill(struct forward_case *c, int32_t dtype, void *data, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
+    const size_t bytes = af_dtype_bytes(dtype);
+    for (int64_t i = 0; i < count && i < CASE_PERIOD; i++) {
         if (dtype == ANYFLASH_BOOL)
             ((char *)data)[i] = (char)(case_pick(c, 0, 3) > 0);
         else
             af_convert_store(dtype, data, i, case_number(c));
     }
+    for (int64_t i = CASE_PERIOD; i < count; i += CASE_PERIOD)
+        memcpy((char *)data + (size_t)i * bytes, data,
+               (size_t)(count - i < CASE_PERIOD ? count - i : CASE_PERIOD) * bytes);
 }
 
 /* Strides of rows or heads first, at times with gaps. */

@@ -38,14 +38,23 @@ static void set_lengths(struct forward_case *c, const int64_t (*lengths)[2], int
     a->seqused_k = used;
 }
 
-/* Pages in random order. */
+/* Pages in random order, as many as there are keys for; the rest of the table is invalid. */
 static void set_pages(struct forward_case *c, int64_t page_size)
 {
     struct anyflash_attend_args *a = &c->a;
     a->page_size = page_size;
     a->block_table_stride = (a->k_len + page_size - 1) / page_size;
-    a->page_count = a->batch * a->block_table_stride;
-    a->block_table = case_permutation(c, a->page_count);
+    a->page_count = 0;
+    for (int64_t b = 0; b < a->batch; b++)
+        a->page_count += (a->seqused_k[b] + page_size - 1) / page_size;
+    const int32_t *pages = case_permutation(c, a->page_count);
+    int32_t *table = case_indexes(c, a->batch * a->block_table_stride);
+    for (int64_t b = 0; b < a->batch; b++) {
+        for (int64_t n = 0; n < a->block_table_stride; n++)
+            table[b * a->block_table_stride + n] =
+                n * page_size < a->seqused_k[b] ? *pages++ : -1;
+    }
+    a->block_table = table;
 }
 
 static struct forward_case *serving_case(uint64_t seed, const int32_t type[2],
