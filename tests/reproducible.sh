@@ -17,11 +17,11 @@ unset SOURCE_DATE_EPOCH
 # build FOLDER [VARIABLE=VALUE ...]: a clone in FOLDER, built by the command.
 build() {
     local folder=$1
-    mkdir -p "$folder/home"
+    mkdir -p "$folder/home" "$folder/tmp"
     git clone -q . "$folder/source"
     git -C "$folder/source" checkout -q "$commit"
     [ ${#as_user[@]} = 0 ] || chown -R nobody "$folder"
-    (cd "$folder/source" && env HOME="$folder/home" "${@:2}" "${as_user[@]}" \
+    (cd "$folder/source" && env HOME="$folder/home" TMPDIR="$folder/tmp" "${@:2}" "${as_user[@]}" \
         bash -c "$command") >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }
 }
 
