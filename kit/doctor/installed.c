@@ -7,6 +7,7 @@
 
 #include "kit/base/url.h"
 #include "kit/doctor/rules.h"
+#include "kit/fit/fit_assume.h"
 #include "kit/formats/version.h"
 
 /*
@@ -322,14 +323,15 @@ static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
 }
 
 /* Reports the first such reason against `wheel` as a finding. */
-static void fit(struct af_examination *examination, const struct af_catalog_wheel *wheel)
+static void fit(struct af_examination *examination, const struct af_machine *machine,
+                const struct af_catalog_wheel *wheel)
 {
     const struct af_fit_options options = {0};
     const struct af_reason *reasons = NULL;
     size_t count = 0;
     examination->status =
-        af_fit_explain(examination->catalog, examination->machine, &options, wheel,
-                       examination->arena, &reasons, &count, examination->err);
+        af_fit_explain(examination->catalog, machine, &options, wheel, examination->arena,
+                       &reasons, &count, examination->err);
     for (size_t i = 0; examination->status == ANYFLASH_OK && i < count; i++) {
         enum af_reason_id cause;
         if (!cause_of(reasons[i].id, &cause))
@@ -412,7 +414,7 @@ static void check_all(struct af_examination *examination, const struct af_packag
     if (!torch_served)
         af_examination_add(examination, AF_REASON_NO_WHEEL_TORCH, "flash-attn %s, torch %s",
                            text, torch);
-    else if (!may_fit)
+    else if (!may_fit && sought->python_minor >= 0)
         af_examination_add(examination, AF_REASON_ORIGIN_UNKNOWN,
                            "none of the %zu wheels of flash-attn %s for this Python is for "
                            "torch %s",
@@ -422,19 +424,20 @@ static void check_all(struct af_examination *examination, const struct af_packag
 void af_examine_installed_wheel(struct af_examination *examination)
 {
     const struct af_catalog *catalog = examination->catalog;
-    const struct af_machine *machine = examination->machine;
-    const struct af_package *package = af_machine_flash_attn(machine);
+    struct af_machine machine = *examination->machine;
+    const struct af_package *package = af_machine_flash_attn(&machine);
     struct sought sought;
-    if (package == NULL || machine->torch.version.state != AF_FACT_KNOWN)
+    if (package == NULL || machine.torch.version.state != AF_FACT_KNOWN)
         return;
+    af_fit_forget_assumed(&machine);
     const struct af_catalog_wheel *wheel = wheel_by_origin(catalog, package);
     if (wheel == NULL &&
-        (package->built_for_torch.state == AF_FACT_KNOWN || !seek(machine, package, &sought)))
+        (package->built_for_torch.state == AF_FACT_KNOWN || !seek(&machine, package, &sought)))
         return;
     if (wheel == NULL)
         wheel = wheel_by_version(catalog, &sought);
     if (wheel != NULL)
-        fit(examination, wheel);
+        fit(examination, &machine, wheel);
     else
         check_all(examination, package, &sought);
 }

@@ -79,3 +79,12 @@ enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_e
             af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);
     return machine->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
+
+void af_fit_forget_assumed(struct af_machine *copy)
+{
+    struct af_fact *facts[] = {&copy->python.version, &copy->torch.cuda};
+    for (size_t i = 0; i < AF_COUNT(facts); i++) {
+        if (af_fact_is_assumed(facts[i]))
+            facts[i]->state = AF_FACT_UNKNOWN;
+    }
+}

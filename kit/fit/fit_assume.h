@@ -18,4 +18,10 @@
  */
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
 
+/*
+ * Makes the Python and the CUDA of torch unknown where they were assumed, in a copy of a
+ * machine: what is installed there is not wrong because of them.
+ */
+void af_fit_forget_assumed(struct af_machine *copy);
+
 #endif

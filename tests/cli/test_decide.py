@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 
 import pytest
 from conftest import is_wide
@@ -218,19 +219,21 @@ def test_a_build_on_one_machine_does_not_serve_another_torch(anyflash):
     assert "no-wheel-for-all" in [reason["id"] for reason in build["reasons"]]
 
 
-def test_steps_for_several_machines_are_those_of_each(anyflash):
-    words = machine_words(*CLUSTER)
+def test_steps_for_several_machines_are_those_of_each(anyflash, tmp_path):
+    twin = tmp_path / "twin.json"
+    shutil.copy(BY_NAME["colab-t4"], twin)
+    words = [*machine_words("colab-t4"), "-m", str(twin), *machine_words("rtx4090-torch2.8")]
     plan = answer_json(anyflash, "plan", *words)
     for row, prefix in zip(plan["machines"], ("/usr", "/usr", "/srv/projects/.venv")):
         check_steps(row["steps"])
         assert row["steps"][0]["argv"][-1] == prefix
     shown = anyflash("plan", *words).out
-    first, second = shown.split("Steps on colab-t4.json, h100-ngc.json\n")[1].split(
+    first, second = shown.split("Steps on colab-t4.json, twin.json\n")[1].split(
         "Steps on rtx4090-torch2.8.json\n")
     assert "--python /usr\n" in first and "/srv" not in first
     assert "--python /srv/projects/.venv\n" in second
     quiet = anyflash("plan", "-q", *words).out.splitlines()
-    assert quiet[0] == "# on colab-t4.json, h100-ngc.json"
+    assert quiet[0] == "# on colab-t4.json, twin.json"
     assert quiet[quiet.index("# on rtx4090-torch2.8.json") + 1].endswith("/srv/projects/.venv")
 
 
