@@ -104,14 +104,50 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-/*
- * Whether the loader speaks of another package's extension: "x.so: undefined symbol",
- * "DLL load failed while importing x". Libraries of torch are not meant: what they lack
- * stops flash-attn, too.
- */
-static bool is_of_other_module(const struct af_log_hit *hit)
+/* The row with that id; the table's count if there is none. */
+static size_t find_signature(const struct af_signature_table *table, const char *id)
 {
-    static const char *const ours[] = {"flash", "fa2", "fa3", "libtorch", "libc10", "cutlass"};
+    size_t index = 0;
+    while (index < table->count && strcmp(table->rows[index].id, id) != 0)
+        index++;
+    return index;
+}
+
+/* Torch's libraries count as ours: what they lack stops flash-attn, too. */
+static bool is_ours(struct af_span name)
+{
+    static const char *const ours[] = {"flash",    "fa2",    "fa3",    "fa_",
+                                       "libtorch", "libc10", "cutlass"};
+    for (size_t i = 0; i < AF_COUNT(ours); i++) {
+        if (memmem(name.data, name.len, ours[i], strlen(ours[i])) != NULL)
+            return true;
+    }
+    return name.len == 0;
+}
+
+/* Whether the two lines above the message show that another package imports or builds. */
+static bool is_below_other(const struct af_log_evidence *evidence, const struct af_log_hit *hit)
+{
+    size_t index = find_signature(evidence->table, AF_SIGNATURE_OWNER);
+    const struct af_log_hits *owners =
+        index < evidence->table->count ? &evidence->hits[index] : NULL;
+    for (size_t i = 0; owners != NULL && i < owners->count; i++) {
+        const struct af_log_hit *owner = &owners->rows[i];
+        if (owner->line < hit->line && owner->line + 2 >= hit->line &&
+            owner->capture_count > 0 && !is_ours(owner->captures[0].value))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Whether a message of the loader or of Python is about another package's extension:
+ * "x.so: undefined symbol", "DLL load failed while importing x", or what is missing when
+ * that package imports its extension or runs its setup.py.
+ */
+static bool is_of_other_module(const struct af_log_evidence *evidence,
+                               const struct af_log_hit *hit)
+{
     static const char importing[] = "DLL load failed while importing ";
     const char *end = strstr(hit->text, ".so: undefined symbol");
     const char *name = strstr(hit->text, importing);
@@ -122,14 +158,11 @@ static bool is_of_other_module(const struct af_log_hit *hit)
         for (name = end; name != NULL && name > hit->text && strchr("/ '\"", name[-1]) == NULL;)
             name--;
     }
-    if (name == NULL)
-        return false;
-    struct af_span module = {name, (size_t)(end - name)};
-    for (size_t i = 0; i < AF_COUNT(ours); i++) {
-        if (memmem(module.data, module.len, ours[i], strlen(ours[i])) != NULL)
-            return false;
-    }
-    return module.len > 0;
+    if (name != NULL)
+        return !is_ours((struct af_span){name, (size_t)(end - name)});
+    return (strstr(hit->text, "cannot open shared object file") != NULL ||
+            strstr(hit->text, "No module named ") != NULL) &&
+           is_below_other(evidence, hit);
 }
 
 /* The hypotheses of one signature, from its first occurrence that satisfies `near` and
@@ -142,7 +175,7 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
     for (size_t i = 0; i < hits->count; i++) {
         const struct af_log_hit *hit = &hits->rows[i];
         if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
-            is_of_other_module(hit))
+            is_of_other_module(ranking->evidence, hit))
             continue;
         af_diagnosis_look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
@@ -287,11 +320,8 @@ static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
 /* A log that does not name flash-attn may be of any program. */
 static bool names_subject(const struct af_log_evidence *evidence)
 {
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        if (strcmp(evidence->table->rows[i].id, AF_SIGNATURE_SUBJECT) == 0)
-            return evidence->signatures[i].count > 0;
-    }
-    return true;
+    size_t index = find_signature(evidence->table, AF_SIGNATURE_SUBJECT);
+    return index == evidence->table->count || evidence->signatures[index].count > 0;
 }
 
 /* A cause without a proof is likely only if it is the best and clearly ahead. */

@@ -77,7 +77,7 @@ const char *af_symbol_readable(struct af_arena *arena, const char *name)
 
 enum af_answer af_symbol_cxx11abi(const char *name)
 {
-    if (strstr(name, "NSt7__cxx1112basic_string") != NULL)
+    if (strstr(name, "NSt7__cxx11") != NULL)
         return AF_YES;
     if (strstr(name, "RKSs") != NULL || strstr(name, "LocationESs") != NULL)
         return AF_NO;

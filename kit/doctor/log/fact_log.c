@@ -10,49 +10,6 @@
 
 static const char looked_up[] = "the symbol, looked up in torch's releases";
 
-static value wheel_text(const struct af_lookup *lookup, const char *text)
-{
-    if (lookup->wheel == NULL)
-        return af_lookup_unknown;
-    return text[0] == '\0'
-               ? (value){AF_FACT_ABSENT, NULL, lookup->wheel_source}
-               : af_lookup_known(af_arena_text(lookup->arena, text), lookup->wheel_source);
-}
-
-static struct af_wheel_local wheel_local(const struct af_lookup *lookup)
-{
-    struct af_wheel_local local = {.cxx11abi = AF_UNKNOWN};
-    if (lookup->wheel != NULL)
-        af_wheel_local_parse(lookup->wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE,
-                             &local);
-    return local;
-}
-
-static value wheel_version(const struct af_lookup *lookup)
-{
-    char text[128];
-    if (lookup->wheel == NULL)
-        return af_lookup_unknown;
-    return wheel_text(lookup,
-                      af_version_format(&lookup->wheel->version, false, text, sizeof text));
-}
-
-static value wheel_torch(const struct af_lookup *lookup)
-{
-    return wheel_text(lookup, wheel_local(lookup).torch);
-}
-
-static value wheel_cuda_major(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(wheel_text(lookup, wheel_local(lookup).cuda), 1, lookup->arena);
-}
-
-static value wheel_cxx11abi(const struct af_lookup *lookup)
-{
-    enum af_answer answer = wheel_local(lookup).cxx11abi;
-    return wheel_text(lookup, answer == AF_YES ? "true" : answer == AF_NO ? "false" : "");
-}
-
 /* "cp312" as "3.12". */
 static value wheel_python(const struct af_lookup *lookup)
 {
@@ -68,7 +25,9 @@ static value wheel_python(const struct af_lookup *lookup)
 
 static value wheel_platform(const struct af_lookup *lookup)
 {
-    return wheel_text(lookup, lookup->wheel == NULL ? "" : lookup->wheel->platform);
+    return lookup->wheel == NULL
+               ? af_lookup_unknown
+               : af_lookup_known(lookup->wheel->platform, lookup->wheel_source);
 }
 
 /* "2.28" of "manylinux_2_28_x86_64"; of several tags the first, which names the oldest. */
@@ -94,13 +53,6 @@ static value symbol_value(const struct af_lookup *lookup, const char *text)
 {
     return lookup->symbol == NULL ? af_lookup_unknown
                                   : af_lookup_known(text, lookup->symbol_source);
-}
-
-static value symbol_name(const struct af_lookup *lookup)
-{
-    if (lookup->symbol == NULL)
-        return af_lookup_unknown;
-    return symbol_value(lookup, af_symbol_readable(lookup->arena, lookup->symbol));
 }
 
 static value symbol_is_torch(const struct af_lookup *lookup)
@@ -137,16 +89,6 @@ static value symbol_torch(const struct af_lookup *lookup, bool newest)
         return (value){AF_FACT_ABSENT, NULL, lookup->symbol_source};
     return af_lookup_numbers(
         af_lookup_known(newest ? newest_version : oldest_version, looked_up), 2, lookup->arena);
-}
-
-static value symbol_torch_min(const struct af_lookup *lookup)
-{
-    return symbol_torch(lookup, false);
-}
-
-static value symbol_torch_max(const struct af_lookup *lookup)
-{
-    return symbol_torch(lookup, true);
 }
 
 /* "torch 2.1 to 2.2", "torch 2.8 or later" */
@@ -190,8 +132,7 @@ enum published_for {
     PUBLISHED_TORCH = 1,    /* major and minor version */
     PUBLISHED_PYTHON = 2,   /* minor version */
     PUBLISHED_PLATFORM = 4, /* operating system, and processor if it is known */
-    PUBLISHED_CUDA = 8,     /* major version of torch's CUDA */
-    PUBLISHED_VERSION = 16  /* of flash-attn, as the machine has it */
+    PUBLISHED_VERSION = 8   /* of flash-attn, as the machine has it */
 };
 
 /* The wanted values; -1 and NULL: not known. */
@@ -199,7 +140,6 @@ struct wanted {
     int torch_major;
     int torch_minor;
     int python_minor;
-    int cuda_major;
     const char *os;
     const char *arch;
     const char *version;
@@ -223,7 +163,6 @@ static struct wanted read_wanted(const struct af_machine *machine)
         .torch_major = number_of(&machine->torch.version, 0),
         .torch_minor = number_of(&machine->torch.version, 1),
         .python_minor = number_of(&machine->python.version, 1),
-        .cuda_major = number_of(&machine->torch.cuda, 0),
         .os = af_fact_text_or(&machine->platform.os, NULL),
         .arch = af_fact_text_or(&machine->platform.arch, NULL),
         .version = package == NULL ? NULL : af_fact_text_or(&package->version, NULL),
@@ -235,7 +174,6 @@ static bool is_known(const struct wanted *wanted, unsigned what)
     return ((what & PUBLISHED_TORCH) == 0 || wanted->torch_minor >= 0) &&
            ((what & PUBLISHED_PYTHON) == 0 || wanted->python_minor >= 0) &&
            ((what & PUBLISHED_PLATFORM) == 0 || wanted->os != NULL) &&
-           ((what & PUBLISHED_CUDA) == 0 || wanted->cuda_major >= 0) &&
            ((what & PUBLISHED_VERSION) == 0 || wanted->version != NULL);
 }
 
@@ -272,8 +210,6 @@ static bool agrees(const struct af_catalog_wheel *wheel, const struct wanted *wa
         return false;
     if ((what & PUBLISHED_PYTHON) != 0 && wheel->python_minor != wanted->python_minor)
         return false;
-    if ((what & PUBLISHED_CUDA) != 0 && wheel->cuda_major != wanted->cuda_major)
-        return false;
     if ((what & PUBLISHED_PLATFORM) != 0 && !is_for_platform(wheel, wanted))
         return false;
     return (what & PUBLISHED_VERSION) == 0 || has_version(wheel, wanted->version);
@@ -301,7 +237,7 @@ static enum af_answer find_published(const struct af_catalog *catalog,
     return is_known_version && !newer ? AF_NO : AF_UNKNOWN;
 }
 
-static value published(const struct af_lookup *lookup, unsigned what)
+value af_lookup_published(const struct af_lookup *lookup, unsigned what)
 {
     enum af_answer answer = lookup->catalog == NULL
                                 ? AF_UNKNOWN
@@ -312,67 +248,21 @@ static value published(const struct af_lookup *lookup, unsigned what)
                            "the catalog of published wheels");
 }
 
-static value published_wheel(const struct af_lookup *lookup)
-{
-    unsigned what = PUBLISHED_TORCH | PUBLISHED_PYTHON | PUBLISHED_PLATFORM;
-    if (lookup->machine->torch.cuda.state == AF_FACT_KNOWN)
-        what |= PUBLISHED_CUDA;
-    return published(lookup, what);
-}
-
-static value published_version(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_TORCH | PUBLISHED_PYTHON | PUBLISHED_PLATFORM |
-                                 PUBLISHED_VERSION);
-}
-
-static value published_torch_of_version(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_TORCH | PUBLISHED_VERSION);
-}
-
-static value published_python_of_version(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_PYTHON | PUBLISHED_VERSION);
-}
-
-static value published_torch(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_TORCH);
-}
-
-static value published_python(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_PYTHON);
-}
-
-static value published_platform(const struct af_lookup *lookup)
-{
-    return published(lookup, PUBLISHED_PLATFORM);
-}
-
 const struct af_lookup_row af_lookup_log_rows[] = {
-    {"wheel.version", wheel_version, NULL},
-    {"wheel.torch", wheel_torch, NULL},
-    {"wheel.cuda_major", wheel_cuda_major, NULL},
-    {"wheel.cxx11abi", wheel_cxx11abi, NULL},
-    {"wheel.python", wheel_python, NULL},
-    {"wheel.platform", wheel_platform, NULL},
-    {"wheel.glibc", wheel_glibc, NULL},
-    {"catalog.wheel", published_wheel, "anyflash find"},
-    {"catalog.wheel_of_version", published_version, "anyflash find"},
-    {"catalog.torch_of_version", published_torch_of_version, "anyflash find"},
-    {"catalog.python_of_version", published_python_of_version, "anyflash find"},
-    {"catalog.torch", published_torch, "anyflash find"},
-    {"catalog.python", published_python, "anyflash find"},
-    {"catalog.platform", published_platform, "anyflash find"},
-    {"symbol.name", symbol_name, NULL},
-    {"symbol.is_torch", symbol_is_torch, NULL},
-    {"symbol.cxx11abi", symbol_cxx11abi, NULL},
-    {"symbol.torch_min", symbol_torch_min, NULL},
-    {"symbol.torch_max", symbol_torch_max, NULL},
-    {"symbol.built_for", symbol_built_for, NULL},
-    {"symbol.in_torch", symbol_in_torch,
-     "python -c \"import torch; print(torch.__version__)\""},
+    {"wheel.python", wheel_python, NULL, 0},
+    {"wheel.platform", wheel_platform, NULL, 0},
+    {"wheel.glibc", wheel_glibc, NULL, 0},
+    {"catalog.wheel_of_version", NULL, "anyflash find",
+     PUBLISHED_TORCH | PUBLISHED_PYTHON | PUBLISHED_PLATFORM | PUBLISHED_VERSION},
+    {"catalog.torch_of_version", NULL, "anyflash find", PUBLISHED_TORCH | PUBLISHED_VERSION},
+    {"catalog.python_of_version", NULL, "anyflash find", PUBLISHED_PYTHON | PUBLISHED_VERSION},
+    {"catalog.torch", NULL, "anyflash find", PUBLISHED_TORCH},
+    {"catalog.python", NULL, "anyflash find", PUBLISHED_PYTHON},
+    {"catalog.platform", NULL, "anyflash find", PUBLISHED_PLATFORM},
+    {"symbol.is_torch", symbol_is_torch, NULL, 0},
+    {"symbol.cxx11abi", symbol_cxx11abi, NULL, 0},
+    {"symbol.built_for", symbol_built_for, NULL, 0},
+    {"symbol.in_torch", symbol_in_torch, "python -c \"import torch; print(torch.__version__)\"",
+     0},
 };
 const size_t af_lookup_log_row_count = AF_COUNT(af_lookup_log_rows);

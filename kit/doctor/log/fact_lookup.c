@@ -62,8 +62,8 @@ value af_lookup_numbers(value whole, int count, struct af_arena *arena)
     return af_lookup_known(af_arena_text_n(arena, whole.text, len), whole.source);
 }
 
-/* The visible GPU with the lowest (sign 1) or highest (sign -1) compute capability. */
-static value gpu_sm(const struct af_lookup *lookup, int sign)
+/* The lowest compute capability of the visible GPUs. */
+static value lowest_sm(const struct af_lookup *lookup)
 {
     const struct af_gpu_rows *gpus = &lookup->machine->gpus;
     value best = gpus->state == AF_FACT_KNOWN && gpus->count == 0
@@ -77,8 +77,7 @@ static value gpu_sm(const struct af_lookup *lookup, int sign)
             continue;
         if (af_fact_truth(&gpus->rows[i].visible) == AF_NO)
             continue;
-        if (best.state != AF_FACT_KNOWN ||
-            sign * af_version_compare(&version, &best_version) < 0) {
+        if (best.state != AF_FACT_KNOWN || af_version_compare(&version, &best_version) < 0) {
             best = sm;
             best_version = version;
         }
@@ -86,34 +85,10 @@ static value gpu_sm(const struct af_lookup *lookup, int sign)
     return best;
 }
 
-static value lowest_sm(const struct af_lookup *lookup)
-{
-    return gpu_sm(lookup, 1);
-}
-
-static value highest_sm(const struct af_lookup *lookup)
-{
-    return gpu_sm(lookup, -1);
-}
-
-static value gpu_count(const struct af_lookup *lookup)
-{
-    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
-    if (gpus->state != AF_FACT_KNOWN)
-        return af_lookup_unknown;
-    return af_lookup_known(af_arena_format(lookup->arena, "%zu", gpus->count), gpus->source);
-}
-
 static value gpu_vendor(const struct af_lookup *lookup)
 {
     const struct af_gpu_rows *gpus = &lookup->machine->gpus;
     return gpus->count > 0 ? text_fact(&gpus->rows[0].vendor) : af_lookup_unknown;
-}
-
-static value gpu_name(const struct af_lookup *lookup)
-{
-    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
-    return gpus->count > 0 ? text_fact(&gpus->rows[0].name) : af_lookup_unknown;
 }
 
 /* The toolkit that torch would use, else the first. */
@@ -169,11 +144,6 @@ static value torch_cuda_major(const struct af_lookup *lookup)
     return af_lookup_numbers(text_fact(&lookup->machine->torch.cuda), 1, lookup->arena);
 }
 
-static value torch_minor(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(text_fact(&lookup->machine->torch.version), 2, lookup->arena);
-}
-
 /* The record's value, else the one that PyTorch published. */
 static value torch_cxx11abi(const struct af_lookup *lookup)
 {
@@ -215,24 +185,20 @@ static value installer(const struct af_lookup *lookup)
 
 /* Derived facts, and commands that show them. */
 static const struct af_lookup_row derived[] = {
-    {"gpu.sm", lowest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv"},
-    {"gpu.sm_max", highest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv"},
-    {"gpu.count", gpu_count, "nvidia-smi -L"},
-    {"gpu.name", gpu_name, "nvidia-smi -L"},
-    {"gpu.vendor", gpu_vendor, "nvidia-smi -L"},
-    {"toolkit.version", toolkit_version, "nvcc --version"},
-    {"toolkit.major", toolkit_major, "nvcc --version"},
-    {"compiler.version", compiler_version, "gcc --version"},
-    {"compiler.major", compiler_major, "gcc --version"},
-    {"flash_attn.version", flash_attn_version, "pip show flash-attn"},
+    {"gpu.sm", lowest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv", 0},
+    {"gpu.vendor", gpu_vendor, "nvidia-smi -L", 0},
+    {"toolkit.version", toolkit_version, "nvcc --version", 0},
+    {"toolkit.major", toolkit_major, "nvcc --version", 0},
+    {"compiler.version", compiler_version, "gcc --version", 0},
+    {"compiler.major", compiler_major, "gcc --version", 0},
+    {"flash_attn.version", flash_attn_version, "pip show flash-attn", 0},
     {"torch.cuda_major", torch_cuda_major,
-     "python -c \"import torch; print(torch.version.cuda)\""},
+     "python -c \"import torch; print(torch.version.cuda)\"", 0},
     {"torch.cxx11abi", torch_cxx11abi,
-     "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\""},
-    {"torch.minor", torch_minor, "python -c \"import torch; print(torch.__version__)\""},
-    {"python.minor", python_minor, "python --version"},
-    {"resources.memory_gib", memory_gib, "free -g"},
-    {"given.installer", installer, NULL},
+     "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\"", 0},
+    {"python.minor", python_minor, "python --version", 0},
+    {"resources.memory_gib", memory_gib, "free -g", 0},
+    {"given.installer", installer, NULL, 0},
 };
 
 /* Commands that show facts of the record. */
@@ -313,7 +279,8 @@ struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char
     const struct af_group *group;
     const struct af_lookup_row *row = find_row(name);
     if (row != NULL)
-        return row->find(lookup);
+        return row->find != NULL ? row->find(lookup)
+                                 : af_lookup_published(lookup, row->published);
     if (package_of(name, package, sizeof package))
         return package_version(lookup, package);
     if (af_starts_with(name, "variable."))

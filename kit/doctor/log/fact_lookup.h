@@ -1,8 +1,8 @@
 /*
  * fact_lookup.h: facts by name, for conditions and texts: those of a machine's
  * record ("torch.version"), those derived from it ("gpu.sm"), whether wheels are
- * published for it ("catalog.wheel"), and those of the log: the wheel that it
- * names ("wheel.torch") and the symbol that was not found ("symbol.torch_min").
+ * published for it ("catalog.torch"), and those of the log: the wheel that it
+ * names ("wheel.python") and the symbol that was not found ("symbol.in_torch").
  * The names are listed in fact_lookup.c.
  */
 #ifndef AF_KIT_DOCTOR_LOG_FACT_LOOKUP_H

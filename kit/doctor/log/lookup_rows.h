@@ -11,14 +11,18 @@ typedef struct af_lookup_value value;
 
 struct af_lookup_row {
     const char *name;
-    value (*find)(const struct af_lookup *lookup);
-    const char *command; /* shows the fact; or NULL */
+    value (*find)(const struct af_lookup *lookup); /* NULL: af_lookup_published() */
+    const char *command;                           /* shows the fact; or NULL */
+    unsigned published;                            /* what a wheel must agree with */
 };
 
 extern const struct af_lookup_row af_lookup_log_rows[];
 extern const size_t af_lookup_log_row_count;
 
 extern const value af_lookup_unknown;
+
+/* Whether flash-attn's authors published a wheel that agrees with the machine (fact_log.c). */
+value af_lookup_published(const struct af_lookup *lookup, unsigned what);
 
 /* A known value; unknown if the text is NULL. */
 value af_lookup_known(const char *text, const char *source);

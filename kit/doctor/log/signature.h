@@ -103,6 +103,9 @@ struct af_signature {
  */
 #define AF_SIGNATURE_SUBJECT "names-flash-attn"
 
+/* The id of the row that captures which package imports its extension or builds. */
+#define AF_SIGNATURE_OWNER "owner-of-message"
+
 struct af_signature_table {
     const struct af_signature *rows;
     size_t count;
