@@ -6,7 +6,6 @@
 
 #include "kit/base/text.h"
 #include "kit/doctor/diagnosis_json.h"
-#include "kit/doctor/diagnosis_tables.h"
 #include "kit/machine/given.h"
 #include "page/module_export.h"
 

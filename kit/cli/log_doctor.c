@@ -15,7 +15,6 @@
 #include "kit/cli/screen.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/doctor/diagnosis_json.h"
-#include "kit/doctor/diagnosis_tables.h"
 #include "kit/system/file.h"
 
 #define CAUSE_COLUMNS 28 /* for the longest id */

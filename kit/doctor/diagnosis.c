@@ -10,12 +10,14 @@
 #include "kit/base/sort.h"
 #include "kit/doctor/diagnosis_ranking.h"
 #include "kit/fit/view.h"
+#include "kit/formats/embedded.h"
 
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
 #define AHEAD_SCORE 10 /* the best cause must lead the next by this much to be likely */
 #define WEAK_SCORE 50  /* a cause with a lower score is only possible, unless facts prove it */
+#define HINT_SCORE 38  /* a cause with at most this score is a guess from a few words */
 #define HYPOTHESES_MAX 256u
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
@@ -104,15 +106,6 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-/* The row with that id; the table's count if there is none. */
-static size_t find_signature(const struct af_signature_table *table, const char *id)
-{
-    size_t index = 0;
-    while (index < table->count && strcmp(table->rows[index].id, id) != 0)
-        index++;
-    return index;
-}
-
 /* Torch's libraries count as ours: what they lack stops flash-attn, too. */
 static bool is_ours(struct af_span name)
 {
@@ -128,9 +121,7 @@ static bool is_ours(struct af_span name)
 /* Whether the two lines above the message show that another package imports or builds. */
 static bool is_below_other(const struct af_log_evidence *evidence, const struct af_log_hit *hit)
 {
-    size_t index = find_signature(evidence->table, AF_SIGNATURE_OWNER);
-    const struct af_log_hits *owners =
-        index < evidence->table->count ? &evidence->hits[index] : NULL;
+    const struct af_log_hits *owners = af_log_evidence_hits(evidence, AF_SIGNATURE_OWNER);
     for (size_t i = 0; owners != NULL && i < owners->count; i++) {
         const struct af_log_hit *owner = &owners->rows[i];
         if (owner->line < hit->line && owner->line + 2 >= hit->line &&
@@ -202,12 +193,13 @@ static void prefer_first(struct af_diagnosis_ranking *ranking)
 {
     uint64_t first = UINT64_MAX;
     for (size_t i = 0; i < ranking->count; i++) {
-        if (ranking->hypotheses[i].hit->line < first)
-            first = ranking->hypotheses[i].hit->line;
+        const struct af_diagnosis_hypothesis *one = &ranking->hypotheses[i];
+        if (one->row->score > HINT_SCORE && one->hit->line < first)
+            first = one->hit->line;
     }
     for (size_t i = 0; i < ranking->count; i++) {
         struct af_diagnosis_hypothesis *one = &ranking->hypotheses[i];
-        if (one->hit->line == first)
+        if (one->row->score > HINT_SCORE && one->hit->line == first)
             one->score += FIRST_SCORE + (one->by_message ? PROOF_SCORE : 0);
     }
 }
@@ -317,13 +309,6 @@ static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
     return ANYFLASH_OK;
 }
 
-/* A log that does not name flash-attn may be of any program. */
-static bool names_subject(const struct af_log_evidence *evidence)
-{
-    size_t index = find_signature(evidence->table, AF_SIGNATURE_SUBJECT);
-    return index == evidence->table->count || evidence->signatures[index].count > 0;
-}
-
 /* A cause without a proof is likely only if it is the best and clearly ahead. */
 static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
 {
@@ -367,22 +352,6 @@ static void ask(struct af_diagnosis_ranking *ranking)
             out->questions[out->question_count++] = (struct af_diagnosis_question){
                 from->missing, af_lookup_command(from->missing), from->row->cause->id};
     }
-}
-
-/* Loads the table of torch's symbols if a line names a symbol. */
-static enum anyflash_status load_symbols(const struct af_log_evidence *evidence,
-                                         struct af_catalog_torch_symbols *symbols,
-                                         bool *loaded_out, struct anyflash_error *err)
-{
-    *loaded_out = false;
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        for (size_t h = 0; h < evidence->hits[i].count; h++) {
-            const struct af_log_hit *hit = &evidence->hits[i].rows[h];
-            for (size_t c = 0; c < hit->capture_count; c++)
-                *loaded_out = *loaded_out || strcmp(hit->captures[c].name, "symbol") == 0;
-        }
-    }
-    return *loaded_out ? af_catalog_torch_symbols_load(symbols, err) : ANYFLASH_OK;
 }
 
 /* The C++ ABI of a torch that PyTorch published, where the machine's record does not say it. */
@@ -475,7 +444,9 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     merge(ranking);
     if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
         return af_fail_memory(err);
-    set_confidence(ranking->out, names_subject(ranking->evidence));
+    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
+    /* a log that does not name flash-attn may be of any program */
+    set_confidence(ranking->out, subject == NULL || subject->count > 0);
     prefer_proved(ranking->out);
     ask(ranking);
     if (ranking->out->count == 0)
@@ -489,7 +460,8 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
                                        struct af_diagnosis *out, struct anyflash_error *err)
 {
     struct af_catalog_torch_symbols symbols;
-    bool has_symbols;
+    const struct af_log_hits *named = af_log_evidence_hits(evidence, AF_SIGNATURE_SYMBOL);
+    bool has_symbols = named != NULL && named->count > 0;
     struct af_diagnosis_ranking ranking = {
         .evidence = evidence,
         .lookup = {.machine = machine, .catalog = catalog, .arena = arena},
@@ -501,7 +473,8 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
     *out = (struct af_diagnosis){.count = 0};
     if (ranking.hypotheses == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = load_symbols(evidence, &symbols, &has_symbols, err);
+    enum anyflash_status status =
+        has_symbols ? af_catalog_torch_symbols_load(&symbols, err) : ANYFLASH_OK;
     if (status != ANYFLASH_OK)
         return status;
     ranking.lookup.symbols = has_symbols ? &symbols : NULL;
@@ -516,4 +489,15 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
     if (has_symbols)
         af_catalog_torch_symbols_release(&symbols);
     return status;
+}
+
+enum anyflash_status af_diagnosis_signatures_load(struct af_arena *arena,
+                                                  struct af_signature_table *out,
+                                                  struct anyflash_error *err)
+{
+    struct af_span bytes;
+    enum anyflash_status status = af_embedded_open(&af_embedded_signatures, arena, &bytes, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    return af_signature_table_read(bytes, "signatures.jsonl", &af_causes, arena, out, err);
 }

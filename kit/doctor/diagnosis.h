@@ -88,4 +88,12 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
                                        const struct af_catalog *catalog, struct af_arena *arena,
                                        struct af_diagnosis *out, struct anyflash_error *err);
 
+/*
+ * Reads data/signatures.jsonl as it was when the program was built. Fails with NO_MEMORY, or
+ * INTERNAL when the data is invalid.
+ */
+enum anyflash_status af_diagnosis_signatures_load(struct af_arena *arena,
+                                                  struct af_signature_table *out,
+                                                  struct anyflash_error *err);
+
 #endif

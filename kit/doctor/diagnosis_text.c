@@ -22,19 +22,18 @@ static const char *capture_text(const struct af_log_hit *hit, const char *name,
     return NULL;
 }
 
-/* The symbol that some signature captured on the line of this hit, or NULL. */
+/* The symbol that the line of this hit names, or NULL. */
 static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
                              const struct af_log_hit *hit)
 {
-    const struct af_log_evidence *evidence = ranking->evidence;
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        for (size_t h = 0; h < evidence->hits[i].count; h++) {
-            const struct af_log_hit *other = &evidence->hits[i].rows[h];
-            const char *symbol =
-                other->line != hit->line ? NULL : capture_text(other, "symbol", ranking->arena);
-            if (symbol != NULL && !af_ends_with(symbol, ".."))
-                return symbol;
-        }
+    const struct af_log_hits *named =
+        af_log_evidence_hits(ranking->evidence, AF_SIGNATURE_SYMBOL);
+    for (size_t i = 0; named != NULL && i < named->count; i++) {
+        const char *symbol = named->rows[i].line != hit->line
+                                 ? NULL
+                                 : capture_text(&named->rows[i], "symbol", ranking->arena);
+        if (symbol != NULL && !af_ends_with(symbol, ".."))
+            return symbol;
     }
     return NULL;
 }

@@ -105,11 +105,6 @@ static value toolkit_version(const struct af_lookup *lookup)
                    toolkits->source};
 }
 
-static value toolkit_major(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(toolkit_version(lookup), 1, lookup->arena);
-}
-
 static value compiler_version(const struct af_lookup *lookup)
 {
     const struct af_compiler_rows *compilers = &lookup->machine->compilers;
@@ -117,11 +112,6 @@ static value compiler_version(const struct af_lookup *lookup)
         return text_fact(&compilers->rows[0].version);
     return (value){compilers->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
                    compilers->source};
-}
-
-static value compiler_major(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(compiler_version(lookup), 1, lookup->arena);
 }
 
 static value package_version(const struct af_lookup *lookup, const char *name)
@@ -139,11 +129,6 @@ static value flash_attn_version(const struct af_lookup *lookup)
     return package_version(lookup, "flash-attn");
 }
 
-static value torch_cuda_major(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(text_fact(&lookup->machine->torch.cuda), 1, lookup->arena);
-}
-
 /* The record's value, else the one that PyTorch published. */
 static value torch_cxx11abi(const struct af_lookup *lookup)
 {
@@ -152,11 +137,6 @@ static value torch_cxx11abi(const struct af_lookup *lookup)
         return of_fact(fact, AF_FACT_BOOL, lookup->arena);
     return af_lookup_known(lookup->torch_cxx11abi ? "true" : "false",
                            lookup->torch_cxx11abi_source);
-}
-
-static value python_minor(const struct af_lookup *lookup)
-{
-    return af_lookup_numbers(text_fact(&lookup->machine->python.version), 2, lookup->arena);
 }
 
 /* What a process may use: the memory that is available, at most the cgroup's limit. */
@@ -185,20 +165,20 @@ static value installer(const struct af_lookup *lookup)
 
 /* Derived facts, and commands that show them. */
 static const struct af_lookup_row derived[] = {
-    {"gpu.sm", lowest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv", 0},
-    {"gpu.vendor", gpu_vendor, "nvidia-smi -L", 0},
-    {"toolkit.version", toolkit_version, "nvcc --version", 0},
-    {"toolkit.major", toolkit_major, "nvcc --version", 0},
-    {"compiler.version", compiler_version, "gcc --version", 0},
-    {"compiler.major", compiler_major, "gcc --version", 0},
-    {"flash_attn.version", flash_attn_version, "pip show flash-attn", 0},
-    {"torch.cuda_major", torch_cuda_major,
-     "python -c \"import torch; print(torch.version.cuda)\"", 0},
+    {"gpu.sm", lowest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv", 0, NULL, 0},
+    {"gpu.vendor", gpu_vendor, "nvidia-smi -L", 0, NULL, 0},
+    {"toolkit.version", toolkit_version, "nvcc --version", 0, NULL, 0},
+    {"toolkit.major", NULL, "nvcc --version", 0, "toolkit.version", 1},
+    {"compiler.version", compiler_version, "gcc --version", 0, NULL, 0},
+    {"compiler.major", NULL, "gcc --version", 0, "compiler.version", 1},
+    {"flash_attn.version", flash_attn_version, "pip show flash-attn", 0, NULL, 0},
+    {"torch.cuda_major", NULL, "python -c \"import torch; print(torch.version.cuda)\"", 0,
+     "torch.cuda", 1},
     {"torch.cxx11abi", torch_cxx11abi,
-     "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\"", 0},
-    {"python.minor", python_minor, "python --version", 0},
-    {"resources.memory_gib", memory_gib, "free -g", 0},
-    {"given.installer", installer, NULL, 0},
+     "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\"", 0, NULL, 0},
+    {"python.minor", NULL, "python --version", 0, "python.version", 2},
+    {"resources.memory_gib", memory_gib, "free -g", 0, NULL, 0},
+    {"given.installer", installer, NULL, 0, NULL, 0},
 };
 
 /* Commands that show facts of the record. */
@@ -278,6 +258,9 @@ struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char
     char package[64];
     const struct af_group *group;
     const struct af_lookup_row *row = find_row(name);
+    if (row != NULL && row->whole != NULL)
+        return af_lookup_numbers(af_lookup_find(lookup, row->whole), row->numbers,
+                                 lookup->arena);
     if (row != NULL)
         return row->find != NULL ? row->find(lookup)
                                  : af_lookup_published(lookup, row->published);

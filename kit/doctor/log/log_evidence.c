@@ -443,3 +443,10 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line)
     }
     return false;
 }
+
+const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evidence,
+                                               const char *id)
+{
+    const struct af_signature *signature = af_signature_find(evidence->table, id);
+    return signature == NULL ? NULL : &evidence->hits[signature - evidence->table->rows];
+}

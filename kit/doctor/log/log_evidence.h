@@ -135,6 +135,10 @@ const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evi
 const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64_t line,
                                   struct af_arena *arena);
 
+/* The hits of the signature with that id; NULL: the table has no such row. */
+const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evidence,
+                                               const char *id);
+
 /* Whether one of the ranges is within AF_SIGNATURE_NEAR_LINES of the line. */
 bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
 

@@ -10,24 +10,16 @@
 #include "kit/doctor/log/fact_lookup.h"
 #include "kit/doctor/log/log_evidence.h"
 
-/* Facts are applied in this order: later ones refine what earlier ones imply. */
-enum slot {
-    SLOT_os,
-    SLOT_arch,
-    SLOT_python,
-    SLOT_torch,
-    SLOT_torch_cuda,
-    SLOT_cuda_toolkit,
-    SLOT_flash_attn,
-    SLOT_sm,
-    SLOT_installer,
-    SLOT_COUNT
-};
+/* Keys of --given. Facts are applied in this order: later ones refine what earlier ones imply. */
+#define KEYS(KEY)                                                                              \
+    KEY(os)                                                                                    \
+    KEY(arch) KEY(python) KEY(torch) KEY(torch_cuda) KEY(cuda_toolkit) KEY(flash_attn) KEY(sm) \
+        KEY(installer)
+#define AS_SLOT(key) SLOT_##key,
+#define AS_TEXT(key) #key,
+enum slot { KEYS(AS_SLOT) SLOT_COUNT };
 _Static_assert((size_t)SLOT_COUNT <= AF_LOG_FACTS_MAX, "a slot for each key");
-
-static const char *const slot_keys[SLOT_COUNT] = {"os",         "arch",       "python",
-                                                  "torch",      "torch_cuda", "cuda_toolkit",
-                                                  "flash_attn", "sm",         "installer"};
+static const char *const slot_keys[] = {KEYS(AS_TEXT)};
 
 static const char *const given_start = "--given ";
 

@@ -14,6 +14,8 @@ struct af_lookup_row {
     value (*find)(const struct af_lookup *lookup); /* NULL: af_lookup_published() */
     const char *command;                           /* shows the fact; or NULL */
     unsigned published;                            /* what a wheel must agree with */
+    const char *whole; /* the fact is the first `numbers` numbers of this one; or NULL */
+    int numbers;
 };
 
 extern const struct af_lookup_row af_lookup_log_rows[];

@@ -106,6 +106,9 @@ struct af_signature {
 /* The id of the row that captures which package imports its extension or builds. */
 #define AF_SIGNATURE_OWNER "owner-of-message"
 
+/* The id of the row that captures the mangled name that the loader did not find. */
+#define AF_SIGNATURE_SYMBOL "undefined-symbol"
+
 struct af_signature_table {
     const struct af_signature *rows;
     size_t count;
