@@ -4,11 +4,11 @@
   threads.jsonl    further public threads, with the log as it was posted. Those of the set
                    "third" were labelled before the program was run on them, once, without rows
                    written for them: the right cause was first for 30 of 42, among three for 32
-  unseen.jsonl     threads that were chosen and labelled before they were tried: of the last 81,
-                   rules made with 50 in view were right for 22 of 28 causes of the other 31, where
-                   they were right for 18 before. All were then in view, so they measure no unseen
-                   log any more. `also` has causes that explain the text as well; without a
-                   `category`, flash-attn did not fail
+  unseen.jsonl     threads that were chosen and labelled before they were tried. 31 of the last 89
+                   were kept back: with rules made for the others the right cause was first for
+                   22 of their 28 causes, where it had been for 18. All were then in view, so they
+                   measure no unseen log any more. `also` has causes that explain the text as
+                   well; without a `category`, flash-attn did not fail
   unrelated.jsonl  other programs' failures and logs without a failure
 """
 import json
@@ -120,8 +120,8 @@ def test_harmless__says_why_and_is_no_failure():
     "ERROR: Failed building wheel for mamba-ssm\nflash-attn 2.5 is fine",
     "    import causal_conv1d_cuda\nImportError: libcudart.so.12: cannot open shared object "
     "file: No such file or directory\nflash-attn works",
-    'File "/tmp/pip-install-x1/mamba-ssm_0f3/setup.py", line 19, in <module>\n    import torch\n'
-    "ModuleNotFoundError: No module named 'torch'\nflash-attn is installed",
+    'File "/tmp/pip-install-x1/mamba-ssm_0f3/setup.py", line 19, in <module>\n'
+    "    import torch\nModuleNotFoundError: No module named 'torch'\nflash-attn is installed",
 ], ids=["symbol", "dll", "build", "library", "setup"])
 def test_other_extension__gets_no_remedy_of_flash_attn(text):
     assert measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM) == []
@@ -166,7 +166,7 @@ def test_measure__finds_the_project_of_a_thread():
 
 def test_cases__file_is_complete():
     assert len(CASES) == 186 and len(THREADS) >= 144 and len(UNRELATED) >= 60
-    assert len(UNSEEN) >= 110
+    assert len(UNSEEN) >= 118
     assert pathlib.Path(measure.SIGNATURES).exists()
 
 

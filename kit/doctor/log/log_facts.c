@@ -10,11 +10,11 @@
 #include "kit/doctor/log/fact_lookup.h"
 #include "kit/doctor/log/log_evidence.h"
 
-/* Keys of --given. Facts are applied in this order: later ones refine what earlier ones imply. */
-#define KEYS(KEY)                                                                              \
-    KEY(os)                                                                                    \
-    KEY(arch) KEY(python) KEY(torch) KEY(torch_cuda) KEY(cuda_toolkit) KEY(flash_attn) KEY(sm) \
-        KEY(installer)
+/* Keys of --given, in the order in which they are applied: later ones refine earlier ones. */
+/* clang-format off */
+#define KEYS(KEY) KEY(os) KEY(arch) KEY(python) KEY(torch) KEY(torch_cuda) KEY(cuda_toolkit) \
+                  KEY(flash_attn) KEY(sm) KEY(installer)
+/* clang-format on */
 #define AS_SLOT(key) SLOT_##key,
 #define AS_TEXT(key) #key,
 enum slot { KEYS(AS_SLOT) SLOT_COUNT };
