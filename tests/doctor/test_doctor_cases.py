@@ -4,11 +4,11 @@
   threads.jsonl    further public threads, with the log as it was posted. Those of the set
                    "third" were labelled before the program was run on them, once, without rows
                    written for them: the right cause was first for 30 of 42, among three for 32
-  unseen.jsonl     threads that were chosen and labelled before they were tried. 31 of the last 89
-                   were kept back: with rules made for the others the right cause was first for
-                   22 of their 28 causes, where it had been for 18. All were then in view, so they
-                   measure no unseen log any more. `also` has causes that explain the text as
-                   well; without a `category`, flash-attn did not fail
+  unseen.jsonl     threads that were chosen and labelled before they were tried. 31 of the last
+                   89 were kept back: with rules made for the others the right cause was first
+                   for 22 of their 28 causes, where it had been for 18. All were then in view,
+                   so they measure no unseen log any more. `also` has causes that explain the
+                   text as well; without a `category`, flash-attn did not fail
   unrelated.jsonl  other programs' failures and logs without a failure
 """
 import json
