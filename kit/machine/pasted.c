@@ -1,19 +1,14 @@
 /*
  * pasted.c: reads pasted text line by line: cleans a line of what terminals and
- * Markdown add, hands it to the readers, and keeps what they find. pasted_*.c
- * know the programs; pasted_apply.c turns the values into facts.
+ * Markdown add and hands it to the readers. pasted_*.c know the programs, pasted_value.c
+ * what values look like; pasted_apply.c turns the values into facts.
  */
 #include "kit/machine/pasted.h"
 #include "kit/base/json.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-#define TEXT_BYTES_MAX 400u
-#define NOTES_BYTES_MAX 2000u
 
 /* The bytes of an escape sequence at `at`: ESC [ ... letter, ESC ] ... BEL, or ESC and one. */
 static size_t escape_len(const char *at, const char *end)
@@ -100,76 +95,6 @@ static const char *clean(struct af_span line, char *buffer)
     return text;
 }
 
-void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...)
-{
-    char sentence[TEXT_BYTES_MAX * 3];
-    va_list args;
-    if (reader->notes.len > NOTES_BYTES_MAX)
-        return;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    if (reader->notes.len > 0)
-        af_text_add(&reader->notes, "\n");
-    af_text_add(&reader->notes, sentence);
-}
-
-/* Whether `full` only adds to `start`: 2.4.0+cu121 to 2.4.0. */
-static bool continues(const char *full, const char *start)
-{
-    size_t len = strlen(start);
-    bool is_cut = len > 3 && af_ends_with(start, "...");
-    len -= is_cut ? 3 : 0;
-    while (is_cut && len > 0 && start[len - 1] == ' ')
-        len--;
-    if (strncmp(full, start, len) != 0)
-        return false;
-    return is_cut ||
-           !(isdigit((unsigned char)full[len]) && isdigit((unsigned char)start[len - 1]));
-}
-
-void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *value,
-                    const char *what, const char *text, size_t len)
-{
-    struct af_arena *arena = &reader->machine.arena;
-    char shown[TEXT_BYTES_MAX];
-    if (len == 0)
-        return;
-    af_text_quote(shown, sizeof shown, text, len);
-    bool fuller =
-        value->text != NULL && strcmp(value->text, shown) != 0 && continues(shown, value->text);
-    if (value->text == NULL || fuller) {
-        const char *copy = af_arena_text(arena, shown);
-        const char *source =
-            af_arena_format(arena, "line %zu of %s", reader->number, reader->name);
-        if (copy != NULL && source != NULL)
-            *value = (struct af_pasted_value){copy, source};
-    } else if (what != NULL && strcmp(value->text, shown) != 0 &&
-               !continues(value->text, shown)) {
-        af_pasted_note(reader, "%s is %s on %s but %s on line %zu; the first one is used", what,
-                       value->text, value->source, shown, reader->number);
-    }
-}
-
-void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
-                    size_t len)
-{
-    static const char *const named[AF_PASTED_FACT_COUNT] = {
-        [AF_PASTED_PYTHON] = "Python",
-        [AF_PASTED_TORCH] = "torch",
-        [AF_PASTED_TORCH_CUDA] = "CUDA of torch",
-        [AF_PASTED_DRIVER] = "driver",
-        [AF_PASTED_TOOLKIT] = "CUDA toolkit"};
-    af_pasted_keep(reader, &reader->values[fact], named[fact], text, len);
-}
-
-size_t af_pasted_version_len(const char *text)
-{
-    size_t len =
-        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz.+-_!ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    return isdigit((unsigned char)*text) ? len : 0;
-}
-
 void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
                      const char *name, bool is_log)
 {
@@ -177,23 +102,24 @@ void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine
         .machine = *machine, .target = machine, .name = name, .is_log = is_log};
 }
 
-enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_span line,
-                                   size_t number)
+void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t number)
 {
-    static enum af_pasted_kind (*const readers[])(struct af_pasted_reader *, const char *) = {
-        af_pasted_package_line, af_pasted_gpu_line, af_pasted_tool_line, af_pasted_report_line};
+    static bool (*const readers[])(struct af_pasted_reader *, const char *) = {
+        af_pasted_gpu_line, af_pasted_tool_line, af_pasted_report_line};
     char buffer[AF_PASTED_LINE_BYTES];
     reader->number = number;
-    enum af_pasted_kind kind = af_pasted_json_line(reader, line);
-    const char *text = kind == AF_PASTED_NONE ? clean(line, buffer) : "";
-    for (size_t i = 0; kind == AF_PASTED_NONE && text[0] != '\0' && i < AF_COUNT(readers); i++)
-        kind = readers[i](reader, text);
-    enum af_pasted_kind prose = af_pasted_prose_line(reader, text, kind == AF_PASTED_PACKAGES);
-    kind = kind == AF_PASTED_NONE ? prose : kind;
-    if (text[0] == '\0' && kind == AF_PASTED_NONE)
+    bool is_json = af_pasted_json_line(reader, line);
+    const char *text = is_json ? "" : clean(line, buffer);
+    bool is_package = is_json || (text[0] != '\0' && af_pasted_package_line(reader, text));
+    bool any = is_package;
+    for (size_t i = 0; !any && text[0] != '\0' && i < AF_COUNT(readers); i++)
+        any = readers[i](reader, text);
+    reader->in_prose = true;
+    any |= af_pasted_prose_line(reader, text, is_package);
+    reader->in_prose = false;
+    if (text[0] == '\0' && !any)
         af_pasted_packages_end(reader);
-    reader->line_count += kind != AF_PASTED_NONE;
-    return kind;
+    reader->line_count += any;
 }
 
 enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err)

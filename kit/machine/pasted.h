@@ -12,10 +12,10 @@
  * read, too, as far as the text is ASCII.
  *
  * Each fact's source is "line 12 of NAME". A fact that the text does not state
- * stays unknown. If two lines disagree, the first one counts, and the machine's
- * `notes` say so. Facts that follow from others (GPU name to compute
- * capability, driver to CUDA, glibc to platform tags) come from the functions
- * that --given uses.
+ * stays unknown. If two lines disagree, the first one counts, but lines of these forms
+ * before prose, and the machine's `notes` say so. Facts that follow from others (GPU
+ * name to compute capability, driver to CUDA, glibc to platform tags) come from the
+ * functions that --given uses.
  */
 #ifndef AF_KIT_MACHINE_PASTED_H
 #define AF_KIT_MACHINE_PASTED_H
@@ -27,20 +27,12 @@
 #define AF_PASTED_PACKAGES_MAX 10
 #define AF_PASTED_ASKED_MAX 4
 
-/* What a line turned out to be. */
-enum af_pasted_kind {
-    AF_PASTED_NONE = 0, /* it states no fact */
-    AF_PASTED_REPORT,   /* "key: value" of an environment report, lscpu, nvidia-smi -q ... */
-    AF_PASTED_PACKAGES, /* a list of installed packages */
-    AF_PASTED_GPU,      /* nvidia-smi, rocm-smi */
-    AF_PASTED_TOOL      /* output of a tool about itself or the system: nvcc, gcc, uname */
-};
-
 /* The values that can be read, in the order in which they are applied to a machine. */
 enum af_pasted_fact {
-    AF_PASTED_OS = 0, /* with its release: "Ubuntu 22.04.4 LTS" */
-    AF_PASTED_SYSTEM, /* linux, windows or macos */
-    AF_PASTED_TRACE,  /* the same, from what only that system prints */
+    AF_PASTED_OS = 0,      /* with its release: "Ubuntu 22.04.4 LTS" */
+    AF_PASTED_SYSTEM,      /* linux, windows or macos */
+    AF_PASTED_TRACE,       /* the same, from what only that system prints */
+    AF_PASTED_SYSTEM_WORD, /* the same, from words that may be about another machine */
     AF_PASTED_WSL,
     AF_PASTED_KERNEL,
     AF_PASTED_ARCH,
@@ -55,6 +47,7 @@ enum af_pasted_fact {
     AF_PASTED_DRIVER,
     AF_PASTED_CUDA_API,
     AF_PASTED_ROCM,
+    AF_PASTED_ROCM_OF_HIP, /* the version of HIP, of which the start becomes AF_PASTED_ROCM */
     AF_PASTED_GPUS_NONE,
     AF_PASTED_VISIBLE,
     AF_PASTED_TOOLKIT,
@@ -71,18 +64,14 @@ enum af_pasted_fact {
 struct af_pasted_value {
     const char *text;
     const char *source;
+    bool loose; /* from prose: a line of a known form replaces it */
 };
 
 struct af_pasted_gpu {
     struct af_pasted_value name;
     struct af_pasted_value sm;
     struct af_pasted_value memory_mib;
-};
-
-/* A GPU named in prose; `row` is the product in af_embedded_gpu_names. */
-struct af_pasted_loose_gpu {
-    struct af_pasted_value name;
-    const char *const *row;
+    const char *const *row; /* its product in af_embedded_gpu_names, if prose names it */
 };
 
 /* The table that the reader is in. */
@@ -109,11 +98,10 @@ struct af_pasted_reader {
     struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
     size_t gpu_count;
     size_t gpu_current; /* the row that following lines describe */
-    struct af_pasted_value loose[AF_PASTED_FACT_COUNT]; /* from prose */
-    struct af_pasted_loose_gpu loose_gpus[8];
-    size_t loose_gpu_count;
-    size_t loose_gpu_line; /* of the last one */
-    size_t prose_bytes;    /* read so far */
+    bool gpus_loose;    /* prose names them; a line of a known form replaces all */
+    bool in_prose;      /* values of this line are from prose */
+    size_t gpu_line;    /* of the last GPU in prose */
+    size_t prose_bytes; /* read so far */
     size_t csv_next;
     size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
     bool in_query;                            /* nvidia-smi -q */
@@ -142,12 +130,10 @@ void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine
                      const char *name, bool is_log);
 
 /*
- * Reads one line without its newline and returns its kind. Of a line longer
- * than 4096 bytes only the start is read, unless it is JSON. af_pasted_end()
- * reports failed allocations.
+ * Reads one line without its newline. Of a line longer than 4096 bytes only the start is read,
+ * unless it is JSON. af_pasted_end() reports failed allocations.
  */
-enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_span line,
-                                   size_t number);
+void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t number);
 
 /*
  * Writes the facts into the machine and releases the reader. Facts that the text

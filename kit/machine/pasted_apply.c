@@ -56,12 +56,16 @@ static void apply_platform(struct af_pasted_reader *reader, struct af_given *giv
 {
     struct af_platform *platform = &reader->machine.platform;
     const struct af_pasted_value *values = reader->values;
-    bool system_known = values[AF_PASTED_SYSTEM].text != NULL;
+    const struct af_pasted_value *os = &values[AF_PASTED_SYSTEM];
+    for (size_t i = AF_PASTED_TRACE; i <= AF_PASTED_SYSTEM_WORD; i++) {
+        if (os->text == NULL && values[AF_PASTED_OS].text == NULL)
+            os = &values[i];
+    }
     if (load(given, "os", &values[AF_PASTED_OS]))
         af_given_os(given);
-    if (given->remark != NULL && !system_known)
+    if (given->remark != NULL && os->text == NULL)
         af_pasted_note(reader, "%s: %s", given->source, given->remark);
-    give(reader, given, "os", &values[AF_PASTED_SYSTEM], af_given_os);
+    give(reader, given, "os", os, af_given_os);
     if (values[AF_PASTED_WSL].text != NULL)
         af_fact_bool(given->arena, &platform->wsl, true, values[AF_PASTED_WSL].source);
     if (values[AF_PASTED_KERNEL].text != NULL)
@@ -84,7 +88,7 @@ static void infer_torch_cuda(struct af_pasted_reader *reader)
         af_arena_format(&reader->machine.arena, "%s: nvidia-cuda-runtime %s, which torch needs",
                         runtime->source, runtime->text);
     if (source != NULL)
-        values[AF_PASTED_TORCH_CUDA] = (struct af_pasted_value){runtime->text, source};
+        values[AF_PASTED_TORCH_CUDA] = (struct af_pasted_value){runtime->text, source, false};
 }
 
 /* Only conda-forge splits torch; PyTorch's own builds have no package libtorch. */
@@ -106,7 +110,8 @@ static void apply_torch(struct af_pasted_reader *reader, struct af_given *given)
     const struct af_pasted_value *hip = &values[AF_PASTED_TORCH_HIP];
     if (values[AF_PASTED_TORCH].text == NULL && reader->list_complete && !reader->list_cut)
         values[AF_PASTED_TORCH] = (struct af_pasted_value){
-            "none", af_arena_format(given->arena, "the list of packages in %s", reader->name)};
+            "none", af_arena_format(given->arena, "the list of packages in %s", reader->name),
+            false};
     infer_torch_cuda(reader);
     give(reader, given, "python", &values[AF_PASTED_PYTHON], af_given_python);
     give(reader, given, "torch", &values[AF_PASTED_TORCH], af_given_torch);
@@ -220,7 +225,6 @@ void af_pasted_apply(struct af_pasted_reader *reader)
     struct af_machine *machine = &reader->machine;
     struct af_given given = {.machine = machine, .arena = &machine->arena};
     bool gcc = reader->values[AF_PASTED_GCC].text != NULL;
-    af_pasted_prose_merge(reader);
     apply_platform(reader, &given);
     apply_torch(reader, &given);
     apply_gpus(reader, &given);

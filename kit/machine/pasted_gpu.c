@@ -1,7 +1,7 @@
 /*
  * pasted_gpu.c: nvidia-smi as a table, as a list (-L) and as comma-separated
  * values, and rocm-smi. Long forms with "key : value" lines are in
- * pasted_report.c.
+ * pasted_lines.c.
  */
 #include "kit/machine/gpu_facts.h"
 #include "kit/machine/pasted_parts.h"
@@ -29,6 +29,11 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const cha
     if (index >= AF_PASTED_GPUS_MAX)
         return;
     struct af_pasted_gpu *gpu = &reader->gpus[index];
+    if (reader->gpus_loose) {
+        memset(reader->gpus, 0, sizeof reader->gpus);
+        reader->gpu_count = 0;
+        reader->gpus_loose = false;
+    }
     reader->gpu_count = index + 1 > reader->gpu_count ? index + 1 : reader->gpu_count;
     reader->gpu_current = index;
     const char *in_name = name == NULL ? NULL : strstr(name, "(gfx");
@@ -51,30 +56,23 @@ void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, co
                        strspn(mib, "0123456789"));
 }
 
-/* The version after `label` in the line; false if it is not there. */
-static bool take_after(struct af_pasted_reader *reader, enum af_pasted_fact fact,
-                       const char *line, const char *label)
-{
-    const char *at = strstr(line, label);
-    if (at == NULL)
-        return false;
-    at += strlen(label);
-    at += strspn(at, " ");
-    size_t len = strspn(at, "0123456789.");
-    af_pasted_take(reader, fact, at, len);
-    return len > 0;
-}
-
 /* "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |" */
 static bool take_head(struct af_pasted_reader *reader, const char *line)
 {
-    if (strstr(line, "NVIDIA-SMI ") == NULL)
-        return false;
-    bool driver = take_after(reader, AF_PASTED_DRIVER, line, "Driver Version:") ||
-                  take_after(reader, AF_PASTED_DRIVER, line, "KMD Version:");
-    bool cuda = take_after(reader, AF_PASTED_CUDA_API, line, "CUDA Version:") ||
-                take_after(reader, AF_PASTED_CUDA_API, line, "CUDA UMD Version:");
-    return driver || cuda;
+    static const struct {
+        const char *label;
+        enum af_pasted_fact fact;
+    } rows[] = {{"Driver Version:", AF_PASTED_DRIVER},
+                {"KMD Version:", AF_PASTED_DRIVER},
+                {"CUDA Version:", AF_PASTED_CUDA_API},
+                {"CUDA UMD Version:", AF_PASTED_CUDA_API}};
+    bool any = false;
+    for (size_t i = 0; strstr(line, "NVIDIA-SMI ") != NULL && i < AF_COUNT(rows); i++) {
+        const char *at = strstr(line, rows[i].label);
+        at = at == NULL ? "" : at + strlen(rows[i].label);
+        any |= af_pasted_read_fact(reader, rows[i].fact, at + strspn(at, " "));
+    }
+    return any;
 }
 
 /* "|   0  NVIDIA A100-SXM4-80GB          On  | 00000000:07:00.0 Off |          0 |" */
@@ -110,7 +108,7 @@ static bool take_row(struct af_pasted_reader *reader, const char *line)
 static bool take_memory(struct af_pasted_reader *reader, const char *line)
 {
     const char *slash = strstr(line, "MiB /");
-    if (line[0] != '|' || slash == NULL || reader->gpu_count == 0)
+    if (line[0] != '|' || slash == NULL || reader->gpu_count == 0 || reader->gpus_loose)
         return false;
     const char *total = slash + strlen("MiB /");
     total += strspn(total, " ");
@@ -208,18 +206,15 @@ static bool take_rocm_smi(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-enum af_pasted_kind af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line)
+bool af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line)
 {
     bool csv = take_csv(reader, line);
     if (!csv)
         reader->csv_next = 0;
     if (af_starts_with(line, "No devices were found")) {
         af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
-        return AF_PASTED_GPU;
+        return true;
     }
     return csv || take_head(reader, line) || take_row(reader, line) ||
-                   take_memory(reader, line) || take_list(reader, line) ||
-                   take_rocm_smi(reader, line)
-               ? AF_PASTED_GPU
-               : AF_PASTED_NONE;
+           take_memory(reader, line) || take_list(reader, line) || take_rocm_smi(reader, line);
 }

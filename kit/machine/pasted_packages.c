@@ -38,7 +38,7 @@ bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name
     char normalised[64];
     if (!is_package(name, version, normalised, sizeof normalised))
         return false;
-    if (strcmp(normalised, "torch") == 0 || strcmp(normalised, "pytorch") == 0)
+    if (af_pasted_is_word(normalised, strlen(normalised), "torch|pytorch"))
         af_pasted_take(reader, AF_PASTED_TORCH, version.data, version.len);
     else if (strcmp(normalised, "nvidia-cuda-runtime") == 0 ||
              af_starts_with(normalised, "nvidia-cuda-runtime-cu"))
@@ -50,15 +50,16 @@ bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name
     return true;
 }
 
-bool af_pasted_package_is_known(struct af_span name)
+bool af_pasted_take_known(struct af_pasted_reader *reader, struct af_span name,
+                          struct af_span version)
 {
-    if (af_name_is(name, "torch") || af_name_is(name, "pytorch"))
-        return true;
-    for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
-        if (af_name_is(name, names[i]))
-            return true;
-    }
-    return false;
+    char normalised[64];
+    if (!is_package(name, version, normalised, sizeof normalised))
+        return false;
+    bool known = af_pasted_is_word(normalised, strlen(normalised), "torch|pytorch");
+    for (size_t i = 0; !known && af_pasted_package_name(i) != NULL; i++)
+        known = strcmp(normalised, names[i]) == 0;
+    return known && af_pasted_take_package(reader, name, version);
 }
 
 static void begin_table(struct af_pasted_reader *reader, enum af_pasted_table table)
@@ -131,7 +132,7 @@ static bool take_columns(struct af_pasted_reader *reader, const char *line)
     if (af_text_span_equal(name, "ld_impl_linux-64") ||
         af_text_span_equal(name, "ld_impl_linux-aarch64")) { /* conda's */
         af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
-        af_pasted_take_arch(reader, name.len == 16 ? "x86_64" : "aarch64");
+        af_pasted_read_fact(reader, AF_PASTED_ARCH, name.len == 16 ? "x86_64" : "aarch64");
     }
     if (af_text_span_equal(name, "libtorch"))
         af_pasted_take(reader, AF_PASTED_TORCH_CONDA, version.data, version.len);
@@ -145,24 +146,14 @@ static bool take_columns(struct af_pasted_reader *reader, const char *line)
 /* An installed wheel fits its interpreter and system: cp310-linux_x86_64 */
 static void take_tags(struct af_pasted_reader *reader, const struct af_wheel_name *wheel)
 {
-    const char *linux = strstr(wheel->platform, "linux");
-    const char *arch = strstr(wheel->platform, "x86_64");
-    if (af_starts_with(wheel->python, "cp3") && strspn(wheel->python + 3, "0123456789") > 0) {
-        char version[16];
-        snprintf(version, sizeof version, "3.%.*s",
-                 (int)strspn(wheel->python + 3, "0123456789"), wheel->python + 3);
-        if (strcmp(wheel->abi, "abi3") != 0)
-            af_pasted_keep(reader, &reader->values[AF_PASTED_PYTHON], NULL, version,
-                           strlen(version));
-    }
-    arch = arch != NULL ? arch : strstr(wheel->platform, "aarch64");
-    arch = arch != NULL ? arch : strstr(wheel->platform, "amd64");
-    if (linux != NULL)
+    const char *arch;
+    if (af_starts_with(wheel->python, "cp") && !af_equal(wheel->abi, "abi3"))
+        af_pasted_take_tag(reader, wheel->python + 2);
+    if (strstr(wheel->platform, "linux") != NULL)
         af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
     else if (af_starts_with(wheel->platform, "win_"))
         af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
-    if (arch != NULL)
-        af_pasted_take_arch(reader, arch);
+    af_pasted_read_arch(reader, wheel->platform, &arch);
 }
 
 /* The version in the wheel's file name at the end of an address or path. */
@@ -202,17 +193,17 @@ static bool take_freeze(struct af_pasted_reader *reader, const char *line)
 }
 
 /* "[pip3] torch==2.4.0", "[conda] torch  2.4.0  pypi_0  pypi" */
-static enum af_pasted_kind take_bracketed(struct af_pasted_reader *reader, const char *line)
+static bool take_bracketed(struct af_pasted_reader *reader, const char *line)
 {
     bool conda = af_starts_with(line, "[conda] ");
     if (!conda && !af_starts_with(line, "[pip] ") && !af_starts_with(line, "[pip3] "))
-        return AF_PASTED_NONE;
+        return false;
     const char *rest = strchr(line, ' ') + 1;
     if (conda || strstr(rest, "==") == NULL)
         take_columns(reader, rest);
     else
         take_freeze(reader, rest);
-    return AF_PASTED_PACKAGES;
+    return true;
 }
 
 /* The heads of tables; the rule below one is part of it. */
@@ -269,10 +260,9 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
     bool apart = at[0] == ' ' && at[1] == ' ';
     struct af_span version = next_word(&at);
     at += strspn(at, " ");
-    if (!af_pasted_package_is_known(name) || version.len == 0 || (reader->is_log && !apart))
-        return false;
-    return (*at == '\0' || strstr(at, "pypi") != NULL || *at == '/') &&
-           af_pasted_take_package(reader, name, version);
+    return (!reader->is_log || apart) &&
+           (*at == '\0' || strstr(at, "pypi") != NULL || *at == '/') &&
+           af_pasted_take_known(reader, name, version);
 }
 
 /*
@@ -296,26 +286,18 @@ static bool take_installer(struct af_pasted_reader *reader, const char *line)
                                   (struct af_span){open + 1, strcspn(open + 1, ")")});
 }
 
-enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
+bool af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
 {
-    enum af_pasted_kind kind = take_bracketed(reader, line);
-    if (kind != AF_PASTED_NONE)
-        return kind;
-    const char *freeze = strstr(line, "freeze");
-    if (take_head(reader, line))
-        return AF_PASTED_PACKAGES;
-    if (freeze != NULL && strstr(line, "pip") != NULL) {
+    if (take_bracketed(reader, line) || take_head(reader, line))
+        return true;
+    if (strstr(line, "freeze") != NULL && strstr(line, "pip") != NULL) {
         begin_table(reader, AF_PASTED_TABLE_FREEZE);
-        return AF_PASTED_PACKAGES;
+        return true;
     }
     bool in_table =
         reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_FREEZE;
-    if (in_table && take_row(reader, line))
-        return AF_PASTED_PACKAGES;
-    if (take_installer(reader, line) || take_grepped(reader, line) ||
-        (!reader->is_log && take_freeze(reader, line)))
-        return AF_PASTED_PACKAGES;
-    return AF_PASTED_NONE;
+    return (in_table && take_row(reader, line)) || take_installer(reader, line) ||
+           take_grepped(reader, line) || (!reader->is_log && take_freeze(reader, line));
 }
 
 /* The text after `"key":` at or after `at`, up to its closing quote; NULL at the end. */
@@ -353,7 +335,7 @@ static void take_json(struct af_pasted_reader *reader, struct af_span text, bool
     reader->json_name[0] = '\0';
 }
 
-enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line)
+bool af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line)
 {
     struct af_span trimmed = af_text_trim(line);
     const char *end = trimmed.data + trimmed.len;
@@ -363,7 +345,7 @@ enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct 
     if (opens)
         begin_table(reader, AF_PASTED_TABLE_JSON);
     if (reader->table != AF_PASTED_TABLE_JSON)
-        return AF_PASTED_NONE;
+        return false;
     for (const char *at = trimmed.data; at < end;) {
         struct af_span text;
         bool is_name = key_at(at, end, "\"name\"");
@@ -377,5 +359,5 @@ enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct 
     }
     if (trimmed.len > 0 && end[-1] == ']')
         af_pasted_packages_end(reader);
-    return any ? AF_PASTED_PACKAGES : AF_PASTED_NONE;
+    return any;
 }

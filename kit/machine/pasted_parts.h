@@ -1,8 +1,7 @@
 /*
  * pasted_parts.h: what the readers of pasted lines share. Private to kit/machine.
  * Each reader looks at one cleaned line (no colours, quoting, backticks; blanks
- * trimmed; NUL-terminated) and returns the kind, or NONE if it does not recognise
- * the line.
+ * trimmed; NUL-terminated) and returns whether the line states a fact.
  */
 #ifndef AF_KIT_MACHINE_PASTED_PARTS_H
 #define AF_KIT_MACHINE_PASTED_PARTS_H
@@ -14,7 +13,8 @@
 /*
  * Records the first `len` bytes of `text` as the value of `fact`, read from the
  * current line. A value that an earlier line gave stays, unless this one is the same
- * version in more detail (2.4.0+cu121 after 2.4.0); if they differ, a note says so.
+ * version in more detail (2.4.0+cu121 after 2.4.0), or that one was from prose and this one is
+ * not; if they differ, a note says so.
  */
 void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
                     size_t len);
@@ -22,6 +22,18 @@ void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, c
 /* The same for any value; `what` names it in the note, NULL for no note. */
 void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *value,
                     const char *what, const char *text, size_t len);
+
+/* Reads the value of `fact` at the start of `at`, as such values are written, and records it;
+   false if there is none. */
+bool af_pasted_read_fact(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                         const char *at);
+
+/* Records the last processor that is a word of `text`; *at_out is its place. */
+bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text,
+                         const char **at_out);
+
+/* The Python of a tag: "312" of cp312; false if it is none. */
+bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits);
 
 /* Appends a formatted sentence to the notes, up to a limit. */
 void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...) AF_PRINTF(2, 3);
@@ -36,31 +48,21 @@ void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, co
 bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name,
                             struct af_span version);
 
-/* What platform.platform() gives: "Linux-5.15.0-97-generic-x86_64-with-glibc2.35". */
-bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text);
-
-/* A processor, if `text` begins with the name of one. */
-bool af_pasted_take_arch(struct af_pasted_reader *reader, const char *text);
-
-/* Keeps a glibc version, unless it is one of the old ones that Python invents for old
-   executables. */
-void af_pasted_take_glibc(struct af_pasted_reader *reader, const char *version);
+/* The same, but only torch or a package that is kept. */
+bool af_pasted_take_known(struct af_pasted_reader *reader, struct af_span name,
+                          struct af_span version);
 
 /* "GPU 0: NVIDIA A100 (UUID: ...)" */
-enum af_pasted_kind af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line);
-enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, const char *line);
-enum af_pasted_kind af_pasted_tool_line(struct af_pasted_reader *reader, const char *line);
-enum af_pasted_kind af_pasted_report_line(struct af_pasted_reader *reader, const char *line);
+bool af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line);
+bool af_pasted_package_line(struct af_pasted_reader *reader, const char *line);
+bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line);
+bool af_pasted_report_line(struct af_pasted_reader *reader, const char *line);
 
 /* Facts that stand anywhere in a line; in a row of packages only traces of the system. */
-enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const char *line,
-                                         bool is_package);
-
-/* Fills in what only prose states. */
-void af_pasted_prose_merge(struct af_pasted_reader *reader);
+bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, bool is_package);
 
 /* Looks for packages in a line of JSON, which may be long and is not cleaned. */
-enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line);
+bool af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line);
 
 /* Notices the end of the last list. */
 void af_pasted_packages_end(struct af_pasted_reader *reader);
@@ -71,10 +73,13 @@ void af_pasted_apply(struct af_pasted_reader *reader);
 /* The name of known package `index`, or NULL after the last. */
 const char *af_pasted_package_name(size_t index);
 
-/* Whether it is torch or one of the known packages. */
-bool af_pasted_package_is_known(struct af_span name);
-
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */
 size_t af_pasted_version_len(const char *text);
+
+/* The same for numbers and dots alone: "11.4.0" of "11.4.0-1ubuntu1". */
+size_t af_pasted_dotted_len(const char *text);
+
+/* Whether the text of `len` bytes is one of the words, separated by '|'. */
+bool af_pasted_is_word(const char *text, size_t len, const char *words);
 
 #endif

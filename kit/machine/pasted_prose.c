@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BYTES_MAX (1u << 20) /* people do not write more */
+#define GPUS_MAX 8
 
 /* A word of the line; `lower` is the whole line in lower case. */
 struct place {
@@ -37,18 +38,6 @@ static bool has_word(const char *text, const char *words)
     return false;
 }
 
-/* Whether the text of `len` bytes is one of the words. */
-static bool is_word(const char *text, size_t len, const char *words)
-{
-    for (const char *word = words; *word != '\0';) {
-        size_t word_len = strcspn(word, "|");
-        if (word_len == len && memcmp(text, word, len) == 0)
-            return true;
-        word += word_len + (word[word_len] == '|');
-    }
-    return false;
-}
-
 /* The word before offset `at`, without the blank or dash between; its length. */
 static size_t word_before(const char *lower, size_t at, const char **word_out)
 {
@@ -66,7 +55,7 @@ static bool follows(const char *lower, size_t at, const char *words)
 {
     const char *word;
     size_t len = word_before(lower, at, &word);
-    return len > 0 && is_word(word, len, words);
+    return len > 0 && af_pasted_is_word(word, len, words);
 }
 
 /* Commands, names of files, requirements and recommendations state nothing about a machine. */
@@ -82,25 +71,21 @@ static bool is_general(const char *lower)
 
 static const struct product {
     const char *name;
-    const char *what;
     const char *majors; /* first characters of its versions */
     enum af_pasted_fact fact;
 } products[] = {
-    {"pytorch", "torch", "12", AF_PASTED_TORCH},
-    {"torch", "torch", "12", AF_PASTED_TORCH},
-    {"python", "Python", "3", AF_PASTED_PYTHON},
-    {"py", "Python", "3", AF_PASTED_PYTHON},
-    {"cp", "Python", "3", AF_PASTED_PYTHON},
-    {"driver", "driver", "3456", AF_PASTED_DRIVER},
-    {"sys.version", "Python", "3", AF_PASTED_PYTHON},
-    {"cuda", NULL, "1", AF_PASTED_CUDA_NAMED},
-    {"rocm", NULL, "567", AF_PASTED_ROCM},
+    {"pytorch", "12", AF_PASTED_TORCH},     {"torch", "12", AF_PASTED_TORCH},
+    {"python", "3", AF_PASTED_PYTHON},      {"py", "3", AF_PASTED_PYTHON},
+    {"cp", "3", AF_PASTED_PYTHON},          {"driver", "3456", AF_PASTED_DRIVER},
+    {"sys.version", "3", AF_PASTED_PYTHON}, {"cuda", "1", AF_PASTED_CUDA_NAMED},
+    {"rocm", "567", AF_PASTED_ROCM},
 };
 
 /* What may stand between a product and its version. */
 static const char *skip_between(const char *at)
 {
-    static const char *const words[] = {"version", "ver", "is", "build"};
+    static const char *const words[] = {"version", "ver", "is",   "build", "was",
+                                        "i",       "am",  "have", "use",   "using"};
     const char *start = NULL;
     while (at != start) {
         start = at;
@@ -156,37 +141,27 @@ static bool is_range(const char *version, size_t len)
            isdigit((unsigned char)after[2]);
 }
 
-static void keep(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *what,
-                 const char *text, size_t len)
-{
-    af_pasted_keep(reader, &reader->loose[fact], what, text, len);
-}
-
 /* "cu128" anywhere; "cuda12.6" right after the version of torch. */
 static bool take_build(struct af_pasted_reader *reader, const char *at, bool after_torch)
 {
-    size_t len = af_starts_with(at, "cu1") ? 2 + strspn(at + 2, "0123456789") : 0;
-    bool cuda = after_torch && af_starts_with(at, "cuda");
-    if (cuda) {
-        at += strlen("cuda");
-        len = strspn(at, "0123456789.");
-    }
-    bool right = cuda ? len >= 4 && at[2] == '.' : len == 5 && !isalnum((unsigned char)at[len]);
-    if (right)
-        keep(reader, AF_PASTED_TORCH_CUDA, "CUDA of torch", at, len);
-    return right;
+    char version[8];
+    size_t len = strspn(at + (af_starts_with(at, "cu") ? 2 : 0), "0123456789");
+    if (after_torch && af_starts_with(at, "cuda1"))
+        return af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, at + strlen("cuda"));
+    if (!af_starts_with(at, "cu1") || len != 3 || isalnum((unsigned char)at[5]))
+        return false;
+    snprintf(version, sizeof version, "%.2s.%c", at + 2, at[4]);
+    return af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, version);
 }
 
-/* "cp312", "py312" */
-static bool take_tag(struct af_pasted_reader *reader, const char *digits)
+bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits)
 {
     char text[16];
     size_t len = strspn(digits, "0123456789");
-    if (digits[0] != '3' || len < 2 || len > 3 || isalnum((unsigned char)digits[len]) ||
-        digits[len] == '.')
+    if (digits[0] != '3' || len < 2 || len > 3 || isalnum((unsigned char)digits[len]))
         return false;
     snprintf(text, sizeof text, "3.%.*s", (int)len - 1, digits + 1);
-    keep(reader, AF_PASTED_PYTHON, "Python", text, strlen(text));
+    af_pasted_take(reader, AF_PASTED_PYTHON, text, strlen(text));
     return true;
 }
 
@@ -199,7 +174,8 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
         size_t len = strlen(product->name);
         if (!af_starts_with(word, product->name) || isalpha((unsigned char)word[len]))
             continue;
-        if (len == 2 && take_tag(reader, word + len))
+        if (len == 2 && word[len + strspn(word + len, "0123456789")] != '.' &&
+            af_pasted_take_tag(reader, word + len))
             return true;
         const char *version = skip_between(word + len);
         size_t version_bytes = version_len(product, version);
@@ -207,7 +183,8 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
             follows(place->lower, place->at, not_mine) ||
             (place->at > 1 && place->lower[place->at - 1] == '/' && product->majors[0] == '3'))
             return false;
-        keep(reader, product->fact, product->what, version, version_bytes);
+        af_pasted_take(reader, product->fact, place->line + (version - place->lower),
+                       version_bytes);
         const char *rest = version + version_bytes;
         if (product->fact == AF_PASTED_TORCH)
             take_build(reader, rest + strspn(rest, " -+(,/"), true);
@@ -249,7 +226,7 @@ static size_t gpu_len(const struct place *place, const char *const **row_out)
     size_t len = isdigit((unsigned char)*at) ? bare_number(place, row_out)
                                              : af_machine_gpu_name_at(at, row_out);
     size_t tail = strspn(at + len, "abcdefghijklmnopqrstuvwxyz0123456789");
-    if (len == 0 || (tail > 0 && !is_word(at + len, tail, "ti|s|d|m|xt|xtx|super")))
+    if (len == 0 || (tail > 0 && !af_pasted_is_word(at + len, tail, "ti|s|d|m|xt|xtx|super")))
         return 0;
     if (strchr((*row_out)[1], ' ') == NULL && !is_about_machine(place->lower))
         return 0;
@@ -276,7 +253,7 @@ static struct af_span whole_name(const struct place *place, size_t len)
         size_t digits = strspn(next, "0123456789");
         bool memory =
             digits > 0 && word_len == digits + 2 && af_starts_with(next + digits, "gb");
-        if (!memory && !is_word(next, word_len, suffixes))
+        if (!memory && !af_pasted_is_word(next, word_len, suffixes))
             break;
         end += 1 + word_len;
     }
@@ -303,30 +280,30 @@ static size_t count_before(const char *lower, size_t at)
 static void add_gpu(struct af_pasted_reader *reader, const char *const *row,
                     struct af_span name, long index)
 {
-    struct af_pasted_loose_gpu *gpus = reader->loose_gpus;
-    size_t count = reader->loose_gpu_count;
-    bool more = index >= (long)count || reader->loose_gpu_line == reader->number;
+    struct af_pasted_gpu *gpus = reader->gpus;
+    size_t count = reader->gpu_count;
+    bool more = index >= (long)count || reader->gpu_line == reader->number;
     for (size_t i = 0; i < count; i++) {
-        if (gpus[i].row == row && (index < (long)count || index < 0)) {
+        if (gpus[i].row == row && index < (long)count) {
             af_pasted_keep(reader, &gpus[i].name, NULL, name.data, name.len);
             return;
         }
     }
-    bool amid = count > 0 && !af_equal(gpus[0].row[0], row[0]);
-    if (amid && af_equal(row[0], "nvidia"))
+    if (count > 0 && !af_equal(gpus[0].row[0], row[0])) {
+        if (!af_equal(row[0], "nvidia"))
+            return;
         count = 0; /* the other is the processor's */
-    else if (amid)
-        return;
-    if (count > 0 && !more) {
+    } else if (count > 0 && !more) {
         af_pasted_keep(reader, &gpus[0].name, "GPU", name.data, name.len);
         return;
     }
-    if (count == AF_COUNT(reader->loose_gpus))
+    if (count == GPUS_MAX)
         return;
-    gpus[count] = (struct af_pasted_loose_gpu){.row = row};
+    gpus[count] = (struct af_pasted_gpu){.row = row};
     af_pasted_keep(reader, &gpus[count].name, NULL, name.data, name.len);
-    reader->loose_gpu_count = count + 1;
-    reader->loose_gpu_line = reader->number;
+    reader->gpu_count = count + 1;
+    reader->gpus_loose = true;
+    reader->gpu_line = reader->number;
 }
 
 /* Bytes of the name of a GPU that the place has; 0: none. */
@@ -342,7 +319,7 @@ static size_t take_gpu(struct af_pasted_reader *reader, const struct place *plac
     size_t many = count_before(place->lower, (size_t)(name.data - place->line));
     add_gpu(reader, row, name, index);
     for (size_t i = 1; i < many; i++)
-        add_gpu(reader, row, name, (long)reader->loose_gpu_count);
+        add_gpu(reader, row, name, (long)reader->gpu_count);
     return len;
 }
 
@@ -369,22 +346,21 @@ static void take_traces(struct af_pasted_reader *reader, const char *line, const
         bool printed = has_word(line, traces[i].prints);
         if (!printed && !has_word(lower, traces[i].words))
             continue;
-        keep(reader, printed ? AF_PASTED_TRACE : AF_PASTED_SYSTEM, "the system", os,
-             strlen(os));
+        af_pasted_take(reader, printed ? AF_PASTED_TRACE : AF_PASTED_SYSTEM_WORD, os,
+                       strlen(os));
         if (i == 0)
-            keep(reader, AF_PASTED_WSL, NULL, "true", 4);
+            af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
     }
 }
 
-enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const char *line,
-                                         bool is_package)
+bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, bool is_package)
 {
     char lower[AF_PASTED_LINE_BYTES];
     struct place place = {line, lower, 0};
     bool any = false;
     size_t len = strlen(line);
     if (reader->is_log || reader->prose_bytes + len > BYTES_MAX)
-        return AF_PASTED_NONE;
+        return false;
     reader->prose_bytes += len;
     for (size_t i = 0; i <= len; i++)
         lower[i] = (char)tolower((unsigned char)line[i]);
@@ -396,25 +372,10 @@ enum af_pasted_kind af_pasted_prose_line(struct af_pasted_reader *reader, const 
                      isdigit((unsigned char)line[place.at - 2]));
         if (traces_only || !word || !isalnum((unsigned char)line[place.at]))
             continue;
-        size_t gpu_bytes = reader->gpu_count == 0 ? take_gpu(reader, &place) : 0;
+        bool gpu_known = reader->gpu_count > 0 && !reader->gpus_loose;
+        size_t gpu_bytes = gpu_known ? 0 : take_gpu(reader, &place);
         any |= gpu_bytes > 0 || take_version(reader, &place);
         place.at += gpu_bytes > 0 ? gpu_bytes - 1 : 0;
     }
-    return any ? AF_PASTED_REPORT : AF_PASTED_NONE;
-}
-
-void af_pasted_prose_merge(struct af_pasted_reader *reader)
-{
-    struct af_pasted_value *values = reader->values;
-    if (reader->loose[AF_PASTED_TRACE].text != NULL)
-        reader->loose[AF_PASTED_SYSTEM] = reader->loose[AF_PASTED_TRACE];
-    for (size_t i = 0; i < AF_PASTED_FACT_COUNT; i++) {
-        bool system_known = i == AF_PASTED_SYSTEM && values[AF_PASTED_OS].text != NULL;
-        if (values[i].text == NULL && !system_known)
-            values[i] = reader->loose[i];
-    }
-    for (size_t i = 0; reader->gpu_count == 0 && i < reader->loose_gpu_count; i++)
-        reader->gpus[i].name = reader->loose_gpus[i].name;
-    if (reader->gpu_count == 0)
-        reader->gpu_count = reader->loose_gpu_count;
+    return any;
 }

@@ -7,6 +7,7 @@
  */
 #include "kit/machine/platform_tags.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,25 @@ bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_
     *major_out = (int)major;
     *minor_out = (int)minor;
     return true;
+}
+
+size_t af_machine_arch_at(const char *text, const char **arch_out)
+{
+    static const char *const names[][2] = {
+        {"x86_64", "x86_64"},   {"x86-64", "x86_64"},  {"amd64", "x86_64"}, {"x64", "x86_64"},
+        {"aarch64", "aarch64"}, {"arm64", "aarch64"},  {"sbsa", "aarch64"}, {"i686", "i686"},
+        {"ppc64le", "ppc64le"}, {"riscv64", "riscv64"}};
+    for (size_t i = 0; text != NULL && i < AF_COUNT(names); i++) {
+        size_t len = 0;
+        while (names[i][0][len] != '\0' &&
+               tolower((unsigned char)text[len]) == names[i][0][len])
+            len++;
+        if (names[i][0][len] != '\0' || isalnum((unsigned char)text[len]))
+            continue;
+        *arch_out = names[i][1];
+        return len;
+    }
+    return 0;
 }
 
 /* The name used before PEP 600 for a glibc 2 minor, or NULL. */

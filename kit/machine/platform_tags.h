@@ -17,6 +17,12 @@
 void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const char *arch,
                             const char *libc, const char *libc_version, const char *source);
 
+/*
+ * Bytes of the name of a processor at the start of `text`, in any case; 0: none. *arch_out is
+ * Linux's name for it, a constant: "x86_64" for "AMD64".
+ */
+size_t af_machine_arch_at(const char *text, const char **arch_out);
+
 /* Parses the first two numbers of "2.36" or "2.36.1"; false for anything else. */
 bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_out);
 

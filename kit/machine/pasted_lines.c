@@ -1,0 +1,528 @@
+/*
+ * pasted_lines.c: lines of a known form. "key: value" of torch's collect_env and its
+ * relatives, lscpu, /proc/meminfo, nvidia-smi -q, rocminfo, pip show; and what nvcc, gcc,
+ * ldd, python, pip, uv, uname, free and os-release print, also Python when asked for a
+ * version. Rows name the facts; a value of another form than its fact has is ignored ("N/A",
+ * "Could not collect").
+ */
+#include "kit/machine/pasted_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_BYTES 48
+#define KIB 1024
+
+/* The release of a Linux kernel; WSL's has Microsoft's name. */
+static void take_kernel(struct af_pasted_reader *reader, const char *text, size_t len)
+{
+    af_pasted_take(reader, AF_PASTED_KERNEL, text, len);
+    af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    for (size_t i = 0; i + 8 <= len; i++) {
+        if (memcmp(text + i, "icrosoft", 8) == 0)
+            af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
+    }
+}
+
+static bool take_platform(struct af_pasted_reader *reader, const char *text)
+{
+    const char *libc = strstr(text, "-with-glibc");
+    const char *arch;
+    if (af_starts_with(text, "Windows") && !isalnum((unsigned char)text[7])) {
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+        return true;
+    }
+    if (af_starts_with(text, "macOS-") || af_starts_with(text, "Darwin-")) {
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
+        af_pasted_read_arch(reader, text, &arch);
+        return true;
+    }
+    if (!af_starts_with(text, "Linux-"))
+        return false;
+    const char *kernel = text + strlen("Linux-");
+    size_t len = strcspn(kernel, " ");
+    if (af_pasted_read_arch(reader, kernel, &arch) && arch > kernel)
+        len = (size_t)(arch - 1 - kernel);
+    take_kernel(reader, kernel, len);
+    if (libc != NULL)
+        af_pasted_read_fact(reader, AF_PASTED_LIBC, libc + strlen("-with-"));
+    return true;
+}
+
+/* "Linux host 5.15.0-97-generic #107-Ubuntu SMP ... x86_64 x86_64 x86_64 GNU/Linux" */
+static bool take_uname(struct af_pasted_reader *reader, const char *line)
+{
+    bool mac = af_starts_with(line, "Darwin ");
+    const char *host = strchr(line, ' ');
+    const char *release = host == NULL ? NULL : strchr(host + 1, ' ');
+    if ((!mac && !af_starts_with(line, "Linux ")) || release == NULL ||
+        !isdigit((unsigned char)release[1]) || strchr(release + 1, '.') == NULL)
+        return false;
+    release++;
+    const char *arch;
+    if (!af_pasted_read_arch(reader, release, &arch))
+        return false;
+    if (mac)
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
+    else
+        take_kernel(reader, release, strcspn(release, " "));
+    return true;
+}
+
+/* "Python 3.11.7", "Python 3.12.3 | packaged by conda-forge | (main, ...) [GCC 12.3.0]" */
+static bool take_python(struct af_pasted_reader *reader, const char *line)
+{
+    static const char *const starts[] = {"Python ", "Using Python ", "Using CPython "};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        if (!af_starts_with(line, starts[i]))
+            continue;
+        const char *version = line + strlen(starts[i]);
+        const char *rest = version + af_pasted_version_len(version);
+        bool whole = *rest == '\0' || af_starts_with(rest, " (") ||
+                     af_starts_with(rest, " |") || af_starts_with(rest, " :: ") ||
+                     strstr(rest, "free-threading") != NULL || (i > 0 && *rest == ' ');
+        if (rest == version || strchr(version, '.') == NULL || !whole)
+            return false;
+        if (af_ends_with(rest, " on linux"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+        else if (af_ends_with(rest, " on win32"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+        return af_pasted_read_fact(reader, AF_PASTED_PYTHON, version);
+    }
+    return false;
+}
+
+/* "gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "x86_64-conda-linux-gnu-c++ (...) 12.3.0" */
+static bool take_gcc(struct af_pasted_reader *reader, const char *line)
+{
+    static const char *const names[] = {"gcc", "g++", "cc", "c++"};
+    char command[40];
+    size_t len = strcspn(line, " ");
+    if (!af_starts_with(line + len, " ("))
+        return false;
+    snprintf(command, sizeof command, "%.*s", (int)(len < 39 ? len : 39), line);
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if (af_ends_with(command, names[i]))
+            return af_pasted_read_fact(reader, AF_PASTED_GCC, line + len + 1);
+    }
+    return false;
+}
+
+/* A program at the start of a line and the words before its version or another value. */
+static bool take_versions(struct af_pasted_reader *reader, const char *line)
+{
+    static const struct {
+        const char *program;
+        const char *before;
+        enum af_pasted_fact fact;
+    } rows[] = {{"Cuda compilation tools", ", V", AF_PASTED_TOOLKIT},
+                {"Cuda compilation tools", "release ", AF_PASTED_TOOLKIT},
+                {"", "clang version ", AF_PASTED_CLANG},
+                {"pip ", "(python ", AF_PASTED_PYTHON},
+                {"ldd (", ") ", AF_PASTED_LIBC},
+                {"GNU C Library", "version ", AF_PASTED_LIBC},
+                {"musl libc ", "(", AF_PASTED_ARCH}};
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        const char *at =
+            af_starts_with(line, rows[i].program) ? strstr(line, rows[i].before) : NULL;
+        if (at != NULL && (rows[i].program[0] != '\0' || at < line + 16) &&
+            af_pasted_read_fact(reader, rows[i].fact, at + strlen(rows[i].before)))
+            return true;
+    }
+    return false;
+}
+
+/* "musl libc (x86_64)", then "Version 1.2.4" */
+static bool take_musl(struct af_pasted_reader *reader, const char *line)
+{
+    char text[40];
+    if (af_starts_with(line, "musl libc (")) {
+        reader->musl = true;
+        return false;
+    }
+    if (!reader->musl || !af_starts_with(line, "Version "))
+        return false;
+    reader->musl = false;
+    snprintf(text, sizeof text, "musl %.16s", line + strlen("Version "));
+    af_pasted_take(reader, AF_PASTED_LIBC, text, strlen(text));
+    return true;
+}
+
+/* The unit that the options of a `free` command select; 0: none. */
+static int64_t unit_of_free(const char *options)
+{
+    size_t len = strspn(options, " -abcdefghijklmnopqrstuvwxyz");
+    for (size_t i = 0; i < len; i++) {
+        if (options[i] == 'g')
+            return (int64_t)KIB * KIB * KIB;
+        if (options[i] == 'm')
+            return (int64_t)KIB * KIB;
+        if (options[i] == 'b')
+            return 1;
+    }
+    return KIB;
+}
+
+/* Bytes of "62Gi", "65842160"; -1 if the unit is not known. */
+static int64_t free_bytes(const struct af_pasted_reader *reader, const char *word)
+{
+    static const char units[] = "BKMGT";
+    char *end;
+    double number = strtod(word, &end);
+    const char *unit = *end == '\0' || *end == ' ' ? NULL : strchr(units, *end);
+    int64_t factor = unit == NULL ? reader->free_unit : 1;
+    for (ptrdiff_t i = 0; unit != NULL && i < unit - units; i++)
+        factor *= KIB;
+    if (end == word || factor == 0 || !(number >= 0) || number * (double)factor > 1e17)
+        return -1;
+    return (int64_t)(number * (double)factor);
+}
+
+static void take_bytes(struct af_pasted_reader *reader, enum af_pasted_fact fact, int64_t bytes)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)bytes);
+    if (bytes >= 0)
+        af_pasted_take(reader, fact, text, strlen(text));
+}
+
+/* The command `free` with its options, and its lines "Mem:" and "Swap:". */
+static bool take_free(struct af_pasted_reader *reader, const char *line)
+{
+    char first[24] = "";
+    char third[24] = "";
+    char last[24] = "";
+    const char *command = strstr(line, "free ");
+    bool swap = af_starts_with(line, "Swap: ");
+    if (af_equal(line, "free") || af_ends_with(line, "$ free") || af_ends_with(line, "# free"))
+        reader->free_unit = KIB;
+    else if (command != NULL && command[5] == '-' && (command == line || command[-1] == ' '))
+        reader->free_unit = unit_of_free(command + 5);
+    if (!af_starts_with(line, "Mem: ") && !swap)
+        return false;
+    sscanf(strchr(line, ' '), "%23s %*s %23s %*s %*s %23s", first, third, last);
+    if (swap) {
+        take_bytes(reader, AF_PASTED_SWAP_FREE, free_bytes(reader, third));
+    } else {
+        take_bytes(reader, AF_PASTED_MEMORY, free_bytes(reader, first));
+        take_bytes(reader, AF_PASTED_MEMORY_AVAILABLE, free_bytes(reader, last));
+    }
+    return true;
+}
+
+/* PRETTY_NAME="Ubuntu 22.04.4 LTS"; CUDA_VISIBLE_DEVICES=0,1; Windows' greeting */
+static bool take_assignment(struct af_pasted_reader *reader, const char *line)
+{
+    static const char visible[] = "CUDA_VISIBLE_DEVICES=";
+    static const char pretty[] = "PRETTY_NAME=";
+    line += af_starts_with(line, "export ") ? strlen("export ") : 0;
+    if (af_starts_with(line, "Microsoft Windows [")) {
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+        return true;
+    }
+    if (af_starts_with(line, pretty)) {
+        line += strlen(pretty);
+        line += *line == '"';
+        af_pasted_take(reader, AF_PASTED_OS, line, strcspn(line, "\""));
+        return true;
+    }
+    if (!af_starts_with(line, visible) || strchr(line, ' ') != NULL)
+        return false;
+    line += strlen(visible);
+    af_pasted_take(reader, AF_PASTED_VISIBLE, line, strlen(line));
+    return true;
+}
+
+/* Expressions whose value people print; a GPU's name is read wherever it stands. */
+static const struct {
+    const char *text;
+    enum af_pasted_fact fact;
+} expressions[] = {{"torch.__version__", AF_PASTED_TORCH},
+                   {"torch.version.cuda", AF_PASTED_TORCH_CUDA},
+                   {"sys.version", AF_PASTED_PYTHON},
+                   {"platform.python_version", AF_PASTED_PYTHON},
+                   {"flash_attn.__version__", AF_PASTED_FACT_COUNT}};
+
+static bool take_value(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                       const char *value)
+{
+    size_t len = af_pasted_version_len(value);
+    bool none = fact == AF_PASTED_TORCH_CUDA && af_equal(value, "None");
+    if ((len == 0 || value[len] != '\0') && !none)
+        return false;
+    if (fact == AF_PASTED_FACT_COUNT)
+        return af_pasted_take_package(reader, (struct af_span){"flash-attn", 10},
+                                      (struct af_span){value, len});
+    return af_pasted_read_fact(reader, fact, value);
+}
+
+/*
+ * "2.4.0+cu121 12.1", "'2.4.0+cu121'", "('2.4.0', None)" after lines that asked for it. What
+ * follows on the line, such as True and the name of a GPU, answers other questions.
+ */
+static bool take_answer(struct af_pasted_reader *reader, const char *line)
+{
+    static const char between[] = " '\"(),";
+    size_t count = 0;
+    for (const char *at = line + strspn(line, between); count < reader->asked_count;) {
+        char word[48];
+        size_t len = strcspn(at, between);
+        snprintf(word, sizeof word, "%.*s", (int)(len < 47 ? len : 47), at);
+        bool taken = take_value(reader, expressions[reader->asked[count]].fact, word);
+        count += taken;
+        if (!taken && !af_equal(word, "True") && !af_equal(word, "False"))
+            break;
+        at += len;
+        at += strspn(at, between);
+    }
+    reader->asked_count -= count;
+    memmove(reader->asked, reader->asked + count, reader->asked_count);
+    return count > 0;
+}
+
+/* "python -c 'import torch; print(torch.__version__, torch.version.cuda)'" */
+static bool note_question(struct af_pasted_reader *reader, const char *line)
+{
+    bool any = strstr(line, "print(") != NULL || af_starts_with(line, "import ");
+    for (const char *at = line; (at = strpbrk(at, "tfsp")) != NULL; at++) {
+        for (size_t i = 0; i < AF_COUNT(expressions); i++) {
+            if (!af_starts_with(at, expressions[i].text))
+                continue;
+            any = true;
+            if (reader->asked_count < AF_PASTED_ASKED_MAX)
+                reader->asked[reader->asked_count++] = (unsigned char)i;
+        }
+    }
+    return any;
+}
+
+bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
+{
+    if (take_answer(reader, line))
+        return true;
+    if (!note_question(reader, line))
+        reader->asked_count = 0;
+    return take_musl(reader, line) || take_versions(reader, line) ||
+           take_python(reader, line) || take_gcc(reader, line) || take_uname(reader, line) ||
+           take_free(reader, line) || take_assignment(reader, line);
+}
+
+/* A key's handler; false if the value says nothing. */
+typedef bool take(struct af_pasted_reader *reader, const char *value);
+
+/* "Ubuntu 22.04.4 LTS (x86_64)"; a name without a known system is a Linux distribution's */
+static bool take_os(struct af_pasted_reader *reader, const char *value)
+{
+    const char *open = strrchr(value, '(');
+    char text[120];
+    if (!isalpha((unsigned char)*value) || af_equal(value, "Could not collect") ||
+        af_equal(value, "N/A") || af_equal(value, "posix"))
+        return false;
+    if (af_equal(value, "nt")) /* Python's os.name */
+        value = "Windows";
+    size_t len = strlen(value);
+    if (open != NULL && af_pasted_read_fact(reader, AF_PASTED_ARCH, open + 1))
+        len = (size_t)(open - value);
+    snprintf(text, sizeof text, "%.*s", (int)(len < 100 ? len : 100), value);
+    af_pasted_take(reader, AF_PASTED_OS, text, strlen(text));
+    return true;
+}
+
+/* The value is a GPU, or it is empty and the GPUs are on the following lines. */
+static bool take_gpus(struct af_pasted_reader *reader, const char *value)
+{
+    if (af_pasted_is_word(value, strlen(value), "None|No CUDA"))
+        af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
+    else if (af_starts_with(value, "GPU "))
+        return af_pasted_gpu_line(reader, value);
+    else if (strstr(value, "AMD ") != NULL || strstr(value, "NVIDIA ") != NULL)
+        af_pasted_take_gpu(reader, 0, value, NULL);
+    return true;
+}
+
+/* "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB, 40960 MiB" */
+static bool take_gpu_type(struct af_pasted_reader *reader, const char *value)
+{
+    char name[120];
+    size_t len = strcspn(value, ",");
+    if (!isalpha((unsigned char)*value) || strlen(value) < 4 ||
+        af_equal(value, "not available"))
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(len < 119 ? len : 119), value);
+    af_pasted_take_gpu(reader, 0, name, NULL);
+    if (value[len] == ',' && strstr(value, " MiB") != NULL)
+        af_pasted_take_gpu_memory(reader, 0, value + len + 1 + strspn(value + len + 1, " "));
+    return true;
+}
+
+static bool take_capability(struct af_pasted_reader *reader, const char *value)
+{
+    af_pasted_take_gpu(reader, 0, NULL, value);
+    return true;
+}
+
+static bool begin_query(struct af_pasted_reader *reader, const char *value)
+{
+    reader->in_query = true;
+    reader->query_next = 0;
+    return isdigit((unsigned char)*value);
+}
+
+/* Only in the output of nvidia-smi -q is "CUDA Version" what the driver supports. */
+static bool take_cuda_api(struct af_pasted_reader *reader, const char *value)
+{
+    return reader->in_query && af_pasted_read_fact(reader, AF_PASTED_CUDA_API, value);
+}
+
+static bool take_product(struct af_pasted_reader *reader, const char *value)
+{
+    reader->frame_buffer = false;
+    af_pasted_take_gpu(reader, reader->query_next++, value, NULL);
+    return true;
+}
+
+static bool take_total(struct af_pasted_reader *reader, const char *value)
+{
+    bool mine = reader->frame_buffer && reader->query_next > 0;
+    if (mine)
+        af_pasted_take_gpu_memory(reader, reader->query_next - 1, value);
+    reader->frame_buffer = false;
+    return mine;
+}
+
+/* rocminfo: "Name: gfx1100" begins a GPU; pip show: "Name: torch" */
+static bool take_name(struct af_pasted_reader *reader, const char *value)
+{
+    reader->agent_is_gpu = af_starts_with(value, "gfx");
+    if (reader->agent_is_gpu)
+        af_pasted_take_gpu(reader, reader->query_next++, NULL, value);
+    else
+        snprintf(reader->json_name, sizeof reader->json_name, "%.*s",
+                 (int)sizeof reader->json_name - 1, value);
+    return reader->agent_is_gpu;
+}
+
+static bool take_marketing_name(struct af_pasted_reader *reader, const char *value)
+{
+    if (!reader->agent_is_gpu || reader->query_next == 0)
+        return false;
+    af_pasted_take_gpu(reader, reader->query_next - 1, value, NULL);
+    return true;
+}
+
+static bool take_shown_version(struct af_pasted_reader *reader, const char *value)
+{
+    struct af_span name = {reader->json_name, strlen(reader->json_name)};
+    bool taken = name.len > 0 &&
+                 af_pasted_take_package(reader, name, (struct af_span){value, strlen(value)});
+    reader->json_name[0] = '\0';
+    return taken;
+}
+
+/* Keys in lower case, without remarks in parentheses; the value of a fact, unless there is a
+   handler. */
+static const struct {
+    const char *key;
+    take *take;
+    enum af_pasted_fact fact;
+} keys[] = {
+    {"pytorch version", NULL, AF_PASTED_TORCH},
+    {"torch version", NULL, AF_PASTED_TORCH},
+    {"pytorch.version", NULL, AF_PASTED_TORCH},
+    {"torch.__version__", NULL, AF_PASTED_TORCH},
+    {"cuda used to build pytorch", NULL, AF_PASTED_TORCH_CUDA},
+    {"torch.version.cuda", NULL, AF_PASTED_TORCH_CUDA},
+    {"torch cuda version", NULL, AF_PASTED_TORCH_CUDA},
+    {"rocm used to build pytorch", NULL, AF_PASTED_TORCH_HIP},
+    {"hip runtime version", NULL, AF_PASTED_ROCM_OF_HIP},
+    {"rocm version", NULL, AF_PASTED_ROCM},
+    {"gcc version", NULL, AF_PASTED_GCC},
+    {"clang version", NULL, AF_PASTED_CLANG},
+    {"libc version", NULL, AF_PASTED_LIBC},
+    {"python version", NULL, AF_PASTED_PYTHON},
+    {"python", NULL, AF_PASTED_PYTHON},
+    {"cuda runtime version", NULL, AF_PASTED_TOOLKIT},
+    {"nvcc version", NULL, AF_PASTED_TOOLKIT},
+    {"nvidia driver version", NULL, AF_PASTED_DRIVER},
+    {"driver version", NULL, AF_PASTED_DRIVER},
+    {"architecture", NULL, AF_PASTED_ARCH},
+    {"cpu(s)", NULL, AF_PASTED_CORES},
+    {"memtotal", NULL, AF_PASTED_MEMORY},
+    {"memavailable", NULL, AF_PASTED_MEMORY_AVAILABLE},
+    {"swapfree", NULL, AF_PASTED_SWAP_FREE},
+    {"system ram", NULL, AF_PASTED_MEMORY},
+    {"os", take_os, 0},
+    {"description", take_os, 0}, /* lsb_release */
+    {"platform", take_platform, 0},
+    {"python platform", take_platform, 0},
+    {"gpu models and configuration", take_gpus, 0},
+    {"gpu type", take_gpu_type, 0},
+    {"accelerator", take_gpu_type, 0},
+    {"gpu.name", take_gpu_type, 0},
+    {"gpu.compute_capability", take_capability, 0},
+    {"attached gpus", begin_query, 0},
+    {"cuda version", take_cuda_api, 0},
+    {"product name", take_product, 0},
+    {"total", take_total, 0},
+    {"name", take_name, 0},
+    {"marketing name", take_marketing_name, 0},
+    {"version", take_shown_version, 0},
+};
+
+/*
+ * Splits "key: value". Writes the key to `key` in lower case, without a leading
+ * bullet, a remark in parentheses as in "PyTorch version (GPU?)", or trailing
+ * blanks. Returns the value; NULL if the line has no key.
+ */
+static const char *split(const char *line, char *key)
+{
+    line += strspn(line, "-* ");
+    const char *colon = strchr(line, ':');
+    const char *equals = strchr(line, '=');
+    if (equals != NULL && (colon == NULL || equals < colon) &&
+        af_starts_with(line, "torch.__version__"))
+        colon = equals;
+    const char *dots = strstr(line, " ...");
+    if (colon == NULL && dots != NULL) /* DeepSpeed's ds_report */
+        colon = dots;
+    if (colon == NULL || colon - line >= KEY_BYTES || colon == line)
+        return NULL;
+    size_t len = (size_t)(colon - line);
+    for (size_t i = 1; i < len; i++) {
+        if (line[i] == ' ' && line[i + 1] == '(')
+            len = i;
+    }
+    while (len > 0 && line[len - 1] == ' ')
+        len--;
+    for (size_t i = 0; i < len; i++)
+        key[i] = (char)tolower((unsigned char)line[i]);
+    key[len] = '\0';
+    colon += colon == dots ? strspn(colon, " .") : 1;
+    return colon + strspn(colon, " ");
+}
+
+/* "transformers version: 4.44.0", "vLLM Version: 0.6.1.post2", "flash-attn: 2.5.9" */
+static bool take_package_version(struct af_pasted_reader *reader, const char *key,
+                                 const char *value)
+{
+    size_t len = strlen(key) - (af_ends_with(key, " version") ? strlen(" version") : 0);
+    struct af_span name = {key, len};
+    return af_pasted_take_known(reader, name,
+                                (struct af_span){value, af_pasted_version_len(value)});
+}
+
+bool af_pasted_report_line(struct af_pasted_reader *reader, const char *line)
+{
+    char key[KEY_BYTES];
+    if (strstr(line, "FB Memory Usage") != NULL)
+        reader->frame_buffer = true;
+    const char *value = split(line, key);
+    for (size_t i = 0; value != NULL && i < AF_COUNT(keys); i++) {
+        if (strcmp(key, keys[i].key) == 0)
+            return keys[i].take != NULL ? keys[i].take(reader, value)
+                                        : af_pasted_read_fact(reader, keys[i].fact, value);
+    }
+    return value != NULL && take_package_version(reader, key, value);
+}

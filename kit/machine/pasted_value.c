@@ -1,0 +1,250 @@
+/*
+ * pasted_value.c: the facts that pasted text can state: the form of their values, such as a
+ * version or an amount of memory, and which one is kept if lines differ.
+ */
+#include "kit/machine/pasted_parts.h"
+#include "kit/machine/platform_tags.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 400u
+#define NOTES_BYTES_MAX 2000u
+#define VALUE_BYTES 64
+
+/* Writes the value at the start of `at` to `value`; its length in `at`, or 0. */
+typedef size_t form(const char *at, char value[VALUE_BYTES]);
+
+static size_t copy(char value[VALUE_BYTES], const char *at, size_t len)
+{
+    snprintf(value, VALUE_BYTES, "%.*s", (int)(len < VALUE_BYTES ? len : VALUE_BYTES - 1), at);
+    return len;
+}
+
+bool af_pasted_is_word(const char *text, size_t len, const char *words)
+{
+    for (const char *word = words; *word != '\0';) {
+        size_t word_len = strcspn(word, "|");
+        if (word_len == len && memcmp(text, word, len) == 0)
+            return true;
+        word += word_len + (word[word_len] == '|');
+    }
+    return false;
+}
+
+size_t af_pasted_version_len(const char *text)
+{
+    size_t len =
+        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz.+-_!ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return isdigit((unsigned char)*text) ? len : 0;
+}
+
+size_t af_pasted_dotted_len(const char *text)
+{
+    size_t len = isdigit((unsigned char)*text) ? strspn(text, "0123456789.") : 0;
+    while (len > 0 && text[len - 1] == '.')
+        len--;
+    return len;
+}
+
+static size_t read_version(const char *at, char value[VALUE_BYTES])
+{
+    return copy(value, at, af_pasted_version_len(at));
+}
+
+static size_t read_dotted(const char *at, char value[VALUE_BYTES])
+{
+    return copy(value, at, af_pasted_dotted_len(at));
+}
+
+/* "3.11.7 (main, Dec 4 2023) [GCC 12.3.0] (64-bit runtime)"; on Windows with processor */
+static size_t read_python(const char *at, char value[VALUE_BYTES])
+{
+    const char *kind = strstr(at, "free-threading build") != NULL ? "t"
+                       : strstr(at, "PyPy") != NULL               ? " pypy"
+                                                                  : "";
+    size_t len = af_pasted_version_len(at);
+    snprintf(value, VALUE_BYTES, "%.*s%s", (int)(len < 40 ? len : 40), at, kind);
+    return len;
+}
+
+/* The first two numbers of HIP's version are those of ROCm's. */
+static size_t read_hip_runtime(const char *at, char value[VALUE_BYTES])
+{
+    size_t major = strspn(at, "0123456789");
+    size_t minor = at[major] == '.' ? strspn(at + major + 1, "0123456789") : 0;
+    return minor == 0 ? 0 : copy(value, at, major + 1 + minor);
+}
+
+/* "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "(GCC) 8.5.0 20210514 (Red Hat 8.5.0-18)" */
+static size_t read_gcc(const char *at, char value[VALUE_BYTES])
+{
+    const char *close = *at == '(' ? strstr(at, ") ") : NULL;
+    return read_dotted(close != NULL ? close + 2 : at, value);
+}
+
+/*
+ * "glibc-2.35", "2.35". Before 3.8, Python reported the newest glibc symbol version that its
+ * executable needs, such as 2.9, instead of the installed version. Versions that old are
+ * ignored: no system in use has them.
+ */
+static size_t read_glibc(const char *at, char value[VALUE_BYTES])
+{
+    int major;
+    int minor;
+    size_t start = af_starts_with(at, "glibc") ? strlen("glibc") : 0;
+    start += at[start] == '-';
+    size_t len = copy(value, at + start, af_pasted_dotted_len(at + start));
+    if (!af_machine_libc_version_parse(value, &major, &minor) || major != 2 || minor < 17)
+        return 0;
+    snprintf(value, VALUE_BYTES, "glibc %d.%d", major, minor);
+    return start + len;
+}
+
+static size_t read_arch(const char *at, char value[VALUE_BYTES])
+{
+    const char *arch = "";
+    size_t len = af_machine_arch_at(at, &arch);
+    copy(value, arch, strlen(arch));
+    return len;
+}
+
+static size_t read_count(const char *at, char value[VALUE_BYTES])
+{
+    size_t len = strspn(at, "0123456789");
+    return at[len] != '\0' ? 0 : copy(value, at, len);
+}
+
+/* "65842160 kB" of /proc/meminfo, "125.72 GB" of accelerate */
+static size_t read_memory(const char *at, char value[VALUE_BYTES])
+{
+    char *end;
+    double number = strtod(at, &end);
+    const char *unit = end + strspn(end, " ");
+    double factor = af_equal_fold(unit, "kB") ? 1024.0
+                    : af_equal(unit, "GB")    ? 1073741824.0
+                                              : 0;
+    if (end == at || factor == 0 || !(number > 0 && number < 1e14))
+        return 0;
+    snprintf(value, VALUE_BYTES, "%.0f", number * factor);
+    return strlen(at);
+}
+
+static const struct {
+    const char *name; /* in notes; NULL: lines that differ are none of the user's business */
+    form *read;
+    const char *none; /* words for "there is none" */
+} facts[AF_PASTED_FACT_COUNT] = {
+    [AF_PASTED_TRACE] = {"the system", NULL, ""},
+    [AF_PASTED_SYSTEM_WORD] = {"the system", NULL, ""},
+    [AF_PASTED_ARCH] = {NULL, read_arch, ""},
+    [AF_PASTED_LIBC] = {NULL, read_glibc, ""},
+    [AF_PASTED_PYTHON] = {"Python", read_python, ""},
+    [AF_PASTED_TORCH] = {"torch", read_version, ""},
+    [AF_PASTED_TORCH_CUDA] = {"CUDA of torch", read_version, "None|No CUDA"},
+    [AF_PASTED_TORCH_HIP] = {NULL, read_version, "N/A"},
+    [AF_PASTED_DRIVER] = {"driver", read_dotted, "None|No CUDA"},
+    [AF_PASTED_CUDA_API] = {NULL, read_dotted, ""},
+    [AF_PASTED_ROCM] = {NULL, read_version, ""},
+    [AF_PASTED_ROCM_OF_HIP] = {NULL, read_hip_runtime, ""},
+    [AF_PASTED_TOOLKIT] = {"CUDA toolkit", read_version, "None|No CUDA"},
+    [AF_PASTED_GCC] = {NULL, read_gcc, ""},
+    [AF_PASTED_CLANG] = {NULL, read_dotted, ""},
+    [AF_PASTED_CORES] = {NULL, read_count, ""},
+    [AF_PASTED_MEMORY] = {NULL, read_memory, ""},
+    [AF_PASTED_MEMORY_AVAILABLE] = {NULL, read_memory, ""},
+    [AF_PASTED_SWAP_FREE] = {NULL, read_memory, ""},
+};
+
+void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...)
+{
+    char sentence[TEXT_BYTES_MAX * 3];
+    va_list args;
+    if (reader->notes.len > NOTES_BYTES_MAX)
+        return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    if (reader->notes.len > 0)
+        af_text_add(&reader->notes, "\n");
+    af_text_add(&reader->notes, sentence);
+}
+
+/* Whether `full` only adds to `start`: 2.4.0+cu121 to 2.4.0. */
+static bool continues(const char *full, const char *start)
+{
+    size_t len = strlen(start);
+    bool is_cut = len > 3 && af_ends_with(start, "...");
+    len -= is_cut ? 3 : 0;
+    while (is_cut && len > 0 && start[len - 1] == ' ')
+        len--;
+    if (strncmp(full, start, len) != 0)
+        return false;
+    return is_cut ||
+           !(isdigit((unsigned char)full[len]) && isdigit((unsigned char)start[len - 1]));
+}
+
+void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *value,
+                    const char *what, const char *text, size_t len)
+{
+    struct af_arena *arena = &reader->machine.arena;
+    char shown[TEXT_BYTES_MAX];
+    if (len == 0)
+        return;
+    af_text_quote(shown, sizeof shown, text, len);
+    const char *old = value->text;
+    bool fuller = old != NULL && strcmp(old, shown) != 0 && continues(shown, old);
+    bool differs = old != NULL && !fuller && !continues(old, shown);
+    bool replace = old == NULL || (value->loose && !reader->in_prose) ||
+                   (fuller && value->loose == reader->in_prose);
+    if (what != NULL && differs)
+        af_pasted_note(reader, "%s is %s on %s but %s on line %zu; the %s one is used", what,
+                       old, value->source, shown, reader->number, replace ? "second" : "first");
+    if (!replace)
+        return;
+    const char *copied = af_arena_text(arena, shown);
+    const char *source = af_arena_format(arena, "line %zu of %s", reader->number, reader->name);
+    if (copied != NULL && source != NULL)
+        *value = (struct af_pasted_value){copied, source, reader->in_prose};
+}
+
+void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
+                    size_t len)
+{
+    af_pasted_keep(reader, &reader->values[fact], facts[fact].name, text, len);
+}
+
+bool af_pasted_read_fact(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                         const char *at)
+{
+    char value[VALUE_BYTES];
+    bool of_torch = fact == AF_PASTED_TORCH_CUDA || fact == AF_PASTED_TORCH_HIP;
+    at += *at == '\'' || *at == '"';
+    bool none = af_pasted_is_word(at, strlen(at), facts[fact].none);
+    if (none && of_torch && reader->values[AF_PASTED_TORCH].text == NULL)
+        return true; /* importing torch failed */
+    if (none)
+        snprintf(value, sizeof value, "none");
+    else if (facts[fact].read(at, value) == 0)
+        return false;
+    if (fact == AF_PASTED_PYTHON && strstr(at, "(AMD64)") != NULL)
+        af_pasted_take(reader, AF_PASTED_ARCH, "x86_64", 6);
+    fact = fact == AF_PASTED_ROCM_OF_HIP ? AF_PASTED_ROCM : fact;
+    af_pasted_take(reader, fact, value, strlen(value));
+    return true;
+}
+
+bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text, const char **at_out)
+{
+    *at_out = NULL;
+    for (const char *at = text; *at != '\0'; at++) {
+        const char *arch;
+        bool begins = at == text || !isalnum((unsigned char)at[-1]);
+        if (begins && af_machine_arch_at(at, &arch) > 0)
+            *at_out = at;
+    }
+    return *at_out != NULL && af_pasted_read_fact(reader, AF_PASTED_ARCH, *at_out);
+}
