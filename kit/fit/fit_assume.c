@@ -27,8 +27,9 @@ static const char *usual_cuda(const struct af_machine *machine)
     struct af_version version;
     const char *text = af_fact_text_or(&machine->torch.version, NULL);
     const char *arch = af_fact_text_or(&machine->platform.arch, NULL);
-    const char *platform = af_tables_platform(af_fact_text_or(&machine->platform.os, NULL),
-                                              af_equal(arch, "amd64") ? "x86_64" : arch);
+    af_machine_arch_at(arch, &arch); /* in the records of Windows it is amd64 */
+    const char *platform =
+        af_tables_platform(af_fact_text_or(&machine->platform.os, NULL), arch);
     if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
         version.local[0] != '\0' || !af_fact_is(&machine->torch.build, "release"))
         return NULL;

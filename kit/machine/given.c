@@ -25,17 +25,17 @@ static const struct key keys[] = {
      "a platform tag of wheels: manylinux_2_28_x86_64, win_amd64"},
     {"distribution", af_given_distribution,
      "ubuntu 22.04; gives the C library and libstdc++ of that release"},
-    {"glibc", af_given_glibc, "2.35"},
-    {"musl", af_given_musl, "1.2"},
+    {"glibc", af_given_libc, "2.35"},
+    {"musl", af_given_libc, "1.2"},
     {"libc", af_given_libc, "glibc 2.35 or musl 1.2"},
     {"glibcxx", af_given_glibcxx, "3.4.30"},
-    {"wsl", af_given_wsl, "true or false"},
-    {"container", af_given_container, "docker, apptainer, ...; none"},
+    {"wsl", af_given_named_fact, "true or false"},
+    {"container", af_given_named_fact, "docker, apptainer, ...; none"},
     {"python", af_given_python, "3.12, 3.12.4, 3.13t, cp312, pypy3.10"},
     {"torch", af_given_torch,
      "2.9.1+cu128, 2.10.0.dev20250901+cu130, none; its local version gives CUDA or ROCm"},
     {"torch_cuda", af_given_torch_cuda, "12.8, cu128, cpu"},
-    {"cxx11abi", af_given_cxx11abi, "true or false: the C++ ABI of torch"},
+    {"cxx11abi", af_given_named_fact, "true or false: the C++ ABI of torch"},
     {"flash_attn", af_given_flash_attn, "the installed version, or flash-attn-4 4.0.0b4; none"},
     {"xformers", af_given_package, "the installed version; none"},
     {"vllm", af_given_package, "the installed version; none"},
@@ -51,7 +51,7 @@ static const struct key keys[] = {
     {"vram_gb", af_given_vram, "memory of each GPU in GiB"},
     {"driver", af_given_driver, "580.95.05 or 580; none"},
     {"cuda_api", af_given_cuda_api, "highest CUDA the driver supports: 13.0"},
-    {"rocm", af_given_rocm, "6.3; none"},
+    {"rocm", af_given_named_fact, "6.3; none"},
     {"visible_devices", af_given_visible_devices, "the value of CUDA_VISIBLE_DEVICES; unset"},
     {"cuda_toolkit", af_given_toolkit, "12.8.1; none"},
     {"nvcc", af_given_toolkit, "the same as cuda_toolkit"},
@@ -125,7 +125,7 @@ const char *af_given_version(const struct af_given *given)
     return af_arena_text_n(given->arena, at, len);
 }
 
-void af_given_truth(struct af_given *given, struct af_fact *fact)
+static void give_truth(struct af_given *given, struct af_fact *fact)
 {
     static const char *const yes[] = {"true", "yes", "on", "1"};
     static const char *const no[] = {"false", "no", "off", "0"};
@@ -137,14 +137,6 @@ void af_given_truth(struct af_given *given, struct af_fact *fact)
         }
     }
     af_given_unclear(given, fact, "not true or false");
-}
-
-void af_given_text(struct af_given *given, struct af_fact *fact)
-{
-    if (af_given_is_none(given))
-        af_fact_absent(given->arena, fact, given->source);
-    else
-        af_fact_text(given->arena, fact, given->value, given->source);
 }
 
 /* The fact "group.field" of a record, or NULL. */
@@ -192,13 +184,25 @@ static void give_fact(struct af_given *given, struct af_fact *fact, enum af_fact
     else if (type == AF_FACT_TEXT)
         af_fact_text(given->arena, fact, given->value, given->source);
     else if (type == AF_FACT_BOOL)
-        af_given_truth(given, fact);
+        give_truth(given, fact);
     else if (type == AF_FACT_LIST)
         give_list(given, fact);
     else if (af_parse_i64(given->value, 0, INT64_MAX, &number))
         af_fact_int(given->arena, fact, number, given->source);
     else
         af_given_unclear(given, fact, "not a whole number");
+}
+
+void af_given_named_fact(struct af_given *given)
+{
+    static const char *const names[] = {"platform.wsl", "platform.container", "torch.cxx11abi",
+                                        "driver.rocm"};
+    enum af_fact_type type;
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        struct af_fact *fact = find_fact(given->machine, names[i], &type);
+        if (af_equal(strchr(names[i], '.') + 1, given->key))
+            give_fact(given, fact, type);
+    }
 }
 
 /* Copies the row arrays, so that a failure leaves the machine's own unchanged. */

@@ -41,11 +41,8 @@ bool af_given_fact_by(const struct af_fact *fact, const char *key_start);
  */
 const char *af_given_version(const struct af_given *given);
 
-/* Parses true, yes, on, 1, ... into the fact; anything else makes it unclear. */
-void af_given_truth(struct af_given *given, struct af_fact *fact);
-
-/* Stores the value as text in the fact; "none" makes it absent. */
-void af_given_text(struct af_given *given, struct af_fact *fact);
+/* Stores the value in the fact that the key is a short name of. */
+void af_given_named_fact(struct af_given *given);
 
 /* Sets the facts that follow from os, arch, libc and Python together: tags and SOABI. */
 void af_given_derive(struct af_given *given);
@@ -65,17 +62,12 @@ void af_given_os(struct af_given *given);
 void af_given_arch(struct af_given *given);
 void af_given_platform(struct af_given *given);
 void af_given_distribution(struct af_given *given);
-void af_given_glibc(struct af_given *given);
-void af_given_musl(struct af_given *given);
 void af_given_libc(struct af_given *given);
 void af_given_glibcxx(struct af_given *given);
-void af_given_wsl(struct af_given *given);
-void af_given_container(struct af_given *given);
 
 void af_given_python(struct af_given *given);
 void af_given_torch(struct af_given *given);
 void af_given_torch_cuda(struct af_given *given);
-void af_given_cxx11abi(struct af_given *given);
 
 void af_given_flash_attn(struct af_given *given);
 void af_given_package(struct af_given *given);
@@ -87,7 +79,6 @@ void af_given_sm(struct af_given *given);
 void af_given_vram(struct af_given *given);
 void af_given_driver(struct af_given *given);
 void af_given_cuda_api(struct af_given *given);
-void af_given_rocm(struct af_given *given);
 void af_given_visible_devices(struct af_given *given);
 
 void af_given_toolkit(struct af_given *given);

@@ -12,19 +12,28 @@
 
 #define UNSAID "not given"
 
-/* The row of `name`, made if missing; NULL when memory fails. */
+/* The row of the list with that name, which is its first fact; made if missing. NULL when
+   memory fails. */
+static void *row_named(struct af_given *given, size_t list_offset, size_t row_bytes,
+                       const char *name)
+{
+    char *machine = (char *)given->machine;
+    const struct af_rows *list = (const void *)(machine + list_offset);
+    for (size_t i = 0; i < list->count; i++) {
+        struct af_fact *row = (void *)((char *)list->rows + i * row_bytes);
+        if (af_fact_is(row, name))
+            return row;
+    }
+    struct af_fact *row = af_machine_row_add(given->machine, list_offset, UNSAID);
+    if (row != NULL)
+        af_fact_text(given->arena, row, name, given->source);
+    return row;
+}
+
 static struct af_package *package_row(struct af_given *given, const char *name)
 {
-    struct af_machine *machine = given->machine;
-    for (size_t i = 0; i < machine->packages.count; i++) {
-        if (af_fact_is(&machine->packages.rows[i].name, name))
-            return &machine->packages.rows[i];
-    }
-    struct af_package *package =
-        af_machine_row_add(machine, offsetof(struct af_machine, packages), UNSAID);
-    if (package != NULL)
-        af_fact_text(given->arena, &package->name, name, given->source);
-    return package;
+    return row_named(given, offsetof(struct af_machine, packages), sizeof(struct af_package),
+                     name);
 }
 
 static void package_remove(struct af_given *given, const char *name)
@@ -97,16 +106,7 @@ void af_given_package(struct af_given *given)
 
 static struct af_tool *tool_row(struct af_given *given, const char *name)
 {
-    struct af_machine *machine = given->machine;
-    for (size_t i = 0; i < machine->tools.count; i++) {
-        if (af_fact_is(&machine->tools.rows[i].name, name))
-            return &machine->tools.rows[i];
-    }
-    struct af_tool *tool =
-        af_machine_row_add(machine, offsetof(struct af_machine, tools), UNSAID);
-    if (tool != NULL)
-        af_fact_text(given->arena, &tool->name, name, given->source);
-    return tool;
+    return row_named(given, offsetof(struct af_machine, tools), sizeof(struct af_tool), name);
 }
 
 static void tool_version(struct af_given *given, struct af_tool *tool, const char *text)
@@ -154,15 +154,19 @@ void af_given_tool(struct af_given *given)
     tool_version(given, tool, given->value);
 }
 
+/* Replaces a list by one row, which is returned; by none if there is none, or memory fails. */
+static void *only_row(struct af_given *given, size_t list_offset)
+{
+    struct af_rows *list = (void *)((char *)given->machine + list_offset);
+    *list = (struct af_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    return af_given_is_none(given) ? NULL
+                                   : af_machine_row_add(given->machine, list_offset, UNSAID);
+}
+
 /* The toolkit for building with torch: "12.8.1", "13.1 (conda-forge)", none */
 void af_given_toolkit(struct af_given *given)
 {
-    struct af_toolkit_rows *toolkits = &given->machine->toolkits;
-    *toolkits = (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = given->source};
-    if (af_given_is_none(given))
-        return;
-    struct af_toolkit *toolkit =
-        af_machine_row_add(given->machine, offsetof(struct af_machine, toolkits), UNSAID);
+    struct af_toolkit *toolkit = only_row(given, offsetof(struct af_machine, toolkits));
     if (toolkit == NULL)
         return;
     const char *version = af_given_version(given);
@@ -181,12 +185,7 @@ void af_given_toolkit(struct af_given *given)
 /* gcc=12.2 and clang=17: the compiler for a build */
 void af_given_compiler(struct af_given *given)
 {
-    struct af_compiler_rows *compilers = &given->machine->compilers;
-    *compilers = (struct af_compiler_rows){.state = AF_FACT_KNOWN, .source = given->source};
-    if (af_given_is_none(given))
-        return;
-    struct af_compiler *compiler =
-        af_machine_row_add(given->machine, offsetof(struct af_machine, compilers), UNSAID);
+    struct af_compiler *compiler = only_row(given, offsetof(struct af_machine, compilers));
     if (compiler == NULL)
         return;
     bool gcc = strcmp(given->key, "gcc") == 0;
@@ -199,42 +198,32 @@ void af_given_compiler(struct af_given *given)
         af_given_unclear(given, &compiler->version, "not a compiler version such as 12.2");
 }
 
-/* A number of GiB in bytes: "16", "0.5", "16 GB". */
-static bool parse_gib(const struct af_given *given, int64_t *bytes_out)
+/* "16", "0.5", "16 GB" */
+static void give_gib(struct af_given *given, struct af_fact *fact)
 {
     char *end;
     double gib = strtod(given->value, &end);
-    while (*end == ' ')
-        end++;
-    bool unit = *end == '\0' || af_equal_fold(end, "gb") || af_equal_fold(end, "gib") ||
-                af_equal_fold(end, "g");
-    if (end == given->value || !unit || !isdigit((unsigned char)given->value[0]) ||
-        !(gib >= 0 && gib <= 1e6))
-        return false;
-    *bytes_out = (int64_t)(gib * 1073741824.0);
-    return true;
+    end += strspn(end, " ");
+    bool right = isdigit((unsigned char)given->value[0]) && gib >= 0 && gib <= 1e6 &&
+                 (*end == '\0' || af_equal_fold(end, "gb") || af_equal_fold(end, "gib") ||
+                  af_equal_fold(end, "g"));
+    if (right)
+        af_fact_int(given->arena, fact, (int64_t)(gib * 1073741824.0), given->source);
+    else
+        af_given_unclear(given, fact, "not a number of GiB");
 }
 
 void af_given_ram(struct af_given *given)
 {
     struct af_resources *resources = &given->machine->resources;
-    int64_t bytes;
-    if (!parse_gib(given, &bytes)) {
-        af_given_unclear(given, &resources->memory_total_bytes, "not a number of GiB");
-        return;
-    }
-    af_fact_int(given->arena, &resources->memory_total_bytes, bytes, given->source);
-    af_fact_int(given->arena, &resources->memory_available_bytes, bytes, given->source);
+    give_gib(given, &resources->memory_total_bytes);
+    if (given->problem == NULL)
+        resources->memory_available_bytes = resources->memory_total_bytes;
 }
 
 void af_given_swap(struct af_given *given)
 {
-    struct af_fact *swap = &given->machine->resources.swap_free_bytes;
-    int64_t bytes;
-    if (parse_gib(given, &bytes))
-        af_fact_int(given->arena, swap, bytes, given->source);
-    else
-        af_given_unclear(given, swap, "not a number of GiB");
+    give_gib(given, &given->machine->resources.swap_free_bytes);
 }
 
 void af_given_cores(struct af_given *given)
@@ -251,8 +240,6 @@ void af_given_cores(struct af_given *given)
 void af_given_disk(struct af_given *given)
 {
     static const char *const uses[] = {"temporary", "cache", "builds", "environment"};
-    int64_t bytes;
-    bool understood = parse_gib(given, &bytes);
     given->machine->disks =
         (struct af_disk_rows){.state = AF_FACT_KNOWN, .source = given->source};
     for (size_t i = 0; i < AF_COUNT(uses); i++) {
@@ -261,10 +248,7 @@ void af_given_disk(struct af_given *given)
         if (disk == NULL)
             return;
         af_fact_text(given->arena, &disk->use, uses[i], given->source);
-        if (understood)
-            af_fact_int(given->arena, &disk->free_bytes, bytes, given->source);
-        else
-            af_given_unclear(given, &disk->free_bytes, "not a number of GiB");
+        give_gib(given, &disk->free_bytes);
     }
 }
 

@@ -290,11 +290,6 @@ void af_given_cuda_api(struct af_given *given)
         af_given_unclear(given, &given->machine->driver.cuda_api, "not a version such as 13.0");
 }
 
-void af_given_rocm(struct af_given *given)
-{
-    af_given_text(given, &given->machine->driver.rocm);
-}
-
 /* The value as the variable has it; "unset" if it is not set. */
 void af_given_visible_devices(struct af_given *given)
 {

@@ -6,6 +6,7 @@
 #include "kit/machine/given.h"
 #include "kit/machine/platform_tags.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* Words for distributions, and their ids; if two occur, the last one counts. */
@@ -145,18 +146,16 @@ void af_given_distribution(struct af_given *given)
 
 void af_given_arch(struct af_given *given)
 {
-    static const char *const words[][2] = {
-        {"x86_64", "x86_64"},   {"x86-64", "x86_64"},  {"amd64", "x86_64"}, {"x64", "x86_64"},
-        {"aarch64", "aarch64"}, {"arm64", "aarch64"},  {"sbsa", "aarch64"}, {"i686", "i686"},
-        {"ppc64le", "ppc64le"}, {"riscv64", "riscv64"}};
-    struct af_fact *arch = &given->machine->platform.arch;
-    for (size_t i = 0; i < AF_COUNT(words); i++) {
-        if (says(given, words[i][0])) {
-            af_fact_text(given->arena, arch, words[i][1], given->source);
-            return;
-        }
+    struct af_fact *fact = &given->machine->platform.arch;
+    const char *arch;
+    for (const char *at = given->lower; *at != '\0'; at++) {
+        bool begins = at == given->lower || !isalnum((unsigned char)at[-1]);
+        if (!begins || af_machine_arch_at(at, &arch) == 0)
+            continue;
+        af_fact_text(given->arena, fact, arch, given->source);
+        return;
     }
-    af_given_unclear(given, arch, "not a machine name (x86_64, aarch64)");
+    af_given_unclear(given, fact, "not a machine name (x86_64, aarch64)");
 }
 
 static void set_libc(struct af_given *given, const char *libc, const char *version)
@@ -174,27 +173,22 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
         af_fact_text(given->arena, &platform->os, "linux", given->source);
 }
 
-void af_given_glibc(struct af_given *given)
-{
-    set_libc(given, "glibc", af_given_version(given));
-}
-
-void af_given_musl(struct af_given *given)
-{
-    set_libc(given, "musl", af_given_version(given));
-}
-
-/* "musl", "glibc 2.35", "musl 1.2" */
+/* glibc=2.35, musl=1.2; libc=musl, "glibc 2.35", "musl 1.2" */
 void af_given_libc(struct af_given *given)
 {
-    const char *libc = says(given, "musl") ? "musl" : "glibc";
+    struct af_fact *libc = &given->machine->platform.libc;
+    bool by_name = strcmp(given->key, "libc") == 0;
+    const char *said = by_name ? given->lower : given->key;
+    const char *name = strstr(said, "musl") != NULL ? "musl" : "glibc";
     const char *digits = given->value + strcspn(given->value, "0123456789");
-    if (*digits != '\0')
-        set_libc(given, libc, digits);
-    else if (says(given, "musl") || says(given, "glibc") || says(given, "gnu"))
-        af_fact_text(given->arena, &given->machine->platform.libc, libc, given->source);
+    if (!by_name)
+        set_libc(given, name, af_given_version(given));
+    else if (*digits != '\0')
+        set_libc(given, name, digits);
+    else if (says(given, name) || says(given, "gnu"))
+        af_fact_text(given->arena, libc, name, given->source);
     else
-        af_given_unclear(given, &given->machine->platform.libc, "neither glibc nor musl");
+        af_given_unclear(given, libc, "neither glibc nor musl");
 }
 
 /* "3.4.30" or "GLIBCXX_3.4.30" */
@@ -206,16 +200,6 @@ void af_given_glibcxx(struct af_given *given)
     else
         af_given_unclear(given, &given->machine->platform.glibcxx,
                          "not a version such as 3.4.30");
-}
-
-void af_given_wsl(struct af_given *given)
-{
-    af_given_truth(given, &given->machine->platform.wsl);
-}
-
-void af_given_container(struct af_given *given)
-{
-    af_given_text(given, &given->machine->platform.container);
 }
 
 /* A wheel's platform tag: "linux_x86_64", "manylinux_2_28_aarch64", "win_amd64". */
@@ -242,15 +226,15 @@ void af_given_platform(struct af_given *given)
 static void spell_arch(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;
-    bool linux = af_fact_is(&platform->os, "linux");
-    const char *intel = af_fact_is(&platform->os, "windows") ? "amd64" : "x86_64";
-    const char *arm = linux ? "aarch64" : "arm64";
-    const char *arch = af_fact_text_or(&platform->arch, "");
-    const char *right = af_equal(arch, "amd64") || af_equal(arch, "x86_64")    ? intel
-                        : af_equal(arch, "arm64") || af_equal(arch, "aarch64") ? arm
-                                                                               : arch;
-    if (platform->os.state == AF_FACT_KNOWN && strcmp(arch, right) != 0)
-        af_fact_text(given->arena, &platform->arch, right, platform->arch.source);
+    const char *arch = af_fact_text_or(&platform->arch, NULL);
+    if (platform->os.state != AF_FACT_KNOWN || af_machine_arch_at(arch, &arch) == 0)
+        return;
+    if (af_equal(arch, "x86_64") && af_fact_is(&platform->os, "windows"))
+        arch = "amd64";
+    else if (af_equal(arch, "aarch64") && !af_fact_is(&platform->os, "linux"))
+        arch = "arm64";
+    if (!af_fact_is(&platform->arch, arch))
+        af_fact_text(given->arena, &platform->arch, arch, platform->arch.source);
 }
 
 void af_given_derive_tags(struct af_given *given, const char *origin)

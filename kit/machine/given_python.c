@@ -170,8 +170,3 @@ void af_given_torch_cuda(struct af_given *given)
     af_fact_text(given->arena, &torch->cuda, version, given->source);
     imply_cudart(given, version);
 }
-
-void af_given_cxx11abi(struct af_given *given)
-{
-    af_given_truth(given, &given->machine->torch.cxx11abi);
-}

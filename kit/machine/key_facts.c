@@ -2,6 +2,7 @@
  * key_facts.c: describes a machine by a few facts, each as --given reads it.
  */
 #include "kit/machine/key_facts.h"
+#include "kit/machine/platform_tags.h"
 
 #include <string.h>
 
@@ -133,10 +134,7 @@ static struct said says_arch(const struct af_machine *machine, struct af_arena *
 {
     (void)arena;
     struct said said = said_by(&machine->platform.arch);
-    if (af_equal(said.value, "amd64"))
-        said.value = "x86_64";
-    else if (af_equal(said.value, "arm64"))
-        said.value = "aarch64";
+    af_machine_arch_at(said.value, &said.value);
     return said;
 }
 

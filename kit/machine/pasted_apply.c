@@ -167,7 +167,7 @@ static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
         apply_gpu(reader, given, i);
     give(reader, given, "driver", &reader->values[AF_PASTED_DRIVER], af_given_driver);
     give(reader, given, "cuda_api", &reader->values[AF_PASTED_CUDA_API], af_given_cuda_api);
-    give(reader, given, "rocm", &reader->values[AF_PASTED_ROCM], af_given_rocm);
+    give(reader, given, "rocm", &reader->values[AF_PASTED_ROCM], af_given_named_fact);
     give(reader, given, "visible_devices", &reader->values[AF_PASTED_VISIBLE],
          af_given_visible_devices);
 }
