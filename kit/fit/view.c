@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/machine/platform_tags.h"
 
 /*
  * What is certain about the torch of a machine.
@@ -238,15 +239,6 @@ int af_sm_parse(const char *text)
     return dotted.part[1] > 9 ? -1 : dotted.part[0] * 10 + dotted.part[1];
 }
 
-static const char *arch_name(const char *text)
-{
-    if (af_equal_fold(text, "amd64") || af_equal_fold(text, "x86_64"))
-        return "x86_64";
-    if (af_equal_fold(text, "arm64") || af_equal_fold(text, "aarch64"))
-        return "aarch64";
-    return text;
-}
-
 enum af_reason_id af_view_unknown_platform(const struct af_view *view)
 {
     if ((view->os == NULL) == (view->arch == NULL))
@@ -257,7 +249,8 @@ enum af_reason_id af_view_unknown_platform(const struct af_view *view)
 static void read_platform(const struct af_machine *machine, struct af_view *view)
 {
     view->os = af_fact_text_or(&machine->platform.os, NULL);
-    view->arch = arch_name(af_fact_text_or(&machine->platform.arch, NULL));
+    view->arch = af_fact_text_or(&machine->platform.arch, NULL);
+    af_machine_arch_at(view->arch, &view->arch);
     view->platform = af_tables_platform(view->os, view->arch);
     view->musl = af_fact_is(&machine->platform.libc, "musl");
     if (!view->musl)

@@ -206,10 +206,7 @@ void af_given_glibcxx(struct af_given *given)
 void af_given_platform(struct af_given *given)
 {
     af_given_os(given);
-    if (says(given, "win_amd64"))
-        af_fact_text(given->arena, &given->machine->platform.arch, "amd64", given->source);
-    else
-        af_given_arch(given);
+    af_given_arch(given);
     const char *glibc = strstr(given->lower, "manylinux_");
     const char *musl = strstr(given->lower, "musllinux_");
     const char *digits = glibc != NULL ? glibc + 10 : musl != NULL ? musl + 10 : "";

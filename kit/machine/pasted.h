@@ -116,7 +116,7 @@ struct af_pasted_reader {
     size_t row_count;   /* of the table */
     bool list_complete; /* some list of packages was complete */
     bool list_cut;
-    int64_t free_unit; /* bytes, of `free`; 0: not known */
+    char free_unit; /* k, m, g or b, of `free`; NUL: not known */
     struct af_text notes;
 };
 

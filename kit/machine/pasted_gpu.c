@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 128
-
 /* "gfx942" of "gfx942:sramecc+:xnack-", "9.0" of "9.0"; false for anything else. */
 static bool parse_sm(const char *text, char *sm, size_t size_bytes)
 {
@@ -22,7 +20,7 @@ static bool parse_sm(const char *text, char *sm, size_t size_bytes)
     return af_machine_gpu_sm_parse(word, sm, size_bytes);
 }
 
-void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const char *name,
+void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, struct af_span name,
                         const char *sm)
 {
     char target[24];
@@ -36,15 +34,13 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const cha
     }
     reader->gpu_count = index + 1 > reader->gpu_count ? index + 1 : reader->gpu_count;
     reader->gpu_current = index;
-    const char *in_name = name == NULL ? NULL : strstr(name, "(gfx");
-    if (in_name != NULL && sm == NULL)
+    const char *in_name = name.len == 0 ? NULL : strstr(name.data, "(gfx");
+    if (in_name != NULL && in_name < name.data + name.len && sm == NULL) {
         sm = in_name + 1;
-    if (name != NULL) {
-        size_t len = in_name != NULL ? (size_t)(in_name - name) : strlen(name);
-        while (len > 0 && name[len - 1] == ' ')
-            len--;
-        af_pasted_keep(reader, &gpu->name, "GPU", name, len);
+        name.len = (size_t)(in_name - name.data);
     }
+    name = af_text_trim(name);
+    af_pasted_keep(reader, &gpu->name, "GPU", name.data, name.len);
     if (sm != NULL && parse_sm(sm, target, sizeof target))
         af_pasted_keep(reader, &gpu->sm, NULL, target, strlen(target));
 }
@@ -79,7 +75,6 @@ static bool take_head(struct af_pasted_reader *reader, const char *line)
 static bool take_row(struct af_pasted_reader *reader, const char *line)
 {
     char *end;
-    char name[NAME_BYTES];
     const char *digits = line + 1 + strspn(line + 1, " ");
     if (line[0] != '|' || !isdigit((unsigned char)*digits))
         return false;
@@ -91,16 +86,12 @@ static bool take_row(struct af_pasted_reader *reader, const char *line)
     if (strchr(bus, '|') == NULL || (!isxdigit((unsigned char)*bus) && *bus != 'N'))
         return false;
     struct af_span text = af_text_trim((struct af_span){end, (size_t)(bar - end)});
-    size_t len = text.len; /* the last word is the state of persistence or the driver model */
-    while (len > 0 && text.data[len - 1] != ' ')
-        len--;
-    while (len > 0 && text.data[len - 1] == ' ')
-        len--;
-    if (len == 0 || !isalpha((unsigned char)text.data[0]) || text.data[1] == '/')
+    /* the last word is the state of persistence or the driver model */
+    while (text.len > 0 && text.data[text.len - 1] != ' ')
+        text.len--;
+    if (text.len == 0 || !isalpha((unsigned char)text.data[0]) || text.data[1] == '/')
         return false;
-    snprintf(name, sizeof name, "%.*s", (int)(len < NAME_BYTES ? len : NAME_BYTES - 1),
-             text.data);
-    af_pasted_take_gpu(reader, index, name, NULL);
+    af_pasted_take_gpu(reader, index, text, NULL);
     return true;
 }
 
@@ -120,7 +111,6 @@ static bool take_memory(struct af_pasted_reader *reader, const char *line)
 static bool take_list(struct af_pasted_reader *reader, const char *line)
 {
     char *end;
-    char name[NAME_BYTES];
     if (!af_starts_with(line, "GPU ") || !isdigit((unsigned char)line[4]))
         return false;
     unsigned long index = strtoul(line + 4, &end, 10);
@@ -129,50 +119,48 @@ static bool take_list(struct af_pasted_reader *reader, const char *line)
         return false;
     end += strspn(end, ": ");
     size_t len = uuid != NULL && uuid > end ? (size_t)(uuid - end) : strlen(end);
-    snprintf(name, sizeof name, "%.*s", (int)(len < NAME_BYTES ? len : NAME_BYTES - 1), end);
-    af_pasted_take_gpu(reader, index, name, NULL);
+    af_pasted_take_gpu(reader, index, (struct af_span){end, len}, NULL);
     return true;
 }
 
 /* What a field of `nvidia-smi --query-gpu` is, judged by its form. */
-static void take_field(struct af_pasted_reader *reader, size_t index, const char *field)
+static void take_field(struct af_pasted_reader *reader, size_t index, struct af_span field)
 {
-    size_t digits = strspn(field, "0123456789");
-    size_t dotted = strspn(field, "0123456789.");
-    if (digits > 0 && strcmp(field + digits, " MiB") == 0)
-        af_pasted_take_gpu_memory(reader, index, field);
-    else if (digits >= 3 && field[digits] == '.' && field[dotted] == '\0')
-        af_pasted_take(reader, AF_PASTED_DRIVER, field, dotted);
-    else if (digits > 0 && digits <= 2 && dotted == digits + 2 && field[dotted] == '\0')
-        af_pasted_take_gpu(reader, index, NULL, field);
+    size_t digits = strspn(field.data, "0123456789");
+    size_t dotted = strspn(field.data, "0123456789.");
+    const char *unit = field.data + digits;
+    if (digits > 0 && af_starts_with(unit, " MiB") && field.len == digits + 4)
+        af_pasted_take_gpu_memory(reader, index, field.data);
+    else if (digits >= 3 && *unit == '.' && field.len == dotted)
+        af_pasted_take(reader, AF_PASTED_DRIVER, field.data, dotted);
+    else if (digits > 0 && digits <= 2 && dotted == digits + 2 && field.len == dotted)
+        af_pasted_take_gpu(reader, index, (struct af_span){0}, field.data);
 }
 
 /* "NVIDIA A100-SXM4-80GB, 81920 MiB, 550.54.15, 8.0", fields in any order */
 static bool take_csv(struct af_pasted_reader *reader, const char *line)
 {
     static const char *const starts[] = {"NVIDIA ", "Tesla ", "GeForce ", "Quadro "};
-    char fields[8][NAME_BYTES];
+    struct af_span fields[8];
     size_t count = 0;
-    const char *name = NULL;
+    const struct af_span *name = NULL;
     if (strstr(line, ", ") == NULL)
         return false;
-    for (const char *at = line; count < AF_COUNT(fields);) {
+    for (const char *at = line; count < AF_COUNT(fields); at++) {
         size_t len = strcspn(at, ",");
-        struct af_span field = af_text_trim((struct af_span){at, len});
-        snprintf(fields[count], NAME_BYTES, "%.*s",
-                 (int)(field.len < NAME_BYTES ? field.len : NAME_BYTES - 1), field.data);
+        fields[count] = af_text_trim((struct af_span){at, len});
         for (size_t i = 0; i < AF_COUNT(starts); i++)
-            name = af_starts_with(fields[count], starts[i]) ? fields[count] : name;
+            name = af_starts_with(fields[count].data, starts[i]) ? &fields[count] : name;
         count++;
-        if (at[len] == '\0')
+        at += len;
+        if (*at == '\0')
             break;
-        at += len + 1;
     }
-    bool first = name == fields[0] || strspn(fields[0], "0123456789") == strlen(fields[0]);
+    bool first = name == fields || strspn(fields[0].data, "0123456789") == fields[0].len;
     if (name == NULL || !first || reader->csv_next >= AF_PASTED_GPUS_MAX)
         return false;
     size_t index = reader->csv_next++;
-    af_pasted_take_gpu(reader, index, name, NULL);
+    af_pasted_take_gpu(reader, index, *name, NULL);
     for (size_t i = 0; i < count; i++)
         take_field(reader, index, fields[i]);
     return true;
@@ -181,29 +169,24 @@ static bool take_csv(struct af_pasted_reader *reader, const char *line)
 /* "GPU[0] : Card Series: AMD Instinct MI300X", "GPU[0] : GFX Version: gfx942" */
 static bool take_rocm_smi(struct af_pasted_reader *reader, const char *line)
 {
-    static const char *const labels[] = {"Card Series:", "Card series:"};
+    static const char *const labels[] = {"GFX Version:", "Card Series:", "Card series:"};
     char *end;
     if (!af_starts_with(line, "GPU[") || !isdigit((unsigned char)line[4]))
         return false;
     unsigned long index = strtoul(line + 4, &end, 10);
-    const char *gfx = strstr(line, "GFX Version:");
-    if (*end != ']' || index >= AF_PASTED_GPUS_MAX)
-        return false;
-    for (size_t i = 0; i < AF_COUNT(labels); i++) {
+    for (size_t i = 0; *end == ']' && i < AF_COUNT(labels); i++) {
         const char *label = strstr(end, labels[i]);
         if (label == NULL)
             continue;
         label += strlen(labels[i]);
         label += strspn(label, " ");
-        if (!af_starts_with(label, "N/A"))
-            af_pasted_take_gpu(reader, index, label, NULL);
+        size_t len = i == 0 || af_starts_with(label, "N/A") ? 0 : strlen(label);
+        if (i == 0 || len > 0)
+            af_pasted_take_gpu(reader, index, (struct af_span){label, len},
+                               i == 0 ? label : NULL);
         return true;
     }
-    if (gfx == NULL)
-        return false;
-    gfx += strlen("GFX Version:");
-    af_pasted_take_gpu(reader, index, NULL, gfx + strspn(gfx, " "));
-    return true;
+    return false;
 }
 
 bool af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line)

@@ -13,7 +13,10 @@
 #include <string.h>
 
 #define KEY_BYTES 48
-#define KIB 1024
+static struct af_span span_of(const char *text)
+{
+    return (struct af_span){text, strlen(text)};
+}
 
 /* The release of a Linux kernel; WSL's has Microsoft's name. */
 static void take_kernel(struct af_pasted_reader *reader, const char *text, size_t len)
@@ -150,42 +153,25 @@ static bool take_musl(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* The unit that the options of a `free` command select; 0: none. */
-static int64_t unit_of_free(const char *options)
+/* The unit that the options of a `free` command select. */
+static char unit_of_free(const char *options)
 {
     size_t len = strspn(options, " -abcdefghijklmnopqrstuvwxyz");
     for (size_t i = 0; i < len; i++) {
-        if (options[i] == 'g')
-            return (int64_t)KIB * KIB * KIB;
-        if (options[i] == 'm')
-            return (int64_t)KIB * KIB;
-        if (options[i] == 'b')
-            return 1;
+        if (strchr("gmb", options[i]) != NULL)
+            return options[i];
     }
-    return KIB;
+    return 'k';
 }
 
-/* Bytes of "62Gi", "65842160"; -1 if the unit is not known. */
-static int64_t free_bytes(const struct af_pasted_reader *reader, const char *word)
-{
-    static const char units[] = "BKMGT";
-    char *end;
-    double number = strtod(word, &end);
-    const char *unit = *end == '\0' || *end == ' ' ? NULL : strchr(units, *end);
-    int64_t factor = unit == NULL ? reader->free_unit : 1;
-    for (ptrdiff_t i = 0; unit != NULL && i < unit - units; i++)
-        factor *= KIB;
-    if (end == word || factor == 0 || !(number >= 0) || number * (double)factor > 1e17)
-        return -1;
-    return (int64_t)(number * (double)factor);
-}
-
-static void take_bytes(struct af_pasted_reader *reader, enum af_pasted_fact fact, int64_t bytes)
+/* A number of `free`, with a unit or in that of the command; unknown without one. */
+static void take_amount(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                        const char *word)
 {
     char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)bytes);
-    if (bytes >= 0)
-        af_pasted_take(reader, fact, text, strlen(text));
+    bool bare = word[strspn(word, "0123456789.")] == '\0';
+    snprintf(text, sizeof text, "%s%.1s", word, bare ? &reader->free_unit : "");
+    af_pasted_read_fact(reader, fact, text);
 }
 
 /* The command `free` with its options, and its lines "Mem:" and "Swap:". */
@@ -197,18 +183,15 @@ static bool take_free(struct af_pasted_reader *reader, const char *line)
     const char *command = strstr(line, "free ");
     bool swap = af_starts_with(line, "Swap: ");
     if (af_equal(line, "free") || af_ends_with(line, "$ free") || af_ends_with(line, "# free"))
-        reader->free_unit = KIB;
+        reader->free_unit = 'k';
     else if (command != NULL && command[5] == '-' && (command == line || command[-1] == ' '))
         reader->free_unit = unit_of_free(command + 5);
     if (!af_starts_with(line, "Mem: ") && !swap)
         return false;
     sscanf(strchr(line, ' '), "%23s %*s %23s %*s %*s %23s", first, third, last);
-    if (swap) {
-        take_bytes(reader, AF_PASTED_SWAP_FREE, free_bytes(reader, third));
-    } else {
-        take_bytes(reader, AF_PASTED_MEMORY, free_bytes(reader, first));
-        take_bytes(reader, AF_PASTED_MEMORY_AVAILABLE, free_bytes(reader, last));
-    }
+    take_amount(reader, swap ? AF_PASTED_SWAP_FREE : AF_PASTED_MEMORY, swap ? third : first);
+    if (!swap)
+        take_amount(reader, AF_PASTED_MEMORY_AVAILABLE, last);
     return true;
 }
 
@@ -338,20 +321,18 @@ static bool take_gpus(struct af_pasted_reader *reader, const char *value)
     else if (af_starts_with(value, "GPU "))
         return af_pasted_gpu_line(reader, value);
     else if (strstr(value, "AMD ") != NULL || strstr(value, "NVIDIA ") != NULL)
-        af_pasted_take_gpu(reader, 0, value, NULL);
+        af_pasted_take_gpu(reader, 0, span_of(value), NULL);
     return true;
 }
 
 /* "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB, 40960 MiB" */
 static bool take_gpu_type(struct af_pasted_reader *reader, const char *value)
 {
-    char name[120];
     size_t len = strcspn(value, ",");
     if (!isalpha((unsigned char)*value) || strlen(value) < 4 ||
         af_equal(value, "not available"))
         return false;
-    snprintf(name, sizeof name, "%.*s", (int)(len < 119 ? len : 119), value);
-    af_pasted_take_gpu(reader, 0, name, NULL);
+    af_pasted_take_gpu(reader, 0, (struct af_span){value, len}, NULL);
     if (value[len] == ',' && strstr(value, " MiB") != NULL)
         af_pasted_take_gpu_memory(reader, 0, value + len + 1 + strspn(value + len + 1, " "));
     return true;
@@ -359,7 +340,7 @@ static bool take_gpu_type(struct af_pasted_reader *reader, const char *value)
 
 static bool take_capability(struct af_pasted_reader *reader, const char *value)
 {
-    af_pasted_take_gpu(reader, 0, NULL, value);
+    af_pasted_take_gpu(reader, 0, (struct af_span){0}, value);
     return true;
 }
 
@@ -379,7 +360,7 @@ static bool take_cuda_api(struct af_pasted_reader *reader, const char *value)
 static bool take_product(struct af_pasted_reader *reader, const char *value)
 {
     reader->frame_buffer = false;
-    af_pasted_take_gpu(reader, reader->query_next++, value, NULL);
+    af_pasted_take_gpu(reader, reader->query_next++, span_of(value), NULL);
     return true;
 }
 
@@ -397,7 +378,7 @@ static bool take_name(struct af_pasted_reader *reader, const char *value)
 {
     reader->agent_is_gpu = af_starts_with(value, "gfx");
     if (reader->agent_is_gpu)
-        af_pasted_take_gpu(reader, reader->query_next++, NULL, value);
+        af_pasted_take_gpu(reader, reader->query_next++, (struct af_span){0}, value);
     else
         snprintf(reader->json_name, sizeof reader->json_name, "%.*s",
                  (int)sizeof reader->json_name - 1, value);
@@ -408,15 +389,14 @@ static bool take_marketing_name(struct af_pasted_reader *reader, const char *val
 {
     if (!reader->agent_is_gpu || reader->query_next == 0)
         return false;
-    af_pasted_take_gpu(reader, reader->query_next - 1, value, NULL);
+    af_pasted_take_gpu(reader, reader->query_next - 1, span_of(value), NULL);
     return true;
 }
 
 static bool take_shown_version(struct af_pasted_reader *reader, const char *value)
 {
     struct af_span name = {reader->json_name, strlen(reader->json_name)};
-    bool taken = name.len > 0 &&
-                 af_pasted_take_package(reader, name, (struct af_span){value, strlen(value)});
+    bool taken = name.len > 0 && af_pasted_take_package(reader, name, span_of(value));
     reader->json_name[0] = '\0';
     return taken;
 }

@@ -105,20 +105,13 @@ static struct af_span next_word(const char **text)
 /* conda's build string names the CUDA of its pytorch: py3.11_cuda12.1_cudnn9, cuda120_py310. */
 static void take_conda_build(struct af_pasted_reader *reader, struct af_span build)
 {
-    char text[80];
-    snprintf(text, sizeof text, "%.*s", (int)(build.len < 79 ? build.len : 79), build.data);
-    const char *cuda = strstr(text, "cuda");
-    const char *digits = cuda == NULL ? "" : cuda + 4;
-    size_t len = strspn(digits, "0123456789");
-    char version[24] = "";
-    if (digits[len] == '.' && isdigit((unsigned char)digits[len + 1]))
-        snprintf(version, sizeof version, "%.*s.%c", (int)(len < 3 ? len : 3), digits,
-                 digits[len + 1]);
-    else if (len == 3)
-        snprintf(version, sizeof version, "%.2s.%c", digits, digits[2]);
-    else if (strstr(text, "cpu") != NULL)
-        snprintf(version, sizeof version, "none");
-    af_pasted_take(reader, AF_PASTED_TORCH_CUDA, version, strlen(version));
+    const char *cuda = build.len == 0 ? NULL : strstr(build.data, "cuda");
+    const char *cpu = build.len == 0 ? NULL : strstr(build.data, "cpu");
+    const char *end = build.data + build.len;
+    bool read =
+        cuda != NULL && cuda < end && af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, cuda);
+    if (!read && cpu != NULL && cpu < end)
+        af_pasted_take(reader, AF_PASTED_TORCH_CUDA, "none", 4);
 }
 
 /* "torch  2.4.0+cu121", "pytorch  2.4.0  py3.11_cuda12.1_cudnn9.1.0_0  pytorch" */

@@ -38,8 +38,8 @@ bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits);
 /* Appends a formatted sentence to the notes, up to a limit. */
 void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Keeps a name, or NULL, and a compute capability, or NULL, of GPU `index`. */
-void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const char *name,
+/* Keeps a name, or an empty one, and a compute capability, or NULL, of GPU `index`. */
+void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, struct af_span name,
                         const char *sm);
 void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, const char *mib);
 

@@ -144,14 +144,10 @@ static bool is_range(const char *version, size_t len)
 /* "cu128" anywhere; "cuda12.6" right after the version of torch. */
 static bool take_build(struct af_pasted_reader *reader, const char *at, bool after_torch)
 {
-    char version[8];
-    size_t len = strspn(at + (af_starts_with(at, "cu") ? 2 : 0), "0123456789");
-    if (after_torch && af_starts_with(at, "cuda1"))
-        return af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, at + strlen("cuda"));
-    if (!af_starts_with(at, "cu1") || len != 3 || isalnum((unsigned char)at[5]))
-        return false;
-    snprintf(version, sizeof version, "%.2s.%c", at + 2, at[4]);
-    return af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, version);
+    bool short_form = af_starts_with(at, "cu1") && strspn(at + 2, "0123456789") == 3 &&
+                      !isalnum((unsigned char)at[5]);
+    return (short_form || (after_torch && af_starts_with(at, "cuda1"))) &&
+           af_pasted_read_fact(reader, AF_PASTED_TORCH_CUDA, at);
 }
 
 bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits)

@@ -60,6 +60,18 @@ static size_t read_dotted(const char *at, char value[VALUE_BYTES])
     return copy(value, at, af_pasted_dotted_len(at));
 }
 
+/* "12.1", "cuda12.1", "cu121" */
+static size_t read_cuda(const char *at, char value[VALUE_BYTES])
+{
+    const char *digits = at + (af_starts_with(at, "cuda") ? 4
+                               : af_starts_with(at, "cu") ? 2
+                                                          : 0);
+    size_t len = read_dotted(digits, value);
+    if (len == 3 && digits[1] != '.')
+        snprintf(value, VALUE_BYTES, "%.2s.%c", digits, digits[2]);
+    return strchr(value, '.') == NULL ? 0 : len;
+}
+
 /* "3.11.7 (main, Dec 4 2023) [GCC 12.3.0] (64-bit runtime)"; on Windows with processor */
 static size_t read_python(const char *at, char value[VALUE_BYTES])
 {
@@ -118,18 +130,19 @@ static size_t read_count(const char *at, char value[VALUE_BYTES])
     return at[len] != '\0' ? 0 : copy(value, at, len);
 }
 
-/* "65842160 kB" of /proc/meminfo, "125.72 GB" of accelerate */
+/* "65842160 kB" of /proc/meminfo, "125.72 GB" of accelerate, "62Gi" of free */
 static size_t read_memory(const char *at, char value[VALUE_BYTES])
 {
+    static const char units[] = "BKMGT";
     char *end;
     double number = strtod(at, &end);
-    const char *unit = end + strspn(end, " ");
-    double factor = af_equal_fold(unit, "kB") ? 1024.0
-                    : af_equal(unit, "GB")    ? 1073741824.0
-                                              : 0;
-    if (end == at || factor == 0 || !(number > 0 && number < 1e14))
+    end += strspn(end, " ");
+    const char *unit = *end == '\0' ? NULL : strchr(units, toupper((unsigned char)*end));
+    for (ptrdiff_t i = 0; unit != NULL && i < unit - units; i++)
+        number *= 1024;
+    if (unit == NULL || !isdigit((unsigned char)*at) || !(number >= 0 && number < 1e17))
         return 0;
-    snprintf(value, VALUE_BYTES, "%.0f", number * factor);
+    snprintf(value, VALUE_BYTES, "%lld", (long long)number);
     return strlen(at);
 }
 
@@ -144,7 +157,7 @@ static const struct {
     [AF_PASTED_LIBC] = {NULL, read_glibc, ""},
     [AF_PASTED_PYTHON] = {"Python", read_python, ""},
     [AF_PASTED_TORCH] = {"torch", read_version, ""},
-    [AF_PASTED_TORCH_CUDA] = {"CUDA of torch", read_version, "None|No CUDA"},
+    [AF_PASTED_TORCH_CUDA] = {"CUDA of torch", read_cuda, "None|No CUDA"},
     [AF_PASTED_TORCH_HIP] = {NULL, read_version, "N/A"},
     [AF_PASTED_DRIVER] = {"driver", read_dotted, "None|No CUDA"},
     [AF_PASTED_CUDA_API] = {NULL, read_dotted, ""},

@@ -1,6 +1,6 @@
 /*
- * platform_tags.h: the platform tags that a Linux interpreter accepts. Private
- * to kit/machine: shared by the Python probe and --given.
+ * platform_tags.h: names of processors, and the platform tags that a Linux interpreter
+ * accepts.
  */
 #ifndef AF_KIT_MACHINE_PLATFORM_TAGS_H
 #define AF_KIT_MACHINE_PLATFORM_TAGS_H
