@@ -51,11 +51,6 @@ static struct af_gpu *row(struct af_given *given, size_t index)
     return given->arena->failed ? NULL : &machine->gpus.rows[index];
 }
 
-static void give_vendor(struct af_given *given, struct af_gpu *gpu, const char *vendor)
-{
-    af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
-}
-
 /* GPUs that share a product with a processor: NVIDIA's Grace, Spark and Jetson. */
 static bool is_with_arm(const char *lower)
 {
@@ -139,8 +134,7 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
         known = whole != NULL && af_machine_gpu_name_find(whole, &vendor, &sm);
     }
-    if (vendor != NULL)
-        give_vendor(given, gpu, vendor);
+    af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
     if (af_equal(vendor, "apple"))
         imply_platform(given, "macos");
     else if (is_with_arm(lower))
@@ -228,7 +222,8 @@ void af_given_sm(struct af_given *given)
             return;
         }
         af_fact_text(given->arena, &gpu->sm, sm, given->source);
-        give_vendor(given, gpu, sm[0] == 'g' ? "amd" : "nvidia");
+        af_fact_text(given->arena, &gpu->vendor, sm[0] == 'g' ? "amd" : "nvidia",
+                     given->source);
         index++;
     }
     for (size_t i = 1; index == 1 && i < given->machine->gpus.count; i++) {

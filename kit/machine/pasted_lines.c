@@ -126,7 +126,11 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
                 {"pip ", "(python ", AF_PASTED_PYTHON},
                 {"ldd (", ") ", AF_PASTED_LIBC},
                 {"GNU C Library", "version ", AF_PASTED_LIBC},
-                {"musl libc ", "(", AF_PASTED_ARCH}};
+                {"musl libc ", "(", AF_PASTED_ARCH},
+                {"PRETTY_NAME=", "=", AF_PASTED_OS},
+                {"Microsoft Windows [", "Microsoft ", AF_PASTED_OS},
+                {"CUDA_VISIBLE_DEVICES=", "=", AF_PASTED_VISIBLE},
+                {"export CUDA_VISIBLE_DEVICES=", "=", AF_PASTED_VISIBLE}};
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         const char *at =
             af_starts_with(line, rows[i].program) ? strstr(line, rows[i].before) : NULL;
@@ -192,29 +196,6 @@ static bool take_free(struct af_pasted_reader *reader, const char *line)
     take_amount(reader, swap ? AF_PASTED_SWAP_FREE : AF_PASTED_MEMORY, swap ? third : first);
     if (!swap)
         take_amount(reader, AF_PASTED_MEMORY_AVAILABLE, last);
-    return true;
-}
-
-/* PRETTY_NAME="Ubuntu 22.04.4 LTS"; CUDA_VISIBLE_DEVICES=0,1; Windows' greeting */
-static bool take_assignment(struct af_pasted_reader *reader, const char *line)
-{
-    static const char visible[] = "CUDA_VISIBLE_DEVICES=";
-    static const char pretty[] = "PRETTY_NAME=";
-    line += af_starts_with(line, "export ") ? strlen("export ") : 0;
-    if (af_starts_with(line, "Microsoft Windows [")) {
-        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
-        return true;
-    }
-    if (af_starts_with(line, pretty)) {
-        line += strlen(pretty);
-        line += *line == '"';
-        af_pasted_take(reader, AF_PASTED_OS, line, strcspn(line, "\""));
-        return true;
-    }
-    if (!af_starts_with(line, visible) || strchr(line, ' ') != NULL)
-        return false;
-    line += strlen(visible);
-    af_pasted_take(reader, AF_PASTED_VISIBLE, line, strlen(line));
     return true;
 }
 
@@ -289,29 +270,11 @@ bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
         reader->asked_count = 0;
     return take_musl(reader, line) || take_versions(reader, line) ||
            take_python(reader, line) || take_gcc(reader, line) || take_uname(reader, line) ||
-           take_free(reader, line) || take_assignment(reader, line);
+           take_free(reader, line);
 }
 
 /* A key's handler; false if the value says nothing. */
 typedef bool take(struct af_pasted_reader *reader, const char *value);
-
-/* "Ubuntu 22.04.4 LTS (x86_64)"; a name without a known system is a Linux distribution's */
-static bool take_os(struct af_pasted_reader *reader, const char *value)
-{
-    const char *open = strrchr(value, '(');
-    char text[120];
-    if (!isalpha((unsigned char)*value) || af_equal(value, "Could not collect") ||
-        af_equal(value, "N/A") || af_equal(value, "posix"))
-        return false;
-    if (af_equal(value, "nt")) /* Python's os.name */
-        value = "Windows";
-    size_t len = strlen(value);
-    if (open != NULL && af_pasted_read_fact(reader, AF_PASTED_ARCH, open + 1))
-        len = (size_t)(open - value);
-    snprintf(text, sizeof text, "%.*s", (int)(len < 100 ? len : 100), value);
-    af_pasted_take(reader, AF_PASTED_OS, text, strlen(text));
-    return true;
-}
 
 /* The value is a GPU, or it is empty and the GPUs are on the following lines. */
 static bool take_gpus(struct af_pasted_reader *reader, const char *value)
@@ -433,8 +396,8 @@ static const struct {
     {"memavailable", NULL, AF_PASTED_MEMORY_AVAILABLE},
     {"swapfree", NULL, AF_PASTED_SWAP_FREE},
     {"system ram", NULL, AF_PASTED_MEMORY},
-    {"os", take_os, 0},
-    {"description", take_os, 0}, /* lsb_release */
+    {"os", NULL, AF_PASTED_OS},
+    {"description", NULL, AF_PASTED_OS}, /* lsb_release */
     {"platform", take_platform, 0},
     {"python platform", take_platform, 0},
     {"gpu models and configuration", take_gpus, 0},

@@ -293,64 +293,46 @@ bool af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
            take_grepped(reader, line) || (!reader->is_log && take_freeze(reader, line));
 }
 
-/* The text after `"key":` at or after `at`, up to its closing quote; NULL at the end. */
-static const char *json_text(const char *at, const char *end, struct af_span *text_out)
+/* The value of "name" is kept until that of "version" follows, perhaps on another line. */
+static bool take_json(struct af_pasted_reader *reader, struct af_span key, struct af_span text)
 {
-    while (at < end && (*at == ':' || *at == ' '))
-        at++;
-    if (at == end || *at != '"')
-        return NULL;
-    const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
-    if (close == NULL)
-        return NULL;
-    *text_out = (struct af_span){at + 1, (size_t)(close - at - 1)};
-    return close + 1;
-}
-
-static bool key_at(const char *at, const char *end, const char *key)
-{
-    size_t len = strlen(key);
-    return (size_t)(end - at) > len && memcmp(at, key, len) == 0;
-}
-
-static void take_json(struct af_pasted_reader *reader, struct af_span text, bool is_name)
-{
-    if (is_name) {
+    struct af_span name = {reader->json_name, strlen(reader->json_name)};
+    if (af_text_span_equal(key, "name")) {
         snprintf(reader->json_name, sizeof reader->json_name, "%.*s",
                  (int)(text.len < 63 ? text.len : 63), text.data);
-        return;
+        return true;
     }
-    struct af_span name = {reader->json_name, strlen(reader->json_name)};
+    if (!af_text_span_equal(key, "version"))
+        return false;
     if (name.len > 0) {
         af_pasted_take_package(reader, name, text);
         count_row(reader, name);
     }
     reader->json_name[0] = '\0';
+    return true;
 }
 
 bool af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line)
 {
     struct af_span trimmed = af_text_trim(line);
+    struct af_span key = {0};
     const char *end = trimmed.data + trimmed.len;
     bool any = false;
-    bool opens = trimmed.len > 0 && trimmed.data[0] == '[' &&
-                 (trimmed.len == 1 || trimmed.data[1] == '{');
-    if (opens)
+    if (af_text_span_equal(trimmed, "[") ||
+        (trimmed.len > 1 && memcmp(trimmed.data, "[{", 2) == 0))
         begin_table(reader, AF_PASTED_TABLE_JSON);
-    if (reader->table != AF_PASTED_TABLE_JSON)
+    if (reader->table != AF_PASTED_TABLE_JSON || trimmed.len == 0)
         return false;
-    for (const char *at = trimmed.data; at < end;) {
-        struct af_span text;
-        bool is_name = key_at(at, end, "\"name\"");
-        bool is_version = !is_name && key_at(at, end, "\"version\"");
-        const char *next =
-            is_name || is_version ? json_text(at + (is_name ? 6 : 9), end, &text) : NULL;
-        if (next != NULL)
-            take_json(reader, text, is_name);
-        any = any || next != NULL;
-        at = next != NULL ? next : at + 1;
+    for (const char *at = trimmed.data; (at = memchr(at, '"', (size_t)(end - at))) != NULL;) {
+        const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
+        if (close == NULL)
+            break;
+        struct af_span text = {at + 1, (size_t)(close - at - 1)};
+        any |= take_json(reader, key, text);
+        key = text;
+        at = close + 1;
     }
-    if (trimmed.len > 0 && end[-1] == ']')
+    if (end[-1] == ']')
         af_pasted_packages_end(reader);
     return any;
 }

@@ -13,7 +13,7 @@
 
 #define TEXT_BYTES_MAX 400u
 #define NOTES_BYTES_MAX 2000u
-#define VALUE_BYTES 64
+#define VALUE_BYTES TEXT_BYTES_MAX
 
 /* Writes the value at the start of `at` to `value`; its length in `at`, or 0. */
 typedef size_t form(const char *at, char value[VALUE_BYTES]);
@@ -116,6 +116,26 @@ static size_t read_glibc(const char *at, char value[VALUE_BYTES])
     return start + len;
 }
 
+/* "Ubuntu 22.04.4 LTS (x86_64)"; a name without a known system is a Linux distribution's */
+static size_t read_os(const char *at, char value[VALUE_BYTES])
+{
+    size_t len = strcspn(at, "\"");
+    if (!isalpha((unsigned char)*at) ||
+        af_pasted_is_word(at, len, "Could not collect|N/A|posix"))
+        return 0;
+    if (af_equal(at, "nt")) /* Python's os.name */
+        return copy(value, "Windows", strlen("Windows"));
+    const char *open = strrchr(at, '(');
+    bool arch = open != NULL && af_machine_arch_at(open + 1, &open) > 0;
+    return copy(value, at, arch ? (size_t)(strrchr(at, '(') - at) : len);
+}
+
+/* A text without blanks. */
+static size_t read_word(const char *at, char value[VALUE_BYTES])
+{
+    return strchr(at, ' ') != NULL ? 0 : copy(value, at, strcspn(at, "\"'"));
+}
+
 static size_t read_arch(const char *at, char value[VALUE_BYTES])
 {
     const char *arch = "";
@@ -151,6 +171,7 @@ static const struct {
     form *read;
     const char *none; /* words for "there is none" */
 } facts[AF_PASTED_FACT_COUNT] = {
+    [AF_PASTED_OS] = {NULL, read_os, ""},
     [AF_PASTED_TRACE] = {"the system", NULL, ""},
     [AF_PASTED_SYSTEM_WORD] = {"the system", NULL, ""},
     [AF_PASTED_ARCH] = {NULL, read_arch, ""},
@@ -163,6 +184,7 @@ static const struct {
     [AF_PASTED_CUDA_API] = {NULL, read_dotted, ""},
     [AF_PASTED_ROCM] = {NULL, read_version, ""},
     [AF_PASTED_ROCM_OF_HIP] = {NULL, read_hip_runtime, ""},
+    [AF_PASTED_VISIBLE] = {NULL, read_word, ""},
     [AF_PASTED_TOOLKIT] = {"CUDA toolkit", read_version, "None|No CUDA"},
     [AF_PASTED_GCC] = {NULL, read_gcc, ""},
     [AF_PASTED_CLANG] = {NULL, read_dotted, ""},
@@ -230,26 +252,6 @@ void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, c
     af_pasted_keep(reader, &reader->values[fact], facts[fact].name, text, len);
 }
 
-bool af_pasted_read_fact(struct af_pasted_reader *reader, enum af_pasted_fact fact,
-                         const char *at)
-{
-    char value[VALUE_BYTES];
-    bool of_torch = fact == AF_PASTED_TORCH_CUDA || fact == AF_PASTED_TORCH_HIP;
-    at += *at == '\'' || *at == '"';
-    bool none = af_pasted_is_word(at, strlen(at), facts[fact].none);
-    if (none && of_torch && reader->values[AF_PASTED_TORCH].text == NULL)
-        return true; /* importing torch failed */
-    if (none)
-        snprintf(value, sizeof value, "none");
-    else if (facts[fact].read(at, value) == 0)
-        return false;
-    if (fact == AF_PASTED_PYTHON && strstr(at, "(AMD64)") != NULL)
-        af_pasted_take(reader, AF_PASTED_ARCH, "x86_64", 6);
-    fact = fact == AF_PASTED_ROCM_OF_HIP ? AF_PASTED_ROCM : fact;
-    af_pasted_take(reader, fact, value, strlen(value));
-    return true;
-}
-
 bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text, const char **at_out)
 {
     *at_out = NULL;
@@ -260,4 +262,25 @@ bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text, cons
             *at_out = at;
     }
     return *at_out != NULL && af_pasted_read_fact(reader, AF_PASTED_ARCH, *at_out);
+}
+
+bool af_pasted_read_fact(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                         const char *at)
+{
+    char value[VALUE_BYTES];
+    const char *unused;
+    bool of_torch = fact == AF_PASTED_TORCH_CUDA || fact == AF_PASTED_TORCH_HIP;
+    at += *at == '\'' || *at == '"';
+    bool none = af_pasted_is_word(at, strlen(at), facts[fact].none);
+    if (none && of_torch && reader->values[AF_PASTED_TORCH].text == NULL)
+        return true; /* importing torch failed */
+    if (none)
+        snprintf(value, sizeof value, "none");
+    else if (facts[fact].read(at, value) == 0)
+        return false;
+    if (fact == AF_PASTED_PYTHON || fact == AF_PASTED_OS)
+        af_pasted_read_arch(reader, at, &unused); /* in parentheses */
+    fact = fact == AF_PASTED_ROCM_OF_HIP ? AF_PASTED_ROCM : fact;
+    af_pasted_take(reader, fact, value, strlen(value));
+    return true;
 }
