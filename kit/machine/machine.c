@@ -101,49 +101,31 @@ bool af_fact_is(const struct af_fact *fact, const char *text)
 
 /* Field tables, one per record or row: system_fields, gpu_fields, ... */
 #define AF_MACHINE_RECORD(name, doc) static const struct af_field name##_fields[] = {
+#define AF_MACHINE_ROW(list, row, doc) static const struct af_field row##_fields[] = {
 #define AF_MACHINE_END(name)                                                                   \
     }                                                                                          \
     ;                                                                                          \
     static_assert(sizeof(struct af_##name) ==                                                  \
                       AF_COUNT(name##_fields) * sizeof(struct af_fact),                        \
                   "a record holds facts only");
-#define AF_MACHINE_ROW(list, row, doc) AF_MACHINE_RECORD(row, doc)
-#define AF_MACHINE_ROW_END(row) AF_MACHINE_END(row)
 #define AF_FACT(member, type, doc) {#member, AF_FACT_##type, doc},
 #include "kit/machine/fields.inc"
-#undef AF_MACHINE_RECORD
-#undef AF_MACHINE_END
-#undef AF_MACHINE_ROW
-#undef AF_MACHINE_ROW_END
-#undef AF_FACT
 
-#define AF_MACHINE_RECORD(name, doc)                                                           \
-    {#name,                                                                                    \
-     doc,                                                                                      \
-     name##_fields,                                                                            \
-     AF_COUNT(name##_fields),                                                                  \
-     offsetof(struct af_machine, name),                                                        \
-     false,                                                                                    \
-     sizeof(struct af_##name)},
-#define AF_MACHINE_END(name)
-#define AF_MACHINE_ROW(list, row, doc)                                                         \
-    {#list,                                                                                    \
+#define GROUP(member, row, is_list, doc)                                                       \
+    {#member,                                                                                  \
      doc,                                                                                      \
      row##_fields,                                                                             \
      AF_COUNT(row##_fields),                                                                   \
-     offsetof(struct af_machine, list),                                                        \
-     true,                                                                                     \
+     offsetof(struct af_machine, member),                                                      \
+     is_list,                                                                                  \
      sizeof(struct af_##row)},
-#define AF_MACHINE_ROW_END(row)
+#define AF_MACHINE_RECORD(name, doc) GROUP(name, name, false, doc)
+#define AF_MACHINE_ROW(list, row, doc) GROUP(list, row, true, doc)
+#define AF_MACHINE_END(name)
 #define AF_FACT(member, type, doc)
 static const struct af_group groups[] = {
 #include "kit/machine/fields.inc"
 };
-#undef AF_MACHINE_RECORD
-#undef AF_MACHINE_END
-#undef AF_MACHINE_ROW
-#undef AF_MACHINE_ROW_END
-#undef AF_FACT
 
 const struct af_group *af_machine_groups(size_t *count_out)
 {

@@ -80,18 +80,11 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
 #define AF_FACT(member, type, doc) struct af_fact member;
 /* clang-format off */
 #define AF_MACHINE_END(name) };
-#define AF_MACHINE_ROW_END(row) };
 /* clang-format on */
 #include "kit/machine/fields.inc"
-#undef AF_MACHINE_RECORD
-#undef AF_MACHINE_END
-#undef AF_MACHINE_ROW
-#undef AF_MACHINE_ROW_END
-#undef AF_FACT
 
 /* Rows of one kind; machine->gpus.rows is a struct af_gpu *. */
 #define AF_MACHINE_RECORD(name, doc)
-#define AF_MACHINE_END(name)
 #define AF_MACHINE_ROW(list, row, doc)                                                         \
     struct af_##row##_rows {                                                                   \
         struct af_##row *rows;                                                                 \
@@ -99,13 +92,9 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
         enum af_fact_state state;                                                              \
         const char *source; /* the reason if the list is unknown */                            \
     };
-#define AF_MACHINE_ROW_END(row)
+#define AF_MACHINE_END(name)
 #define AF_FACT(member, type, doc)
 #include "kit/machine/fields.inc"
-#undef AF_MACHINE_RECORD
-#undef AF_MACHINE_ROW
-#define AF_MACHINE_RECORD(name, doc) struct af_##name name;
-#define AF_MACHINE_ROW(list, row, doc) struct af_##row##_rows list;
 
 struct af_machine {
     struct af_arena arena;
@@ -114,13 +103,12 @@ struct af_machine {
     const char *notes;      /* contradictions and unclear lines of pasted text; or NULL */
     bool pasted;            /* read from pasted text, which leaves out what people find usual */
     const char *cuda_named; /* by pasted text, perhaps torch's: "12.4"; or NULL */
+#define AF_MACHINE_RECORD(name, doc) struct af_##name name;
+#define AF_MACHINE_ROW(list, row, doc) struct af_##row##_rows list;
+#define AF_MACHINE_END(name)
+#define AF_FACT(member, type, doc)
 #include "kit/machine/fields.inc"
 };
-#undef AF_MACHINE_RECORD
-#undef AF_MACHINE_END
-#undef AF_MACHINE_ROW
-#undef AF_MACHINE_ROW_END
-#undef AF_FACT
 
 /* One field of a record. */
 struct af_field {
