@@ -58,14 +58,13 @@ enum anyflash_status af_machine_assume(struct af_machine *machine, const char **
     if (!af_machine_is_described(machine))
         return ANYFLASH_OK;
     status = af_machine_assume_fact(machine, &machine->platform.os, "os=linux", &what, err);
-    bool macos = af_fact_is(&machine->platform.os, "macos");
+    const char *arch =
+        af_fact_is(&machine->platform.os, "macos") ? "arch=aarch64" : "arch=x86_64";
     if (status == ANYFLASH_OK)
-        status = af_machine_assume_fact(machine, &machine->platform.arch,
-                                        macos ? "arch=aarch64" : "arch=x86_64", &what, err);
+        status = af_machine_assume_fact(machine, &machine->platform.arch, arch, &what, err);
+    const char *python = is_old(machine) ? "python=3.11" : "python=3.12";
     if (status == ANYFLASH_OK)
-        status =
-            af_machine_assume_fact(machine, &machine->python.version,
-                                   is_old(machine) ? "python=3.11" : "python=3.12", &what, err);
+        status = af_machine_assume_fact(machine, &machine->python.version, python, &what, err);
     if (status == ANYFLASH_OK)
         *what_out = what;
     return status;

@@ -72,6 +72,19 @@ const char *af_machine_given_key(size_t index, const char **doc_out)
     return keys[index].name;
 }
 
+void af_given_begin(struct af_given *given, const char *key, const char *value,
+                    const char *source)
+{
+    char *lower = value == NULL ? NULL : af_arena_text(given->arena, value);
+    for (char *at = lower; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    given->key = key;
+    given->value = value;
+    given->lower = lower;
+    given->source = source;
+    given->remark = NULL;
+}
+
 void af_given_remark(struct af_given *given, const char *format, ...)
 {
     char sentence[VALUE_BYTES + 200];
@@ -252,13 +265,6 @@ static bool apply(struct af_given *given)
     return false;
 }
 
-/* "Torch-CUDA" is torch_cuda. */
-static void fold(char *text, bool dashes)
-{
-    for (; text != NULL && *text != '\0'; text++)
-        *text = dashes && *text == '-' ? '_' : (char)tolower((unsigned char)*text);
-}
-
 static enum anyflash_status apply_word(struct af_machine *machine, const char *word,
                                        bool strict, const char **remark_out,
                                        struct anyflash_error *err)
@@ -275,13 +281,10 @@ static enum anyflash_status apply_word(struct af_machine *machine, const char *w
     af_text_quote(shown, sizeof shown, value.data, value.len);
     copy_rows(&made);
     char *key_text = af_arena_text_n(given.arena, key.data, key.len);
-    char *lower = af_arena_text(given.arena, shown);
-    fold(key_text, true);
-    fold(lower, false);
-    given.key = key_text;
-    given.lower = lower;
-    given.value = af_arena_text(given.arena, shown);
-    given.source = af_arena_format(given.arena, "--given %s=%s", key_text, shown);
+    for (char *at = key_text; at != NULL && *at != '\0'; at++) /* "Torch-CUDA" is torch_cuda */
+        *at = *at == '-' ? '_' : (char)tolower((unsigned char)*at);
+    af_given_begin(&given, key_text, af_arena_text(given.arena, shown),
+                   af_arena_format(given.arena, "--given %s=%s", key_text, shown));
     bool known = made.arena.failed || apply(&given);
     if (known && !made.arena.failed)
         af_given_derive(&given);

@@ -20,6 +20,10 @@ struct af_given {
     const char *problem; /* why the value cannot be read at all; NULL: it can */
 };
 
+/* Starts a key: `value` also in lower case, no remark. arena->failed says if memory ran out. */
+void af_given_begin(struct af_given *given, const char *key, const char *value,
+                    const char *source);
+
 /* Replaces the remark with "key=value: " and the formatted sentence. */
 void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
 

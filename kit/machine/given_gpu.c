@@ -153,16 +153,13 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
 /* "8x A100" is 8 of "A100"; *text_out is the rest. */
 static size_t take_count(const char *text, const char **text_out)
 {
-    char *end;
-    unsigned long count = isdigit((unsigned char)*text) ? strtoul(text, &end, 10) : 0;
-    if (count == 0 || count > GPUS_MAX || (*end != 'x' && *end != 'X' && *end != '*') ||
-        isalnum((unsigned char)end[1])) {
-        *text_out = text;
+    size_t len = strspn(text, "0123456789");
+    unsigned long count = strtoul(text, NULL, 10);
+    *text_out = text;
+    if (len == 0 || count == 0 || count > GPUS_MAX || text[len] == '\0' ||
+        strchr("xX*", text[len]) == NULL || isalnum((unsigned char)text[len + 1]))
         return 1;
-    }
-    for (end++; *end == ' ';)
-        end++;
-    *text_out = end;
+    *text_out = text + len + 1 + strspn(text + len + 1, " ");
     return (size_t)count;
 }
 

@@ -148,14 +148,6 @@ static char first_byte(struct af_span text)
     return text.len > 0 ? text.data[0] : '\0';
 }
 
-static enum anyflash_status fail_unknown(const char *shown, struct anyflash_error *err)
-{
-    return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' is neither a machine record nor output that describes a machine, such "
-                   "as collect_env's",
-                   shown);
-}
-
 bool af_pasted_recognise(struct af_span text)
 {
     struct af_machine machine;
@@ -190,7 +182,10 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
     if (reader.line_count == 0 && !reader.machine.arena.failed) {
         af_text_release(&reader.notes);
         machine->arena.newest = reader.machine.arena.newest;
-        return fail_unknown(shown, err);
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is neither a machine record nor output that describes a machine, "
+                       "such as collect_env's",
+                       shown);
     }
     return af_pasted_end(&reader, err);
 }

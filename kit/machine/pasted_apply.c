@@ -7,7 +7,6 @@
 #include "kit/machine/pasted_parts.h"
 #include "kit/machine/platform_tags.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +15,8 @@ static bool load(struct af_given *given, const char *key, const struct af_pasted
 {
     if (value->text == NULL || given->arena->failed)
         return false;
-    char *lower = af_arena_text(given->arena, value->text);
-    for (char *at = lower; at != NULL && *at != '\0'; at++)
-        *at = (char)tolower((unsigned char)*at);
-    given->key = key;
-    given->value = value->text;
-    given->lower = lower;
-    given->source = value->source;
-    given->remark = NULL;
-    return lower != NULL;
+    af_given_begin(given, key, value->text, value->source);
+    return given->lower != NULL;
 }
 
 /* Hands the value to a handler of --given and keeps its remark. */

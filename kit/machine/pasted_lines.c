@@ -371,10 +371,6 @@ static const struct {
     take *take;
     enum af_pasted_fact fact;
 } keys[] = {
-    {"pytorch version", NULL, AF_PASTED_TORCH},
-    {"torch version", NULL, AF_PASTED_TORCH},
-    {"pytorch.version", NULL, AF_PASTED_TORCH},
-    {"torch.__version__", NULL, AF_PASTED_TORCH},
     {"cuda used to build pytorch", NULL, AF_PASTED_TORCH_CUDA},
     {"torch.version.cuda", NULL, AF_PASTED_TORCH_CUDA},
     {"torch cuda version", NULL, AF_PASTED_TORCH_CUDA},
@@ -446,12 +442,15 @@ static const char *split(const char *line, char *key)
     return colon + strspn(colon, " ");
 }
 
-/* "transformers version: 4.44.0", "vLLM Version: 0.6.1.post2", "flash-attn: 2.5.9" */
+/* "transformers version: 4.44.0", "torch.__version__ = '2.4.0'", "flash-attn: 2.5.9" */
 static bool take_package_version(struct af_pasted_reader *reader, const char *key,
                                  const char *value)
 {
-    size_t len = strlen(key) - (af_ends_with(key, " version") ? strlen(" version") : 0);
-    struct af_span name = {key, len};
+    static const char *const ends[] = {" version", ".version", ".__version__"};
+    struct af_span name = span_of(key);
+    for (size_t i = 0; i < AF_COUNT(ends); i++)
+        name.len -= af_ends_with(key, ends[i]) ? strlen(ends[i]) : 0;
+    value += *value == '\'' || *value == '"';
     return af_pasted_take_known(reader, name,
                                 (struct af_span){value, af_pasted_version_len(value)});
 }

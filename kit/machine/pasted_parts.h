@@ -76,9 +76,6 @@ const char *af_pasted_package_name(size_t index);
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */
 size_t af_pasted_version_len(const char *text);
 
-/* The same for numbers and dots alone: "11.4.0" of "11.4.0-1ubuntu1". */
-size_t af_pasted_dotted_len(const char *text);
-
 /* Whether the text of `len` bytes is one of the words, separated by '|'. */
 bool af_pasted_is_word(const char *text, size_t len, const char *words);
 

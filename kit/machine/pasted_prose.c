@@ -84,20 +84,14 @@ static const struct product {
 /* What may stand between a product and its version. */
 static const char *skip_between(const char *at)
 {
-    static const char *const words[] = {"version", "ver", "is",   "build", "was",
-                                        "i",       "am",  "have", "use",   "using"};
-    const char *start = NULL;
-    while (at != start) {
-        start = at;
+    static const char words[] = "version|ver|is|build|was|i|am|have|use|using";
+    for (size_t len = 1; len > 0; at += len) {
         at += strspn(at, " :='\"(*_-\\");
-        for (size_t i = 0; i < AF_COUNT(words); i++) {
-            size_t len = strlen(words[i]);
-            if (af_starts_with(at, words[i]) && !isalnum((unsigned char)at[len]))
-                at += len;
-        }
-        at += *at == 'v' && isdigit((unsigned char)at[1]);
+        len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
+        if (!af_pasted_is_word(at, len, words))
+            len = 0;
     }
-    return at;
+    return at + (*at == 'v' && isdigit((unsigned char)at[1]));
 }
 
 /* Bytes of the version; also of "2.10.0.dev20251119+cu130", "3.13t". 0: none is there. */
@@ -133,10 +127,9 @@ static bool is_range(const char *version, size_t len)
     const char *after = at + strspn(at, " ,/&-+>");
     if ((*at == '+' && !isalpha((unsigned char)at[1])) || isalpha((unsigned char)*at))
         return true;
-    for (size_t i = 0; i < 3; i++) {
-        static const char *const joins[] = {"and ", "or ", "to "};
-        after += af_starts_with(after, joins[i]) ? strlen(joins[i]) : 0;
-    }
+    size_t len_of_join = strspn(after, "andorto");
+    if (af_pasted_is_word(after, len_of_join, "and|or|to"))
+        after += len_of_join + (after[len_of_join] == ' ');
     return after != at && *after == *version && after[1] == '.' &&
            isdigit((unsigned char)after[2]);
 }
@@ -259,17 +252,16 @@ static struct af_span whole_name(const struct place *place, size_t len)
 /* How many: "8x A100", "dual 3090". */
 static size_t count_before(const char *lower, size_t at)
 {
-    const char *word;
-    size_t len = word_before(lower, at, &word);
-    if (follows(lower, at, "dual|two|2x"))
-        return 2;
-    if (len == 1 && *word == 'x') {
-        at = (size_t)(word - lower);
-        len = word_before(lower, at, &word) + 1;
-    }
-    bool times = len == 2 && isdigit((unsigned char)*word) &&
-                 (word[1] == 'x' || word[1] == ' ' || word[1] == '*');
-    return times && *word > '0' && strpbrk(word, "x*") != NULL ? (size_t)(*word - '0') : 1;
+    size_t end = at;
+    while (end > 0 && strchr(" x*-", lower[end - 1]) != NULL)
+        end--;
+    bool times = memchr(lower + end, 'x', at - end) != NULL ||
+                 memchr(lower + end, '*', at - end) != NULL;
+    bool one = end > 0 && lower[end - 1] > '0' && lower[end - 1] <= '9' &&
+               (end == 1 || !isalnum((unsigned char)lower[end - 2]));
+    if (times && one)
+        return (size_t)(lower[end - 1] - '0');
+    return follows(lower, at, "dual|two") ? 2 : 1;
 }
 
 /* Adds one GPU, unless it was named before. Several are on one line, or have an index. */

@@ -42,14 +42,6 @@ size_t af_pasted_version_len(const char *text)
     return isdigit((unsigned char)*text) ? len : 0;
 }
 
-size_t af_pasted_dotted_len(const char *text)
-{
-    size_t len = isdigit((unsigned char)*text) ? strspn(text, "0123456789.") : 0;
-    while (len > 0 && text[len - 1] == '.')
-        len--;
-    return len;
-}
-
 static size_t read_version(const char *at, char value[VALUE_BYTES])
 {
     return copy(value, at, af_pasted_version_len(at));
@@ -57,7 +49,10 @@ static size_t read_version(const char *at, char value[VALUE_BYTES])
 
 static size_t read_dotted(const char *at, char value[VALUE_BYTES])
 {
-    return copy(value, at, af_pasted_dotted_len(at));
+    size_t len = isdigit((unsigned char)*at) ? strspn(at, "0123456789.") : 0;
+    while (len > 0 && at[len - 1] == '.')
+        len--;
+    return copy(value, at, len);
 }
 
 /* "12.1", "cuda12.1", "cu121" */
@@ -109,7 +104,7 @@ static size_t read_glibc(const char *at, char value[VALUE_BYTES])
     int minor;
     size_t start = af_starts_with(at, "glibc") ? strlen("glibc") : 0;
     start += at[start] == '-';
-    size_t len = copy(value, at + start, af_pasted_dotted_len(at + start));
+    size_t len = read_dotted(at + start, value);
     if (!af_machine_libc_version_parse(value, &major, &minor) || major != 2 || minor < 17)
         return 0;
     snprintf(value, VALUE_BYTES, "glibc %d.%d", major, minor);
