@@ -72,6 +72,17 @@ const char *af_machine_given_key(size_t index, const char **doc_out)
     return keys[index].name;
 }
 
+bool af_given_is_word(const char *text, size_t len, const char *words)
+{
+    for (const char *word = words; *word != '\0';) {
+        size_t word_len = strcspn(word, "|");
+        if (word_len == len && memcmp(text, word, len) == 0)
+            return true;
+        word += word_len + (word[word_len] == '|');
+    }
+    return false;
+}
+
 void af_given_begin(struct af_given *given, const char *key, const char *value,
                     const char *source)
 {
@@ -111,13 +122,9 @@ void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *
 
 bool af_given_is_none(const struct af_given *given)
 {
-    static const char *const words[] = {"none", "no",    "null",         "absent",
-                                        "",     "false", "not installed"};
-    for (size_t i = 0; i < AF_COUNT(words); i++) {
-        if (strcmp(given->lower, words[i]) == 0)
-            return true;
-    }
-    return false;
+    static const char words[] = "none|no|null|absent|false|not installed";
+    return given->lower[0] == '\0' ||
+           af_given_is_word(given->lower, strlen(given->lower), words);
 }
 
 bool af_given_fact_by(const struct af_fact *fact, const char *key_start)
@@ -140,16 +147,11 @@ const char *af_given_version(const struct af_given *given)
 
 static void give_truth(struct af_given *given, struct af_fact *fact)
 {
-    static const char *const yes[] = {"true", "yes", "on", "1"};
-    static const char *const no[] = {"false", "no", "off", "0"};
-    for (size_t i = 0; i < AF_COUNT(yes); i++) {
-        bool is_yes = strcmp(given->lower, yes[i]) == 0;
-        if (is_yes || strcmp(given->lower, no[i]) == 0) {
-            af_fact_bool(given->arena, fact, is_yes, given->source);
-            return;
-        }
-    }
-    af_given_unclear(given, fact, "not true or false");
+    bool yes = af_given_is_word(given->lower, strlen(given->lower), "true|yes|on|1");
+    if (yes || af_given_is_word(given->lower, strlen(given->lower), "false|no|off|0"))
+        af_fact_bool(given->arena, fact, yes, given->source);
+    else
+        af_given_unclear(given, fact, "not true or false");
 }
 
 /* The fact "group.field" of a record, or NULL. */

@@ -33,6 +33,9 @@ void af_given_unreadable(struct af_given *given, const char *what);
 /* As af_given_unreadable(), and makes the fact unknown. */
 void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what);
 
+/* Whether the text of `len` bytes is one of the words, separated by '|'. */
+bool af_given_is_word(const char *text, size_t len, const char *words);
+
 /* Whether the value is none, no, null, absent, not installed, or empty. */
 bool af_given_is_none(const struct af_given *given);
 

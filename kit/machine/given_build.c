@@ -120,15 +120,13 @@ static void tool_version(struct af_given *given, struct af_tool *tool, const cha
 /* Stores every installer named in the value: "uv 0.7.8 sync", "conda + pip" */
 void af_given_installer(struct af_given *given)
 {
-    static const char *const names[] = {"uv",   "pip",    "conda", "mamba",
-                                        "pixi", "poetry", "pdm",   "pipx"};
+    static const char names[] = "uv|pip|conda|mamba|pixi|poetry|pdm|pipx";
     bool any = false;
     for (const char *at = given->lower; *at != '\0';) {
         size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        for (size_t i = 0; i < AF_COUNT(names); i++) {
-            if (len != strlen(names[i]) || strncmp(at, names[i], len) != 0)
-                continue;
-            struct af_tool *tool = tool_row(given, names[i]);
+        if (len > 0 && af_given_is_word(at, len, names)) {
+            const char *name = af_arena_text_n(given->arena, at, len);
+            struct af_tool *tool = name == NULL ? NULL : tool_row(given, name);
             if (tool == NULL)
                 return;
             tool_version(given, tool, at + len + strspn(at + len, " ="));

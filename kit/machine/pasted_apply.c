@@ -3,7 +3,6 @@
  * Values go through the handlers of --given, which derive further facts, in an
  * order in which later ones refine earlier ones.
  */
-#include "kit/machine/given.h"
 #include "kit/machine/pasted_parts.h"
 #include "kit/machine/platform_tags.h"
 

@@ -74,27 +74,14 @@ static bool take_uname(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* "Python 3.11.7", "Python 3.12.3 | packaged by conda-forge | (main, ...) [GCC 12.3.0]" */
-static bool take_python(struct af_pasted_reader *reader, const char *line)
+/* Whether a Python states its version, as in "3.11.7", "3.12.3 | packaged by conda-forge |
+   (main, ...) [GCC 12.3.0]", and no sentence goes on. */
+static bool is_python(const char *version)
 {
-    static const char *const starts[] = {"Python ", "Using Python ", "Using CPython "};
-    for (size_t i = 0; i < AF_COUNT(starts); i++) {
-        if (!af_starts_with(line, starts[i]))
-            continue;
-        const char *version = line + strlen(starts[i]);
-        const char *rest = version + af_pasted_version_len(version);
-        bool whole = *rest == '\0' || af_starts_with(rest, " (") ||
-                     af_starts_with(rest, " |") || af_starts_with(rest, " :: ") ||
-                     strstr(rest, "free-threading") != NULL || (i > 0 && *rest == ' ');
-        if (rest == version || strchr(version, '.') == NULL || !whole)
-            return false;
-        if (af_ends_with(rest, " on linux"))
-            af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
-        else if (af_ends_with(rest, " on win32"))
-            af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
-        return af_pasted_read_fact(reader, AF_PASTED_PYTHON, version);
-    }
-    return false;
+    const char *rest = version + af_pasted_version_len(version);
+    return strchr(version, '.') != NULL &&
+           (*rest == '\0' || (*rest == ' ' && strchr("(|:", rest[1]) != NULL) ||
+            strstr(rest, "free-threading") != NULL);
 }
 
 /* "gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "x86_64-conda-linux-gnu-c++ (...) 12.3.0" */
@@ -123,6 +110,9 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
     } rows[] = {{"Cuda compilation tools", ", V", AF_PASTED_TOOLKIT},
                 {"Cuda compilation tools", "release ", AF_PASTED_TOOLKIT},
                 {"", "clang version ", AF_PASTED_CLANG},
+                {"Python ", " ", AF_PASTED_PYTHON},
+                {"Using Python ", "on ", AF_PASTED_PYTHON},
+                {"Using CPython ", "on ", AF_PASTED_PYTHON},
                 {"pip ", "(python ", AF_PASTED_PYTHON},
                 {"ldd (", ") ", AF_PASTED_LIBC},
                 {"GNU C Library", "version ", AF_PASTED_LIBC},
@@ -134,9 +124,16 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         const char *at =
             af_starts_with(line, rows[i].program) ? strstr(line, rows[i].before) : NULL;
-        if (at != NULL && (rows[i].program[0] != '\0' || at < line + 16) &&
-            af_pasted_read_fact(reader, rows[i].fact, at + strlen(rows[i].before)))
-            return true;
+        bool bare = rows[i].before[0] == ' '; /* "Python 3.11" may begin a sentence */
+        if (at == NULL || (rows[i].program[0] == '\0' && at >= line + 16) ||
+            (bare && !is_python(at + 1)) ||
+            !af_pasted_read_fact(reader, rows[i].fact, at + strlen(rows[i].before)))
+            continue;
+        if (af_ends_with(line, " on linux"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+        else if (af_ends_with(line, " on win32"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+        return true;
     }
     return false;
 }
@@ -268,9 +265,8 @@ bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
         return true;
     if (!note_question(reader, line))
         reader->asked_count = 0;
-    return take_musl(reader, line) || take_versions(reader, line) ||
-           take_python(reader, line) || take_gcc(reader, line) || take_uname(reader, line) ||
-           take_free(reader, line);
+    return take_musl(reader, line) || take_versions(reader, line) || take_gcc(reader, line) ||
+           take_uname(reader, line) || take_free(reader, line);
 }
 
 /* A key's handler; false if the value says nothing. */
@@ -279,7 +275,7 @@ typedef bool take(struct af_pasted_reader *reader, const char *value);
 /* The value is a GPU, or it is empty and the GPUs are on the following lines. */
 static bool take_gpus(struct af_pasted_reader *reader, const char *value)
 {
-    if (af_pasted_is_word(value, strlen(value), "None|No CUDA"))
+    if (af_given_is_word(value, strlen(value), "None|No CUDA"))
         af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
     else if (af_starts_with(value, "GPU "))
         return af_pasted_gpu_line(reader, value);

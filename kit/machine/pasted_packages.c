@@ -38,7 +38,7 @@ bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name
     char normalised[64];
     if (!is_package(name, version, normalised, sizeof normalised))
         return false;
-    if (af_pasted_is_word(normalised, strlen(normalised), "torch|pytorch"))
+    if (af_given_is_word(normalised, strlen(normalised), "torch|pytorch"))
         af_pasted_take(reader, AF_PASTED_TORCH, version.data, version.len);
     else if (strcmp(normalised, "nvidia-cuda-runtime") == 0 ||
              af_starts_with(normalised, "nvidia-cuda-runtime-cu"))
@@ -56,7 +56,7 @@ bool af_pasted_take_known(struct af_pasted_reader *reader, struct af_span name,
     char normalised[64];
     if (!is_package(name, version, normalised, sizeof normalised))
         return false;
-    bool known = af_pasted_is_word(normalised, strlen(normalised), "torch|pytorch");
+    bool known = af_given_is_word(normalised, strlen(normalised), "torch|pytorch");
     for (size_t i = 0; !known && af_pasted_package_name(i) != NULL; i++)
         known = strcmp(normalised, names[i]) == 0;
     return known && af_pasted_take_package(reader, name, version);

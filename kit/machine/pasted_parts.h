@@ -6,6 +6,7 @@
 #ifndef AF_KIT_MACHINE_PASTED_PARTS_H
 #define AF_KIT_MACHINE_PASTED_PARTS_H
 
+#include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 
 #define AF_PASTED_LINE_BYTES 4096
@@ -75,8 +76,5 @@ const char *af_pasted_package_name(size_t index);
 
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */
 size_t af_pasted_version_len(const char *text);
-
-/* Whether the text of `len` bytes is one of the words, separated by '|'. */
-bool af_pasted_is_word(const char *text, size_t len, const char *words);
 
 #endif

@@ -55,7 +55,7 @@ static bool follows(const char *lower, size_t at, const char *words)
 {
     const char *word;
     size_t len = word_before(lower, at, &word);
-    return len > 0 && af_pasted_is_word(word, len, words);
+    return len > 0 && af_given_is_word(word, len, words);
 }
 
 /* Commands, names of files, requirements and recommendations state nothing about a machine. */
@@ -88,7 +88,7 @@ static const char *skip_between(const char *at)
     for (size_t len = 1; len > 0; at += len) {
         at += strspn(at, " :='\"(*_-\\");
         len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
-        if (!af_pasted_is_word(at, len, words))
+        if (!af_given_is_word(at, len, words))
             len = 0;
     }
     return at + (*at == 'v' && isdigit((unsigned char)at[1]));
@@ -128,7 +128,7 @@ static bool is_range(const char *version, size_t len)
     if ((*at == '+' && !isalpha((unsigned char)at[1])) || isalpha((unsigned char)*at))
         return true;
     size_t len_of_join = strspn(after, "andorto");
-    if (af_pasted_is_word(after, len_of_join, "and|or|to"))
+    if (af_given_is_word(after, len_of_join, "and|or|to"))
         after += len_of_join + (after[len_of_join] == ' ');
     return after != at && *after == *version && after[1] == '.' &&
            isdigit((unsigned char)after[2]);
@@ -215,7 +215,7 @@ static size_t gpu_len(const struct place *place, const char *const **row_out)
     size_t len = isdigit((unsigned char)*at) ? bare_number(place, row_out)
                                              : af_machine_gpu_name_at(at, row_out);
     size_t tail = strspn(at + len, "abcdefghijklmnopqrstuvwxyz0123456789");
-    if (len == 0 || (tail > 0 && !af_pasted_is_word(at + len, tail, "ti|s|d|m|xt|xtx|super")))
+    if (len == 0 || (tail > 0 && !af_given_is_word(at + len, tail, "ti|s|d|m|xt|xtx|super")))
         return 0;
     if (strchr((*row_out)[1], ' ') == NULL && !is_about_machine(place->lower))
         return 0;
@@ -242,7 +242,7 @@ static struct af_span whole_name(const struct place *place, size_t len)
         size_t digits = strspn(next, "0123456789");
         bool memory =
             digits > 0 && word_len == digits + 2 && af_starts_with(next + digits, "gb");
-        if (!memory && !af_pasted_is_word(next, word_len, suffixes))
+        if (!memory && !af_given_is_word(next, word_len, suffixes))
             break;
         end += 1 + word_len;
     }

@@ -24,17 +24,6 @@ static size_t copy(char value[VALUE_BYTES], const char *at, size_t len)
     return len;
 }
 
-bool af_pasted_is_word(const char *text, size_t len, const char *words)
-{
-    for (const char *word = words; *word != '\0';) {
-        size_t word_len = strcspn(word, "|");
-        if (word_len == len && memcmp(text, word, len) == 0)
-            return true;
-        word += word_len + (word[word_len] == '|');
-    }
-    return false;
-}
-
 size_t af_pasted_version_len(const char *text)
 {
     size_t len =
@@ -116,7 +105,7 @@ static size_t read_os(const char *at, char value[VALUE_BYTES])
 {
     size_t len = strcspn(at, "\"");
     if (!isalpha((unsigned char)*at) ||
-        af_pasted_is_word(at, len, "Could not collect|N/A|posix"))
+        af_given_is_word(at, len, "Could not collect|N/A|posix"))
         return 0;
     if (af_equal(at, "nt")) /* Python's os.name */
         return copy(value, "Windows", strlen("Windows"));
@@ -266,7 +255,7 @@ bool af_pasted_read_fact(struct af_pasted_reader *reader, enum af_pasted_fact fa
     const char *unused;
     bool of_torch = fact == AF_PASTED_TORCH_CUDA || fact == AF_PASTED_TORCH_HIP;
     at += *at == '\'' || *at == '"';
-    bool none = af_pasted_is_word(at, strlen(at), facts[fact].none);
+    bool none = af_given_is_word(at, strlen(at), facts[fact].none);
     if (none && of_torch && reader->values[AF_PASTED_TORCH].text == NULL)
         return true; /* importing torch failed */
     if (none)
