@@ -109,9 +109,11 @@ static size_t read_os(const char *at, char value[VALUE_BYTES])
         return 0;
     if (af_equal(at, "nt")) /* Python's os.name */
         return copy(value, "Windows", strlen("Windows"));
+    const char *arch;
     const char *open = strrchr(at, '(');
-    bool arch = open != NULL && af_machine_arch_at(open + 1, &open) > 0;
-    return copy(value, at, arch ? (size_t)(strrchr(at, '(') - at) : len);
+    if (open != NULL && af_machine_arch_at(open + 1, &arch) > 0)
+        len = (size_t)(open - at);
+    return copy(value, at, len);
 }
 
 /* A text without blanks. */
