@@ -50,10 +50,12 @@ function programParts() {
 
 function stepsList(steps) {
     const main = mainStep(steps);
-    const first = steps.some((step) => needsProgram(step.command)) ? element("li", { class: "program" }, ...programParts()) : null;
-    return element("ol", { class: "steps" }, ...first === null ? [] : [first], ...steps.map((step) => element(
-        "li", null, ...withCode(sentence(step.title ?? "")),
-        step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command"))));
+    const items = steps.map((step) => element("li", null, ...withCode(sentence(step.title ?? "")),
+        step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command")));
+    const first = steps.findIndex((step) => needsProgram(step.command));
+    if (first >= 0)
+        items.splice(first, 0, element("li", { class: "program" }, ...programParts()));
+    return element("ol", { class: "steps" }, ...items);
 }
 
 /* Hints of the program name its options; the page has menus and the box. */
@@ -233,15 +235,38 @@ function logView(lines, evidence) {
     return element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Lines of the log" }, ...rows);
 }
 
-/* The plan's command where the program's next step is to plan, to install or to build. */
+/* Buttons that lead to the menus that decide and are still empty. */
+function askForFacts() {
+    const missing = model.choices.facts.filter(({ key }) => ["gpu", "python", "torch"].includes(key) && valueOf(key) === "");
+    if (missing.length === 0)
+        return null;
+    return element("p", { class: "row" }, "For the exact command, choose what is still unknown:",
+                   ...missing.map(({ key, label }) => element("button", { type: "button", onclick: () => goToMenu(key) }, label)));
+}
+
+function goToMenu(key) {
+    byId("have").open = true;
+    byId(`fact-${key}`).focus();
+}
+
+/* A command of the program, which does not run on Windows and macOS. */
+function programCommand(command) {
+    if (["windows", "macos"].includes(valueOf("os")))
+        return null;
+    return details(["With the program anyflash"], element("ol", { class: "steps" },
+        element("li", { class: "program" }, ...programParts()), element("li", null, commandBlock(command, false, "the next step"))));
+}
+
+/* The answer's command where the program would plan or install; else what the cause says. */
 function nextParts(cause) {
-    const step = /^anyflash (plan|install|build)\b/.test(cause.next) && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
+    const fix = element("p", null, ...withCode(cause.fix));
+    const plans = /^anyflash (plan|install)\b/.test(cause.next);
+    const step = plans && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
     if (step !== undefined && !needsProgram(step.command))
-        return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step")];
-    const isMissing = step === undefined && model.plan?.next.kind === "fact" && /^anyflash plan\b/.test(cause.next);
-    return [isMissing ? element("p", null, "Choose here what is still unknown: the answer then has the command. Or let the program look:") : null,
-            element("ol", { class: "steps" }, element("li", { class: "program" }, ...programParts()),
-                    element("li", null, commandBlock(step === undefined ? cause.next : commandOf(step), true, "the next step")))];
+        return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step"), fix];
+    if (!needsProgram(cause.next))
+        return [commandBlock(cause.next, true, "the next step"), fix];
+    return [fix, plans ? askForFacts() : null, programCommand(step === undefined ? cause.next : commandOf(step))];
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -251,7 +276,7 @@ function causeParts(cause, lines) {
     const found = cause.evidence.filter((row) => row.line !== undefined);
     return [
         cause.detail ? element("p", null, ...withCode(cause.detail)) : null,
-        element("h3", null, "Next step"), ...nextParts(cause), element("p", null, ...withCode(cause.fix)),
+        element("h3", null, "Next step"), ...nextParts(cause),
         element("h3", null, "Evidence"), found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
             element("li", null, `${factName(row.fact)}: ${row.value} (${nameChoices(row.source)})`))) : null,
@@ -278,31 +303,41 @@ function questionItem(row) {
                    command ? " shows" : null);
 }
 
-async function showDiagnosis(diagnosis, generation) {
-    const best = diagnosis?.causes?.[0];
-    if (best === undefined) {
-        byId("diagnosis").hidden = true;
-        return;
-    }
-    const numbers = diagnosis.causes.flatMap((cause) => cause.evidence.map((row) => row.line).filter(Boolean));
-    const lines = await send("excerpt", { numbers });
-    if (generation !== model.generation)
-        return;
+function causesParts({ causes, open }, lines) {
     const near = (cause) => lines.filter(({ number }) => cause.evidence.some(
         (row) => row.line !== undefined && Math.abs(row.line - number) <= CONTEXT_LINES));
-    const questions = diagnosis.open.map(questionItem);
-    byId("diagnosis-title").textContent = byId("pinned").textContent = titleOf(best);
-    document.title = `anyflash: ${titleOf(best)}`;
-    byId("diagnosis-body").replaceChildren(...[
-        ...causeParts(best, near(best)),
+    const questions = open.map(questionItem);
+    return [
+        ...causeParts(causes[0], near(causes[0])),
         questions.length > 0 ? element("h3", null, "What would settle it") : null,
         questions.length > 0 ? element("ul", null, ...questions) : null,
-        diagnosis.causes.length > 1 ? element("h3", null, "Other causes") : null,
-        ...diagnosis.causes.slice(1).map((cause) => details([titleOf(cause)], ...causeParts(cause, near(cause)))),
+        causes.length > 1 ? element("h3", null, "Other causes") : null,
+        ...causes.slice(1).map((cause) => details([titleOf(cause)], ...causeParts(cause, near(cause)))),
         element("p", { class: "quiet" }, `Decided from the log${givenWords().length > 0 ? ", then your choices" : ""}.`),
-    ].filter((part) => part !== null));
-    byId("diagnosis").hidden = false;
-    say(byId("diagnosis-title").textContent);
+    ].filter((part) => part !== null);
+}
+
+/* The program's words for a log whose only finding is a message that is known to be harmless. */
+function harmlessParts(harmless, lines) {
+    return [element("p", null, ...withCode(sentence(harmless.why))), logView(lines, [harmless])];
+}
+
+/* Possible causes in a description of a machine are not worth saying. */
+async function showDiagnosis(diagnosis, generation) {
+    const causes = model.paste?.kind === "log" ? diagnosis?.causes ?? [] : [];
+    const harmless = diagnosis?.harmless ?? null;
+    byId("diagnosis").hidden = causes.length === 0 && harmless === null;
+    if (byId("diagnosis").hidden)
+        return;
+    const evidence = harmless === null ? causes.flatMap((cause) => cause.evidence) : [harmless];
+    const lines = await send("excerpt", { numbers: evidence.map((row) => row.line).filter(Boolean) });
+    if (generation !== model.generation)
+        return;
+    const title = harmless === null ? titleOf(causes[0]) : "Nothing in this log is a failure of flash-attn";
+    byId("diagnosis-title").textContent = byId("pinned").textContent = title;
+    document.title = `anyflash: ${title}`;
+    byId("diagnosis-body").replaceChildren(...harmless === null ? causesParts(diagnosis, lines) : harmlessParts(harmless, lines));
+    say(title);
 }
 
 /* -- The answer as text, for an issue or a chat. -- */

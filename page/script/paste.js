@@ -24,7 +24,7 @@ function forgetPaste() {
 }
 
 const KINDS = {
-    log: "Recognised: the log of a failure.",
+    log: "Recognised: a log.",
     output: "Recognised: output that describes a machine.",
     record: "Recognised: the output of anyflash machine.",
 };

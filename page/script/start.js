@@ -39,8 +39,8 @@ async function refresh() {
         return;
     model.plan = plan;
     showPlan(plan);
-    const isLog = model.paste?.kind === "log";
-    const diagnosis = isLog ? await send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } }) : null;
+    const isRead = ["log", "output"].includes(model.paste?.kind);
+    const diagnosis = isRead ? await send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } }) : null;
     if (generation !== model.generation)
         return;
     await showDiagnosis(diagnosis, generation);

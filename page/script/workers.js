@@ -119,7 +119,8 @@ function excerpt(bytes, numbers) {
 /*
  * What kind of text this is: "log" if the log reader finds a cause in it, "record" or
  * "output" if it describes a machine, or null. A description of a machine mentions compilers
- * and versions, so a cause that is merely possible does not make it a log.
+ * and versions, so neither a cause that is merely possible nor a message that is known to be
+ * harmless makes it a log.
  */
 const RECORD_BYTES_MAX = 48 << 20;
 const DESCRIBED_MIN = 3;
@@ -127,14 +128,14 @@ const DESCRIBED_MIN = 3;
 function recognise(wasm, name, bytes) {
     const readable = readLog(wasm, name, bytes);
     const diagnosis = readable ? ask(wasm, { command: "doctor" }) : { causes: [] };
-    const best = diagnosis.causes?.[0]?.confidence;
-    if (best !== undefined && best !== "possible")
+    const best = diagnosis.causes?.[0]?.confidence ?? (diagnosis.harmless && "harmless");
+    if (["proved", "likely"].includes(best))
         return { kind: "log" };
     const text = bytes.length <= RECORD_BYTES_MAX ? new TextDecoder().decode(bytes) : null;
     const machine = text === null ? { error: {} }
         : ask(wasm, { command: "choices", machines: [{ name, record: text }] });
     const described = machine.facts?.filter((fact) => fact.value !== null).length ?? 0;
-    if (best !== undefined && described < DESCRIBED_MIN)
+    if (best && described < DESCRIBED_MIN)
         return { kind: "log" };
     if (machine.error === undefined)
         return { kind: /^\s*\{/.test(text) ? "record" : "output", record: text };

@@ -5,12 +5,17 @@ import shutil
 
 import pytest
 from chromium import Page, Server
-from conftest import ROOT
+from conftest import NAME, ROOT
 from test_page import LOG, WINDOWS, given, without_name
 
 SIX = {"gpu": "RTX 3060", "os": "windows", "python": "3.11", "torch": "2.6.0",
        "torch_cuda": "cu124", "driver": "570"}
 SIX_WORDS = ["gpu=RTX 3060", "os=windows", "python=3.11", "driver=570", "torch=2.6.0+cu124"]
+WINDOWS_LOG = ("Traceback (most recent call last):\n"
+               r'  File "C:\ComfyUI_windows_portable\ComfyUI\nodes.py", line 3, in <module>'
+               "\n    import flash_attn_2_cuda as flash_attn_gpu\n"
+               "ImportError: DLL load failed while importing flash_attn_2_cuda: "
+               "The specified procedure could not be found.\n")
 
 
 def choose(page, **values):
@@ -81,6 +86,33 @@ def test_the_next_step_of_a_log_is_the_command_of_the_answer(page):
     assert page.text("#diagnosis-body .command.main code") == step["command"]
 
 
+def test_the_next_step_of_a_log_of_windows_needs_no_program(page):
+    page.paste(WINDOWS_LOG)
+    assert "anyflash" not in page.text("#diagnosis-body h3 + p")
+    assert page.text("#diagnosis-body .program") is None
+    buttons = page.run("return [...document.querySelectorAll('#diagnosis-body > .row button')]"
+                       ".map(one => one.textContent)")
+    assert buttons == ["GPU", "Python", "torch"]
+    page.run("document.querySelector('#diagnosis-body > .row button').click()")
+    assert page.run("return document.activeElement.id") == "fact-gpu"
+
+
+HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
+
+
+@pytest.mark.parametrize("before, kind", [("", "log"), (WINDOWS, "output")],
+                         ids=["alone", "after a description"])
+def test_a_harmless_message_is_said_to_be_one(page, native, before, kind):
+    page.paste(before + HARMLESS)
+    expected = native("doctor", "--json", NAME, text=HARMLESS.encode())["harmless"]
+    assert page.run("return model.paste.kind") == kind
+    assert page.text("#diagnosis-title") == "Nothing in this log is a failure of flash-attn"
+    assert expected["why"][1:] in page.text("#diagnosis-body")
+    assert "not compiled" in page.text("#diagnosis-body .log .marked")
+    page.paste(WINDOWS)
+    assert not shown(page, "diagnosis")
+
+
 def test_a_command_of_the_program_comes_after_getting_it(page):
     choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
     assert any("anyflash " in (one["command"] or "") for one in page.plan()["steps"])
@@ -139,7 +171,7 @@ def test_official_wheels_only(page, native):
 
 
 def test_another_torch_can_be_chosen_by_a_button_and_has_its_steps(page):
-    choose(page, gpu="RTX 4090", os="linux", python="3.12", torch="2.14.1", torch_cuda="cu130")
+    choose(page, gpu="RTX 4090", os="linux", python="3.12", torch="2.15.0", torch_cuda="cu130")
     [rung] = [one for one in page.plan()["rungs"] if one["name"] == "torch-change"]
     assert rung["torch_version"]
     page.run("for (const one of document.querySelectorAll('#answer-body details'))"
