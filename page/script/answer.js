@@ -156,11 +156,18 @@ function showError(error) {
     byId("answer-title").textContent = error.message;
     byId("pinned").hidden = true;
     byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, error.hint)] : []));
-    for (const id of ["unsure", "switches", "share"])
+    for (const id of ["for", "unsure", "switches", "share"])
         byId(id).hidden = true;
 }
 
-const nothingIsKnown = () => model.paste === null && model.choices.facts.every(({ key }) => !model.values[key]);
+/* For which machine the answer is, and what of it is assumed. */
+function answeredFor() {
+    if (nothingIsKnown())
+        return `An example, for ${summary()}. Paste what you have, or choose it, to get your own answer.`;
+    const assumed = model.choices.facts.filter(({ key }) => !model.values[key] && model.assumed[key]);
+    return `For ${summary()}.${assumed.length === 0 ? "" : ` Assumed: ${assumed.map((fact) =>
+        `${fact.label} ${labelOf(fact.key)}`).join(", ")}.`}`;
+}
 
 function showPlan(plan) {
     if (plan.error !== undefined) {
@@ -173,14 +180,18 @@ function showPlan(plan) {
     const commands = plan.steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
-    byId("answer-title").textContent = byId("pinned").textContent = plan.headline;
-    document.title = `anyflash: ${plan.headline}`;
-    if (nothingIsKnown())
-        byId("answer-title").textContent = "Choose your GPU and torch, or paste what you have";
-    byId("unsure").hidden = open.length === 0 || nothingIsKnown();
+    // From one of these on, the module assumes the rest.
+    const isDescribed = valueOf("gpu") !== "" || valueOf("torch") !== "" || ["output", "record"].includes(model.paste?.kind);
+    const title = isDescribed ? plan.headline : "Choose your GPU and torch";
+    byId("answer-title").textContent = byId("pinned").textContent = (nothingIsKnown() ? "For example: " : "") + title;
+    document.title = `anyflash: ${nothingIsKnown() ? "which FlashAttention wheel fits?" : title}`;
+    byId("for").textContent = answeredFor();
+    byId("for").hidden = !isDescribed;
+    byId("unsure").hidden = open.length === 0 || !isDescribed;
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
-    byId("answer-body").replaceChildren(...nothingIsKnown() ? [] : [
+    byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
+        plan.next.kind === "fact" ? askForFacts() : null,
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
         plan.steps.length > 0 ? stepsList(plan.steps) : null,
@@ -237,7 +248,7 @@ function logView(lines, evidence) {
 
 /* Buttons that lead to the menus that decide and are still empty. */
 function askForFacts() {
-    const missing = model.choices.facts.filter(({ key }) => ["gpu", "python", "torch"].includes(key) && valueOf(key) === "");
+    const missing = model.choices.facts.filter(({ key }) => ["gpu", "torch"].includes(key) && valueOf(key) === "");
     if (missing.length === 0)
         return null;
     return element("p", { class: "row" }, "For the exact command, choose what is still unknown:",
@@ -257,9 +268,12 @@ function programCommand(command) {
         element("li", { class: "program" }, ...programParts()), element("li", null, commandBlock(command, false, "the next step"))));
 }
 
+/* ComfyUI's portable Python is on no path: its pip is a module. */
+const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
+
 /* The answer's command where the program would plan or install; else what the cause says. */
 function nextParts(cause) {
-    const fix = element("p", null, ...withCode(cause.fix));
+    const fix = element("p", null, ...withCode(withPip(cause.fix)));
     const plans = /^anyflash (plan|install)\b/.test(cause.next);
     const step = plans && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
     if (step !== undefined && !needsProgram(step.command))
@@ -346,7 +360,7 @@ function answerAsText() {
     const facts = model.choices.facts.filter((fact) => valueOf(fact.key) !== "").map((fact) =>
         `${fact.label}: ${valueOf(fact.key)}${model.values[fact.key] ? "" : " (assumed)"}`);
     const commands = model.plan.steps.filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
-    const parts = [model.plan.headline, facts.join("\n"), ...commands];
+    const parts = [byId("answer-title").textContent, facts.join("\n"), ...commands];
     if (!byId("diagnosis").hidden) {
         const lines = [...byId("diagnosis-body").querySelectorAll(":scope > .log > div")].map((one) => `    ${[...one.children].map((part) => part.textContent).join("  ")}`);
         parts.unshift(byId("diagnosis-title").textContent, lines.join("\n"));

@@ -23,10 +23,8 @@ function sourceText(fact) {
     const said = model.said[fact.key] ?? UNKNOWN;
     if (model.refused[fact.key])
         return model.refused[fact.key];
-    if (value === UNKNOWN && fact.key === "os" && model.assumed.os)
-        return guessedSystem() === "" ? "the usual one" : "of this browser";
     if (value === UNKNOWN && model.assumed[fact.key])
-        return "the usual one";
+        return guesses()[fact.key]?.source ?? "the usual one";
     if (value !== said)
         return said === UNKNOWN ? "chosen" : `chosen; ${NAME} says ${said}`;
     return said === UNKNOWN ? "" : fact.source ?? "";
@@ -36,9 +34,10 @@ function showMenus() {
     for (const fact of model.choices.facts) {
         const value = model.values[fact.key] ?? UNKNOWN;
         const select = byId(`fact-${fact.key}`);
-        if (select.list)
+        if (select.list) {
             select.value = value;
-        else
+            select.placeholder = model.assumed[fact.key] ? `${model.assumed[fact.key]}, assumed` : "such as RTX 5090";
+        } else
             fillSelect(select, optionsFor(fact, value), value);
         const box = select.closest(".fact");
         box.hidden = !isAsked(fact.key);
@@ -47,7 +46,7 @@ function showMenus() {
         box.classList.toggle("refused", model.refused[fact.key] !== undefined);
         box.querySelector("small").textContent = sourceText(fact);
     }
-    showSummary();
+    byId("have-summary").textContent = nothingIsKnown() ? "Choose by hand" : `${summary()} (change)`;
     byId("package").value = model.package;
     byId("official").checked = model.official;
     byId("notes").hidden = !model.choices.notes;
@@ -74,18 +73,17 @@ function isAsked(key) {
     return key !== "driver" || ["", "NVIDIA"].includes(makerOfGpu());
 }
 
+function labelOf(key) {
+    const value = valueOf(key);
+    return model.choices.facts.find((fact) => fact.key === key).choices.find((one) => one.value === value)?.label ?? value;
+}
+
 /* "RTX 5090 · Windows · Python 3.12 · torch 2.10.0+cu130": the menus in one line. */
-function showSummary() {
-    const label = (key) => {
-        const fact = model.choices.facts.find((one) => one.key === key);
-        const value = valueOf(key);
-        return key === "gpu" ? value : fact.choices.find((one) => one.value === value)?.label ?? value;
-    };
+function summary() {
     const torch = valueOf("torch") === "none" ? "no torch" : valueOf("torch") && `torch ${valueOf("torch")}`;
     const build = torch && valueOf("torch_cuda") ? `+${valueOf("torch_cuda")}` : "";
-    const parts = [label("gpu"), label("os"), valueOf("python") && `Python ${valueOf("python")}`, torch && torch + build];
-    const said = parts.filter(Boolean).join(" · ");
-    byId("have-summary").textContent = said === "" ? "Choose by hand" : `${said} (change)`;
+    const parts = [valueOf("gpu"), labelOf("os"), valueOf("python") && `Python ${valueOf("python")}`, torch && torch + build];
+    return parts.filter(Boolean).join(" · ");
 }
 
 function menu(fact) {
@@ -93,7 +91,7 @@ function menu(fact) {
     const attributes = { id, "data-key": fact.key, onchange: changeFact, "aria-describedby": `${id}-source` };
     // A list of 160 GPUs needs a search, which only a text box with suggestions has.
     const control = fact.key !== "gpu" ? [element("select", attributes)]
-        : [element("input", { ...attributes, list: "gpus", placeholder: "such as RTX 5090", spellcheck: "false" }),
+        : [element("input", { ...attributes, list: "gpus", spellcheck: "false" }),
            element("datalist", { id: "gpus" }, ...fact.choices.map((one) =>
                element("option", { value: one.value }, one.label === one.value ? one.group : one.label)))];
     return element("div", { class: "fact" }, element("label", { for: id }, fact.label), ...control,
@@ -186,7 +184,7 @@ async function showMatrix() {
     const titles = Object.fromEntries(ways.map((way) => [way.name, way.title]));
     const cells = [];
     const isForNvidia = ["", "NVIDIA"].includes(makerOfGpu()) && valueOf("os") !== "macos";
-    byId("table").hidden = !isForNvidia || valueOf("gpu") === ""; // CUDA builds are for no other GPU
+    byId("table").hidden = !isForNvidia || valueOf("gpu") === "" || nothingIsKnown(); // CUDA builds are for no other GPU
     byId("matrix").replaceChildren(matrixTable(cells));
     byId("legend").replaceChildren(...ways.map((way) => element("li", null,
         element("span", { class: `swatch way-${way.name}` }), way.label === null ? way.title : `${way.label}: ${way.title}`)));

@@ -42,7 +42,7 @@ async function readBlob(blob, id) {
             ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
         model.paste = null;
     } else {
-        model.paste = { id, kind: found.kind };
+        model.paste = { id, kind: found.kind, isPortable: found.isPortable };
         byId("recognised").textContent = KINDS[found.kind];
     }
     const machine = { ...machineOf([]), assume: false };
@@ -70,7 +70,7 @@ async function takeBlob(blob) {
         return;
     if (model.paste !== null) {
         model.values = { ...model.said };
-        model.installer = "";
+        model.installer = model.paste.isPortable ? "portable" : "";
         keepText(id, await blob.text());
         remember();
     }

@@ -14,12 +14,13 @@ let worker = null;
 const waiting = new Map();
 let nextId = 1;
 const model = {
-    paste: null,     // {id, kind}
+    paste: null,     // {id, kind, isPortable}
     rest: null,      // Blob: what follows the text in the box
     pasteCount: 0,
     said: {},        // value of each fact, as the text says it
     values: {},      // value of each fact, as chosen
     assumed: {},     // value of each fact that is neither said nor chosen but assumed
+    browserGpu: "",  // the GPU of this computer
     refused: {},     // why a value that a link or a person gave counts as unknown
     package: "",
     version: "",     // "": the best
@@ -70,8 +71,40 @@ function browserSystem() {
     return /linux/i.test(platform) && !/android/i.test(navigator.userAgent) ? "linux" : "";
 }
 
-/* The system that is neither said nor chosen. */
-const guessedSystem = () => model.values.os || model.said.os ? "" : browserSystem();
+/* The GPU that this browser draws with, as the menu names it; "": another one, or a program. */
+function findBrowserGpu(names) {
+    const context = document.createElement("canvas").getContext("webgl", { failIfMajorPerformanceCaveat: true });
+    const extension = context?.getExtension("WEBGL_debug_renderer_info");
+    const drawn = extension ? context.getParameter(extension.UNMASKED_RENDERER_WEBGL) : "";
+    context?.getExtension("WEBGL_lose_context")?.loseContext();
+    if (/or similar/.test(drawn)) // Firefox names one GPU for many
+        return "";
+    const found = names.filter((name) => /\d/.test(name) && drawn.includes(name));
+    return found.sort((a, b) => b.length - a.length)[0] ?? "";
+}
+
+const nothingIsKnown = () => model.paste === null && model.choices.facts.every(({ key }) => !model.values[key]);
+
+/* The page begins with an answer: to this. */
+const EXAMPLE = { gpu: "RTX 4090", python: "3.12", torch: "2.9.1", torch_cuda: "cu128" };
+const EXAMPLE_MAC = { gpu: "M3", python: "3.12", torch: "2.9.1" };
+
+/* What the page assumes and the module cannot: {key: {value, source}}. */
+function guesses() {
+    const guessed = {};
+    const system = browserSystem();
+    const add = (source, facts) => {
+        for (const [key, value] of Object.entries(facts))
+            if (value && !guessed[key] && !model.values[key] && !model.said[key])
+                guessed[key] = { value, source };
+    };
+    const isHere = model.paste === null && ["", "WSL2", system].includes(model.values.os ?? "");
+    add("of this browser", { os: system, gpu: isHere ? model.browserGpu : "" });
+    if (nothingIsKnown())
+        add("an example", system === "macos" ? EXAMPLE_MAC : EXAMPLE);
+    return guessed;
+}
+
 const valueOf = (key) => model.values[key] || model.assumed[key] || "";
 
 /* The choices that differ from what the text says, as words for --given. */
@@ -92,7 +125,11 @@ function givenWords() {
     return words;
 }
 
-const systemWords = () => guessedSystem() === "" ? [] : [`os=${guessedSystem()}`];
+/* What the page assumes, as words for --given. */
+function guessedWords() {
+    const { torch_cuda: build, ...guessed } = guesses();
+    return Object.entries(guessed).map(([key, { value }]) => `${key}=${value}${key === "torch" && build ? `+${build.value}` : ""}`);
+}
 
 function installerWords() {
     const chosen = model.choices.installers.find((one) => one.name === model.installer);
@@ -113,7 +150,7 @@ function planRequest(command = "plan", more = {}) {
         options.package = model.package;
     if (model.version !== "" && command === "plan")
         options.version = model.version;
-    return { command, options, machines: [machineOf([...givenWords(), ...systemWords(), ...installerWords()])] };
+    return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords()])] };
 }
 
 /* -- The address: it carries the choices, and never the pasted text. -- */
@@ -127,8 +164,9 @@ function fragmentOf() {
                                 ["installer", model.installer], ["shell", model.shell]])
         if (value)
             words.set(key, value);
-    if (guessedSystem() !== "" && String(words) !== "")
-        words.set("os", guessedSystem()); // who opens the link may have another
+    for (const [key, { value, source }] of Object.entries(String(words) === "" ? {} : guesses()))
+        if (source === "of this browser")
+            words.set(key, value); // who opens the link may have another
     return String(words);
 }
 

@@ -11,8 +11,8 @@ let shownMatrix = null;
 function takeAssumptions({ facts, columns, rows }) {
     model.choices = { ...model.choices, columns, rows };
     model.assumed = Object.fromEntries(facts.filter((fact) => fact.source === "assumed").map((fact) => [fact.key, fact.value]));
-    if (guessedSystem() !== "")
-        model.assumed.os = guessedSystem();
+    for (const [key, { value }] of Object.entries(guesses()))
+        model.assumed[key] = value;
     model.refused = {};
     for (const { key, value, source } of facts) {
         if (model.values[key] && source === "assumed")
@@ -28,7 +28,7 @@ async function refresh() {
     matrixRun++;
     const given = givenWords();
     // What is assumed; the platform decides which builds there are.
-    const choices = await send("ask", { request: { command: "choices", machines: [machineOf([...given, ...systemWords()])] } });
+    const choices = await send("ask", { request: { command: "choices", machines: [machineOf([...given, ...guessedWords()])] } });
     if (generation !== model.generation)
         return;
     if (choices.error === undefined)
@@ -72,7 +72,7 @@ function showCatalog() {
 let answerIsSeen = true;
 
 function showPinned() {
-    byId("pinned").hidden = answerIsSeen || nothingIsKnown();
+    byId("pinned").hidden = answerIsSeen;
 }
 
 function listenToLinks() {
@@ -104,6 +104,7 @@ async function begin() {
         return;
     }
     model.choices = model.firstChoices = choices;
+    model.browserGpu = findBrowserGpu(choices.facts.find((fact) => fact.key === "gpu").choices.map((one) => one.value));
     buildMenus();
     showCatalog();
     listenToPastes();

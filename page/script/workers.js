@@ -156,7 +156,8 @@ function startWorker() {
             bytes = new Uint8Array(await message.blob.arrayBuffer());
             const found = recognise(wasm, message.name, bytes);
             record = found.record ?? null;
-            return { kind: found.kind };
+            const start = new TextDecoder().decode(bytes.subarray(0, PIECE_BYTES));
+            return { kind: found.kind, isPortable: /ComfyUI_windows_portable|python_embeded/.test(start) };
         },
         ask(wasm, message) {
             for (const machine of message.request.machines ?? [])

@@ -17,6 +17,15 @@ WINDOWS_LOG = ("Traceback (most recent call last):\n"
                "ImportError: DLL load failed while importing flash_attn_2_cuda: "
                "The specified procedure could not be found.\n")
 
+HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
+COMFYUI = r"""** Platform: Windows
+** Python version: 3.12.10 (tags/v3.12.10:0cc8128) [MSC v.1943 64 bit (AMD64)]
+** Python executable: C:\ComfyUI_windows_portable\python_embeded\python.exe
+Total VRAM 24564 MB, total RAM 65277 MB
+pytorch version: 2.7.1+cu128
+Device: cuda:0 NVIDIA GeForce RTX 4090 : cudaMallocAsync
+"""
+
 
 def choose(page, **values):
     for key, value in values.items():
@@ -52,6 +61,43 @@ def test_the_system_is_that_of_the_browser_until_it_is_known(page):
     assert page.plan()["facts"]["platform.os"] == "linux"
     page.paste(WINDOWS)
     assert page.plan()["facts"]["platform.os"] == "windows"
+
+
+def test_the_page_begins_with_an_answer_to_an_example(page, native):
+    words = ["gpu=RTX 4090", "os=linux", "python=3.12", "torch=2.9.1+cu128"]
+    expected = native("plan", "--json", *given(words))
+    assert page.text("#answer-title") == f"For example: {expected['headline']}"
+    assert page.text("#for").startswith("An example, for RTX 4090 · Linux · Python 3.12")
+    assert page.commands()[0] == expected["steps"][0]["command"]
+    assert page.text("#fact-torch-source") == "an example"
+    choose(page, gpu="RTX 3060")
+    assert page.plan()["facts"]["torch.version"] is None
+    assert page.text("#for") == (
+        "For RTX 3060 · Linux · Python 3.12. Assumed: System Linux, Python 3.12, "
+        "Processor x86_64 (Intel, AMD).")
+    page.run("document.querySelector('#answer-body button').click()")
+    assert page.run("return document.activeElement.id") == "fact-torch"
+
+
+def test_the_gpu_of_this_computer_is_assumed_until_a_text_describes_another(page):
+    names = page.run("return model.firstChoices.facts[0].choices.map((one) => one.value)")
+    page.run("""
+        HTMLCanvasElement.prototype.getContext = () => ({
+            getExtension: () => ({ loseContext() {} }), getParameter: () => window.drawn});""")
+    find = "window.drawn = arguments[0]; return findBrowserGpu(arguments[1])"
+    for drawn, name in {
+        "ANGLE (NVIDIA, NVIDIA GeForce RTX 3060 Ti (0x00002489) Direct3D11 vs_5_0)": "RTX 3060",
+        "ANGLE (Apple, ANGLE Metal Renderer: Apple M3 Pro, Unspecified Version)": "M3",
+        "NVIDIA GeForce GTX 980, or similar": "", "ANGLE (Google, SwiftShader Device)": "",
+    }.items():
+        assert page.run(find, drawn, names) == name
+    page.run("model.browserGpu = 'RTX 3060'")
+    choose(page, torch="2.6.0", torch_cuda="cu124")
+    assert page.text("#answer-title").startswith("A wheel fits")
+    assert page.text("#fact-gpu-source") == "of this browser"
+    assert "gpu=RTX+3060" in page.run("return fragmentOf()")
+    page.paste(LOG)
+    assert page.run("return model.assumed.gpu") is None
 
 
 def test_a_browser_on_windows_describes_windows(page):
@@ -92,12 +138,24 @@ def test_the_next_step_of_a_log_of_windows_needs_no_program(page):
     assert page.text("#diagnosis-body .program") is None
     buttons = page.run("return [...document.querySelectorAll('#diagnosis-body > .row button')]"
                        ".map(one => one.textContent)")
-    assert buttons == ["GPU", "Python", "torch"]
+    assert buttons == ["GPU", "torch"]
     page.run("document.querySelector('#diagnosis-body > .row button').click()")
     assert page.run("return document.activeElement.id") == "fact-gpu"
 
 
-HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
+def test_a_text_of_comfyui_gets_commands_of_its_own_python(page, native):
+    page.paste(COMFYUI)
+    words = ["--given", "python.executable=.\\python_embeded\\python.exe", "--given", "uv=none",
+             "--given", "pip=yes"]
+    expected = native("plan", "--json", "--machine", NAME, *words, text=COMFYUI.encode())
+    assert page.text("#answer-title") == expected["headline"]
+    assert page.commands()[0] == expected["steps"][0]["powershell"]
+    assert page.commands()[0].startswith(".\\python_embeded\\python.exe -m pip install")
+    page.paste(WINDOWS_LOG)
+    assert "`" not in page.text("#diagnosis-body h3 + p")
+    assert ".\\python_embeded\\python.exe -m pip uninstall" in page.text("#diagnosis-body")
+    page.paste(WINDOWS)
+    assert page.commands()[0].startswith("uv pip install")
 
 
 @pytest.mark.parametrize("before, kind", [("", "log"), (WINDOWS, "output")],
@@ -121,9 +179,11 @@ def test_a_command_of_the_program_comes_after_getting_it(page):
                     ) == 1
 
 
-@pytest.mark.parametrize("width, height", [(1366, 657), (1280, 900), (768, 1024), (360, 740)])
+@pytest.mark.parametrize("width, height", [
+    (1366, 657), (1280, 720), (768, 1024), (390, 844), (360, 740)])
 @pytest.mark.parametrize("content, title", [
-    (WINDOWS, "answer-title"), (LOG, "diagnosis-title")], ids=["output", "log"])
+    (WINDOWS, "answer-title"), (COMFYUI, "answer-title"), (LOG, "diagnosis-title")],
+    ids=["output", "ComfyUI", "log"])
 def test_the_headline_is_in_sight_after_a_paste(page, width, height, content, title):
     page.resize(width, height)
     page.paste(content)
