@@ -7,7 +7,7 @@
  *
  *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h),
  *                                  "candidates" (as plan --all), "choices"
-                                  (module_choices.h), "cell" (grid.h)
+                                  (module_choices.h), "cell" (grid.h), "cause"
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *                                  TEXT is a record or pasted output; "log": true
  *                                  instead: what the logs say of the machine;
@@ -15,10 +15,11 @@
                                   for a machine described with --given
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20,                       of find, candidates
- *    "torch": "2.9.1", "build": "cu128"}                        of cell
+ *    "torch": "2.9.1", "build": "cu128",                        of cell
+ *    "cause": "glibc-too-old"}                                  of cause
  *
- * The answer is what the program prints with --json, byte for byte ("choices" and "cell" are
- * the page's own), or {"error": {"message": ..., "hint": ...}}.
+ * The answer is what the program prints with --json, byte for byte ("choices", "cell" and
+ * "cause" are the page's own), or {"error": {"message": ..., "hint": ...}}.
  */
 #include <string.h>
 
@@ -27,6 +28,7 @@
 #include "kit/answer/grid.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/doctor/diagnosis_json.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
@@ -207,6 +209,16 @@ static enum anyflash_status answer_choices(struct session *session, struct anyfl
                              &session->answer, err);
 }
 
+static enum anyflash_status answer_cause(struct session *session, struct anyflash_error *err)
+{
+    const char *id = json_string_value(json_object_get(session->request, "cause"));
+    const struct af_cause *cause = id == NULL ? NULL : af_cause_find(&af_causes, id);
+    if (cause == NULL)
+        return fail_request(err, "there is no such cause");
+    session->answer = af_diagnosis_cause_json(cause);
+    return ANYFLASH_OK;
+}
+
 /* The record is already text, as the program writes it. */
 static enum anyflash_status answer_machine(struct session *session, struct af_text *text,
                                            struct anyflash_error *err)
@@ -263,8 +275,10 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_choices(session, err);
     if (af_equal(command, "cell"))
         return answer_cell(session, err);
+    if (af_equal(command, "cause"))
+        return answer_cause(session, err);
     return fail_request(err, "\"command\" is plan, candidates, find, machine, doctor, "
-                             "choices or cell");
+                             "choices, cell or cause");
 }
 
 static void add_json_take(struct af_text *text, json_t *json)

@@ -36,19 +36,33 @@ function shellInUse() {
 
 const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "own", "build"].includes(step.kind) && step.command)
     ?? steps.find((step) => step.command);
-const needsProgram = (command) => /(^|[ ;&'])anyflash /.test(command ?? "");
+const needsProgram = (command) => /(^|[ ;&'])(?<!-m )anyflash /.test(command ?? "");
+
+function getCommand() {
+    const installer = model.installer || model.choices.installer;
+    return { uv: "uv pip install anyflash", portable: ".\\python_embeded\\python.exe -m pip install anyflash" }[installer]
+        ?? "python -m pip install anyflash";
+}
+
+/* The program unpacks its own Python package; who does not have it gets both from the package index. */
+function forVisitors(step) {
+    if (step.kind !== "own" || !needsProgram(step.command))
+        return step;
+    const command = getCommand();
+    return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
+}
 
 /* How to get the program, which a visitor of the page may not have. */
 function programParts() {
-    const command = (model.installer || model.choices.installer) === "uv" ? "uv pip install anyflash" : "pip install anyflash";
     const guide = byId("get")?.href;
     const elsewhere = ["windows", "macos"].includes(valueOf("os")) ? " It runs on Linux: on Windows use WSL2." : "";
     return ["Get the program anyflash; skip this if you have it.", elsewhere,
             guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
-            commandBlock(command, false, "get the program anyflash")];
+            commandBlock(getCommand(), false, "get the program anyflash")];
 }
 
-function stepsList(steps) {
+function stepsList(planned) {
+    const steps = planned.map(forVisitors);
     const main = mainStep(steps);
     const items = steps.map((step) => element("li", null, ...withCode(sentence(step.title ?? "")),
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command")));
@@ -91,9 +105,10 @@ function rungDetails(rung, plan) {
     const moves = rung.moves.map((move) => element("li", null, move.to === null
         ? `breaks: ${move.name} ${move.from ?? ""}${move.why ? `: ${move.why}` : ""}`
         : `changes: ${move.name} ${move.from ?? "(not installed)"} → ${move.to}${move.why ? `: ${move.why}` : ""}`));
+    const isSaid = (need) => rung.reasons.some((reason) => reason.hint === need.fix);
     const needs = rung.prerequisites.map((need) => element("li", null,
         `${need.name}: ${need.verdict}${need.evidence ? `, ${nameChoices(need.evidence)}` : ""}`,
-        need.fix ? element("br") : null, need.fix ? hintText(need.fix) : null));
+        ...need.fix && !isSaid(need) ? [element("br"), hintText(need.fix)] : []));
     const cost = rung.name === "build" && plan.builds.length > 0 ? null : rung.cost;
     const steps = element("div");
     const shown = details(
@@ -177,7 +192,7 @@ function showPlan(plan) {
     const open = openReasons(plan);
     const others = plan.rungs.filter((rung) => rung.name !== plan.decision);
     const chosen = plan.rungs.find((rung) => rung.name === plan.decision);
-    const commands = plan.steps.filter((step) => step.command !== null && step.kind !== "advice");
+    const commands = plan.steps.map(forVisitors).filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
     // From one of these on, the module assumes the rest.
@@ -191,7 +206,7 @@ function showPlan(plan) {
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
-        plan.next.kind === "fact" ? askForFacts() : null,
+        plan.next.kind === "fact" || open.length > 0 ? askForFacts() : null,
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
         plan.steps.length > 0 ? stepsList(plan.steps) : null,
@@ -248,7 +263,9 @@ function logView(lines, evidence) {
 
 /* Buttons that lead to the menus that decide and are still empty. */
 function askForFacts() {
-    const missing = model.choices.facts.filter(({ key }) => ["gpu", "torch"].includes(key) && valueOf(key) === "");
+    const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
+    const deciding = hasBuilds ? ["gpu", "torch", "torch_cuda"] : ["gpu", "torch"];
+    const missing = model.choices.facts.filter(({ key }) => deciding.includes(key) && valueOf(key) === "");
     if (missing.length === 0)
         return null;
     return element("p", { class: "row" }, "For the exact command, choose what is still unknown:",
@@ -275,7 +292,7 @@ const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g
 function nextParts(cause) {
     const fix = element("p", null, ...withCode(withPip(cause.fix)));
     const plans = /^anyflash (plan|install)\b/.test(cause.next);
-    const step = plans && model.plan?.decision ? mainStep(model.plan.steps) : undefined;
+    const step = plans && model.plan?.decision ? mainStep(model.plan.steps.map(forVisitors)) : undefined;
     if (step !== undefined && !needsProgram(step.command))
         return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step"), fix];
     if (!needsProgram(cause.next))
@@ -283,7 +300,8 @@ function nextParts(cause) {
     return [fix, plans ? askForFacts() : null, programCommand(step === undefined ? cause.next : commandOf(step))];
 }
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+/* A name such as scaled_dot_product_attention stays as it is. */
+const sentence = (text) => /^\w*_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
 
 function causeParts(cause, lines) {
     const facts = cause.evidence.filter((row) => row.fact !== undefined);
@@ -291,7 +309,7 @@ function causeParts(cause, lines) {
     return [
         cause.detail ? element("p", null, ...withCode(cause.detail)) : null,
         element("h3", null, "Next step"), ...nextParts(cause),
-        element("h3", null, "Evidence"), found.length > 0 ? logView(lines, found) : null,
+        cause.evidence.length > 0 ? element("h3", null, "Evidence") : null, found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
             element("li", null, `${factName(row.fact)}: ${row.value} (${nameChoices(row.source)})`))) : null,
         element("h3", null, "Why"), element("p", null, ...withCode(cause.why)),
@@ -327,7 +345,8 @@ function causesParts({ causes, open }, lines) {
         questions.length > 0 ? element("ul", null, ...questions) : null,
         causes.length > 1 ? element("h3", null, "Other causes") : null,
         ...causes.slice(1).map((cause) => details([titleOf(cause)], ...causeParts(cause, near(cause)))),
-        element("p", { class: "quiet" }, `Decided from the log${givenWords().length > 0 ? ", then your choices" : ""}.`),
+        element("p", { class: "quiet" }, model.paste === null ? "The link names this cause; the log is not in it."
+            : `Decided from the log${givenWords().length > 0 ? ", then your choices" : ""}.`),
     ].filter((part) => part !== null);
 }
 
@@ -338,7 +357,8 @@ function harmlessParts(harmless, lines) {
 
 /* Possible causes in a description of a machine are not worth saying. */
 async function showDiagnosis(diagnosis, generation) {
-    const causes = model.paste?.kind === "log" ? diagnosis?.causes ?? [] : [];
+    const causes = model.paste?.kind === "output" ? [] : diagnosis?.causes ?? [];
+    model.cause = causes[0]?.id ?? "";
     const harmless = diagnosis?.harmless ?? null;
     byId("diagnosis").hidden = causes.length === 0 && harmless === null;
     if (byId("diagnosis").hidden)
@@ -359,7 +379,7 @@ async function showDiagnosis(diagnosis, generation) {
 function answerAsText() {
     const facts = model.choices.facts.filter((fact) => valueOf(fact.key) !== "").map((fact) =>
         `${fact.label}: ${valueOf(fact.key)}${model.values[fact.key] ? "" : " (assumed)"}`);
-    const commands = model.plan.steps.filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
+    const commands = model.plan.steps.map(forVisitors).filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
     const parts = [byId("answer-title").textContent, facts.join("\n"), ...commands];
     if (!byId("diagnosis").hidden) {
         const lines = [...byId("diagnosis-body").querySelectorAll(":scope > .log > div")].map((one) => `    ${[...one.children].map((part) => part.textContent).join("  ")}`);

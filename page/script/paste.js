@@ -15,6 +15,7 @@ function asUtf8(bytes) {
 function forgetPaste() {
     clearTimeout(typing);
     model.paste = null;
+    model.cause = "";
     model.said = {};
     model.values = {};
     model.choices = { ...model.firstChoices };
@@ -25,7 +26,7 @@ function forgetPaste() {
 
 const KINDS = {
     log: "Recognised: a log.",
-    output: "Recognised: output that describes a machine.",
+    output: "Recognised: a description of a machine.",
     record: "Recognised: the output of anyflash machine.",
 };
 
@@ -34,6 +35,7 @@ async function readBlob(blob, id) {
     const generation = ++model.generation;
     matrixRun++;
     byId("recognised").textContent = "Reading …";
+    model.cause = "";
     const found = await send("paste", { name: NAME, blob });
     if (generation !== model.generation)
         return false;

@@ -24,6 +24,7 @@ const model = {
     refused: {},     // why a value that a link or a person gave counts as unknown
     package: "",
     version: "",     // "": the best
+    cause: "",       // id of the cause that is shown, or that a link names
     official: false, // only official wheels
     installer: "",   // "": what the steps use anyway
     shell: "",
@@ -83,7 +84,7 @@ function findBrowserGpu(names) {
     return found.sort((a, b) => b.length - a.length)[0] ?? "";
 }
 
-const nothingIsKnown = () => model.paste === null && model.choices.facts.every(({ key }) => !model.values[key]);
+const nothingIsKnown = () => model.paste === null && model.cause === "" && model.choices.facts.every(({ key }) => !model.values[key]);
 
 /* The page begins with an answer: to this. */
 const EXAMPLE = { gpu: "RTX 4090", python: "3.12", torch: "2.9.1", torch_cuda: "cu128" };
@@ -161,7 +162,8 @@ function fragmentOf() {
         if (model.values[key])
             words.set(key, model.values[key]);
     for (const [key, value] of [["package", model.package], ["version", model.version], ["official", model.official ? "yes" : ""],
-                                ["installer", model.installer], ["shell", model.shell]])
+                                ["installer", model.installer], ["shell", model.shell],
+                                ["cause", model.cause]])
         if (value)
             words.set(key, value);
     for (const [key, { value, source }] of Object.entries(String(words) === "" ? {} : guesses()))
@@ -225,6 +227,7 @@ async function restore(state) {
     model.version = (words.get("version") ?? "").slice(0, 40);
     model.official = words.get("official") === "yes";
     model.installer = known(model.choices.installers.map((one) => one.name), words.get("installer"));
+    model.cause = (words.get("cause") ?? "").slice(0, 80);
     model.shell = known(SHELLS.map(([name]) => name), words.get("shell"));
     refresh();
 }

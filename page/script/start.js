@@ -22,6 +22,16 @@ function takeAssumptions({ facts, columns, rows }) {
     }
 }
 
+/* Of the text, or of a link that names a cause; null: of neither. */
+async function askDiagnosis(given) {
+    if (["log", "output"].includes(model.paste?.kind))
+        return send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } });
+    if (model.paste !== null || model.cause === "")
+        return null;
+    const cause = await send("ask", { request: { command: "cause", cause: model.cause } });
+    return cause.error === undefined ? { causes: [{ ...cause, confidence: "proved", detail: null, evidence: [] }], open: [] } : null;
+}
+
 async function refresh() {
     const generation = ++model.generation;
     performance.mark("asked");
@@ -39,8 +49,7 @@ async function refresh() {
         return;
     model.plan = plan;
     showPlan(plan);
-    const isRead = ["log", "output"].includes(model.paste?.kind);
-    const diagnosis = isRead ? await send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } }) : null;
+    const diagnosis = await askDiagnosis(given);
     if (generation !== model.generation)
         return;
     await showDiagnosis(diagnosis, generation);

@@ -17,6 +17,8 @@ WINDOWS_LOG = ("Traceback (most recent call last):\n"
                "ImportError: DLL load failed while importing flash_attn_2_cuda: "
                "The specified procedure could not be found.\n")
 
+OUT_OF_MEMORY = ("c++: fatal error: Killed signal terminated program cc1plus\n"
+                 "ERROR: Failed building wheel for flash-attn\n")
 HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
 COMFYUI = r"""** Platform: Windows
 ** Python version: 3.12.10 (tags/v3.12.10:0cc8128) [MSC v.1943 64 bit (AMD64)]
@@ -143,6 +145,16 @@ def test_the_next_step_of_a_log_of_windows_needs_no_program(page):
     assert page.run("return document.activeElement.id") == "fact-gpu"
 
 
+def test_a_sentence_gets_an_answer_and_a_button_for_what_is_open(page):
+    page.paste("RTX 3060, torch 2.6, Python 3.11 on Windows")
+    assert page.plan()["decision"] == "wheel"
+    assert page.text("#unsure") == "Unsure because: the CUDA version of torch is unknown."
+    page.run("document.querySelector('#answer-body > .row button').click()")
+    assert page.run("return document.activeElement.id") == "fact-torch_cuda"
+    choose(page, torch_cuda="cu124")
+    assert page.text("#answer-title").startswith("A wheel fits")
+
+
 def test_a_text_of_comfyui_gets_commands_of_its_own_python(page, native):
     page.paste(COMFYUI)
     words = ["--given", "python.executable=.\\python_embeded\\python.exe", "--given", "uv=none",
@@ -172,11 +184,33 @@ def test_a_harmless_message_is_said_to_be_one(page, native, before, kind):
 
 
 def test_a_command_of_the_program_comes_after_getting_it(page):
+    page.paste(OUT_OF_MEMORY)
+    commands = page.run("return [...document.querySelectorAll('#diagnosis-body details code')]"
+                        ".map(one => one.textContent)")
+    assert commands == ["uv pip install anyflash", "anyflash build"]
+
+
+def test_the_package_of_the_program_is_installed_from_the_index(page):
     choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
-    assert any("anyflash " in (one["command"] or "") for one in page.plan()["steps"])
+    assert page.plan()["steps"][0]["command"].startswith("anyflash package install")
     assert page.commands()[0] == "uv pip install anyflash"
-    assert page.run("return document.querySelectorAll('#answer-body .steps .program').length"
-                    ) == 1
+    assert not any(one.startswith("anyflash ") for one in page.commands())
+    page.click("#installer-pip")
+    assert page.commands()[0] == "python -m pip install anyflash"
+
+
+def test_a_link_to_a_diagnosis_shows_its_cause(page):
+    page.paste(LOG + "\nSECRET-MARKER-4711\n")
+    title, why = page.text("#diagnosis-title"), page.text("#diagnosis-body h3 + p")
+    fragment = page.run("return fragmentOf()")
+    assert "cause=glibc-too-old" in fragment and "SECRET" not in fragment
+    page.open("#" + fragment)
+    assert page.text("#diagnosis-title") == title and page.text("#diagnosis-body h3 + p") == why
+    assert "the log is not in it" in page.text("#diagnosis-body")
+    page.paste("Hello")
+    assert not shown(page, "diagnosis")
+    page.open("#cause=banana")
+    assert not shown(page, "diagnosis") and page.text("#answer-title")
 
 
 @pytest.mark.parametrize("width, height", [

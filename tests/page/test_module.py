@@ -235,6 +235,13 @@ def test_module__one_log_answers_several_requests(tmp_path):
     assert json.loads(plan)["schema"] == "anyflash-plan/1"
 
 
+def test_module__explains_a_cause_as_the_program_does(tmp_path):
+    [answer] = ask([{"command": "cause", "cause": "glibc-too-old"}])
+    [cause] = json.loads(native("doctor", "--explain", "glibc-too-old", "--json",
+                                tmp_path=tmp_path))["causes"]
+    assert json.loads(answer) == cause
+
+
 def ask_in_turn(logs, requests):
     """Answers to requests about the same logs, which are passed to the module once."""
     first, *rest = requests
@@ -242,10 +249,12 @@ def ask_in_turn(logs, requests):
 
 
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, candidates, find, machine, doctor, choices or cell"),
+    ("[]", "\"command\" is plan, candidates, find, machine, doctor, choices, "
+     "cell or cause"),
     ("{\"command\": \"fly\"}", "\"command\" is plan, candidates, find, machine"),
     ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{\"command\": \"cell\"}", "a cell has \"torch\" and \"build\""),
+    ("{\"command\": \"cause\", \"cause\": \"x\"}", "there is no such cause"),
     ("{\"command\": \"cell\", \"torch\": \"2\", \"build\": \"\"}", "no machine"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
