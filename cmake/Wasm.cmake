@@ -108,8 +108,16 @@ add_custom_command(OUTPUT ${wasm_folder}/short_catalog.c
             ${wasm_folder}/short_catalog.c 2000
     DEPENDS pack_data ${PROJECT_SOURCE_DIR}/data/wheels.jsonl
     COMMENT "Packing the catalog of the page" VERBATIM)
-list(FILTER embedded EXCLUDE REGEX "/embedded_catalog.c$")
-list(APPEND embedded ${wasm_folder}/short_catalog.c)
+
+# The signatures as they are: the check of their rows belongs to the program's build, and
+# compiles half of the kit.
+set(signatures ${PROJECT_SOURCE_DIR}/data/signatures.jsonl)
+add_custom_command(OUTPUT ${wasm_folder}/signatures.c
+    COMMAND pack_data bytes signatures ${signatures} ${wasm_folder}/signatures.c
+    DEPENDS pack_data ${signatures}
+    COMMENT "Packing the signatures of the page" VERBATIM)
+list(FILTER embedded EXCLUDE REGEX "/embedded_(catalog|signatures).c$")
+list(APPEND embedded ${wasm_folder}/short_catalog.c ${wasm_folder}/signatures.c)
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration
         -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
