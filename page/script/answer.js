@@ -52,10 +52,12 @@ function forVisitors(step) {
     return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
 }
 
+const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
+
 /* How to get the program, which a visitor of the page may not have. */
 function programParts() {
     const guide = byId("get")?.href;
-    const elsewhere = ["windows", "macos"].includes(valueOf("os")) ? " It runs on Linux: on Windows use WSL2." : "";
+    const elsewhere = programRuns() ? "" : " It runs on Linux: on Windows use WSL2.";
     return ["Get the program anyflash; skip this if you have it.", elsewhere,
             guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
             commandBlock(getCommand(), false, "get the program anyflash")];
@@ -149,7 +151,7 @@ function nearMisses(plan) {
 }
 
 function proofParts(plan) {
-    if (plan.prove_first === null)
+    if (plan.prove_first === null || !programRuns())
         return [];
     const { wheel, inspect, install } = plan.prove_first;
     return [element("h3", null, "A wheel that may load: prove it first"),
@@ -277,21 +279,31 @@ function goToMenu(key) {
     byId(`fact-${key}`).focus();
 }
 
-/* A command of the program, which does not run on Windows and macOS. */
 function programCommand(command) {
-    if (["windows", "macos"].includes(valueOf("os")))
-        return null;
-    return details(["With the program anyflash"], element("ol", { class: "steps" },
+    return !programRuns() ? null : details(["With the program anyflash"], element("ol", { class: "steps" },
         element("li", { class: "program" }, ...programParts()), element("li", null, commandBlock(command, false, "the next step"))));
 }
 
 /* ComfyUI's portable Python is on no path: its pip is a module. */
 const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
 
-/* The answer's command where the program would plan or install; else what the cause says. */
+function packageButton(name) {
+    const choosePackage = () => {
+        model.package = name;
+        model.version = "";
+        remember();
+        refresh();
+    };
+    return element("p", null, element("button", { type: "button", onclick: choosePackage }, `Answer for ${name}`));
+}
+
+/* The answer's command where the program would plan, install or build; else what the cause says. */
 function nextParts(cause) {
     const fix = element("p", null, ...withCode(withPip(cause.fix)));
-    const plans = /^anyflash (plan|install)\b/.test(cause.next);
+    const wanted = /^anyflash plan --package (\w+)$/.exec(cause.next)?.[1] ?? model.package;
+    if (wanted !== model.package)
+        return [fix, packageButton(wanted)];
+    const plans = /^anyflash (plan|install|build)( --package \w+)?$/.test(cause.next);
     const step = plans && model.plan?.decision ? mainStep(model.plan.steps.map(forVisitors)) : undefined;
     if (step !== undefined && !needsProgram(step.command))
         return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step"), fix];

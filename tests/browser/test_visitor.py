@@ -199,6 +199,16 @@ def test_the_package_of_the_program_is_installed_from_the_index(page):
     assert page.commands()[0] == "python -m pip install anyflash"
 
 
+def test_a_cause_of_another_package_has_a_button_for_its_answer(page, native):
+    page.paste("Traceback (most recent call last):\n"
+               "ModuleNotFoundError: No module named 'flash_attn_interface'\n")
+    page.run("[...document.querySelectorAll('#diagnosis-body button')].find(one =>"
+             "one.textContent === 'Answer for flash_attn_3').click()")
+    page.wait("model.package === 'flash_attn_3'")
+    page.settle()
+    assert page.run("return document.getElementById('package').value") == "flash_attn_3"
+
+
 def test_a_link_to_a_diagnosis_shows_its_cause(page):
     page.paste(LOG + "\nSECRET-MARKER-4711\n")
     title, why = page.text("#diagnosis-title"), page.text("#diagnosis-body h3 + p")
