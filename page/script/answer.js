@@ -208,7 +208,7 @@ function showPlan(plan) {
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
-        plan.next.kind === "fact" || open.length > 0 ? askForFacts() : null,
+        askForFacts(),
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
         plan.steps.length > 0 ? stepsList(plan.steps) : null,

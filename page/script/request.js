@@ -46,9 +46,15 @@ function element(name, attributes, ...children) {
     return made;
 }
 
-/* The nodes of a text, with what stands between backticks as code. */
+/* The nodes of a text with links to projects' pages. */
+function withLinks(text) {
+    return text.split(/(https:\/\/github\.com\/[\w./-]*\w)/).map((part, index) =>
+        index % 2 === 1 ? element("a", { href: part, rel: "noreferrer" }, part) : part);
+}
+
+/* The same, with what stands between backticks as code. */
 function withCode(text) {
-    return text.split("`").map((part, index) => index % 2 === 1 ? element("code", null, part) : part);
+    return text.split("`").flatMap((part, index) => index % 2 === 1 ? element("code", null, part) : withLinks(part));
 }
 
 function send(job, more) {

@@ -199,6 +199,13 @@ def test_the_package_of_the_program_is_installed_from_the_index(page):
     assert page.commands()[0] == "python -m pip install anyflash"
 
 
+def test_release_pages_are_links(page):
+    choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
+    links = page.run("return [...document.querySelectorAll('#answer-body li > a')]"
+                     ".map(one => one.href).filter(one => one.endsWith('/releases'))")
+    assert "https://github.com/mjun0812/flash-attention-prebuild-wheels/releases" in links
+
+
 def test_a_cause_of_another_package_has_a_button_for_its_answer(page, native):
     page.paste("Traceback (most recent call last):\n"
                "ModuleNotFoundError: No module named 'flash_attn_interface'\n")
