@@ -8,7 +8,7 @@ from conftest import NAME
 
 def test_every_recorded_machine_has_the_plan_of_the_program(page, tmp_path):
     for path in test_module.RECORDS:
-        machine = {"name": path.name, "record": path.read_text()}
+        machine = {"name": path.name, "record": path.read_text(), "assume": True}
         answer = page.ask("ask", request={"command": "plan", "machines": [machine]})
         assert answer == json.loads(test_module.native(
             "plan", "--json", "--machine", path.name, tmp_path=tmp_path, cwd=path.parent)), path

@@ -49,7 +49,8 @@ def native(*words, tmp_path, **options):
 
 
 def request_of(path, command="plan", **more):
-    machine = {"name": path.name, "record": path.read_bytes().decode()}
+    machine = {"name": path.name, "record": path.read_bytes().decode(),
+               "assume": command != "machine"}
     return {"command": command, "machines": [machine], **more}
 
 
