@@ -52,13 +52,13 @@ function forVisitors(step) {
     return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
 }
 
+/* No step of a plan for other systems needs the program. */
 const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
 
 /* How to get the program, which a visitor of the page may not have. */
 function programParts() {
     const guide = byId("get")?.href;
-    const elsewhere = programRuns() ? "" : " It runs on Linux: on Windows use WSL2.";
-    return ["Get the program anyflash; skip this if you have it.", elsewhere,
+    return ["Get the program anyflash; skip this if you have it.",
             guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
             commandBlock(getCommand(), false, "get the program anyflash")];
 }
