@@ -38,6 +38,7 @@ enum af_pasted_fact {
     AF_PASTED_ARCH,
     AF_PASTED_LIBC,
     AF_PASTED_PYTHON,
+    AF_PASTED_EXECUTABLE, /* Python's: "D:\ComfyUI\python_embeded\python.exe" */
     AF_PASTED_TORCH,
     AF_PASTED_TORCH_CUDA,
     AF_PASTED_TORCH_RUNTIME, /* of the package nvidia-cuda-runtime */

@@ -66,6 +66,23 @@ static void apply_platform(struct af_pasted_reader *reader, struct af_given *giv
     give(reader, given, "libc", &values[AF_PASTED_LIBC], af_given_libc);
 }
 
+/* ComfyUI's portable Python comes with pip, and is on no path. */
+static void apply_python(struct af_pasted_reader *reader, struct af_given *given)
+{
+    const struct af_pasted_value *executable = &reader->values[AF_PASTED_EXECUTABLE];
+    give(reader, given, "python", &reader->values[AF_PASTED_PYTHON], af_given_python);
+    if (executable->text == NULL)
+        return;
+    af_fact_text(given->arena, &reader->machine.python.executable, executable->text,
+                 executable->source);
+    if (strstr(executable->text, "python_embeded") == NULL)
+        return;
+    const struct af_pasted_value uv = {"none", executable->source, false};
+    const struct af_pasted_value pip = {"yes", executable->source, false};
+    give(reader, given, "uv", &uv, af_given_tool);
+    give(reader, given, "pip", &pip, af_given_tool);
+}
+
 /* PyPI's torch needs exactly the CUDA runtime that it was built with. */
 static void infer_torch_cuda(struct af_pasted_reader *reader)
 {
@@ -104,7 +121,6 @@ static void apply_torch(struct af_pasted_reader *reader, struct af_given *given)
             "none", af_arena_format(given->arena, "the list of packages in %s", reader->name),
             false};
     infer_torch_cuda(reader);
-    give(reader, given, "python", &values[AF_PASTED_PYTHON], af_given_python);
     give(reader, given, "torch", &values[AF_PASTED_TORCH], af_given_torch);
     if (torch->version.state == AF_FACT_ABSENT)
         return;
@@ -217,6 +233,7 @@ void af_pasted_apply(struct af_pasted_reader *reader)
     struct af_given given = {.machine = machine, .arena = &machine->arena};
     bool gcc = reader->values[AF_PASTED_GCC].text != NULL;
     apply_platform(reader, &given);
+    apply_python(reader, &given);
     apply_torch(reader, &given);
     apply_gpus(reader, &given);
     apply_toolkit(reader);

@@ -378,6 +378,7 @@ static const struct {
     {"libc version", NULL, AF_PASTED_LIBC},
     {"python version", NULL, AF_PASTED_PYTHON},
     {"python", NULL, AF_PASTED_PYTHON},
+    {"python executable", NULL, AF_PASTED_EXECUTABLE},
     {"cuda runtime version", NULL, AF_PASTED_TOOLKIT},
     {"nvcc version", NULL, AF_PASTED_TOOLKIT},
     {"nvidia driver version", NULL, AF_PASTED_DRIVER},

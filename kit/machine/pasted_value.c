@@ -67,6 +67,17 @@ static size_t read_python(const char *at, char value[VALUE_BYTES])
     return len;
 }
 
+/* The path of a Python. */
+static size_t read_executable(const char *at, char value[VALUE_BYTES])
+{
+    size_t len = strcspn(at, "\"'");
+    size_t name = len;
+    while (name > 0 && at[name - 1] != '/' && at[name - 1] != '\\')
+        name--;
+    bool is_path = *at == '/' || (isalpha((unsigned char)*at) && at[1] == ':');
+    return is_path && af_starts_with(at + name, "python") ? copy(value, at, len) : 0;
+}
+
 /* The first two numbers of HIP's version are those of ROCm's. */
 static size_t read_hip_runtime(const char *at, char value[VALUE_BYTES])
 {
@@ -163,6 +174,7 @@ static const struct {
     [AF_PASTED_ARCH] = {NULL, read_arch, ""},
     [AF_PASTED_LIBC] = {NULL, read_glibc, ""},
     [AF_PASTED_PYTHON] = {"Python", read_python, ""},
+    [AF_PASTED_EXECUTABLE] = {NULL, read_executable, ""},
     [AF_PASTED_TORCH] = {"torch", read_version, ""},
     [AF_PASTED_TORCH_CUDA] = {"CUDA of torch", read_cuda, "None|No CUDA"},
     [AF_PASTED_TORCH_HIP] = {NULL, read_version, "N/A"},

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Measures how often `anyflash doctor` names the right cause.
 
-  measure.py CASES.jsonl [--program PATH] [--jobs N] [--misses] [--words] [--leave-one-out]
+  measure.py [CASES.jsonl ...] [--program PATH] [--jobs N] [--misses] [--words]
+             [--leave-one-out]
   measure.py --recorded
 
 A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id
-of the cause) and `source_url`. Prints how often the cause comes first and among the first
-three, in all and for each phase.
+of the cause; without one nothing of flash-attn failed), `also` (causes that are as right) and
+`source_url`. Prints how often a right cause comes first and among the first three, a wrong
+one first, and none at all; and for how many texts without a cause one is called likely.
+Without files it reads all sets of this folder.
 
 --misses          lists the cases whose cause is not first
 
@@ -35,6 +38,7 @@ ROOT = HERE.parents[1]
 PROGRAM = os.environ.get("ANYFLASH", str(ROOT / "build/release/anyflash"))
 SIGNATURES = ROOT / "data/signatures.jsonl"
 CAUSES = ROOT / "data/causes.jsonl"
+SETS = [HERE / f"{name}.jsonl" for name in ("cases", "threads", "unseen", "unrelated")]
 SECONDS_MAX = 60
 THREAD = re.compile(r"\b([\w.-]+/[\w.-]+)#\d+")
 
@@ -48,6 +52,10 @@ def project_of(case):
     """owner/repo of a GitHub thread, or the host of any other page."""
     parts = case["source_url"].split("/")
     return "/".join(parts[3:5]) if "github.com" in parts[2] else parts[2]
+
+
+def name_of(case):
+    return case.get("id") or case.get("name") or case["source_url"]
 
 
 def environment():
@@ -69,8 +77,7 @@ def diagnose(case, program):
                           text=True, encoding="utf-8", capture_output=True,
                           env=environment(), cwd=HERE, timeout=SECONDS_MAX)
     if done.returncode not in (0, 1):
-        raise RuntimeError(f"{case.get('id', case['source_url'])}: exit code "
-                           f"{done.returncode}: {done.stderr}")
+        raise RuntimeError(f"{name_of(case)}: exit code {done.returncode}: {done.stderr}")
     return json.loads(done.stdout)
 
 
@@ -84,27 +91,48 @@ def ask_all(cases, program=PROGRAM, jobs=4):
         return list(pool.map(lambda case: ask(case, program), cases))
 
 
+def is_right(case, cause):
+    return cause["id"] in (case["category"], *case.get("also", []))
+
+
+def part(count, total):
+    return f"{count}/{total} = {100 * count / total:.1f} %"
+
+
 class Figures:
-    """How often the cause was first, and among the first three."""
+    """How often a right cause was first or in the first three, a wrong one first, or none."""
 
     def __init__(self):
-        self.total = self.first = self.three = 0
+        self.total = self.first = self.three = self.silent = 0
+        self.healthy = self.claimed = 0
         self.misses = []
 
     def add(self, case, answer):
-        ids = [cause["id"] for cause in answer]
+        if not case.get("category"):
+            claimed = bool(answer) and answer[0]["confidence"] != "possible"
+            self.healthy += 1
+            self.claimed += claimed
+            if claimed:
+                self.misses.append((case, answer))
+            return
+        first = bool(answer) and is_right(case, answer[0])
         self.total += 1
-        self.first += ids[:1] == [case["category"]]
-        self.three += case["category"] in ids[:3]
-        if ids[:1] != [case["category"]]:
+        self.first += first
+        self.three += any(is_right(case, cause) for cause in answer[:3])
+        self.silent += not answer
+        if not first:
             self.misses.append((case, answer))
 
     def __str__(self):
-        if self.total == 0:
-            return "no cases"
-        return (f"first {self.first}/{self.total} = {100 * self.first / self.total:.1f} %, "
-                f"among three {self.three}/{self.total} = "
-                f"{100 * self.three / self.total:.1f} %")
+        parts = []
+        if self.total > 0:
+            wrong = self.total - self.first - self.silent
+            parts.append(f"first {part(self.first, self.total)}, among three "
+                         f"{part(self.three, self.total)}, wrong {wrong}, silent {self.silent}")
+        if self.healthy > 0:
+            parts.append(f"{self.healthy} without a cause, "
+                         f"a likely one named for {self.claimed}")
+        return "; ".join(parts) or "no cases"
 
 
 def figures_of(cases, answers):
@@ -125,7 +153,7 @@ def print_misses(figures):
     for case, answer in figures.misses:
         named = ", ".join(f"{c['id']} ({c['confidence']})" for c in answer[:4]) or "nothing"
         line = " | ".join(case["symptom"].strip().splitlines())[:160]
-        print(f"  {case.get('id', case['source_url'])}: {case['category']}; named: {named}")
+        print(f"  {name_of(case)}: {case.get('category') or 'no cause'}; named: {named}")
         print(f"      {line}")
 
 
@@ -137,11 +165,11 @@ def rows_of_words():
 
 def decided_by_words(cases, answers, jobs):
     """The cases that are answered correctly only with the rows made of people's own words."""
-    def is_right(case, answer):
-        return [cause["id"] for cause in answer[:1]] == [case["category"]]
+    def is_first(case, answer):
+        return any(is_right(case, cause) for cause in answer[:1])
     without = ask_all(cases, program_without(set(rows_of_words())), jobs)
     return [case for case, answer, less in zip(cases, answers, without)
-            if is_right(case, answer) and not is_right(case, less)]
+            if is_first(case, answer) and not is_first(case, less)]
 
 
 def program_without(dropped):
@@ -201,7 +229,7 @@ def print_recorded(program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("cases", nargs="?", default=HERE / "cases.jsonl")
+    parser.add_argument("files", nargs="*")
     parser.add_argument("--program", default=PROGRAM)
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--misses", action="store_true")
@@ -212,20 +240,25 @@ def main():
     if options.recorded:
         print_recorded(options.program)
         return
-    cases = load(options.cases)
+    cases, answers = [], []
+    for path in options.files or SETS:
+        own = load(path)
+        replies = ask_all(own, options.program, options.jobs)
+        figures = figures_of(own, replies)
+        print(f"{pathlib.Path(path).name}: {figures}")
+        if options.misses:
+            print_misses(figures)
+        cases += [case for case in own if case.get("category")]
+        answers += [reply for case, reply in zip(own, replies) if case.get("category")]
     phase_of = {row["id"]: row["phases"][0] for row in load(CAUSES)}
-    answers = ask_all(cases, options.program, options.jobs)
-    figures = figures_of(cases, answers)
-    print(figures)
+    print(f"all: {figures_of(cases, answers)}")
     for phase, group in sorted(by_phase(cases, answers, phase_of).items()):
         print(f"  {phase}: {group}")
-    if options.misses:
-        print_misses(figures)
     if options.words:
         chosen = decided_by_words(cases, answers, options.jobs)
         print(f"decided by people's words only: {len(chosen)}")
         for case in chosen:
-            print(f"  {case.get('id', case['source_url'])}: {case['symptom'][:100]}")
+            print(f"  {name_of(case)}: {case['symptom'][:100]}")
     if options.leave_one_out:
         figures, lost = leave_one_out(cases, options.jobs)
         print(f"leave one project out: {figures}")
