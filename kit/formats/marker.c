@@ -212,7 +212,7 @@ static enum af_answer compare_versions(const struct operand *left, const char *r
                                        const struct operand *right)
 {
     struct af_version version;
-    char specifier[VALUE_BYTES + 4];
+    char specifier[VALUE_BYTES + 8];
     const struct operand *value = left->is_version ? left : right;
     const struct operand *bound = left->is_version ? right : left;
     if (!af_version_parse(value->text, strlen(value->text), &version))

@@ -25,7 +25,8 @@ struct af_job {
     bool paused;                /* by us, until another compiler is past its peak */
     bool in_tail;               /* past its peak: see struct af_prediction */
     bool hung;                  /* stopped by us, because it hung */
-    bool remarked;              /* a message about its lack of progress was printed */
+    bool remarked;              /* a message said that it waits for memory */
+    bool warned;                /* a message said that it uses no processor time */
     unsigned memory_kill_count; /* times it was killed or stopped for lack of memory */
     unsigned crash_count;       /* times it crashed or hung */
     unsigned signalled_count;   /* times a signal from outside ended it */

@@ -156,7 +156,8 @@ static void start(struct af_governor *governor, struct af_job *job)
     governor->message = (struct af_message){.kind = AF_MESSAGE_START};
     job->state = AF_JOB_RUNNING;
     job->group = 0;
-    job->in_tail = job->paused = job->stopped = job->hung = job->remarked = false;
+    job->in_tail = job->paused = job->stopped = job->hung = false;
+    job->remarked = job->warned = false;
     job->kills_before = governor->headroom.kills;
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;

@@ -108,8 +108,8 @@ static void check_hang(struct af_governor *governor, struct af_job *job, double 
         job->hung = true;
         job->worked = now;
         af_tree_kill(job->group);
-    } else if (now - job->worked > WARNING_SHARE * limit && !job->remarked) {
-        job->remarked = true;
+    } else if (now - job->worked > WARNING_SHARE * limit && !job->warned) {
+        job->warned = true;
         af_jobs_message(governor,
                         "%s has used no processor time for %.0f s; it will be stopped "
                         "after %.0f s",
