@@ -40,7 +40,9 @@ static size_t timestamp_len(const char *at, const char *end)
     const char *rest = at + sizeof form - 1;
     while (rest < end && (isdigit((unsigned char)*rest) || *rest == '.'))
         rest++;
-    return (size_t)(rest - at) + (end - rest >= 3 && memcmp(rest, " - ", 3) == 0 ? 3 : 0);
+    if (end - rest >= 2 && memcmp(rest, " -", 2) == 0 && (end - rest == 2 || rest[2] == ' '))
+        rest += end - rest == 2 ? 2 : 3;
+    return (size_t)(rest - at);
 }
 
 /* Bytes of encoding, Markdown and layout to leave out, or to replace by a blank. */
