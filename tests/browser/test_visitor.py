@@ -157,12 +157,10 @@ def test_a_sentence_gets_an_answer_and_a_button_for_what_is_open(page):
 
 def test_a_text_of_comfyui_gets_commands_of_its_own_python(page, native):
     page.paste(COMFYUI)
-    words = ["--given", "python.executable=.\\python_embeded\\python.exe", "--given", "uv=none",
-             "--given", "pip=yes"]
-    expected = native("plan", "--json", "--machine", NAME, *words, text=COMFYUI.encode())
+    expected = native("plan", "--json", "--machine", NAME, text=COMFYUI.encode())
     assert page.text("#answer-title") == expected["headline"]
     assert page.commands()[0] == expected["steps"][0]["powershell"]
-    assert page.commands()[0].startswith(".\\python_embeded\\python.exe -m pip install")
+    assert "\\python_embeded\\python.exe -m pip install" in page.commands()[0]
     page.paste(WINDOWS_LOG)
     assert "`" not in page.text("#diagnosis-body h3 + p")
     assert ".\\python_embeded\\python.exe -m pip uninstall" in page.text("#diagnosis-body")
