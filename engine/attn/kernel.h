@@ -1,6 +1,6 @@
 /*
  * kernel.h: what a kernel is: the work it is given and what it says of itself.
- * cpu/ has the kernels, call/ chooses one and gives it its work.
+ * The kernels are in cpu/; call/ chooses one and runs it.
  */
 #ifndef AF_ENGINE_ATTN_KERNEL_H
 #define AF_ENGINE_ATTN_KERNEL_H

@@ -63,12 +63,6 @@ static void clear_unused(const struct af_problem *problem)
     }
 }
 
-static double flops_of(const struct anyflash_attend_args *a)
-{
-    return 2.0 * (double)a->batch * (double)a->heads * (double)a->q_len * (double)a->k_len *
-           (double)(a->head_dim + a->value_dim);
-}
-
 /* Computes; af_context_call() calls it. */
 static enum anyflash_status run(struct anyflash_context *context, void *state,
                                 struct anyflash_error *err)
@@ -81,7 +75,7 @@ static enum anyflash_status run(struct anyflash_context *context, void *state,
         status = af_context_memory(context, call->plan.total_bytes, &memory, err);
     if (status != ANYFLASH_OK)
         return status;
-    const double flops = flops_of(&call->problem.a);
+    const double flops = af_context_flops(&call->problem.a, 2.0);
     af_prepare(&call->problem, memory);
     call->scratch = af_forward_plan_place(&call->plan, memory);
     const struct af_schedule *schedule = &call->plan.schedule;

@@ -311,19 +311,13 @@ static void run_sink(void *context, struct af_piece piece)
     add_sink(&call->problem, piece.index);
 }
 
-static double flops_of(const struct anyflash_attend_args *a)
-{
-    return 5.0 * (double)a->batch * (double)a->heads * (double)a->q_len * (double)a->k_len *
-           (double)(a->head_dim + a->value_dim);
-}
-
 /* Computes; af_context_call() calls it. */
 static enum anyflash_status run(struct anyflash_context *context, void *state,
                                 struct anyflash_error *err)
 {
     struct call *call = state;
     const struct anyflash_attend_args *a = &call->problem.forward.a;
-    const double flops = flops_of(a);
+    const double flops = af_context_flops(a, 5.0);
     void *memory = NULL;
     enum anyflash_status status = plan(call, context, err);
     if (status == ANYFLASH_OK)

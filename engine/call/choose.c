@@ -1,6 +1,5 @@
 /*
- * choose.c: chooses a kernel from the manifest. Called by forward_plan.c,
- * backward.c and explain.c.
+ * choose.c: chooses a kernel from the manifest for forward_plan.c, backward.c and explain.c.
  */
 #include "engine/call/choose.h"
 

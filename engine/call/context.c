@@ -14,10 +14,7 @@
 #define THREADS_MAX 1024
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)
 
-/*
- * Below this number of operations the calling thread computes alone, because
- * waking others costs more.
- */
+/* A call with fewer operations than this is not worth waking other threads for. */
 #define ALONE_FLOPS 1.0e6
 
 #ifdef _WIN32
@@ -151,6 +148,12 @@ enum anyflash_status af_context_memory(struct anyflash_context *context, size_t 
     }
     *memory_out = context->memory;
     return ANYFLASH_OK;
+}
+
+double af_context_flops(const struct anyflash_attend_args *a, double each)
+{
+    return each * (double)a->batch * (double)a->heads * (double)a->q_len * (double)a->k_len *
+           (double)(a->head_dim + a->value_dim);
 }
 
 void af_context_run(struct anyflash_context *context, double flops, int64_t count,

@@ -31,14 +31,17 @@ enum anyflash_status af_context_call(struct anyflash_context *context, af_contex
 
 /*
  * Sets *memory_out to at least `size_bytes` of scratch memory, aligned to 64 bytes and valid
- * until the next call. Fails with NO_MEMORY. For a body only.
+ * until the next call. Fails with NO_MEMORY. Only an af_context_body may call it.
  */
 enum anyflash_status af_context_memory(struct anyflash_context *context, size_t size_bytes,
                                        void **memory_out, struct anyflash_error *err);
 
+/* About how many operations a call takes: `each` for every query, key and element of a row. */
+double af_context_flops(const struct anyflash_attend_args *a, double each);
+
 /*
- * Runs pieces [0, count) of a call of `flops` operations: on the pool as af_pool_run() does
- * or, if the call is small, on this thread. For a body only.
+ * Runs pieces [0, count) of a call of `flops` operations. A large call uses the pool, as
+ * af_pool_run() does; a small one stays on this thread. Only an af_context_body may call it.
  */
 void af_context_run(struct anyflash_context *context, double flops, int64_t count,
                     int64_t together, af_pool_body *body, void *call);

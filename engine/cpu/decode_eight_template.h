@@ -16,8 +16,8 @@
  */
 
 /*
- * Whether score_eights() computes `rows` rows. With bf16 keys of 64 words it is up to a tenth
- * faster in caches, but slower in pages of 16 keys while memory is slow.
+ * Whether to use score_eights() for this many rows. With bf16 keys of 64 words it is up to 10 %
+ * faster when the keys are in a cache, but slower for pages of 16 keys on slow memory.
  */
 static bool AF_FN(suits_eights)(int rows, int64_t dim)
 {

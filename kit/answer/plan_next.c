@@ -53,7 +53,7 @@ static bool installs_torch(const struct af_plan *plan)
     return false;
 }
 
-/* `anyflash install` with what allows the steps. */
+/* The `anyflash install` command, with --allow-torch-change if the steps replace torch. */
 static struct af_plan_next install(struct af_plan_answer *answer, const struct af_rung *rung)
 {
     const struct af_plan_request *request = answer->request;

@@ -257,7 +257,7 @@ static json_t *findings_json(const struct doctor *doctor)
     return list;
 }
 
-/* The finding, the plan of the answer, or nothing: as on the screen. */
+/* The next step in JSON, the same as on the screen. */
 static struct af_plan_next next_of(const struct doctor *doctor)
 {
     if (doctor->next.kind == AF_NEXT_FINDING)

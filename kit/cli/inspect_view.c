@@ -1,5 +1,5 @@
 /*
- * inspect_view.c: an inspection as a screen for people and as JSON: the proof of
+ * inspect_view.c: prints an inspection as text and as JSON: the proof of
  * each extension, and the next step, chosen by the first check that says no,
  * else by the first that is open.
  */

@@ -63,9 +63,9 @@ static bool is_general(const char *lower)
 {
     static const char commands[] =
         "pip install|pip3 install|conda install|uv add|.whl|>=|~=|::";
-    static const char advice[] = "require|at least|minimum|newer|or "
-                                 "later|higher|above|recommend|tested|benchmark|support|"
-                                 "compatib|e.g.|for example";
+    static const char advice[] =
+        "require|at least|minimum|newer|or later|higher|above|recommend|tested|benchmark|"
+        "support|compatib|e.g.|for example";
     return has_word(lower, commands) || (strchr(lower, '?') == NULL && has_word(lower, advice));
 }
 
@@ -189,7 +189,7 @@ static bool is_about_machine(const char *lower)
                            "python|windows|linux|ubuntu|flash");
 }
 
-/* "4090" alone is an RTX 4090 after such words, or with its suffix, and without a unit. */
+/* "4090" is an RTX 4090 after a word such as "my", or before "Ti", but not before a unit. */
 static size_t bare_number(const struct place *place, const char *const **row_out)
 {
     char name[12];

@@ -288,7 +288,7 @@ static const char *named_program(const struct af_probe *probe, const char *wante
     return managed;
 }
 
-/* Whether this user lacks the permission to see a Python in the folder, which may be there. */
+/* Whether the folder may contain a Python that this user has no permission to see. */
 static bool is_hidden(const struct af_probe *probe, const char *folder)
 {
     struct stat facts;

@@ -263,7 +263,7 @@ function logView(lines, evidence) {
     return element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Lines of the log" }, ...rows);
 }
 
-/* Buttons that lead to the menus that decide and are still empty. */
+/* A button for each menu that the answer still needs. */
 function askForFacts() {
     const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
     const deciding = hasBuilds ? ["gpu", "torch", "torch_cuda"] : ["gpu", "torch"];
