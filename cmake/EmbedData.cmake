@@ -15,10 +15,19 @@ function(anyflash_embed_data target)
     set(data ${PROJECT_SOURCE_DIR}/data)
     set(tables ${data}/torch.json ${data}/cuda.json ${data}/flash_attn_releases.json
         ${data}/flash_attn_4.json ${data}/traps.json)
-    set(catalog ${PROJECT_SOURCE_DIR}/kit/catalog)
-    add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${catalog}/catalog_rows.c
-                   ${catalog}/catalog_pack.c ${catalog}/intern.c)
-    target_link_libraries(pack_data PRIVATE af_kit_formats af_kit_system)
+    # What the tools that pack need of the kit's rooms: the whole rooms are fifty sources, for
+    # which a build of the web page alone would wait.
+    set(sources)
+    foreach(name engine/base/base engine/base/mem kit/base/json kit/base/path kit/base/sha256
+                 kit/base/text kit/formats/version kit/system/file kit/system/output
+                 kit/catalog/catalog_rows kit/catalog/catalog_pack kit/catalog/intern)
+        list(APPEND sources ${PROJECT_SOURCE_DIR}/${name}.c)
+    endforeach()
+    add_library(packing STATIC ${sources})
+    target_link_libraries(packing PUBLIC PkgConfig::jansson PkgConfig::zstd)
+    anyflash_compile_options(packing)
+    add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c)
+    target_link_libraries(pack_data PRIVATE packing)
     anyflash_compile_options(pack_data)
 
     set(generated ${PROJECT_BINARY_DIR}/generated)

@@ -19,15 +19,10 @@ set(wasm_flags --target=wasm32-wasi -std=c11 -Os -DNDEBUG -ffunction-sections -f
     -D_GNU_SOURCE -nostdlibinc -isystem /usr/include/wasm32-wasi)
 set(wasm_objects)
 
-# The headers of the libraries, and no other of the system's. What zlib and LZ4 unpack,
-# the binaries of wheels, is not reached from page/module.c: their code is not needed.
+# The headers of the libraries, and no other of the system's.
 file(COPY ${wasm_sources}/jansson/src/jansson.h ${wasm_sources}/libzstd/lib/zstd.h
      ${wasm_sources}/libzstd/lib/zstd_errors.h
      DESTINATION ${wasm_folder}/include)
-foreach(name zlib.h zconf.h lz4.h lz4frame.h)
-    find_file(header_of_${name} ${name} REQUIRED)
-    file(COPY ${header_of_${name}} DESTINATION ${wasm_folder}/include)
-endforeach()
 file(WRITE ${wasm_folder}/include/jansson_config.h
 "#define JSON_INLINE inline
 #define JSON_INTEGER_IS_LONG_LONG 1
@@ -72,13 +67,23 @@ foreach(source ${jansson} ${zstd})
                          -I${wasm_folder}/include)
 endforeach()
 
+# The sources that page/module.c reaches: those of the pure rooms without the readers of
+# wheels' binaries, environments, project files and lists of packages. A module that lacks
+# one does not link; tests/page/test_module.py names one that it does not need.
 set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
 foreach(room ${anyflash_rooms})
-    if(anyflash_kind_of_${room} STREQUAL "pure")
+    if(anyflash_kind_of_${room} STREQUAL "pure" AND NOT room STREQUAL "kit/config")
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
         list(APPEND wasm_own ${sources})
     endif()
 endforeach()
+list(FILTER wasm_own EXCLUDE REGEX
+     "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|ld_cache|wheel_archive|zip)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(marker|metadata|toml)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed|scrub)")
+list(FILTER wasm_own EXCLUDE REGEX
+     "/kit/catalog/(catalog_rows|catalog_stored|index_page|intern|listing)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/(base/source|fit/asked)")
 get_target_property(embedded af_kit_catalog SOURCES)
 foreach(room machine doctor doctor_log)
     get_target_property(embedded_room af_kit_${room} SOURCES)
@@ -88,7 +93,7 @@ list(FILTER embedded INCLUDE REGEX "^${PROJECT_BINARY_DIR}/generated/")
 
 # A short table of torch's symbols instead of the whole one.
 add_executable(shorten_symbols ${PROJECT_SOURCE_DIR}/tools/shorten_symbols.c)
-target_link_libraries(shorten_symbols PRIVATE af_kit_system)
+target_link_libraries(shorten_symbols PRIVATE packing)
 anyflash_compile_options(shorten_symbols)
 set(symbols ${PROJECT_SOURCE_DIR}/data/torch_symbols)
 set(short ${wasm_folder}/short)
@@ -127,7 +132,7 @@ endforeach()
 set(wasm_module ${PROJECT_BINARY_DIR}/anyflash.wasm)
 add_custom_command(OUTPUT ${wasm_module}
     COMMAND ${ANYFLASH_WASM_CC} --target=wasm32-wasi -mexec-model=reactor -nostartfiles
-            -Wl,--no-entry -Wl,--gc-sections -Wl,--strip-all -o ${wasm_module} ${wasm_objects}
-            -lc-printscan-long-double
+            -Wl,--no-entry -Wl,--gc-sections -Wl,--strip-all -Wl,-Map=${wasm_module}.map
+            -o ${wasm_module} ${wasm_objects} -lc-printscan-long-double
     DEPENDS ${wasm_objects} COMMENT "Linking the WebAssembly module" VERBATIM)
 add_custom_target(wasm ALL DEPENDS ${wasm_module})
