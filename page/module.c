@@ -49,6 +49,7 @@ struct session {
     size_t machine_count;
     struct af_catalog catalog;
     bool has_catalog;
+    struct af_publishers publishers;
     struct af_plan_find_request find; /* its plan options are used by every command */
     struct af_plan_read_notes notes;
     const char *words[WORDS_MAX];
@@ -118,6 +119,7 @@ static enum anyflash_status read_options(struct session *session, struct anyflas
 {
     const json_t *options = json_object_get(session->request, "options");
     const json_t *words = json_object_get(session->request, "words");
+    const char *publishers = json_string_value(json_object_get(options, "publishers"));
 #define TEXT(key) json_string_value(json_object_get(options, key))
 #define FLAG(key) json_is_true(json_object_get(options, key))
     const struct af_plan_request_texts asked = {
@@ -126,6 +128,8 @@ static enum anyflash_status read_options(struct session *session, struct anyflas
         .arch = TEXT("arch"),
         .prefer = TEXT("prefer"),
         .official_only = FLAG("official"),
+        .publishers = &session->publishers,
+        .publisher_list_count = publishers != NULL,
         .build = {
             .model_path = TEXT("model_name"),
             .model = {TEXT("model"), json_string_length(json_object_get(options, "model"))},
@@ -147,28 +151,27 @@ static enum anyflash_status read_options(struct session *session, struct anyflas
     session->find.word_count = json_array_size(words);
     session->find.limit =
         (size_t)json_integer_value(json_object_get(session->request, "limit"));
-    return af_plan_request_read(&asked, &session->arena, &session->find.plan, &session->notes,
-                                err);
-}
-
-static enum anyflash_status answer_plan(struct session *session, struct anyflash_error *err)
-{
-    struct af_plan_answer answer = {0};
-    enum anyflash_status status = af_plan_answer_make(&session->find.plan, &answer, err);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (publishers != NULL)
+        status =
+            af_publishers_read(&session->catalog, publishers, "--publishers", &session->arena,
+                               &session->publishers, &session->notes.hint, err);
     if (status == ANYFLASH_OK)
-        session->answer = af_plan_answer_json(&answer);
-    af_plan_answer_release(&answer);
+        status = af_plan_request_read(&asked, &session->arena, &session->find.plan,
+                                      &session->notes, err);
     return status;
 }
 
-static enum anyflash_status answer_candidates(struct session *session,
-                                              struct anyflash_error *err)
+/* The decision, or (`all`) every wheel and its verdict. */
+static enum anyflash_status answer_plan(struct session *session, bool all,
+                                        struct anyflash_error *err)
 {
     struct af_plan_answer answer = {0};
     size_t count = session->find.limit > 0 ? session->find.limit : SIZE_MAX;
     enum anyflash_status status = af_plan_answer_make(&session->find.plan, &answer, err);
     if (status == ANYFLASH_OK)
-        session->answer = af_plan_candidates_json(&answer, count);
+        session->answer =
+            all ? af_plan_candidates_json(&answer, count) : af_plan_answer_json(&answer);
     af_plan_answer_release(&answer);
     return status;
 }
@@ -263,10 +266,8 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_machine(session, text, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (af_equal(command, "plan"))
-        return answer_plan(session, err);
-    if (af_equal(command, "candidates"))
-        return answer_candidates(session, err);
+    if (af_equal(command, "plan") || af_equal(command, "candidates"))
+        return answer_plan(session, af_equal(command, "candidates"), err);
     if (af_equal(command, "find"))
         return answer_find(session, err);
     if (af_equal(command, "doctor"))

@@ -228,22 +228,34 @@ function showPlan(plan) {
     performance.mark("answered");
 }
 
-/* -- All wheels that fit, and their versions. -- */
+/* -- All wheels that fit, with their versions and publishers. -- */
 
 const WHEELS_MAX = 300;
 
+/* Files of the same name differ by their release: ", release v0.9.0". */
+function releaseOf(url) {
+    const [, tag] = /\/releases\/download\/([^/]+)\//.exec(url) ?? [];
+    return tag === undefined ? "" : `, release ${decodeURIComponent(tag)}`;
+}
+
 function showWheels(candidates) {
     const fitting = (candidates ?? []).filter((one) => one.verdict === "yes");
-    const versions = [...new Set([model.version, ...fitting.map((one) => one.version)])].filter(Boolean);
-    fillSelect(byId("version"), [["", "the best"], ...versions.map((one) => [one, one])], model.version);
+    const fillFrom = (id, key, none) => {
+        const names = [...new Set([model[id], ...fitting.map((one) => one[key])])].filter(Boolean);
+        fillSelect(byId(id), [["", none], ...names.map((one) => [one, one])], model[id]);
+    };
+    fillFrom("version", "version", "the best");
+    fillFrom("publisher", "source", "any");
+    const shown = fitting.filter((one) => ["", one.version].includes(model.version) && ["", one.source].includes(model.publisher));
     const place = byId("wheels");
-    if (place === null || fitting.length === 0)
+    if (place === null || shown.length === 0)
         return;
-    const rows = fitting.map((one) => element("li", null,
+    const rows = shown.map((one) => element("li", null,
         element("a", { href: one.url, rel: "noreferrer" }, one.filename),
-        element("span", { class: "quiet" }, ` ${one.source}${one.official ? ", official" : ""}${one.verdict === "yes" ? "" : ", may fit"}`)));
-    place.replaceChildren(details([`All wheels that fit (${fitting.length}${fitting.length === WHEELS_MAX ? " or more" : ""})`],
-                                  element("ul", null, ...rows)));
+        element("span", { class: "quiet" }, ` ${one.source}${releaseOf(one.url)}${one.official ? ", official" : ""}`)));
+    const isChosen = shown.length < fitting.length;
+    place.replaceChildren(details([`${isChosen ? "Chosen" : "All"} wheels that fit (${shown.length}${isChosen ? ` of ${fitting.length}` : ""}${
+        fitting.length === WHEELS_MAX ? " or more" : ""})`], element("ul", null, ...rows)));
 }
 
 /* -- The diagnosis of a log. -- */
@@ -287,15 +299,8 @@ function programCommand(command) {
 /* ComfyUI's portable Python is on no path: its pip is a module. */
 const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
 
-function packageButton(name) {
-    const choosePackage = () => {
-        model.package = name;
-        model.version = "";
-        remember();
-        refresh();
-    };
-    return element("p", null, element("button", { type: "button", onclick: choosePackage }, `Answer for ${name}`));
-}
+const packageButton = (name) => element("p", null,
+    element("button", { type: "button", onclick: () => choosePackage(name) }, `Answer for ${name}`));
 
 /* The answer's command where the program would plan, install or build; else what the cause says. */
 function nextParts(cause) {

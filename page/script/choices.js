@@ -45,6 +45,7 @@ function showMenus() {
         box.classList.toggle("empty", value === UNKNOWN);
         box.classList.toggle("refused", model.refused[fact.key] !== undefined);
         box.querySelector("small").textContent = sourceText(fact);
+        box.querySelector("label").textContent = menuLabel(fact);
     }
     byId("have-summary").textContent = nothingIsKnown() ? "Choose by hand" : `${summary()} (change)`;
     byId("package").value = model.package;
@@ -64,12 +65,17 @@ function makerOfGpu() {
     return found?.group ?? "";
 }
 
-/* Windows and macOS have no glibc, and only NVIDIA's GPUs need NVIDIA's driver. */
+/* AMD's builds of torch are not for CUDA. */
+const menuLabel = ({ key, label }) => key === "torch_cuda" && makerOfGpu() === "AMD" ? "ROCm build of torch" : label;
+
+/* Windows and macOS have no glibc, macOS no CUDA, and only NVIDIA's GPUs need NVIDIA's driver. */
 function isAsked(key) {
     if (model.values[key] || model.said[key])
         return true;
     if (key === "libc")
         return !["windows", "macos"].includes(valueOf("os"));
+    if (key === "torch_cuda")
+        return valueOf("os") !== "macos" && makerOfGpu() !== "Intel";
     return key !== "driver" || ["", "NVIDIA"].includes(makerOfGpu());
 }
 
@@ -106,16 +112,18 @@ function tabs(group, rows, onchange) {
 
 function buildMenus() {
     const { facts, packages, installers } = model.choices;
-    const packageMenu = element("select", { id: "package", onchange: changePackage });
+    const packageMenu = element("select", { id: "package", onchange: (event) => choosePackage(event.target.value) });
     fillSelect(packageMenu, packages.map(({ name, count }, index) =>
         [index === 0 ? "" : name, `${name} (${count.toLocaleString("en")} wheels)`]), "");
     byId("choices").replaceChildren(...facts.map(menu),
         element("div", { class: "fact" }, element("label", { for: "package" }, "Package"), packageMenu),
         element("div", { class: "fact" }, element("label", { for: "version" }, "Version of the package"),
-                element("select", { id: "version", onchange: changeVersion })),
-        element("div", { class: "fact check" }, element("input", { type: "checkbox", id: "official", onchange: changeOfficial }),
+                element("select", { id: "version", onchange: chooser("version") })),
+        element("div", { class: "fact" }, element("label", { for: "publisher" }, "Publisher"),
+                element("select", { id: "publisher", onchange: chooser("publisher") })),
+        element("div", { class: "fact check" }, element("input", { type: "checkbox", id: "official", onchange: chooser("official", "checked") }),
                 element("label", { for: "official" }, "Official wheels only")));
-    byId("installers").replaceChildren(...tabs("installer", installers.map((one) => [one.name, one.label]), changeInstaller));
+    byId("installers").replaceChildren(...tabs("installer", installers.map((one) => [one.name, one.label]), chooser("installer")));
     byId("shells").replaceChildren(...tabs("shell", SHELLS, changeShell));
 }
 
@@ -227,30 +235,19 @@ function changeFact(event) {
     refresh();
 }
 
-function changePackage(event) {
-    model.package = event.target.value;
-    model.version = "";
+/* Another package has other versions and publishers. */
+function choosePackage(name) {
+    Object.assign(model, { package: name, version: "", publisher: "" });
     remember();
     refresh();
 }
 
-function changeVersion(event) {
-    model.version = event.target.value;
+/* Takes a choice into model[key] from a control's property. */
+const chooser = (key, property = "value") => (event) => {
+    model[key] = event.target[property];
     remember();
     refresh();
-}
-
-function changeOfficial(event) {
-    model.official = event.target.checked;
-    remember();
-    refresh();
-}
-
-function changeInstaller(event) {
-    model.installer = event.target.value;
-    remember();
-    refresh();
-}
+};
 
 function changeShell(event) {
     model.shell = event.target.value;

@@ -164,7 +164,7 @@ function listenToPastes() {
     });
     byId("clear").addEventListener("click", () => {
         byId("file").value = "";
-        Object.assign(model, { values: {}, package: "", version: "", official: false, installer: "", shell: "" });
+        Object.assign(model, { values: {}, package: "", version: "", publisher: "", official: false, installer: "", shell: "" });
         byId("have").open = true;
         clearKeptTexts();
         takeBlob(new Blob());

@@ -24,6 +24,7 @@ const model = {
     refused: {},     // why a value that a link or a person gave counts as unknown
     package: "",
     version: "",     // "": the best
+    publisher: "",   // "": any; a row of the catalog's sources
     cause: "",       // id of the cause that is shown, or that a link names
     official: false, // only official wheels
     installer: "",   // "": what the steps use anyway
@@ -157,6 +158,8 @@ function planRequest(command = "plan", more = {}) {
         options.package = model.package;
     if (model.version !== "" && command === "plan")
         options.version = model.version;
+    if (model.publisher !== "" && command !== "candidates")
+        options.publishers = model.publisher;
     return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords()])] };
 }
 
@@ -167,7 +170,8 @@ function fragmentOf() {
     for (const { key } of model.choices.facts)
         if (model.values[key])
             words.set(key, model.values[key]);
-    for (const [key, value] of [["package", model.package], ["version", model.version], ["official", model.official ? "yes" : ""],
+    for (const [key, value] of [["package", model.package], ["version", model.version],
+                                ["publisher", model.publisher], ["official", model.official ? "yes" : ""],
                                 ["installer", model.installer], ["shell", model.shell],
                                 ["cause", model.cause]])
         if (value)
@@ -231,6 +235,7 @@ async function restore(state) {
     const known = (list, value) => list.includes(value) ? value : "";
     model.package = known(model.choices.packages.map((one) => one.name), words.get("package"));
     model.version = (words.get("version") ?? "").slice(0, 40);
+    model.publisher = known(model.choices.sources.map((one) => one.name), words.get("publisher"));
     model.official = words.get("official") === "yes";
     model.installer = known(model.choices.installers.map((one) => one.name), words.get("installer"));
     model.cause = (words.get("cause") ?? "").slice(0, 80);

@@ -2,7 +2,7 @@
  * start.js: asks for an answer whenever a choice changes, and starts the page.
  */
 function matrixKey() {
-    return JSON.stringify([model.paste?.id, model.package, model.official, ...["gpu", "os", "arch", "python", "libc", "driver"].map(valueOf)]);
+    return JSON.stringify([model.paste?.id, model.package, model.publisher, model.official, ...["gpu", "os", "arch", "python", "libc", "driver"].map(valueOf)]);
 }
 
 let shownMatrix = null;

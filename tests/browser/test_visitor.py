@@ -269,6 +269,33 @@ def test_every_fitting_wheel_is_listed_and_a_version_can_be_chosen(page, native)
     assert page.run("return document.getElementById('version').value") == versions[2]
 
 
+def test_a_publisher_can_be_chosen(page, native):
+    choose(page, **SIX)
+    publishers = page.run("return [...document.getElementById('publisher').options]"
+                          ".map(one => one.value)")
+    wheels = page.run("return document.querySelectorAll('#wheels a').length")
+    assert publishers[0] == "" and len(publishers) > 2
+    page.choose("publisher", publishers[2])
+    assert without_name(page.plan()) == without_name(
+        native("plan", "--json", "--publishers", publishers[2], *given(SIX_WORDS)))
+    rows = page.run("return [...document.querySelectorAll('#wheels li')]"
+                    ".map(one => one.textContent)")
+    assert 0 < len(rows) < wheels and all(publishers[2] in row for row in rows)
+    assert page.text("#wheels summary") == f"Chosen wheels that fit ({len(rows)} of {wheels})"
+    page.open(page.run("return location.hash"))
+    assert page.run("return document.getElementById('publisher').value") == publishers[2]
+    page.open("#publisher=nobody")
+    assert page.run("return model.publisher") == "" and "error" not in page.plan()
+
+
+def test_listed_wheels_of_one_name_differ_by_their_release(page):
+    choose(page, gpu="RTX 4090", os="linux", python="3.12", torch="2.9.1", torch_cuda="cu128")
+    rows = page.run("return [...document.querySelectorAll('#wheels li')]"
+                    ".map(one => one.textContent)")
+    assert len(rows) > 10 and len(set(rows)) == len(rows)
+    assert any(", release v0.9.0" in row for row in rows)
+
+
 def test_official_wheels_only(page, native):
     choose(page, **SIX)
     before = page.run("return model.generation")
@@ -446,6 +473,8 @@ def test_gpus_are_found_by_a_part_of_their_name(page):
 def test_other_gpus_get_no_menus_and_table_of_nvidia(page, gpu, system):
     choose(page, gpu=gpu, os=system)
     assert not shown(page, "fact-driver") and not shown(page, "table")
+    assert shown(page, "fact-torch_cuda") == (system == "linux")
+    assert "CUDA" not in page.text("label[for=fact-torch_cuda]") or system == "macos"
 
 
 def test_a_torch_for_rocm_can_be_chosen(page, native):
