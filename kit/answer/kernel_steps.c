@@ -234,7 +234,7 @@ static void use_package(struct af_builder *builder)
     else
         af_builder_advice(builder,
                           "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
-                          "scaled_dot_product_attention then uses anyflash's engine on CPU "
+                          "scaled_dot_product_attention then uses anyflash's kernels on CPU "
                           "tensors; or `from anyflash import flash_attn_func`");
     run_package(builder, "shim", "install");
     af_builder_end(

@@ -212,6 +212,6 @@ void af_rung_engine(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO ? "this platform is not supported"
         : af_rung_python_package_fits(context)
-            ? "torch's scaled_dot_product_attention, and on CPUs anyflash's engine"
+            ? "torch's scaled_dot_product_attention, and on CPUs anyflash's kernels"
             : "torch's scaled_dot_product_attention";
 }
