@@ -172,7 +172,7 @@ function openReasons(plan) {
 function showError(error) {
     byId("answer-title").textContent = error.message;
     byId("pinned").hidden = true;
-    byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, error.hint)] : []));
+    byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, ...withCode(error.hint))] : []));
     for (const id of ["for", "unsure", "switches", "share"])
         byId(id).hidden = true;
 }
@@ -282,7 +282,7 @@ function askForFacts() {
     const missing = model.choices.facts.filter(({ key }) => deciding.includes(key) && valueOf(key) === "");
     if (missing.length === 0)
         return null;
-    return element("p", { class: "row" }, "For the exact command, choose what is still unknown:",
+    return element("p", { class: "row ask" }, "For the exact command, choose what is still unknown:",
                    ...missing.map(({ key, label }) => element("button", { type: "button", onclick: () => goToMenu(key) }, label)));
 }
 

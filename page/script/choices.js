@@ -123,6 +123,7 @@ function buildMenus() {
                 element("select", { id: "publisher", onchange: chooser("publisher") })),
         element("div", { class: "fact check" }, element("input", { type: "checkbox", id: "official", onchange: chooser("official", "checked") }),
                 element("label", { for: "official" }, "Official wheels only")));
+    byId("menus").hidden = false;
     byId("installers").replaceChildren(...tabs("installer", installers.map((one) => [one.name, one.label]), chooser("installer")));
     byId("shells").replaceChildren(...tabs("shell", SHELLS, changeShell));
 }

@@ -135,20 +135,26 @@ async function begin() {
 function cannot(why) {
     const isOwn = ["localhost", "127.0.0.1"].includes(location.hostname);
     showError(location.protocol === "file:"
-        ? { message: "This page was opened as a file, which browsers do not let compute",
-            hint: "It needs a web server: in its folder, python3 -m http.server, then open http://localhost:8000" }
+        ? { message: "This page cannot run when it is opened as a file",
+            hint: "It needs a web server: in this folder, run `python3 -m http.server`, then open http://localhost:8000." }
         : { message: "The page could not load its WebAssembly module",
             hint: `${why}. ${isOwn ? "`make page` puts anyflash.wasm beside index.html." : "Reload the page; if that does not help, tell whoever runs this site."}` });
 }
 
 function showProgress(received) {
     byId("answer-title").textContent = `Loading the catalog of wheels: ${(received / 1e6).toFixed(1)} MB`;
-    if (byId("text").value !== "")
-        byId("recognised").textContent = "Your text will be read when the catalog is there.";
+    showWaiting();
+}
+
+/* Says that a text will be read, until the module is there. */
+function showWaiting() {
+    if (model.choices === null && byId("text").value !== "")
+        byId("recognised").textContent = "Your text will be read as soon as the catalog is loaded.";
 }
 
 function startPage() {
     byId("main").hidden = false;
+    byId("text").addEventListener("input", showWaiting);
     if (globalThis.trustedTypes !== undefined)
         policy = trustedTypes.createPolicy("page", { createScriptURL: (url) => url });
     try {

@@ -18,6 +18,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.server.asked.append(self.path)
         super().do_GET()
 
+    def copyfile(self, source, out):
+        """Sends the second half of the module when Server.second_half is set."""
+        if "anyflash.wasm" in self.path and not self.server.second_half.is_set():
+            out.write(source.read(os.path.getsize(source.name) // 2))
+            out.flush()
+            self.server.second_half.wait(WAIT_SECONDS)
+        super().copyfile(source, out)
+
     def log_message(self, *_):
         pass
 
@@ -29,6 +37,8 @@ class Server:
         handler = functools.partial(Handler, directory=os.environ["ANYFLASH_PAGE"])
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.http.asked = []
+        self.second_half = self.http.second_half = threading.Event()
+        self.second_half.set()
         self.url = f"http://127.0.0.1:{self.http.server_port}/"
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 

@@ -19,6 +19,7 @@ WINDOWS_LOG = ("Traceback (most recent call last):\n"
 
 OUT_OF_MEMORY = ("c++: fatal error: Killed signal terminated program cc1plus\n"
                  "ERROR: Failed building wheel for flash-attn\n")
+SENTENCE = "RTX 3060, torch 2.6, Python 3.11"
 HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
 COMFYUI = r"""** Platform: Windows
 ** Python version: 3.12.10 (tags/v3.12.10:0cc8128) [MSC v.1943 64 bit (AMD64)]
@@ -231,8 +232,9 @@ def test_a_link_to_a_diagnosis_shows_its_cause(page):
 @pytest.mark.parametrize("width, height", [
     (1366, 657), (1280, 720), (768, 1024), (390, 844), (360, 740)])
 @pytest.mark.parametrize("content, title", [
-    (WINDOWS, "answer-title"), (COMFYUI, "answer-title"), (LOG, "diagnosis-title")],
-    ids=["output", "ComfyUI", "log"])
+    (WINDOWS, "answer-title"), (COMFYUI, "answer-title"), (SENTENCE, "answer-title"),
+    (LOG, "diagnosis-title"), (OUT_OF_MEMORY, "diagnosis-title")],
+    ids=["output", "ComfyUI", "sentence", "log", "build"])
 def test_the_headline_is_in_sight_after_a_paste(page, width, height, content, title):
     page.resize(width, height)
     page.paste(content)
@@ -344,6 +346,26 @@ def test_without_javascript_nothing_is_shown_that_needs_it():
     assert '<main id="main" hidden>' in text and text.index("</noscript>") < text.index("<main")
 
 
+def test_on_a_slow_network_the_page_says_what_it_waits_for(driver):
+    server = Server()
+    server.second_half.clear()
+    page = Page(driver, server.url)
+    driver.get(server.url)
+    page.wait("document.getElementById('answer-title').textContent.includes('wheels: 0.')")
+    assert page.text("#answer-title").startswith("Loading the catalog of wheels")
+    assert shown(page, "text")
+    assert not shown(page, "menus") and not shown(page, "table")
+    driver.find_element("id", "text").send_keys("RTX 3060, torch 2.6")
+    assert page.text("#recognised") == (
+        "Your text will be read as soon as the catalog is loaded.")
+    server.second_half.set()
+    page.settle()
+    page.wait("model.paste !== null")
+    page.settle()
+    assert page.text("#for").startswith("For RTX 3060")
+    server.stop()
+
+
 def test_a_missing_module_is_said_without_blaming_the_visitor(driver, server, tmp_path,
                                                               monkeypatch):
     folder = tmp_path / "page"
@@ -435,10 +457,11 @@ def contrast(page, selector):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_line_numbers_of_marked_lines_can_be_read(page, dark):
+def test_line_numbers_can_be_read(page, dark):
     page.resize(1280, dark=dark)
     page.paste(LOG)
     assert contrast(page, ".log .marked .number") >= 4.5
+    assert contrast(page, ".log div:not(.marked) .number") >= 4.5
 
 
 def test_official_cells_differ_by_more_than_colour(page):
@@ -493,12 +516,16 @@ def test_no_words_of_the_inside(page, content):
         assert word not in text, word
 
 
-def test_paper_shows_the_whole_log(page):
+def test_paper_shows_the_whole_log_and_nothing_to_press(page):
     page.paste(LOG)
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         style = "getComputedStyle(document.querySelector('.log'))"
         assert page.run(f"return {style}.maxHeight") == "none"
         assert not shown(page, "fact-gpu")
+        assert shown(page, "diagnosis-title") and shown(page, "have-summary")
+        assert not shown(page, "text") and not shown(page, "share")
+        assert page.run("return [...document.querySelectorAll('.ask, .links, main button')]"
+                        ".filter(one => one.offsetParent !== null).length") == 0
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
