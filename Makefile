@@ -5,7 +5,7 @@
 #
 #   make install PREFIX=DIR   installs the program and the library; without PREFIX: /usr/local
 #
-#   make page   builds the web page: build/page/index.html
+#   make page   builds the web page: build/page/index.html, and build/page.html in one file
 #
 #   make release   builds what is published into dist/: wheels, static programs
 #

@@ -136,7 +136,8 @@ function cannot(why) {
     const isOwn = ["localhost", "127.0.0.1"].includes(location.hostname);
     showError(location.protocol === "file:"
         ? { message: "This page cannot run when it is opened as a file",
-            hint: "It needs a web server: in this folder, run `python3 -m http.server`, then open http://localhost:8000." }
+            hint: "Open `page.html` beside this folder, which has everything in one file, or run `python3 -m http.server` "
+                + "in this folder and open http://localhost:8000." }
         : { message: "The page could not load its WebAssembly module",
             hint: `${why}. ${isOwn ? "`make page` puts anyflash.wasm beside index.html." : "Reload the page; if that does not help, tell whoever runs this site."}` });
 }
@@ -152,13 +153,20 @@ function showWaiting() {
         byId("recognised").textContent = "Your text will be read as soon as the catalog is loaded.";
 }
 
+/* The URL of this script for a worker. In a page of one file it is made from the file's own text. */
+function workerUrl() {
+    const module = byId("module");
+    return policy.createScriptURL(module === null ? "page.js" : URL.createObjectURL(new Blob(
+        [`self.moduleUrl = "data:application/wasm;base64,${module.textContent}";\n`, document.currentScript.textContent])));
+}
+
 function startPage() {
     byId("main").hidden = false;
     byId("text").addEventListener("input", showWaiting);
     if (globalThis.trustedTypes !== undefined)
         policy = trustedTypes.createPolicy("page", { createScriptURL: (url) => url });
     try {
-        worker = new Worker(policy.createScriptURL("page.js"));
+        worker = new Worker(workerUrl());
     } catch {
         cannot("The browser did not start a worker");
         return;

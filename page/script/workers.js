@@ -53,8 +53,9 @@ function progress() {
     });
 }
 
+/* A page in one file sets `moduleUrl`, a data: URL. */
 async function loadModule() {
-    const response = await fetch(`anyflash.wasm?${RELEASE}`);
+    const response = await fetch(self.moduleUrl ?? `anyflash.wasm?${RELEASE}`);
     if (!response.ok)
         throw new Error(`anyflash.wasm: ${response.status}`);
     const source = await WebAssembly.instantiateStreaming(

@@ -338,7 +338,25 @@ def test_a_page_opened_as_a_file_says_what_to_do(driver):
     driver.get((pathlib.Path(os.environ["ANYFLASH_PAGE"]) / "index.html").as_uri())
     page.wait("document.getElementById('answer-title').textContent.includes('as a file')")
     assert "http.server" in page.text("#answer-body")
+    assert "page.html" in page.text("#answer-body code")
     page.complaints()
+
+
+def test_the_page_in_one_file_answers_without_a_server(driver, native):
+    page = Page(driver, pathlib.Path(os.environ["ANYFLASH_PAGE"] + ".html").as_uri())
+    page.resize(1280)
+    page.open()
+    assert page.text("#answer-title").startswith("For example: ")
+    page.paste(WINDOWS)
+    assert page.text("#answer-title") == native(
+        "plan", "--json", "--machine", NAME, text=WINDOWS.encode())["headline"]
+    page.open(page.run("return location.hash"))
+    assert page.run("return model.values.torch") == "2.6.0"
+    page.paste(LOG)
+    assert "GLIBC_2.32" in page.text("#diagnosis-body .log")
+    asked = page.run("return performance.getEntriesByType('resource').map(one => one.name)")
+    assert [name for name in asked if not name.startswith(("blob:", "data:"))] == []
+    assert page.complaints() == []
 
 
 def test_without_javascript_nothing_is_shown_that_needs_it():

@@ -1,6 +1,9 @@
 """What tools/make_page.sh and `make page` put together."""
+import base64
+import hashlib
 import os
 import pathlib
+import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,6 +36,17 @@ def test_page__linked_files_exist():
 def test_page__can_be_shown_before_it_is_opened(tmp_path):
     text = made(tmp_path, "")
     assert all(f'property="og:{name}"' in text for name in ("title", "description", "type"))
+
+
+def test_page__one_file_has_everything_and_allows_no_request(tmp_path):
+    made(tmp_path, "")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    [policy] = re.findall(r'Content-Security-Policy" content="(.*)"', text)
+    script = text.split("<script>")[1].split("</script>")[0].encode()
+    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy and "'self'" not in policy
+    assert 'id="module">AGFzbQ==</script>' in text
+    assert not re.search(r'<(script|link|img)[^>]* (src|href)=', text)
 
 
 def test_make_page__builds_the_module_and_not_the_program():
