@@ -11,12 +11,11 @@ import pathlib
 import subprocess
 import sys
 
-from check_deps import TOPS, read_table
+from check_deps import C_FILES, TOPS, nearest_room
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUDGET = ROOT / "tools" / "budget.tsv"
 WHOLE = ("python", "tests")
-C_FILES = (".c", ".h", ".inc")
 
 
 def room_of(name):
@@ -24,7 +23,7 @@ def room_of(name):
     path = pathlib.PurePosixPath(name)
     if path.parts[0] in WHOLE:
         return path.parts[0]
-    return str(path.parent) if path.suffix in C_FILES else None
+    return nearest_room(path) if path.suffix in C_FILES else None
 
 
 def count():

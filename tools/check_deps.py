@@ -6,6 +6,7 @@ room names exactly the rooms that it includes directly, no rooms depend on each 
 cycle, and a pure room uses pure rooms only. Prints each violation and exits 1, or says what was
 checked.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -13,12 +14,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| `([a-z_/]+)` \| ([a-z]+) \| ([^|]*) \|")
+C_FILES = (".c", ".h", ".inc", ".cpp", ".cu", ".cuh")
 TOPS = ("engine", "bindings", "kit", "page", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:engine|bindings|kit|bench)'
                      r'(?:/[a-z_0-9]+)*)/[a-z_0-9]+\.')
 BELOW = {"pure": {"pure", "engine"}, "engine": {"engine"}, "binding": {"binding", "engine"}}
 
 
+@functools.lru_cache
 def read_table():
     """({room: kind}, {room: rooms it may use})."""
     kinds, uses = {}, {}
@@ -30,11 +33,18 @@ def read_table():
     return kinds, uses
 
 
+def nearest_room(path):
+    """The room of a file, a path relative to the root: its folder, or the nearest one above."""
+    rooms = read_table()[0]
+    return next((str(folder) for folder in path.parents if str(folder) in rooms),
+                str(path.parent))
+
+
 def source_files():
     command = ["git", "ls-files", "-co", "--exclude-standard", *TOPS]
     names = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
     paths = (ROOT / name for name in names.stdout.splitlines())
-    return [path for path in paths if path.suffix in (".c", ".h", ".inc") and path.is_file()]
+    return [path for path in paths if path.suffix in C_FILES and path.is_file()]
 
 
 def circle_of(room, uses, path=()):
@@ -51,7 +61,7 @@ def main():
     files = source_files()
     for path in files:
         shown = path.relative_to(ROOT)
-        room = str(shown.parent)
+        room = nearest_room(shown)
         if room not in kinds:
             problems.append(f"{shown}: ARCHITECTURE.md has no row for the room '{room}'")
             continue

@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 
+from check_deps import C_FILES
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOPS = ("engine", "bindings", "kit", "bench")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -26,7 +28,7 @@ def source_files():
     command = ["git", "ls-files", "-co", "--exclude-standard", *TOPS]
     names = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
     paths = (ROOT / name for name in names.stdout.splitlines())
-    return [path for path in paths if path.suffix in (".c", ".h", ".inc") and path.is_file()]
+    return [path for path in paths if path.suffix in C_FILES and path.is_file()]
 
 
 def room_of(path):

@@ -20,7 +20,7 @@ FORBIDDEN = [
 ]
 RAW_FOLDERS = ("data",)
 RAW_TESTS = (("tests", "cases"), ("tests", "doctor"), ("tests", "fuzz"))
-CODE = (".c", ".h", ".inc", ".py", ".cmake")
+CODE = (".c", ".h", ".inc", ".cpp", ".cu", ".cuh", ".py", ".cmake")
 
 
 def tracked_files():
@@ -32,7 +32,7 @@ def tracked_files():
 def check_code(path, lines):
     yield from ((0, f"{len(lines)} lines; is it one thing?")
                 for _ in [0] if len(lines) > MAX_LINES and path.suffix != ".inc")
-    if path.suffix in (".c", ".h", ".inc") and not lines[0].startswith("/*"):
+    if path.suffix not in (".py", ".cmake") and not lines[0].startswith("/*"):
         yield 1, "the first comment must say the file's job"
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_COLUMNS:

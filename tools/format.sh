@@ -19,5 +19,5 @@ check=""
 [ "${1:-}" != --check ] || check="--dry-run --Werror"
 # In the tables of bindings/ it takes parameters for products.
 # shellcheck disable=SC2086
-git ls-files -z '*.c' '*.h' '*.inc' ':!bindings/*.inc' | xargs -0 "$format" -i $check
+git ls-files -z '*.c' '*.h' '*.inc' '*.cpp' '*.cu' '*.cuh' ':!bindings/*.inc' | xargs -0 "$format" -i $check
 echo "formatting: ok"
