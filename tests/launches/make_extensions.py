@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Compiles both sides of test_launches.py: `make_extensions.py FOLDER`, by a Python with torch.
+
+The sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
+compiler is needed. flash_api.cpp takes half a minute.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = ROOT / "tests" / "launches"
+GLUE = ROOT / "engine" / "cuda"
+sys.path.insert(0, str(ROOT / "tests" / "real"))
+import builds # pylint: disable=wrong-import-position
+
+RELEASE = "2.8.3.post2"
+# -Bsymbolic: torch has loaded the real CUDA runtime, which must not be called.
+COMPILE = ["g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-Wl,-Bsymbolic-functions"]
+
+
+def compile_library(target, sources, folders, more=()):
+    subprocess.run([*COMPILE, *(f"-I{folder}" for folder in folders), *sources, *more,
+                    "-o", f"{target}.new"], check=True)
+    pathlib.Path(f"{target}.new").rename(target)
+
+
+def make_ours(folder, kernels, cuda):
+    package = folder / "flash_attn_2_cuda"
+    package.mkdir(parents=True, exist_ok=True)
+    shutil.copy(GLUE / "python" / "flash_attn_2_cuda" / "__init__.py", package)
+    sources = [*GLUE.glob("*.cpp"), HERE / "record.cpp", HERE / "cuda.cpp"]
+    compile_library(package / "libanyflash_cuda.so", sources,
+                    [GLUE / "torch", GLUE, ROOT / "include", *kernels, *cuda],
+                    ["-DWITH_GLUE", "-fvisibility=hidden"])
+
+
+def make_upstream(folder, kernels, cuda):
+    target = folder / "upstream_cuda.so"
+    headers = pathlib.Path(torch.__file__).parent / "include"
+    libraries = headers.parent / "lib"
+    sources = [HERE / "upstream" / "upstream.cpp", HERE / "record.cpp", HERE / "cuda.cpp"]
+    if target.exists():
+        return
+    compile_library(target, sources,
+                    [HERE / "upstream", *kernels, headers,
+                     headers / "torch" / "csrc" / "api" / "include",
+                     sysconfig.get_path("include"), *cuda],
+                    ["-DTORCH_EXTENSION_NAME=upstream_cuda", f"-L{libraries}",
+                     *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_python", "c10")),
+                     f"-Wl,-rpath,{libraries}"])
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    sources = builds.sdist(f"flash-attn=={RELEASE}") / "csrc"
+    kernels = [sources / "flash_attn" / "src", sources / "flash_attn",
+               sources / "cutlass" / "include"]
+    cuda, _ = builds.cuda_folders(int((torch.version.cuda or "13").split(".")[0]))
+    make_ours(folder, kernels, cuda)
+    make_upstream(folder, kernels, cuda)
+
+
+if __name__ == "__main__":
+    main()
