@@ -17,7 +17,10 @@ import struct
 import torch
 from torch.nn.functional import pad
 
+_NO_MEMORY = 2 # enum anyflash_status
 _DTYPES = {torch.float16: 2, torch.bfloat16: 3}
+_NO_TENSOR = (0,) * 6
+_FLOAT = torch.float32
 _STREAM = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
@@ -92,19 +95,6 @@ def _check(condition, message):
         raise RuntimeError(message)
 
 
-def _check_same(q, **tensors):
-    """Device, type and last stride, as flash-attn's extension checks them."""
-    dtype = q.dtype
-    _check(dtype in _DTYPES, "FlashAttention only support fp16 and bf16 data type")
-    _check(q.stride(-1) == 1, "Input tensor must have contiguous last dimension")
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        _check(tensor.dtype == dtype, f"query and {name} must have the same dtype")
-        _check(tensor.device == q.device, f"{name} must be on CUDA")
-        _check(tensor.stride(-1) == 1, "Input tensor must have contiguous last dimension")
-
-
 def _check_ints(q, **tensors):
     """Index arrays: int32, on the device, contiguous; a block table only in its rows."""
     for name, tensor in tensors.items():
@@ -116,23 +106,31 @@ def _check_ints(q, **tensors):
                f"{name} must be contiguous")
 
 
-def _check_shape(name, tensor, *shape):
-    _check(tensor is None or tensor.shape == shape,
-           f"{name} must have shape {shape}, not {tuple(getattr(tensor, 'shape', ()))}")
+def _check_shape(name, tensor, shape):
+    if tensor is not None and tensor.shape != shape:
+        raise RuntimeError(f"{name} must have shape {tuple(shape)}, not {tuple(tensor.shape)}")
 
 
 def _pointer(tensor):
     return 0 if tensor is None else tensor.data_ptr()
 
 
-def _tensor(tensor):
+def _tensor(tensor, q, name):
     """The members of a struct anyflash_tensor: of [B, S, H, D], or of packed [rows, H, D]."""
     if tensor is None:
-        return (0,) * 6
-    strides = tensor.stride()
+        return _NO_TENSOR
+    strides, dtype = tensor.stride(), tensor.dtype
+    if strides[-1] != 1 or dtype is not q.dtype or tensor.get_device() != q.get_device():
+        _refuse(tensor, q, name)
     if len(strides) == 3:
-        return tensor.data_ptr(), _DTYPES[tensor.dtype], 0, 0, strides[1], strides[0]
-    return tensor.data_ptr(), _DTYPES[tensor.dtype], 0, strides[0], strides[2], strides[1]
+        return tensor.data_ptr(), _DTYPES.get(dtype, 0), 0, 0, strides[1], strides[0]
+    return tensor.data_ptr(), _DTYPES.get(dtype, 0), 0, strides[0], strides[2], strides[1]
+
+
+def _refuse(tensor, q, name):
+    _check(tensor.dtype is q.dtype, f"query and {name} must have the same dtype")
+    _check(tensor.get_device() == q.get_device(), f"{name} must be on CUDA")
+    raise RuntimeError("Input tensor must have contiguous last dimension")
 
 
 def _stream(device):
@@ -147,11 +145,11 @@ def _problem(batch, q, k, v, out, lse, lengths, scale, causal, window, softcap, 
     """The values of the arguments that all functions have; lengths: Sq, Sk."""
     values = _ARGS.new()
     heads, dim = q.shape[-2:]
-    values[1:8] = batch, heads, k.shape[-2], *lengths, dim, dim
-    values[8:32] = _tensor(q) + _tensor(k) + _tensor(v) + _tensor(out)
     rows = lse.shape[-1]
-    values[32:35] = lse.data_ptr(), heads * rows, rows
-    values[35:41] = scale, max(softcap, 0.0), causal, 0, *window
+    values[1:41] = (batch, heads, k.shape[-2], *lengths, dim, dim, *_tensor(q, q, "query"),
+                    *_tensor(k, q, "key"), *_tensor(v, q, "value"), *_tensor(out, q, "out"),
+                    lse.data_ptr(), heads * rows, rows, scale, max(softcap, 0.0), causal, 0,
+                    *window)
     if alibi_slopes is not None:
         _check(alibi_slopes.dtype == torch.float32, "ALiBi slopes must have dtype fp32")
         _check(alibi_slopes.device == q.device, "alibi_slopes must be on CUDA")
@@ -165,17 +163,18 @@ def _problem(batch, q, k, v, out, lse, lengths, scale, causal, window, softcap, 
     return values
 
 
-def _call(name, workspace_name, args, cuda, q):
-    """Runs a function of the library, with the workspace that it asks for."""
-    error, needed = _Error(), ctypes.c_size_t()
-    ask = getattr(_library, workspace_name)
-    status = ask(args, _CUDA.bytes(cuda), ctypes.addressof(needed), ctypes.addressof(error))
-    if status == 0:
-        if needed.value:
-            workspace = torch.empty(needed.value, dtype=torch.uint8, device=q.device)
-            cuda[_C["workspace"]] = workspace.data_ptr()
-            cuda[_C["workspace_bytes"]] = needed.value
-        status = getattr(_library, name)(args, _CUDA.bytes(cuda), ctypes.addressof(error))
+def _call(function, ask, args, cuda, q):
+    """Calls a function of the library, again with a workspace if it needs one."""
+    error = _Error()
+    address = ctypes.addressof(error)
+    status = function(args, _CUDA.bytes(cuda), address)
+    if status == _NO_MEMORY:
+        needed = ctypes.c_size_t()
+        ask(args, _CUDA.bytes(cuda), ctypes.addressof(needed), address)
+        workspace = q.new_empty(needed.value, dtype=torch.uint8)
+        cuda[_C["workspace"]] = workspace.data_ptr()
+        cuda[_C["workspace_bytes"]] = needed.value
+        status = function(args, _CUDA.bytes(cuda), address)
     if status != 0:
         raise RuntimeError(error.message.decode())
 
@@ -212,7 +211,7 @@ def _forward(values, q, out, lse, batch, lengths, dropout, return_softmax, gener
            "return_softmax is only supported when p_dropout > 0.0")
     heads = q.shape[-2]
     scores = q.new_empty((batch, heads, *map(_rounded, lengths)) if return_softmax else (0,))
-    rng_state = torch.empty(2, dtype=torch.int64, device=q.device)
+    rng_state = q.new_empty(2, dtype=torch.int64)
     if zero_tensors:
         out.zero_()
         lse.fill_(-float("inf"))
@@ -221,7 +220,8 @@ def _forward(values, q, out, lse, batch, lengths, dropout, return_softmax, gener
     cuda[_C["rng_state"]] = rng_state.data_ptr()
     cuda[_C["dropout_scores"]] = scores.data_ptr() if return_softmax else 0
     alive = dropout > 0 and _random(values, cuda, dropout, generator, q, batch, heads)
-    _call("anyflash_cuda_attend", "anyflash_cuda_workspace_bytes", _ARGS.bytes(values), cuda, q)
+    _call(_library.anyflash_cuda_attend, _library.anyflash_cuda_workspace_bytes,
+          _ARGS.bytes(values), cuda, q)
     del alive
     return [out, lse, scores, rng_state]
 
@@ -229,14 +229,13 @@ def _forward(values, q, out, lse, batch, lengths, dropout, return_softmax, gener
 def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, window_size_left,
         window_size_right, softcap, return_softmax, gen):
     """Forward. q, out: [B, Sq, H, D]; k, v: [B, Sk, Hkv, D]. Returns out, lse, scores, rng."""
-    _check_same(q, key=k, value=v, out=out)
     batch, q_len, heads, dim = q.shape
     k_len, kv_heads = k.shape[1:3]
-    _check_shape("k", k, batch, k_len, kv_heads, dim)
-    _check_shape("v", v, batch, k_len, kv_heads, dim)
-    _check_shape("out", out, *q.shape)
+    _check_shape("k", k, (batch, k_len, kv_heads, dim))
+    _check_shape("v", v, k.shape)
+    _check_shape("out", out, q.shape)
     out = torch.empty_like(q) if out is None else out
-    lse = torch.empty((batch, heads, q_len), dtype=torch.float32, device=q.device)
+    lse = q.new_empty((batch, heads, q_len), dtype=_FLOAT)
     values = _problem(batch, q, k, v, out, lse, (q_len, k_len), softmax_scale, is_causal,
                       (window_size_left, window_size_right), softcap, alibi_slopes)
     return _forward(values, q, out, lse, batch, (q_len, k_len), p_dropout, return_softmax, gen,
@@ -247,21 +246,19 @@ def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, b
                alibi_slopes, max_seqlen_q, max_seqlen_k, p_dropout, softmax_scale, zero_tensors,
                is_causal, window_size_left, window_size_right, softcap, return_softmax, gen):
     """Forward of packed sequences. q: [rows, H, D]; k, v: [rows, Hkv, D] or pages."""
-    _check_same(q, key=k, value=v, out=out)
     _check_ints(q, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
                 leftpad_k=leftpad_k, block_table=block_table)
     batch = cu_seqlens_q.numel() - 1
     rows, heads, dim = q.shape
     kv_heads = k.shape[-2]
-    shape = (k.shape[0], kv_heads, dim) if block_table is None else (*k.shape[:3], dim)
-    _check_shape("k", k, *shape)
-    _check_shape("v", v, *shape)
-    _check_shape("cu_seqlens_k", cu_seqlens_k, batch + 1)
-    _check_shape("seqused_k", seqused_k, batch)
-    _check_shape("leftpad_k", leftpad_k, batch)
-    _check_shape("out", out, *q.shape)
+    _check_shape("k", k, (*k.shape[:2 if block_table is None else 3][:-1], kv_heads, dim))
+    _check_shape("v", v, k.shape)
+    _check_shape("cu_seqlens_k", cu_seqlens_k, (batch + 1,))
+    _check_shape("seqused_k", seqused_k, (batch,))
+    _check_shape("leftpad_k", leftpad_k, (batch,))
+    _check_shape("out", out, q.shape)
     out = torch.empty_like(q) if out is None else out
-    lse = torch.empty((heads, rows), dtype=torch.float32, device=q.device)
+    lse = q.new_empty((heads, rows), dtype=_FLOAT)
     values = _problem(batch, q, k, v, out, lse, (max_seqlen_q, max_seqlen_k), softmax_scale,
                       is_causal, (window_size_left, window_size_right), softcap, alibi_slopes)
     start = _A["cu_seqlens_q"]
@@ -296,18 +293,18 @@ def _backward(values, batch, dout, q, dq, dk, dv, softmax_d, dropout, determinis
     forward = ctypes.create_string_buffer(_ARGS.bytes(values))
     gradients = _GRADIENTS.new()
     gradients[1] = ctypes.addressof(forward)
-    gradients[2:26] = _tensor(dout) + _tensor(dq) + _tensor(dk) + _tensor(dv)
-    _call("anyflash_cuda_attend_backward", "anyflash_cuda_backward_workspace_bytes",
-          _GRADIENTS.bytes(gradients), cuda, q)
+    gradients[2:26] = (*_tensor(dout, q, "dout"), *_tensor(dq, q, "dq"), *_tensor(dk, q, "dk"),
+                       *_tensor(dv, q, "dv"))
+    _call(_library.anyflash_cuda_attend_backward,
+          _library.anyflash_cuda_backward_workspace_bytes, _GRADIENTS.bytes(gradients), cuda, q)
     return [dq, dk, dv, softmax_d]
 
 
 def _check_backward(dout, q, k, v, out, dq, dk, dv):
-    _check_same(q, key=k, value=v, out=out, dout=dout, dq=dq, dk=dk, dv=dv)
     for name, tensor in (("out", out), ("dout", dout), ("dq", dq)):
-        _check_shape(name, tensor, *q.shape)
+        _check_shape(name, tensor, q.shape)
     for name, tensor in (("v", v), ("dk", dk), ("dv", dv)):
-        _check_shape(name, tensor, *k.shape)
+        _check_shape(name, tensor, k.shape)
     return [torch.empty_like(like) if gradient is None else gradient
             for like, gradient in ((q, dq), (k, dk), (v, dv))]
 
@@ -318,9 +315,8 @@ def bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes, p_dropout, so
     dq, dk, dv = _check_backward(dout, q, k, v, out, dq, dk, dv)
     batch, q_len, heads, dim = q.shape
     k_len, kv_heads = k.shape[1:3]
-    _check_shape("k", k, batch, k_len, kv_heads, dim)
-    softmax_d = torch.empty((batch, heads, _rounded(q_len)), dtype=torch.float32,
-                            device=q.device)
+    _check_shape("k", k, (batch, k_len, kv_heads, dim))
+    softmax_d = q.new_empty((batch, heads, _rounded(q_len)), dtype=_FLOAT)
     values = _problem(batch, q, k, v, out, softmax_lse, (q_len, k_len), softmax_scale,
                       is_causal, (window_size_left, window_size_right), softcap, alibi_slopes)
     return _backward(values, batch, dout, q, dq, dk, dv, softmax_d, p_dropout, deterministic,
@@ -336,9 +332,9 @@ def varlen_bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seq
     _check_ints(q, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     batch = cu_seqlens_q.numel() - 1
     rows, heads, dim = q.shape
-    _check_shape("k", k, k.shape[0], k.shape[1], dim)
-    _check_shape("cu_seqlens_k", cu_seqlens_k, batch + 1)
-    softmax_d = torch.empty((heads, rows + 128 * batch), dtype=torch.float32, device=q.device)
+    _check_shape("k", k, (*k.shape[:2], dim))
+    _check_shape("cu_seqlens_k", cu_seqlens_k, (batch + 1,))
+    softmax_d = q.new_empty((heads, rows + 128 * batch), dtype=_FLOAT)
     values = _problem(batch, q, k, v, out, softmax_lse, (max_seqlen_q, max_seqlen_k),
                       softmax_scale, is_causal, (window_size_left, window_size_right), softcap,
                       alibi_slopes)
@@ -356,7 +352,7 @@ def _cached(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_ba
     batch, q_len, heads, dim = q.shape
     k_len = (kcache.shape[1] if block_table is None
              else block_table.shape[1] * kcache.shape[1])
-    lse = torch.empty((batch, heads, q_len), dtype=torch.float32, device=q.device)
+    lse = q.new_empty((batch, heads, q_len), dtype=_FLOAT)
     values = _problem(batch, q, kcache, vcache, out, lse, (q_len, k_len), scale, is_causal,
                       window, softcap, alibi_slopes)
     start = _A["seqused_k"]
@@ -365,7 +361,7 @@ def _cached(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_ba
     if block_table is not None:
         _set_pages(values, block_table, kcache, batch)
     start = _A["k_new"]
-    values[start:start + 12] = _tensor(k) + _tensor(v)
+    values[start:start + 12] = (*_tensor(k, q, "k"), *_tensor(v, q, "v"))
     values[_A["new_len"]] = 0 if k is None else k.shape[1]
     if rotary_cos is not None:
         start = _A["rotary_cos"]
@@ -373,7 +369,8 @@ def _cached(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_ba
                                    rotary_cos.shape[0], rotary_cos.shape[1] * 2, interleaved)
     cuda = _cuda(q)
     cuda[_C["splits"]] = num_splits
-    _call("anyflash_cuda_attend", "anyflash_cuda_workspace_bytes", _ARGS.bytes(values), cuda, q)
+    _call(_library.anyflash_cuda_attend, _library.anyflash_cuda_workspace_bytes,
+          _ARGS.bytes(values), cuda, q)
     return lse
 
 
@@ -382,21 +379,22 @@ def fwd_kvcache(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cach
                 window_size_left, window_size_right, softcap, is_rotary_interleaved,
                 num_splits):
     """Forward over a cache, [B, Sk, Hkv, D] or pages, to which k and v are appended first."""
-    _check_same(q, key=kcache, value=vcache, k=k, v=v, out=out, rotary_cos=rotary_cos,
-                rotary_sin=rotary_sin)
     _check_ints(q, seqlens_k=seqlens_k, cache_batch_idx=cache_batch_idx, leftpad_k=leftpad_k,
                 block_table=block_table)
     batch, _, _, dim = q.shape
-    kv_heads = kcache.shape[2]
     _check((k is None) == (v is None), "If key is supplied, value must also be passed in")
-    _check_shape("kcache", kcache, *kcache.shape[:3], dim)
-    _check_shape("vcache", vcache, *kcache.shape)
-    for name, tensor in (("k", k), ("v", v)):
-        _check_shape(name, tensor, batch, k.shape[1] if k is not None else 0, kv_heads, dim)
-    for name, tensor in (("seqlens_k", seqlens_k), ("leftpad_k", leftpad_k)):
-        _check_shape(name, tensor, batch)
-    _check_shape("rotary_sin", rotary_sin, *getattr(rotary_cos, "shape", ()))
-    _check_shape("out", out, *q.shape)
+    _check_shape("kcache", kcache, (*kcache.shape[:3], dim))
+    _check_shape("vcache", vcache, kcache.shape)
+    _check_shape("k", k, (batch, *getattr(k, "shape", ())[1:2], kcache.shape[2], dim))
+    _check_shape("v", v, getattr(k, "shape", ()))
+    _check_shape("seqlens_k", seqlens_k, (batch,))
+    _check_shape("leftpad_k", leftpad_k, (batch,))
+    _check_shape("rotary_sin", rotary_sin, getattr(rotary_cos, "shape", ()))
+    _check_shape("out", out, q.shape)
+    for name, tensor in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
+        _check(tensor is None or (tensor.dtype is q.dtype and tensor.device == q.device
+                                  and tensor.is_contiguous()),
+               f"{name} must be contiguous and have the dtype and device of query")
     wider = -dim % 8
     work = [tensor if tensor is None or not wider else pad(tensor, (0, wider))
             for tensor in (q, kcache, vcache, k, v)]
