@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/formats/platform_tags.h"
 #include "kit/formats/version.h"
-#include "kit/machine/platform_tags.h"
 
 /* The build for the CUDA that a text names without saying what has it; NULL: none. */
 static const struct af_catalog_torch_variant *named_variant(
@@ -15,7 +15,7 @@ static const struct af_catalog_torch_variant *named_variant(
 {
     char cuda[16];
     int major, minor;
-    if (!af_machine_libc_version_parse(named, &major, &minor))
+    if (!af_platform_libc_parse(named, &major, &minor))
         return NULL;
     snprintf(cuda, sizeof cuda, "cu%d%d", major, minor);
     return af_tables_variant(release, platform, cuda);
@@ -27,7 +27,7 @@ static const char *usual_cuda(const struct af_machine *machine)
     struct af_version version;
     const char *text = af_fact_text_or(&machine->torch.version, NULL);
     const char *arch = af_fact_text_or(&machine->platform.arch, NULL);
-    af_machine_arch_at(arch, &arch); /* in the records of Windows it is amd64 */
+    af_platform_arch_at(arch, &arch); /* in the records of Windows it is amd64 */
     const char *platform =
         af_tables_platform(af_fact_text_or(&machine->platform.os, NULL), arch);
     if (text == NULL || !af_version_parse(text, strlen(text), &version) ||

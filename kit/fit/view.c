@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/machine/platform_tags.h"
+#include "kit/formats/platform_tags.h"
 
 /*
  * What is certain about the torch of a machine.
@@ -250,7 +250,7 @@ static void read_platform(const struct af_machine *machine, struct af_view *view
 {
     view->os = af_fact_text_or(&machine->platform.os, NULL);
     view->arch = af_fact_text_or(&machine->platform.arch, NULL);
-    af_machine_arch_at(view->arch, &view->arch);
+    af_platform_arch_at(view->arch, &view->arch);
     view->platform = af_tables_platform(view->os, view->arch);
     view->musl = af_fact_is(&machine->platform.libc, "musl");
     if (!view->musl)

@@ -8,8 +8,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/version.h"
 
-#define ASSUMED "assumed"
-
 /* Whether torch is older than 2.2. */
 static bool is_old(const struct af_machine *machine)
 {
@@ -23,7 +21,7 @@ static bool is_old(const struct af_machine *machine)
 
 bool af_fact_is_assumed(const struct af_fact *fact)
 {
-    return af_equal(fact->source, ASSUMED);
+    return fact->origin.kind == AF_ORIGIN_ASSUMED;
 }
 
 enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct af_fact *fact,
@@ -36,7 +34,8 @@ enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct a
     enum anyflash_status status = af_machine_given(machine, word, &unused, err);
     if (status != ANYFLASH_OK)
         return status;
-    fact->source = ASSUMED;
+    fact->source = "assumed";
+    fact->origin = (struct af_origin){.kind = AF_ORIGIN_ASSUMED};
     *what = *what == NULL ? word : af_arena_format(&machine->arena, "%s, %s", *what, word);
     return *what == NULL ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -84,7 +84,7 @@ bool af_given_is_word(const char *text, size_t len, const char *words)
 }
 
 void af_given_begin(struct af_given *given, const char *key, const char *value,
-                    const char *source)
+                    const char *source, struct af_origin origin)
 {
     char *lower = value == NULL ? NULL : af_arena_text(given->arena, value);
     for (char *at = lower; at != NULL && *at != '\0'; at++)
@@ -93,7 +93,41 @@ void af_given_begin(struct af_given *given, const char *key, const char *value,
     given->value = value;
     given->lower = lower;
     given->source = source;
+    given->origin = origin;
     given->remark = NULL;
+}
+
+static const char *source_of(const struct af_given *given, const char *why)
+{
+    return why == NULL ? given->source
+                       : af_arena_format(given->arena, "%s: %s", given->source, why);
+}
+
+void af_given_text(struct af_given *given, struct af_fact *fact, const char *text,
+                   const char *why)
+{
+    if (text == NULL)
+        return;
+    af_fact_text(given->arena, fact, text, source_of(given, why));
+    fact->origin = given->origin;
+}
+
+void af_given_absent(struct af_given *given, struct af_fact *fact, const char *why)
+{
+    af_fact_absent(given->arena, fact, source_of(given, why));
+    fact->origin = given->origin;
+}
+
+void af_given_int(struct af_given *given, struct af_fact *fact, int64_t number)
+{
+    af_fact_int(given->arena, fact, number, given->source);
+    fact->origin = given->origin;
+}
+
+void af_given_bool(struct af_given *given, struct af_fact *fact, bool truth, const char *why)
+{
+    af_fact_bool(given->arena, fact, truth, source_of(given, why));
+    fact->origin = given->origin;
 }
 
 void af_given_remark(struct af_given *given, const char *format, ...)
@@ -118,6 +152,7 @@ void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *
     af_given_remark(given, "%s, so this stays unknown", what);
     given->problem = what;
     af_fact_unknown(given->arena, fact, "%s: %s", given->source, what);
+    fact->origin = given->origin;
 }
 
 bool af_given_is_none(const struct af_given *given)
@@ -127,10 +162,11 @@ bool af_given_is_none(const struct af_given *given)
            af_given_is_word(given->lower, strlen(given->lower), words);
 }
 
-bool af_given_fact_by(const struct af_fact *fact, const char *key_start)
+bool af_given_by(const struct af_fact *fact, const char *key)
 {
-    return fact->source != NULL && af_starts_with(fact->source, "--given ") &&
-           af_starts_with(fact->source + strlen("--given "), key_start);
+    const char *word = fact->origin.kind == AF_ORIGIN_GIVEN ? fact->origin.word : NULL;
+    return word != NULL &&
+           (key == NULL || (af_starts_with(word, key) && word[strlen(key)] == '='));
 }
 
 const char *af_given_version(const struct af_given *given)
@@ -149,7 +185,7 @@ static void give_truth(struct af_given *given, struct af_fact *fact)
 {
     bool yes = af_given_is_word(given->lower, strlen(given->lower), "true|yes|on|1");
     if (yes || af_given_is_word(given->lower, strlen(given->lower), "false|no|off|0"))
-        af_fact_bool(given->arena, fact, yes, given->source);
+        af_given_bool(given, fact, yes, NULL);
     else
         af_given_unclear(given, fact, "not true or false");
 }
@@ -187,23 +223,25 @@ static void give_list(struct af_given *given, struct af_fact *fact)
             items[count++] = af_arena_text_n(given->arena, item.data, item.len);
         at += at[len] == ',' ? len + 1 : len;
     }
-    if (!given->arena->failed)
-        af_fact_list(given->arena, fact, items, count, given->source);
+    if (given->arena->failed)
+        return;
+    af_fact_list(given->arena, fact, items, count, given->source);
+    fact->origin = given->origin;
 }
 
 static void give_fact(struct af_given *given, struct af_fact *fact, enum af_fact_type type)
 {
     int64_t number;
     if (type != AF_FACT_BOOL && af_given_is_none(given))
-        af_fact_absent(given->arena, fact, given->source);
+        af_given_absent(given, fact, NULL);
     else if (type == AF_FACT_TEXT)
-        af_fact_text(given->arena, fact, given->value, given->source);
+        af_given_text(given, fact, given->value, NULL);
     else if (type == AF_FACT_BOOL)
         give_truth(given, fact);
     else if (type == AF_FACT_LIST)
         give_list(given, fact);
     else if (af_parse_i64(given->value, 0, INT64_MAX, &number))
-        af_fact_int(given->arena, fact, number, given->source);
+        af_given_int(given, fact, number);
     else
         af_given_unclear(given, fact, "not a whole number");
 }
@@ -267,9 +305,10 @@ static bool apply(struct af_given *given)
     return false;
 }
 
+/* `source` and `line` are those of a text that says the word; NULL and 0: --given does. */
 static enum anyflash_status apply_word(struct af_machine *machine, const char *word,
-                                       bool strict, const char **remark_out,
-                                       struct anyflash_error *err)
+                                       const char *source, size_t line, bool strict,
+                                       const char **remark_out, struct anyflash_error *err)
 {
     const char *equals = strchr(word, '=');
     if (equals == NULL)
@@ -285,8 +324,12 @@ static enum anyflash_status apply_word(struct af_machine *machine, const char *w
     char *key_text = af_arena_text_n(given.arena, key.data, key.len);
     for (char *at = key_text; at != NULL && *at != '\0'; at++) /* "Torch-CUDA" is torch_cuda */
         *at = *at == '-' ? '_' : (char)tolower((unsigned char)*at);
-    af_given_begin(&given, key_text, af_arena_text(given.arena, shown),
-                   af_arena_format(given.arena, "--given %s=%s", key_text, shown));
+    struct af_origin origin = {.kind = source == NULL ? AF_ORIGIN_GIVEN : AF_ORIGIN_LINE,
+                               .line = line,
+                               .word = af_arena_format(given.arena, "%s=%s", key_text, shown)};
+    if (source == NULL)
+        source = af_arena_format(given.arena, "--given %s", origin.word);
+    af_given_begin(&given, key_text, af_arena_text(given.arena, shown), source, origin);
     bool known = made.arena.failed || apply(&given);
     if (known && !made.arena.failed)
         af_given_derive(&given);
@@ -305,12 +348,20 @@ static enum anyflash_status apply_word(struct af_machine *machine, const char *w
 enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
                                       const char **remark_out, struct anyflash_error *err)
 {
-    return apply_word(machine, word, false, remark_out, err);
+    return apply_word(machine, word, NULL, 0, false, remark_out, err);
+}
+
+enum anyflash_status af_machine_given_on_line(struct af_machine *machine, const char *word,
+                                              const char *source, size_t line,
+                                              struct anyflash_error *err)
+{
+    const char *remark;
+    return apply_word(machine, word, source, line, false, &remark, err);
 }
 
 enum anyflash_status af_machine_given_strictly(struct af_machine *machine, const char *word,
                                                const char **remark_out,
                                                struct anyflash_error *err)
 {
-    return apply_word(machine, word, true, remark_out, err);
+    return apply_word(machine, word, NULL, 0, true, remark_out, err);
 }

@@ -13,16 +13,27 @@ struct af_given {
     struct af_machine *machine;
     struct af_arena *arena; /* the machine's arena */
     const char *key;
-    const char *value;   /* scrubbed, trimmed */
-    const char *lower;   /* value in lower case */
-    const char *source;  /* "--given key=value" */
+    const char *value;  /* scrubbed, trimmed */
+    const char *lower;  /* value in lower case */
+    const char *source; /* "--given key=value" */
+    struct af_origin origin;
     const char *remark;  /* what could not be parsed; NULL: nothing so far */
     const char *problem; /* why the value cannot be read at all; NULL: it can */
 };
 
 /* Starts a key: `value` also in lower case, no remark. arena->failed says if memory ran out. */
 void af_given_begin(struct af_given *given, const char *key, const char *value,
-                    const char *source);
+                    const char *source, struct af_origin origin);
+
+/*
+ * Set a fact as af_fact_*() do, with the source and origin of the word. `why` says how the
+ * fact follows from the word ("that product"); NULL: it is the value.
+ */
+void af_given_text(struct af_given *given, struct af_fact *fact, const char *text,
+                   const char *why);
+void af_given_absent(struct af_given *given, struct af_fact *fact, const char *why);
+void af_given_bool(struct af_given *given, struct af_fact *fact, bool truth, const char *why);
+void af_given_int(struct af_given *given, struct af_fact *fact, int64_t number);
 
 /* Replaces the remark with "key=value: " and the formatted sentence. */
 void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
@@ -39,8 +50,8 @@ bool af_given_is_word(const char *text, size_t len, const char *words);
 /* Whether the value is none, no, null, absent, not installed, or empty. */
 bool af_given_is_none(const struct af_given *given);
 
-/* Whether the fact was given by a key that starts with `key_start`. */
-bool af_given_fact_by(const struct af_fact *fact, const char *key_start);
+/* Whether a word of --given with that key set the fact; NULL: any key. */
+bool af_given_by(const struct af_fact *fact, const char *key);
 
 /*
  * The version at the start of the value, up to the first blank, in the arena;

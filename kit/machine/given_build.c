@@ -2,9 +2,9 @@
  * given_build.c: packages, installers, toolkits, compilers, memory, disks and
  * variables given by the user. A list that gets a row here counts as complete.
  */
+#include "kit/formats/platform_tags.h"
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
-#include "kit/machine/platform_tags.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void *row_named(struct af_given *given, size_t list_offset, size_t row_by
     }
     struct af_fact *row = af_machine_row_add(given->machine, list_offset, UNSAID);
     if (row != NULL)
-        af_fact_text(given->arena, row, name, given->source);
+        af_given_text(given, row, name, NULL);
     return row;
 }
 
@@ -36,17 +36,19 @@ static struct af_package *package_row(struct af_given *given, const char *name)
                      name);
 }
 
-static void package_remove(struct af_given *given, const char *name)
+/* Removes the row of that name; the list is known then. */
+static void remove_named(struct af_given *given, size_t list_offset, size_t row_bytes,
+                         const char *name)
 {
-    struct af_package_rows *packages = &given->machine->packages;
-    if (packages->state == AF_FACT_UNKNOWN)
-        *packages = (struct af_package_rows){.state = AF_FACT_KNOWN, .source = given->source};
-    for (size_t i = 0; i < packages->count; i++) {
-        if (!af_fact_is(&packages->rows[i].name, name))
+    struct af_rows *list = (void *)((char *)given->machine + list_offset);
+    if (list->state == AF_FACT_UNKNOWN)
+        *list = (struct af_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    for (size_t i = 0; i < list->count; i++) {
+        char *row = (char *)list->rows + i * row_bytes;
+        if (!af_fact_is((const struct af_fact *)(void *)row, name))
             continue;
-        packages->count--;
-        memmove(&packages->rows[i], &packages->rows[i + 1],
-                (packages->count - i) * sizeof packages->rows[0]);
+        list->count--;
+        memmove(row, row + row_bytes, (list->count - i) * row_bytes);
         return;
     }
 }
@@ -57,7 +59,8 @@ static void give_package(struct af_given *given, const char *name, size_t versio
     struct af_given rest = *given;
     struct af_version parsed;
     if (af_given_is_none(given)) {
-        package_remove(given, name);
+        remove_named(given, offsetof(struct af_machine, packages), sizeof(struct af_package),
+                     name);
         return;
     }
     struct af_package *package = package_row(given, name);
@@ -69,7 +72,7 @@ static void give_package(struct af_given *given, const char *name, size_t versio
         af_given_unclear(given, &package->version, "not one version");
         return;
     }
-    af_fact_text(given->arena, &package->version, version, given->source);
+    af_given_text(given, &package->version, version, NULL);
     if (strpbrk(rest.value, " (") != NULL)
         af_given_remark(given, "taken as %s %s", name, version);
 }
@@ -114,7 +117,7 @@ static void tool_version(struct af_given *given, struct af_tool *tool, const cha
     size_t len = strspn(text, "0123456789.");
     const char *version = af_arena_text_n(given->arena, text, len);
     if (version != NULL && len > 0)
-        af_fact_text(given->arena, &tool->version, version, given->source);
+        af_given_text(given, &tool->version, version, NULL);
 }
 
 /* Stores every installer named in the value: "uv 0.7.8 sync", "conda + pip" */
@@ -141,15 +144,14 @@ void af_given_installer(struct af_given *given)
 /* uv=0.7.8, ninja=none */
 void af_given_tool(struct af_given *given)
 {
-    struct af_tool *tool = tool_row(given, given->key);
-    if (tool == NULL)
-        return;
+    size_t tools = offsetof(struct af_machine, tools);
     if (af_given_is_none(given)) {
-        struct af_tool_rows *tools = &given->machine->tools;
-        *tool = tools->rows[--tools->count];
+        remove_named(given, tools, sizeof(struct af_tool), given->key);
         return;
     }
-    tool_version(given, tool, given->value);
+    struct af_tool *tool = tool_row(given, given->key);
+    if (tool != NULL)
+        tool_version(given, tool, given->value);
 }
 
 /* Replaces a list by one row, which is returned; by none if there is none, or memory fails. */
@@ -170,14 +172,14 @@ void af_given_toolkit(struct af_given *given)
     const char *version = af_given_version(given);
     int major;
     int minor;
-    if (af_machine_libc_version_parse(version, &major, &minor))
-        af_fact_text(given->arena, &toolkit->version, version, given->source);
+    if (af_platform_libc_parse(version, &major, &minor))
+        af_given_text(given, &toolkit->version, version, NULL);
     else
         af_given_unclear(given, &toolkit->version, "not a CUDA version such as 12.8");
-    af_fact_text(given->arena, &toolkit->nvcc, "nvcc", given->source);
-    af_fact_text(given->arena, &toolkit->found_by, "--given", given->source);
-    af_fact_bool(given->arena, &toolkit->torch_takes_it, true, given->source);
-    af_fact_bool(given->arena, &toolkit->headers, true, given->source);
+    af_given_text(given, &toolkit->nvcc, "nvcc", NULL);
+    af_given_text(given, &toolkit->found_by, "--given", NULL);
+    af_given_bool(given, &toolkit->torch_takes_it, true, NULL);
+    af_given_bool(given, &toolkit->headers, true, NULL);
 }
 
 /* gcc=12.2 and clang=17: the compiler for a build */
@@ -188,10 +190,10 @@ void af_given_compiler(struct af_given *given)
         return;
     bool gcc = strcmp(given->key, "gcc") == 0;
     const char *version = af_given_version(given);
-    af_fact_text(given->arena, &compiler->command, gcc ? "g++" : "clang++", given->source);
-    af_fact_text(given->arena, &compiler->family, given->key, given->source);
+    af_given_text(given, &compiler->command, gcc ? "g++" : "clang++", NULL);
+    af_given_text(given, &compiler->family, given->key, NULL);
     if (version != NULL)
-        af_fact_text(given->arena, &compiler->version, version, given->source);
+        af_given_text(given, &compiler->version, version, NULL);
     else
         af_given_unclear(given, &compiler->version, "not a compiler version such as 12.2");
 }
@@ -206,7 +208,7 @@ static void give_gib(struct af_given *given, struct af_fact *fact)
                  (*end == '\0' || af_equal_fold(end, "gb") || af_equal_fold(end, "gib") ||
                   af_equal_fold(end, "g"));
     if (right)
-        af_fact_int(given->arena, fact, (int64_t)(gib * 1073741824.0), given->source);
+        af_given_int(given, fact, (int64_t)(gib * 1073741824.0));
     else
         af_given_unclear(given, fact, "not a number of GiB");
 }
@@ -229,7 +231,7 @@ void af_given_cores(struct af_given *given)
     struct af_fact *cores = &given->machine->resources.cores;
     int64_t count;
     if (af_parse_i64(given->value, 1, 1000000, &count))
-        af_fact_int(given->arena, cores, count, given->source);
+        af_given_int(given, cores, count);
     else
         af_given_unclear(given, cores, "not a number of cores");
 }
@@ -245,7 +247,7 @@ void af_given_disk(struct af_given *given)
             af_machine_row_add(given->machine, offsetof(struct af_machine, disks), UNSAID);
         if (disk == NULL)
             return;
-        af_fact_text(given->arena, &disk->use, uses[i], given->source);
+        af_given_text(given, &disk->use, uses[i], NULL);
         give_gib(given, &disk->free_bytes);
     }
 }
@@ -264,6 +266,6 @@ void af_given_variable(struct af_given *given)
         return;
     const char *name =
         af_arena_text_n(given->arena, given->value, (size_t)(equals - given->value));
-    af_fact_text(given->arena, &variable->name, name, given->source);
-    af_fact_text(given->arena, &variable->value, equals + 1, given->source);
+    af_given_text(given, &variable->name, name, NULL);
+    af_given_text(given, &variable->value, equals + 1, NULL);
 }

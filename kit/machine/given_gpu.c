@@ -13,6 +13,8 @@
 #define GPUS_MAX 64
 #define UNSAID "not given"
 
+static const char product[] = "that product";
+
 /*
  * That a machine without such a GPU has no driver says nothing about the machine that is meant.
  */
@@ -22,7 +24,7 @@ static void forget_absent_driver(struct af_given *given)
     struct af_fact *const facts[] = {&driver->kernel_version, &driver->user_version,
                                      &driver->cuda_api};
     for (size_t i = 0; i < AF_COUNT(facts); i++)
-        if (facts[i]->state == AF_FACT_ABSENT && !af_given_fact_by(facts[i], ""))
+        if (facts[i]->state == AF_FACT_ABSENT && !af_given_by(facts[i], NULL))
             af_fact_unknown(given->arena, facts[i], "%s, without its driver", given->source);
 }
 
@@ -30,8 +32,8 @@ static void forget_absent_driver(struct af_given *given)
 static void begin_rows(struct af_given *given)
 {
     struct af_gpu_rows *gpus = &given->machine->gpus;
-    bool ours = gpus->count > 0 && (af_given_fact_by(&gpus->rows[0].name, "") ||
-                                    af_given_fact_by(&gpus->rows[0].sm, ""));
+    bool ours = gpus->count > 0 && (af_given_by(&gpus->rows[0].name, NULL) ||
+                                    af_given_by(&gpus->rows[0].sm, NULL));
     if (ours)
         return;
     *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
@@ -46,7 +48,7 @@ static struct af_gpu *row(struct af_given *given, size_t index)
         struct af_gpu *gpu =
             af_machine_row_add(machine, offsetof(struct af_machine, gpus), UNSAID);
         if (gpu != NULL)
-            af_fact_bool(given->arena, &gpu->visible, true, given->source);
+            af_given_bool(given, &gpu->visible, true, NULL);
     }
     return given->arena->failed ? NULL : &machine->gpus.rows[index];
 }
@@ -66,11 +68,10 @@ static bool is_with_arm(const char *lower)
 static void imply_platform(struct af_given *given, const char *os)
 {
     struct af_platform *platform = &given->machine->platform;
-    const char *source = af_arena_format(given->arena, "%s: that product", given->source);
     if (platform->os.state != AF_FACT_KNOWN)
-        af_fact_text(given->arena, &platform->os, os, source);
+        af_given_text(given, &platform->os, os, product);
     if (platform->arch.state != AF_FACT_KNOWN)
-        af_fact_text(given->arena, &platform->arch, "aarch64", source);
+        af_given_text(given, &platform->arch, "aarch64", product);
 }
 
 /* Finds "sm120" or "gfx1100" as a word in the text; writes it to `sm`. */
@@ -122,7 +123,7 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     char target[16];
     if (gpu == NULL)
         return;
-    af_fact_text(given->arena, &gpu->name, name, given->source);
+    af_given_text(given, &gpu->name, name, NULL);
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
@@ -134,18 +135,17 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
         known = whole != NULL && af_machine_gpu_name_find(whole, &vendor, &sm);
     }
-    af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
+    af_given_text(given, &gpu->vendor, vendor, NULL);
     if (af_equal(vendor, "apple"))
         imply_platform(given, "macos");
     else if (is_with_arm(lower))
         imply_platform(given, "linux");
-    if (af_given_fact_by(&gpu->sm, "sm="))
+    if (af_given_by(&gpu->sm, "sm"))
         return; /* stated explicitly: takes precedence over a name */
-    const char *source = af_arena_format(given->arena, "%s: that product", given->source);
     if (sm != NULL)
-        af_fact_text(given->arena, &gpu->sm, sm, source);
+        af_given_text(given, &gpu->sm, sm, product);
     else if (known || af_equal(vendor, "intel") || af_equal(vendor, "apple"))
-        af_fact_absent(given->arena, &gpu->sm, source);
+        af_given_absent(given, &gpu->sm, product);
     else
         unknown_product(given, gpu, af_equal(vendor, "amd") ? "gfx942" : "8.9");
 }
@@ -168,8 +168,8 @@ static size_t first_row(const struct af_given *given)
 {
     const struct af_gpu_rows *gpus = &given->machine->gpus;
     size_t index = 0;
-    while (index < gpus->count && af_given_fact_by(&gpus->rows[index].name, "gpu=") &&
-           !af_equal(gpus->rows[index].name.source, given->source))
+    while (index < gpus->count && af_given_by(&gpus->rows[index].name, "gpu") &&
+           !af_equal(gpus->rows[index].name.origin.word, given->origin.word))
         index++;
     return index;
 }
@@ -218,15 +218,13 @@ void af_given_sm(struct af_given *given)
             af_given_unclear(given, &gpu->sm, "not a compute capability such as 8.9 or gfx942");
             return;
         }
-        af_fact_text(given->arena, &gpu->sm, sm, given->source);
-        af_fact_text(given->arena, &gpu->vendor, sm[0] == 'g' ? "amd" : "nvidia",
-                     given->source);
+        af_given_text(given, &gpu->sm, sm, NULL);
+        af_given_text(given, &gpu->vendor, sm[0] == 'g' ? "amd" : "nvidia", NULL);
         index++;
     }
     for (size_t i = 1; index == 1 && i < given->machine->gpus.count; i++) {
         struct af_gpu *gpus = given->machine->gpus.rows;
-        af_fact_text(given->arena, &gpus[i].sm, af_fact_text_or(&gpus[0].sm, NULL),
-                     given->source);
+        af_given_text(given, &gpus[i].sm, af_fact_text_or(&gpus[0].sm, NULL), NULL);
     }
 }
 
@@ -241,7 +239,7 @@ void af_given_vram(struct af_given *given)
         if (end == given->value || !(gib >= 0 && gib < 1e6))
             af_given_unclear(given, memory, "not a number of GiB");
         else
-            af_fact_int(given->arena, memory, (int64_t)(gib * 1073741824.0), given->source);
+            af_given_int(given, memory, (int64_t)(gib * 1073741824.0));
     }
 }
 
@@ -249,9 +247,9 @@ void af_given_driver(struct af_given *given)
 {
     struct af_driver *driver = &given->machine->driver;
     if (af_given_is_none(given)) {
-        af_fact_absent(given->arena, &driver->kernel_version, given->source);
-        af_fact_absent(given->arena, &driver->user_version, given->source);
-        af_fact_absent(given->arena, &driver->cuda_api, given->source);
+        af_given_absent(given, &driver->kernel_version, NULL);
+        af_given_absent(given, &driver->user_version, NULL);
+        af_given_absent(given, &driver->cuda_api, NULL);
         return;
     }
     const char *version = af_given_version(given);
@@ -261,15 +259,15 @@ void af_given_driver(struct af_given *given)
         return;
     }
     const char *cuda = af_machine_gpu_driver_cuda(version);
-    const char *source =
-        af_arena_format(given->arena, "%s: NVIDIA's table of drivers", given->source);
-    af_fact_text(given->arena, &driver->kernel_version, version, given->source);
-    af_fact_text(given->arena, &driver->user_version, version, given->source);
-    if (!af_given_fact_by(&driver->cuda_api, "cuda_api")) {
+    static const char table[] = "NVIDIA's table of drivers";
+    af_given_text(given, &driver->kernel_version, version, NULL);
+    af_given_text(given, &driver->user_version, version, NULL);
+    if (!af_given_by(&driver->cuda_api, "cuda_api")) {
         if (cuda != NULL)
-            af_fact_text(given->arena, &driver->cuda_api, cuda, source);
+            af_given_text(given, &driver->cuda_api, cuda, table);
         else
-            af_fact_unknown(given->arena, &driver->cuda_api, "not in %s", source);
+            af_fact_unknown(given->arena, &driver->cuda_api, "not in %s: %s", given->source,
+                            table);
     }
 }
 
@@ -277,7 +275,7 @@ void af_given_cuda_api(struct af_given *given)
 {
     const char *version = af_given_version(given);
     if (version != NULL)
-        af_fact_text(given->arena, &given->machine->driver.cuda_api, version, given->source);
+        af_given_text(given, &given->machine->driver.cuda_api, version, NULL);
     else
         af_given_unclear(given, &given->machine->driver.cuda_api, "not a version such as 13.0");
 }
@@ -288,8 +286,8 @@ void af_given_visible_devices(struct af_given *given)
     struct af_fact *fact = &given->machine->driver.visible_devices;
     bool unset = strcmp(given->lower, "unset") == 0;
     if (unset)
-        af_fact_absent(given->arena, fact, given->source);
+        af_given_absent(given, fact, NULL);
     else
-        af_fact_text(given->arena, fact, given->value, given->source);
+        af_given_text(given, fact, given->value, NULL);
     af_machine_gpu_visibility(given->machine, unset ? NULL : given->value, given->source);
 }

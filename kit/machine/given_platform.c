@@ -3,8 +3,8 @@
  * that follow from them: platform tags, and the names of extension modules.
  */
 #include "kit/formats/embedded.h"
+#include "kit/formats/platform_tags.h"
 #include "kit/machine/given.h"
-#include "kit/machine/platform_tags.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -51,14 +51,13 @@ static void imply_libc(struct af_given *given, const char *id, const char *versi
         const char *const *row = af_embedded_distributions[i];
         if (strcmp(id, row[0]) != 0 || !is_release(version, row[1]))
             continue;
-        const char *source =
-            af_arena_format(given->arena, "%s: what %s %s ships", given->source, id, version);
-        if (!af_given_fact_by(&platform->libc_version, "")) {
-            af_fact_text(given->arena, &platform->libc, row[2], source);
-            af_fact_text(given->arena, &platform->libc_version, row[3], source);
+        const char *why = af_arena_format(given->arena, "what %s %s ships", id, version);
+        if (!af_given_by(&platform->libc_version, NULL)) {
+            af_given_text(given, &platform->libc, row[2], why);
+            af_given_text(given, &platform->libc_version, row[3], why);
         }
-        if (!af_given_fact_by(&platform->glibcxx, ""))
-            af_fact_text(given->arena, &platform->glibcxx, row[4], source);
+        if (!af_given_by(&platform->glibcxx, NULL))
+            af_given_text(given, &platform->glibcxx, row[4], why);
     }
 }
 
@@ -87,7 +86,7 @@ static bool give_distribution(struct af_given *given)
         return true;
     const char *text =
         version[0] == '\0' ? id : af_arena_format(given->arena, "%s %s", id, version);
-    af_fact_text(given->arena, &given->machine->platform.distribution, text, given->source);
+    af_given_text(given, &given->machine->platform.distribution, text, NULL);
     imply_libc(given, id, version);
     return true;
 }
@@ -99,11 +98,11 @@ static void give_surroundings(struct af_given *given)
                                              "kubernetes", "colab",  "kaggle",    "container"};
     struct af_platform *platform = &given->machine->platform;
     if (says(given, "wsl"))
-        af_fact_bool(given->arena, &platform->wsl, true, given->source);
+        af_given_bool(given, &platform->wsl, true, NULL);
     for (size_t i = 0; i < AF_COUNT(containers); i++) {
         if (!says(given, containers[i]))
             continue;
-        af_fact_text(given->arena, &platform->container, containers[i], given->source);
+        af_given_text(given, &platform->container, containers[i], NULL);
         return;
     }
 }
@@ -121,11 +120,11 @@ void af_given_os(struct af_given *given)
     if (windows && (linux || macos))
         af_given_unclear(given, os, "names more than one system");
     else if (windows)
-        af_fact_text(given->arena, os, "windows", given->source);
+        af_given_text(given, os, "windows", NULL);
     else if (linux)
-        af_fact_text(given->arena, os, "linux", given->source);
+        af_given_text(given, os, "linux", NULL);
     else if (macos)
-        af_fact_text(given->arena, os, "macos", given->source);
+        af_given_text(given, os, "macos", NULL);
     else
         af_given_unclear(given, os, "names no system (linux, windows, macos, ubuntu 22.04)");
 }
@@ -141,7 +140,7 @@ void af_given_distribution(struct af_given *given)
         return;
     }
     if (platform->os.state != AF_FACT_KNOWN)
-        af_fact_text(given->arena, &platform->os, "linux", given->source);
+        af_given_text(given, &platform->os, "linux", NULL);
 }
 
 void af_given_arch(struct af_given *given)
@@ -150,9 +149,9 @@ void af_given_arch(struct af_given *given)
     const char *arch;
     for (const char *at = given->lower; *at != '\0'; at++) {
         bool begins = at == given->lower || !isalnum((unsigned char)at[-1]);
-        if (!begins || af_machine_arch_at(at, &arch) == 0)
+        if (!begins || af_platform_arch_at(at, &arch) == 0)
             continue;
-        af_fact_text(given->arena, fact, arch, given->source);
+        af_given_text(given, fact, arch, NULL);
         return;
     }
     af_given_unclear(given, fact, "not a machine name (x86_64, aarch64)");
@@ -163,14 +162,14 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
     struct af_platform *platform = &given->machine->platform;
     int major;
     int minor;
-    if (!af_machine_libc_version_parse(version, &major, &minor)) {
+    if (!af_platform_libc_parse(version, &major, &minor)) {
         af_given_unclear(given, &platform->libc_version, "not a version such as 2.35");
         return;
     }
-    af_fact_text(given->arena, &platform->libc, libc, given->source);
-    af_fact_text(given->arena, &platform->libc_version, version, given->source);
+    af_given_text(given, &platform->libc, libc, NULL);
+    af_given_text(given, &platform->libc_version, version, NULL);
     if (platform->os.state != AF_FACT_KNOWN) /* only Linux has these */
-        af_fact_text(given->arena, &platform->os, "linux", given->source);
+        af_given_text(given, &platform->os, "linux", NULL);
 }
 
 /* glibc=2.35, musl=1.2; libc=musl, "glibc 2.35", "musl 1.2" */
@@ -186,7 +185,7 @@ void af_given_libc(struct af_given *given)
     else if (*digits != '\0')
         set_libc(given, name, digits);
     else if (says(given, name) || says(given, "gnu"))
-        af_fact_text(given->arena, libc, name, given->source);
+        af_given_text(given, libc, name, NULL);
     else
         af_given_unclear(given, libc, "neither glibc nor musl");
 }
@@ -196,7 +195,7 @@ void af_given_glibcxx(struct af_given *given)
 {
     const char *digits = given->value + strcspn(given->value, "0123456789");
     if (*digits != '\0')
-        af_fact_text(given->arena, &given->machine->platform.glibcxx, digits, given->source);
+        af_given_text(given, &given->machine->platform.glibcxx, digits, NULL);
     else
         af_given_unclear(given, &given->machine->platform.glibcxx,
                          "not a version such as 3.4.30");
@@ -224,14 +223,13 @@ static void spell_arch(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;
     const char *arch = af_fact_text_or(&platform->arch, NULL);
-    if (platform->os.state != AF_FACT_KNOWN || af_machine_arch_at(arch, &arch) == 0)
+    if (platform->os.state != AF_FACT_KNOWN || af_platform_arch_at(arch, &arch) == 0)
         return;
     if (af_equal(arch, "x86_64") && af_fact_is(&platform->os, "windows"))
         arch = "amd64";
     else if (af_equal(arch, "aarch64") && !af_fact_is(&platform->os, "linux"))
         arch = "arm64";
-    if (!af_fact_is(&platform->arch, arch))
-        af_fact_text(given->arena, &platform->arch, arch, platform->arch.source);
+    platform->arch.value.text = arch;
 }
 
 void af_given_derive_tags(struct af_given *given, const char *origin)
@@ -241,7 +239,7 @@ void af_given_derive_tags(struct af_given *given, const char *origin)
     const char *arch = af_fact_text_or(&platform->arch, NULL);
     const char *version = af_fact_text_or(&platform->libc_version, NULL);
     spell_arch(given);
-    if (arch == NULL || af_given_fact_by(tags, "python.platform_tags"))
+    if (arch == NULL || af_given_by(tags, "python.platform_tags"))
         return;
     arch = af_fact_text_or(&platform->arch, arch);
     const char *source = af_arena_format(given->arena, "%s: os, arch and C library", origin);
@@ -252,8 +250,11 @@ void af_given_derive_tags(struct af_given *given, const char *origin)
         if (tag != NULL)
             af_fact_list(given->arena, tags, &tag, 1, source);
     } else if (af_fact_is(&platform->os, "linux") && version != NULL) {
-        af_platform_tags_linux(given->arena, tags, arch,
-                               af_fact_text_or(&platform->libc, "glibc"), version, source);
+        size_t count;
+        const char *const *items = af_platform_tags_linux(
+            given->arena, arch, af_fact_text_or(&platform->libc, "glibc"), version, &count);
+        if (items != NULL)
+            af_fact_list(given->arena, tags, items, count, source);
     } else {
         af_fact_unknown(given->arena, tags, "the version of the C library is not known");
     }
@@ -294,8 +295,8 @@ void af_given_derive_soabi(struct af_given *given, const char *origin)
     int minor;
     if (!af_fact_is(&python->implementation, "cpython") ||
         given->machine->platform.arch.state != AF_FACT_KNOWN ||
-        af_given_fact_by(&python->soabi, "python.") ||
-        !af_machine_libc_version_parse(af_fact_text_or(&python->version, NULL), &major, &minor))
+        af_given_by(&python->soabi, "python.soabi") ||
+        !af_platform_libc_parse(af_fact_text_or(&python->version, NULL), &major, &minor))
         return;
     const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
     if (nodot != NULL)
@@ -304,13 +305,15 @@ void af_given_derive_soabi(struct af_given *given, const char *origin)
 
 void af_given_derive(struct af_given *given)
 {
-    struct af_platform *platform = &given->machine->platform;
-    bool platform_given = af_given_fact_by(&platform->os, "") ||
-                          af_given_fact_by(&platform->arch, "") ||
-                          af_given_fact_by(&platform->libc_version, "");
+    enum af_origin_kind kind = given->origin.kind;
+    const char *origin = kind == AF_ORIGIN_GIVEN ? "--given" : given->source;
+    const struct af_platform *platform = &given->machine->platform;
+    bool platform_given = platform->os.origin.kind == kind ||
+                          platform->arch.origin.kind == kind ||
+                          platform->libc_version.origin.kind == kind;
     spell_arch(given);
     if (platform_given)
-        af_given_derive_tags(given, "--given");
-    if (platform_given || af_given_fact_by(&given->machine->python.version, ""))
-        af_given_derive_soabi(given, "--given");
+        af_given_derive_tags(given, origin);
+    if (platform_given || given->machine->python.version.origin.kind == kind)
+        af_given_derive_soabi(given, origin);
 }

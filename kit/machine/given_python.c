@@ -2,9 +2,9 @@
  * given_python.c: Python and torch given by the user. A given torch replaces the
  * known one: only its own facts, and other facts given by the user, remain.
  */
+#include "kit/formats/platform_tags.h"
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
-#include "kit/machine/platform_tags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void forget(struct af_given *given, struct af_fact *facts, size_t count,
                    const char *own_key)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!af_given_fact_by(&facts[i], "") || af_given_fact_by(&facts[i], own_key))
+        if (!af_given_by(&facts[i], NULL) || af_given_by(&facts[i], own_key))
             af_fact_unknown(given->arena, &facts[i], "not said by %s", given->source);
     }
 }
@@ -24,7 +24,7 @@ void af_given_python(struct af_given *given)
 {
     struct af_python *python = &given->machine->python;
     struct af_fact tags = python->platform_tags; /* the platform's, not the version's */
-    forget(given, (struct af_fact *)(void *)python, sizeof *python / sizeof tags, "python=");
+    forget(given, (struct af_fact *)(void *)python, sizeof *python / sizeof tags, "python");
     python->platform_tags = tags;
     const char *digits = given->lower + strcspn(given->lower, "0123456789");
     size_t len = strspn(digits, "0123456789.");
@@ -36,7 +36,7 @@ void af_given_python(struct af_given *given)
         snprintf(version, sizeof version, "%.*s", (int)(len < 30 ? len : 30), digits);
     int major;
     int minor;
-    if (!af_machine_libc_version_parse(version, &major, &minor) || digits[len] == 'x') {
+    if (!af_platform_libc_parse(version, &major, &minor) || digits[len] == 'x') {
         af_given_unclear(given, &python->version, "not a Python version such as 3.12 or 3.13t");
         return;
     }
@@ -49,9 +49,9 @@ void af_given_python(struct af_given *given)
         flags[0] = *rest++;
     if (*rest == 'd')
         flags[strlen(flags)] = 'd';
-    af_fact_text(given->arena, &python->version, version, given->source);
-    af_fact_text(given->arena, &python->abi_flags, flags, given->source);
-    af_fact_text(given->arena, &python->implementation, implementation, given->source);
+    af_given_text(given, &python->version, version, NULL);
+    af_given_text(given, &python->abi_flags, flags, NULL);
+    af_given_text(given, &python->implementation, implementation, NULL);
 }
 
 /* The CUDA version in a local part: "cu128" is 12.8, "cu92" 9.2; else NULL. */
@@ -89,38 +89,37 @@ static void imply_cudart(struct af_given *given, const char *cuda)
 {
     int major;
     int minor;
-    if (!af_machine_libc_version_parse(cuda, &major, &minor))
+    if (!af_platform_libc_parse(cuda, &major, &minor))
         return;
     const char *soname = major == 11 ? "libcudart.so.11.0"
                                      : af_arena_format(given->arena, "libcudart.so.%d", major);
-    const char *source =
-        af_arena_format(given->arena, "%s: the runtime of that CUDA", given->source);
-    af_fact_text(given->arena, &given->machine->torch.cudart_soname, soname, source);
+    af_given_text(given, &given->machine->torch.cudart_soname, soname,
+                  "the runtime of that CUDA");
 }
 
 static void take_local(struct af_given *given, const char *local)
 {
+    static const char why[] = "its local version";
     struct af_torch *torch = &given->machine->torch;
     const char *cuda = cuda_of_local(given->arena, local);
-    const char *source = af_arena_format(given->arena, "%s: its local version", given->source);
     bool rocm = af_starts_with(local, "rocm");
-    if (cuda != NULL && !af_given_fact_by(&torch->cuda, "torch_cuda")) {
-        af_fact_text(given->arena, &torch->cuda, cuda, source);
+    if (cuda != NULL && !af_given_by(&torch->cuda, "torch_cuda")) {
+        af_given_text(given, &torch->cuda, cuda, why);
         imply_cudart(given, cuda);
     }
     if (cuda != NULL || strcmp(local, "cpu") == 0)
-        af_fact_absent(given->arena, &torch->hip, source);
+        af_given_absent(given, &torch->hip, why);
     if (rocm)
-        af_fact_text(given->arena, &torch->hip, local + strlen("rocm"), source);
+        af_given_text(given, &torch->hip, local + strlen("rocm"), why);
     if (rocm || strcmp(local, "cpu") == 0)
-        af_fact_absent(given->arena, &torch->cuda, source);
+        af_given_absent(given, &torch->cuda, why);
 }
 
 static void torch_absent(struct af_given *given)
 {
     struct af_fact *facts = (struct af_fact *)(void *)&given->machine->torch;
     for (size_t i = 0; i < sizeof given->machine->torch / sizeof *facts; i++)
-        af_fact_absent(given->arena, &facts[i], given->source);
+        af_given_absent(given, &facts[i], NULL);
 }
 
 void af_given_torch(struct af_given *given)
@@ -132,7 +131,7 @@ void af_given_torch(struct af_given *given)
         return;
     }
     forget(given, (struct af_fact *)(void *)torch, sizeof *torch / sizeof torch->version,
-           "torch=");
+           "torch");
     const char *text = af_given_version(given);
     if (text == NULL || !af_version_parse(text, strlen(text), &version)) {
         af_given_unclear(given, &torch->version, "not one version of torch");
@@ -140,12 +139,11 @@ void af_given_torch(struct af_given *given)
     }
     bool nightly = strstr(given->lower, "nightly") != NULL;
     const char *build = nightly ? "prerelease" : build_of(&version);
-    const char *who = af_arena_format(given->arena, "%s: every torch of PyTorch's own indexes",
-                                      given->source);
-    af_fact_text(given->arena, &torch->version, text, given->source);
-    af_fact_text(given->arena, &torch->build, build, given->source);
+    af_given_text(given, &torch->version, text, NULL);
+    af_given_text(given, &torch->build, build, NULL);
     if (strcmp(build, "release") == 0 || strcmp(build, "prerelease") == 0)
-        af_fact_text(given->arena, &torch->c10_soname, "libc10.so", who);
+        af_given_text(given, &torch->c10_soname, "libc10.so",
+                      "every torch of PyTorch's own indexes");
     take_local(given, version.local);
 }
 
@@ -154,7 +152,7 @@ void af_given_torch_cuda(struct af_given *given)
     struct af_torch *torch = &given->machine->torch;
     const char *lower = given->lower;
     if (af_given_is_none(given) || strcmp(lower, "cpu") == 0) {
-        af_fact_absent(given->arena, &torch->cuda, given->source);
+        af_given_absent(given, &torch->cuda, NULL);
         return;
     }
     const char *version = cuda_of_local(given->arena, lower);
@@ -162,11 +160,11 @@ void af_given_torch_cuda(struct af_given *given)
     int minor;
     if (version == NULL)
         version = af_given_version(given);
-    if (!af_machine_libc_version_parse(version, &major, &minor)) {
+    if (!af_platform_libc_parse(version, &major, &minor)) {
         af_given_unclear(given, &torch->cuda, "not a CUDA version such as 12.8");
         return;
     }
     version = af_arena_format(given->arena, "%d.%d", major, minor);
-    af_fact_text(given->arena, &torch->cuda, version, given->source);
+    af_given_text(given, &torch->cuda, version, NULL);
     imply_cudart(given, version);
 }

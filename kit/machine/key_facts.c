@@ -2,7 +2,7 @@
  * key_facts.c: describes a machine by a few facts, each as --given reads it.
  */
 #include "kit/machine/key_facts.h"
-#include "kit/machine/platform_tags.h"
+#include "kit/formats/platform_tags.h"
 
 #include <string.h>
 
@@ -134,7 +134,7 @@ static struct said says_arch(const struct af_machine *machine, struct af_arena *
 {
     (void)arena;
     struct said said = said_by(&machine->platform.arch);
-    af_machine_arch_at(said.value, &said.value);
+    af_platform_arch_at(said.value, &said.value);
     return said;
 }
 

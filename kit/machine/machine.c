@@ -19,6 +19,7 @@ static void publish(struct af_arena *arena, struct af_fact *fact, struct af_fact
                     const char *source)
 {
     made.source = af_text_scrub(arena, source, SHOWN_BYTES);
+    made.origin.kind = made.state == AF_FACT_UNKNOWN ? AF_ORIGIN_NONE : AF_ORIGIN_READ;
     if (!arena->failed)
         *fact = made;
 }

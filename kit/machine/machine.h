@@ -25,6 +25,22 @@
 enum af_fact_state { AF_FACT_UNKNOWN = 0, AF_FACT_ABSENT, AF_FACT_KNOWN };
 enum af_fact_type { AF_FACT_TEXT, AF_FACT_INT, AF_FACT_BOOL, AF_FACT_LIST };
 
+/* How a value became known; the stronger ones come later. */
+enum af_origin_kind {
+    AF_ORIGIN_NONE = 0, /* it is unknown */
+    AF_ORIGIN_ASSUMED,
+    AF_ORIGIN_PROSE, /* a sentence */
+    AF_ORIGIN_LINE,  /* a line of a known form, such as a program's output */
+    AF_ORIGIN_READ,  /* a probe or a record */
+    AF_ORIGIN_GIVEN  /* a word of --given */
+};
+
+struct af_origin {
+    enum af_origin_kind kind;
+    size_t line;      /* of PROSE and LINE */
+    const char *word; /* as --given takes it, of GIVEN: "torch=2.9.1" */
+};
+
 /*
  * One fact: a value with its source, or unknown with the reason.
  *
@@ -32,7 +48,7 @@ enum af_fact_type { AF_FACT_TEXT, AF_FACT_INT, AF_FACT_BOOL, AF_FACT_LIST };
  * af_fact_*(). ABSENT: known not to exist (no torch installed, no memory limit);
  * `source` says where that was found. KNOWN: the value of `type`, and `source`
  * names the file or the call it was read from. Texts belong to the arena that
- * was passed, and are UTF-8 or scrubbed.
+ * was passed, and are UTF-8 or scrubbed. `source` is for people; code asks `origin`.
  */
 struct af_fact {
     enum af_fact_state state;
@@ -46,6 +62,7 @@ struct af_fact {
         } list;
     } value;
     const char *source;
+    struct af_origin origin;
 };
 
 /*
@@ -181,6 +198,11 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
  */
 enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
                                       const char **remark_out, struct anyflash_error *err);
+
+/* As af_machine_given(), for what line `line` of a text says; `source` names that line. */
+enum anyflash_status af_machine_given_on_line(struct af_machine *machine, const char *word,
+                                              const char *source, size_t line,
+                                              struct anyflash_error *err);
 
 /* As af_machine_given(), but a value that cannot be parsed fails with ARGUMENT. */
 enum anyflash_status af_machine_given_strictly(struct af_machine *machine, const char *word,

@@ -100,8 +100,11 @@ static const char *clean(struct af_span line, char *buffer)
 void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
                      const char *name, bool is_log)
 {
-    *reader = (struct af_pasted_reader){
-        .machine = *machine, .target = machine, .name = name, .is_log = is_log};
+    *reader = (struct af_pasted_reader){.machine = *machine,
+                                        .target = machine,
+                                        .name = name,
+                                        .is_log = is_log,
+                                        .kind = AF_ORIGIN_LINE};
 }
 
 void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t number)
@@ -116,9 +119,9 @@ void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t
     bool any = is_package;
     for (size_t i = 0; !any && text[0] != '\0' && i < AF_COUNT(readers); i++)
         any = readers[i](reader, text);
-    reader->in_prose = true;
+    reader->kind = AF_ORIGIN_PROSE;
     any |= af_pasted_prose_line(reader, text, is_package);
-    reader->in_prose = false;
+    reader->kind = AF_ORIGIN_LINE;
     if (text[0] == '\0' && !any)
         af_pasted_packages_end(reader);
     reader->line_count += any;

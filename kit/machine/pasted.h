@@ -61,11 +61,11 @@ enum af_pasted_fact {
     AF_PASTED_FACT_COUNT
 };
 
-/* A value with its source; `text` is NULL until a line states it. */
+/* A value; `text` is NULL until a line states it. One of a stronger origin replaces it. */
 struct af_pasted_value {
     const char *text;
     const char *source;
-    bool loose; /* from prose: a line of a known form replaces it */
+    struct af_origin origin;
 };
 
 struct af_pasted_gpu {
@@ -98,11 +98,11 @@ struct af_pasted_reader {
     struct af_pasted_value packages[AF_PASTED_PACKAGES_MAX];
     struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
     size_t gpu_count;
-    size_t gpu_current; /* the row that following lines describe */
-    bool gpus_loose;    /* prose names them; a line of a known form replaces all */
-    bool in_prose;      /* values of this line are from prose */
-    size_t gpu_line;    /* of the last GPU in prose */
-    size_t prose_bytes; /* read so far */
+    size_t gpu_current;       /* the row that following lines describe */
+    bool gpus_loose;          /* prose names them; a line of a known form replaces all */
+    enum af_origin_kind kind; /* of values of this line: PROSE or LINE */
+    size_t gpu_line;          /* of the last GPU in prose */
+    size_t prose_bytes;       /* read so far */
     size_t csv_next;
     size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
     bool in_query;                            /* nvidia-smi -q */

@@ -3,8 +3,8 @@
  * Values go through the handlers of --given, which derive further facts, in an
  * order in which later ones refine earlier ones.
  */
+#include "kit/formats/platform_tags.h"
 #include "kit/machine/pasted_parts.h"
-#include "kit/machine/platform_tags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool load(struct af_given *given, const char *key, const struct af_pasted
 {
     if (value->text == NULL || given->arena->failed)
         return false;
-    af_given_begin(given, key, value->text, value->source);
+    af_given_begin(given, key, value->text, value->source, value->origin);
     return given->lower != NULL;
 }
 
@@ -29,23 +29,56 @@ static void give(struct af_pasted_reader *reader, struct af_given *given, const 
         af_pasted_note(reader, "%s: %s", value->source, given->remark);
 }
 
-/* A number from the text; false if the text did not state it. */
-static bool number_of(const struct af_pasted_value *value, int64_t *number_out)
-{
-    return value->text != NULL && af_parse_i64(value->text, 0, INT64_MAX / 1048576, number_out);
-}
-
-static void apply_number(struct af_pasted_reader *reader, enum af_pasted_fact fact,
-                         struct af_fact *target)
+static void give_number(struct af_given *given, struct af_fact *fact, int64_t unit)
 {
     int64_t number;
-    if (number_of(&reader->values[fact], &number))
-        af_fact_int(&reader->machine.arena, target, number, reader->values[fact].source);
+    if (af_parse_i64(given->value, 0, INT64_MAX / 1048576, &number))
+        af_given_int(given, fact, number * unit);
 }
 
-static void apply_platform(struct af_pasted_reader *reader, struct af_given *given)
+/* What becomes of a value, in the order of the table: a key of --given, or a fact. */
+static const struct {
+    enum af_pasted_fact fact;
+    const char *key;
+    void (*handler)(struct af_given *given);
+    size_t offset;
+} targets[] = {
+    {AF_PASTED_WSL, "wsl", af_given_named_fact, 0},
+    {AF_PASTED_KERNEL, "kernel", NULL, offsetof(struct af_machine, platform.kernel)},
+    {AF_PASTED_ARCH, "arch", af_given_arch, 0},
+    {AF_PASTED_LIBC, "libc", af_given_libc, 0},
+    {AF_PASTED_PYTHON, "python", af_given_python, 0},
+    {AF_PASTED_EXECUTABLE, "", NULL, offsetof(struct af_machine, python.executable)},
+    {AF_PASTED_DRIVER, "driver", af_given_driver, 0},
+    {AF_PASTED_CUDA_API, "cuda_api", af_given_cuda_api, 0},
+    {AF_PASTED_ROCM, "rocm", af_given_named_fact, 0},
+    {AF_PASTED_VISIBLE, "visible_devices", af_given_visible_devices, 0},
+    {AF_PASTED_CLANG, "clang", af_given_compiler, 0},
+    {AF_PASTED_GCC, "gcc", af_given_compiler, 0}, /* replaces clang */
+    {AF_PASTED_CORES, NULL, NULL, offsetof(struct af_machine, resources.cores)},
+    {AF_PASTED_MEMORY, NULL, NULL, offsetof(struct af_machine, resources.memory_total_bytes)},
+    {AF_PASTED_MEMORY_AVAILABLE, NULL, NULL,
+     offsetof(struct af_machine, resources.memory_available_bytes)},
+    {AF_PASTED_SWAP_FREE, NULL, NULL, offsetof(struct af_machine, resources.swap_free_bytes)},
+};
+
+static void apply_values(struct af_pasted_reader *reader, struct af_given *given)
 {
-    struct af_platform *platform = &reader->machine.platform;
+    for (size_t i = 0; i < AF_COUNT(targets); i++) {
+        const struct af_pasted_value *value = &reader->values[targets[i].fact];
+        void *fact = (char *)&reader->machine + targets[i].offset;
+        if (targets[i].handler != NULL)
+            give(reader, given, targets[i].key, value, targets[i].handler);
+        else if (load(given, targets[i].key, value) && targets[i].key == NULL)
+            give_number(given, fact, 1);
+        else if (value->text != NULL)
+            af_given_text(given, fact, value->text, NULL);
+    }
+}
+
+/* A description of the system counts before its traces, which count before words. */
+static void apply_system(struct af_pasted_reader *reader, struct af_given *given)
+{
     const struct af_pasted_value *values = reader->values;
     const struct af_pasted_value *os = &values[AF_PASTED_SYSTEM];
     for (size_t i = AF_PASTED_TRACE; i <= AF_PASTED_SYSTEM_WORD; i++) {
@@ -57,30 +90,18 @@ static void apply_platform(struct af_pasted_reader *reader, struct af_given *giv
     if (given->remark != NULL && os->text == NULL)
         af_pasted_note(reader, "%s: %s", given->source, given->remark);
     give(reader, given, "os", os, af_given_os);
-    if (values[AF_PASTED_WSL].text != NULL)
-        af_fact_bool(given->arena, &platform->wsl, true, values[AF_PASTED_WSL].source);
-    if (values[AF_PASTED_KERNEL].text != NULL)
-        af_fact_text(given->arena, &platform->kernel, values[AF_PASTED_KERNEL].text,
-                     values[AF_PASTED_KERNEL].source);
-    give(reader, given, "arch", &values[AF_PASTED_ARCH], af_given_arch);
-    give(reader, given, "libc", &values[AF_PASTED_LIBC], af_given_libc);
 }
 
 /* ComfyUI's portable Python comes with pip, and is on no path. */
-static void apply_python(struct af_pasted_reader *reader, struct af_given *given)
+static void apply_portable(struct af_pasted_reader *reader, struct af_given *given)
 {
-    const struct af_pasted_value *executable = &reader->values[AF_PASTED_EXECUTABLE];
-    give(reader, given, "python", &reader->values[AF_PASTED_PYTHON], af_given_python);
-    if (executable->text == NULL)
+    struct af_pasted_value said = reader->values[AF_PASTED_EXECUTABLE];
+    if (said.text == NULL || strstr(said.text, "python_embeded") == NULL)
         return;
-    af_fact_text(given->arena, &reader->machine.python.executable, executable->text,
-                 executable->source);
-    if (strstr(executable->text, "python_embeded") == NULL)
-        return;
-    const struct af_pasted_value uv = {"none", executable->source, false};
-    const struct af_pasted_value pip = {"yes", executable->source, false};
-    give(reader, given, "uv", &uv, af_given_tool);
-    give(reader, given, "pip", &pip, af_given_tool);
+    said.text = "none";
+    give(reader, given, "uv", &said, af_given_tool);
+    said.text = "yes";
+    give(reader, given, "pip", &said, af_given_tool);
 }
 
 /* PyPI's torch needs exactly the CUDA runtime that it was built with. */
@@ -96,7 +117,8 @@ static void infer_torch_cuda(struct af_pasted_reader *reader)
         af_arena_format(&reader->machine.arena, "%s: nvidia-cuda-runtime %s, which torch needs",
                         runtime->source, runtime->text);
     if (source != NULL)
-        values[AF_PASTED_TORCH_CUDA] = (struct af_pasted_value){runtime->text, source, false};
+        values[AF_PASTED_TORCH_CUDA] =
+            (struct af_pasted_value){runtime->text, source, runtime->origin};
 }
 
 /* Only conda-forge splits torch; PyTorch's own builds have no package libtorch. */
@@ -118,44 +140,45 @@ static void apply_torch(struct af_pasted_reader *reader, struct af_given *given)
     const struct af_pasted_value *hip = &values[AF_PASTED_TORCH_HIP];
     if (values[AF_PASTED_TORCH].text == NULL && reader->list_complete && !reader->list_cut)
         values[AF_PASTED_TORCH] = (struct af_pasted_value){
-            "none", af_arena_format(given->arena, "the list of packages in %s", reader->name),
-            false};
+            "none",
+            af_arena_format(given->arena, "the list of packages in %s", reader->name),
+            {.kind = AF_ORIGIN_LINE}};
     infer_torch_cuda(reader);
     give(reader, given, "torch", &values[AF_PASTED_TORCH], af_given_torch);
     if (torch->version.state == AF_FACT_ABSENT)
         return;
     correct_build(reader);
     give(reader, given, "torch_cuda", &values[AF_PASTED_TORCH_CUDA], af_given_torch_cuda);
-    if (hip->text != NULL && strcmp(hip->text, "none") == 0) {
-        af_fact_absent(given->arena, &torch->hip, hip->source);
-    } else if (hip->text != NULL) {
-        af_fact_text(given->arena, &torch->hip, hip->text, hip->source);
-        af_fact_absent(given->arena, &torch->cuda, hip->source);
+    if (!load(given, "hip", hip))
+        return;
+    if (af_given_is_none(given)) {
+        af_given_absent(given, &torch->hip, NULL);
+        return;
     }
+    af_given_text(given, &torch->hip, hip->text, NULL);
+    af_given_absent(given, &torch->cuda, NULL);
 }
 
 static void apply_gpu(struct af_pasted_reader *reader, struct af_given *given, size_t index)
 {
     const struct af_pasted_gpu *said = &reader->gpus[index];
     const struct af_pasted_value *first = said->name.text != NULL ? &said->name : &said->sm;
-    int64_t mib;
     if (!load(given, "gpu", first))
         return;
     af_given_gpu_describe(given, index, given->value, given->lower);
     if (given->arena->failed)
         return;
     struct af_gpu *gpu = &reader->machine.gpus.rows[index];
-    if (said->sm.text != NULL) {
-        bool amd = said->sm.text[0] == 'g';
-        af_fact_text(given->arena, &gpu->sm, said->sm.text, said->sm.source);
-        af_fact_text(given->arena, &gpu->vendor, amd ? "amd" : "nvidia", said->sm.source);
-    } else if (given->remark != NULL) {
+    if (given->remark != NULL && said->sm.text == NULL)
         af_pasted_note(reader,
                        "%s: '%s' is not a known GPU, so its compute capability is unknown",
                        first->source, first->text);
+    if (load(given, "sm", &said->sm)) {
+        af_given_text(given, &gpu->sm, said->sm.text, NULL);
+        af_given_text(given, &gpu->vendor, said->sm.text[0] == 'g' ? "amd" : "nvidia", NULL);
     }
-    if (number_of(&said->memory_mib, &mib))
-        af_fact_int(given->arena, &gpu->memory_bytes, mib * 1048576, said->memory_mib.source);
+    if (load(given, "memory", &said->memory_mib))
+        give_number(given, &gpu->memory_bytes, 1048576);
     af_fact_unknown(given->arena, &gpu->visible, "%s does not say CUDA_VISIBLE_DEVICES",
                     reader->name);
 }
@@ -172,37 +195,29 @@ static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
         *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = none->source};
     for (size_t i = 0; i < count; i++)
         apply_gpu(reader, given, i);
-    give(reader, given, "driver", &reader->values[AF_PASTED_DRIVER], af_given_driver);
-    give(reader, given, "cuda_api", &reader->values[AF_PASTED_CUDA_API], af_given_cuda_api);
-    give(reader, given, "rocm", &reader->values[AF_PASTED_ROCM], af_given_named_fact);
-    give(reader, given, "visible_devices", &reader->values[AF_PASTED_VISIBLE],
-         af_given_visible_devices);
 }
 
 /* nvcc was run by its name, so it is on PATH, and torch uses it unless CUDA_HOME is set. */
-static void apply_toolkit(struct af_pasted_reader *reader)
+static void apply_toolkit(struct af_pasted_reader *reader, struct af_given *given)
 {
     struct af_machine *machine = &reader->machine;
-    struct af_arena *arena = &machine->arena;
-    const struct af_pasted_value *said = &reader->values[AF_PASTED_TOOLKIT];
-    if (said->text == NULL)
+    if (!load(given, "nvcc", &reader->values[AF_PASTED_TOOLKIT]))
         return;
     machine->toolkits =
-        (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = said->source};
-    if (strcmp(said->text, "none") == 0)
+        (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    if (af_given_is_none(given))
         return;
-    const char *why = af_arena_format(arena, "not said in %s", reader->name);
+    const char *why = af_arena_format(given->arena, "not said in %s", reader->name);
     struct af_toolkit *toolkit =
         af_machine_row_add(machine, offsetof(struct af_machine, toolkits), why);
-    const char *taken = af_arena_format(
-        arena, "%s: the nvcc on PATH, which torch uses unless CUDA_HOME is set", said->source);
-    if (toolkit == NULL || taken == NULL)
+    if (toolkit == NULL)
         return;
-    af_fact_text(arena, &toolkit->version, said->text, said->source);
-    af_fact_text(arena, &toolkit->nvcc, "nvcc", said->source);
-    af_fact_text(arena, &toolkit->found_by, "PATH", said->source);
-    af_fact_bool(arena, &toolkit->first_on_path, true, said->source);
-    af_fact_bool(arena, &toolkit->torch_takes_it, true, taken);
+    af_given_text(given, &toolkit->version, given->value, NULL);
+    af_given_text(given, &toolkit->nvcc, "nvcc", NULL);
+    af_given_text(given, &toolkit->found_by, "PATH", NULL);
+    af_given_bool(given, &toolkit->first_on_path, true, NULL);
+    af_given_bool(given, &toolkit->torch_takes_it, true,
+                  "the nvcc on PATH, which torch uses unless CUDA_HOME is set");
 }
 
 /*
@@ -231,21 +246,14 @@ void af_pasted_apply(struct af_pasted_reader *reader)
 {
     struct af_machine *machine = &reader->machine;
     struct af_given given = {.machine = machine, .arena = &machine->arena};
-    bool gcc = reader->values[AF_PASTED_GCC].text != NULL;
-    apply_platform(reader, &given);
-    apply_python(reader, &given);
-    apply_torch(reader, &given);
+    apply_system(reader, &given);
     apply_gpus(reader, &given);
-    apply_toolkit(reader);
-    machine->cuda_named = reader->values[AF_PASTED_CUDA_NAMED].text;
-    give(reader, &given, gcc ? "gcc" : "clang",
-         &reader->values[gcc ? AF_PASTED_GCC : AF_PASTED_CLANG], af_given_compiler);
-    apply_number(reader, AF_PASTED_CORES, &machine->resources.cores);
-    apply_number(reader, AF_PASTED_MEMORY, &machine->resources.memory_total_bytes);
-    apply_number(reader, AF_PASTED_MEMORY_AVAILABLE,
-                 &machine->resources.memory_available_bytes);
-    apply_number(reader, AF_PASTED_SWAP_FREE, &machine->resources.swap_free_bytes);
+    apply_values(reader, &given);
+    apply_portable(reader, &given);
+    apply_torch(reader, &given);
+    apply_toolkit(reader, &given);
     apply_packages(reader, &given);
+    machine->cuda_named = reader->values[AF_PASTED_CUDA_NAMED].text;
     af_given_derive_tags(&given, reader->name);
     af_given_derive_soabi(&given, reader->name);
 }

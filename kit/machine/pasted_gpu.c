@@ -52,25 +52,6 @@ void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, co
                        strspn(mib, "0123456789"));
 }
 
-/* "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |" */
-static bool take_head(struct af_pasted_reader *reader, const char *line)
-{
-    static const struct {
-        const char *label;
-        enum af_pasted_fact fact;
-    } rows[] = {{"Driver Version:", AF_PASTED_DRIVER},
-                {"KMD Version:", AF_PASTED_DRIVER},
-                {"CUDA Version:", AF_PASTED_CUDA_API},
-                {"CUDA UMD Version:", AF_PASTED_CUDA_API}};
-    bool any = false;
-    for (size_t i = 0; strstr(line, "NVIDIA-SMI ") != NULL && i < AF_COUNT(rows); i++) {
-        const char *at = strstr(line, rows[i].label);
-        at = at == NULL ? "" : at + strlen(rows[i].label);
-        any |= af_pasted_read_fact(reader, rows[i].fact, at + strspn(at, " "));
-    }
-    return any;
-}
-
 /* "|   0  NVIDIA A100-SXM4-80GB          On  | 00000000:07:00.0 Off |          0 |" */
 static bool take_row(struct af_pasted_reader *reader, const char *line)
 {
@@ -198,6 +179,6 @@ bool af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line)
         af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
         return true;
     }
-    return csv || take_head(reader, line) || take_row(reader, line) ||
-           take_memory(reader, line) || take_list(reader, line) || take_rocm_smi(reader, line);
+    return csv || take_row(reader, line) || take_memory(reader, line) ||
+           take_list(reader, line) || take_rocm_smi(reader, line);
 }

@@ -29,48 +29,42 @@ static void take_kernel(struct af_pasted_reader *reader, const char *text, size_
     }
 }
 
+/*
+ * Python's "Linux-5.15.0-97-generic-x86_64-with-glibc2.35" or "macOS-14.5-arm64-arm-64bit",
+ * uname's "Linux host 5.15.0-97-generic #107-Ubuntu SMP ... x86_64 GNU/Linux".
+ */
 static bool take_platform(struct af_pasted_reader *reader, const char *text)
 {
+    static const char *const systems[][2] = {
+        {"Linux", "linux"}, {"Windows", "windows"}, {"macOS", "macos"}, {"Darwin", "macos"}};
     const char *libc = strstr(text, "-with-glibc");
     const char *arch;
-    if (af_starts_with(text, "Windows") && !isalnum((unsigned char)text[7])) {
-        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
-        return true;
-    }
-    if (af_starts_with(text, "macOS-") || af_starts_with(text, "Darwin-")) {
-        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
-        af_pasted_read_arch(reader, text, &arch);
-        return true;
-    }
-    if (!af_starts_with(text, "Linux-"))
+    size_t len = strspn(text, "LinuxWdowsmacOSDr");
+    size_t i = 0;
+    while (i < AF_COUNT(systems) &&
+           !af_text_span_equal((struct af_span){text, len}, systems[i][0]))
+        i++;
+    bool windows = i == 1;
+    const char *release = text + len + (text[len] != '\0');
+    if (i == AF_COUNT(systems) || isalnum((unsigned char)text[len]))
         return false;
-    const char *kernel = text + strlen("Linux-");
-    size_t len = strcspn(kernel, " ");
-    if (af_pasted_read_arch(reader, kernel, &arch) && arch > kernel)
-        len = (size_t)(arch - 1 - kernel);
-    take_kernel(reader, kernel, len);
+    bool uname = text[len] == ' ' && !windows;
+    if (uname)
+        release = strchr(release, ' ') == NULL ? "" : strchr(release, ' ') + 1;
+    if (!windows && (!isdigit((unsigned char)*release) || strchr(release, '.') == NULL))
+        return false;
+    bool has_arch = af_pasted_read_arch(reader, release, &arch);
+    if (uname && !has_arch)
+        return false;
+    len = strcspn(release, " ");
+    if (has_arch && arch > release && arch < release + len)
+        len = (size_t)(arch - 1 - release);
+    if (i == 0)
+        take_kernel(reader, release, len);
+    else
+        af_pasted_take(reader, AF_PASTED_SYSTEM, systems[i][1], strlen(systems[i][1]));
     if (libc != NULL)
         af_pasted_read_fact(reader, AF_PASTED_LIBC, libc + strlen("-with-"));
-    return true;
-}
-
-/* "Linux host 5.15.0-97-generic #107-Ubuntu SMP ... x86_64 x86_64 x86_64 GNU/Linux" */
-static bool take_uname(struct af_pasted_reader *reader, const char *line)
-{
-    bool mac = af_starts_with(line, "Darwin ");
-    const char *host = strchr(line, ' ');
-    const char *release = host == NULL ? NULL : strchr(host + 1, ' ');
-    if ((!mac && !af_starts_with(line, "Linux ")) || release == NULL ||
-        !isdigit((unsigned char)release[1]) || strchr(release + 1, '.') == NULL)
-        return false;
-    release++;
-    const char *arch;
-    if (!af_pasted_read_arch(reader, release, &arch))
-        return false;
-    if (mac)
-        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
-    else
-        take_kernel(reader, release, strcspn(release, " "));
     return true;
 }
 
@@ -100,7 +94,7 @@ static bool take_gcc(struct af_pasted_reader *reader, const char *line)
     return false;
 }
 
-/* A program at the start of a line and the words before its version or another value. */
+/* A program at the start of a line and the words before its version or other values. */
 static bool take_versions(struct af_pasted_reader *reader, const char *line)
 {
     static const struct {
@@ -114,6 +108,10 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
                 {"Using Python ", "on ", AF_PASTED_PYTHON},
                 {"Using CPython ", "on ", AF_PASTED_PYTHON},
                 {"pip ", "(python ", AF_PASTED_PYTHON},
+                {"| NVIDIA-SMI ", "Driver Version:", AF_PASTED_DRIVER},
+                {"| NVIDIA-SMI ", "KMD Version:", AF_PASTED_DRIVER},
+                {"| NVIDIA-SMI ", "CUDA Version:", AF_PASTED_CUDA_API},
+                {"| NVIDIA-SMI ", "CUDA UMD Version:", AF_PASTED_CUDA_API},
                 {"ldd (", ") ", AF_PASTED_LIBC},
                 {"GNU C Library", "version ", AF_PASTED_LIBC},
                 {"musl libc ", "(", AF_PASTED_ARCH},
@@ -121,21 +119,22 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
                 {"Microsoft Windows [", "Microsoft ", AF_PASTED_OS},
                 {"CUDA_VISIBLE_DEVICES=", "=", AF_PASTED_VISIBLE},
                 {"export CUDA_VISIBLE_DEVICES=", "=", AF_PASTED_VISIBLE}};
+    bool any = false;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         const char *at =
             af_starts_with(line, rows[i].program) ? strstr(line, rows[i].before) : NULL;
         bool bare = rows[i].before[0] == ' '; /* "Python 3.11" may begin a sentence */
         if (at == NULL || (rows[i].program[0] == '\0' && at >= line + 16) ||
-            (bare && !is_python(at + 1)) ||
-            !af_pasted_read_fact(reader, rows[i].fact, at + strlen(rows[i].before)))
+            (bare && !is_python(at + 1)))
             continue;
-        if (af_ends_with(line, " on linux"))
-            af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
-        else if (af_ends_with(line, " on win32"))
-            af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
-        return true;
+        at += strlen(rows[i].before);
+        any |= af_pasted_read_fact(reader, rows[i].fact, at + strspn(at, " "));
     }
-    return false;
+    if (any && af_ends_with(line, " on linux"))
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    else if (any && af_ends_with(line, " on win32"))
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+    return any;
 }
 
 /* "musl libc (x86_64)", then "Version 1.2.4" */
@@ -266,7 +265,7 @@ bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
     if (!note_question(reader, line))
         reader->asked_count = 0;
     return take_musl(reader, line) || take_versions(reader, line) || take_gcc(reader, line) ||
-           take_uname(reader, line) || take_free(reader, line);
+           take_platform(reader, line) || take_free(reader, line);
 }
 
 /* A key's handler; false if the value says nothing. */

@@ -2,8 +2,8 @@
  * pasted_value.c: the facts that pasted text can state: the form of their values, such as a
  * version or an amount of memory, and which one is kept if lines differ.
  */
+#include "kit/formats/platform_tags.h"
 #include "kit/machine/pasted_parts.h"
-#include "kit/machine/platform_tags.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static size_t read_glibc(const char *at, char value[VALUE_BYTES])
     size_t start = af_starts_with(at, "glibc") ? strlen("glibc") : 0;
     start += at[start] == '-';
     size_t len = read_dotted(at + start, value);
-    if (!af_machine_libc_version_parse(value, &major, &minor) || major != 2 || minor < 17)
+    if (!af_platform_libc_parse(value, &major, &minor) || major != 2 || minor < 17)
         return 0;
     snprintf(value, VALUE_BYTES, "glibc %d.%d", major, minor);
     return start + len;
@@ -122,7 +122,7 @@ static size_t read_os(const char *at, char value[VALUE_BYTES])
         return copy(value, "Windows", strlen("Windows"));
     const char *arch;
     const char *open = strrchr(at, '(');
-    if (open != NULL && af_machine_arch_at(open + 1, &arch) > 0)
+    if (open != NULL && af_platform_arch_at(open + 1, &arch) > 0)
         len = (size_t)(open - at);
     return copy(value, at, len);
 }
@@ -136,7 +136,7 @@ static size_t read_word(const char *at, char value[VALUE_BYTES])
 static size_t read_arch(const char *at, char value[VALUE_BYTES])
 {
     const char *arch = "";
-    size_t len = af_machine_arch_at(at, &arch);
+    size_t len = af_platform_arch_at(at, &arch);
     copy(value, arch, strlen(arch));
     return len;
 }
@@ -231,8 +231,8 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
     const char *old = value->text;
     bool fuller = old != NULL && strcmp(old, shown) != 0 && continues(shown, old);
     bool differs = old != NULL && !fuller && !continues(old, shown);
-    bool replace = old == NULL || (value->loose && !reader->in_prose) ||
-                   (fuller && value->loose == reader->in_prose);
+    bool replace = old == NULL || value->origin.kind < reader->kind ||
+                   (fuller && value->origin.kind == reader->kind);
     if (what != NULL && differs)
         af_pasted_note(reader, "%s is %s on %s but %s on line %zu; the %s one is used", what,
                        old, value->source, shown, reader->number, replace ? "second" : "first");
@@ -241,7 +241,8 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
     const char *copied = af_arena_text(arena, shown);
     const char *source = af_arena_format(arena, "line %zu of %s", reader->number, reader->name);
     if (copied != NULL && source != NULL)
-        *value = (struct af_pasted_value){copied, source, reader->in_prose};
+        *value = (struct af_pasted_value){
+            copied, source, {.kind = reader->kind, .line = reader->number}};
 }
 
 void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
@@ -256,7 +257,7 @@ bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text, cons
     for (const char *at = text; *at != '\0'; at++) {
         const char *arch;
         bool begins = at == text || !isalnum((unsigned char)at[-1]);
-        if (begins && af_machine_arch_at(at, &arch) > 0)
+        if (begins && af_platform_arch_at(at, &arch) > 0)
             *at_out = at;
     }
     return *at_out != NULL && af_pasted_read_fact(reader, AF_PASTED_ARCH, *at_out);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/machine/platform_tags.h"
+#include "kit/formats/platform_tags.h"
 #include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
 #include "kit/probe/libc.h"
@@ -39,13 +39,17 @@ void af_probe_platform_tags_probe(const struct af_probe *probe, const char *prog
         return;
     }
     af_libc_of_program(probe, program, &libc);
-    if (!af_machine_libc_version_parse(libc.version, &major, &minor)) {
+    if (!af_platform_libc_parse(libc.version, &major, &minor)) {
         af_fact_unknown(probe->arena, fact, "%s",
                         libc.problem == NULL ? "the C library's version cannot be parsed"
                                              : libc.problem);
         return;
     }
-    af_platform_tags_linux(probe->arena, fact, arch, libc.kind, libc.version, libc.source);
+    size_t count;
+    const char *const *tags =
+        af_platform_tags_linux(probe->arena, arch, libc.kind, libc.version, &count);
+    if (tags != NULL)
+        af_fact_list(probe->arena, fact, tags, count, libc.source);
 }
 
 static const char *kind_of(const struct af_probe *probe,

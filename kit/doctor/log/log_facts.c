@@ -1,7 +1,6 @@
 /*
  * log_facts.c: looks up rows of log_facts.inc, and copies what a log says into a
- * machine record. Each fact is applied as if the user had passed it with --given;
- * its source is then changed to the line of the log.
+ * machine record, each fact as if the user had passed it with --given.
  */
 #include "kit/doctor/log/log_facts.h"
 
@@ -20,8 +19,6 @@
 enum slot { KEYS(AS_SLOT) SLOT_COUNT };
 _Static_assert((size_t)SLOT_COUNT <= AF_LOG_FACTS_MAX, "a slot for each key");
 static const char *const slot_keys[] = {KEYS(AS_TEXT)};
-
-static const char *const given_start = "--given ";
 
 #define AF_LOG_FACT(strength, key, fact, value, pattern)                                       \
     {strength, #key, fact, value, pattern, SLOT_##key},
@@ -56,41 +53,6 @@ static bool is_unknown(const struct af_machine *machine, const char *name,
     return af_lookup_find(&lookup, name).state == AF_FACT_UNKNOWN;
 }
 
-/* Replaces "--given torch=2.4.0" in the source by the line of the log. */
-static void rename_source(const struct af_log_evidence *evidence, struct af_fact *fact,
-                          struct af_arena *arena)
-{
-    if (fact->source == NULL || !af_starts_with(fact->source, given_start))
-        return;
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        const struct af_log_fact *said = &evidence->facts[i];
-        const char *word = fact->source + strlen(given_start);
-        if (said->strength == 0 || !af_starts_with(word, said->word))
-            continue;
-        const char *place = af_log_evidence_place(evidence, said->line, arena);
-        const char *source =
-            place == NULL ? NULL
-                          : af_arena_format(arena, "%s%s", place, word + strlen(said->word));
-        if (source != NULL)
-            fact->source = source;
-        return;
-    }
-}
-
-static void rename_sources(const struct af_log_evidence *evidence, struct af_machine *machine)
-{
-    size_t count;
-    const struct af_group *groups = af_machine_groups(&count);
-    for (size_t g = 0; g < count; g++) {
-        size_t row_count = groups[g].is_list ? af_machine_rows(machine, &groups[g])->count : 1;
-        for (size_t r = 0; r < row_count; r++) {
-            struct af_fact *facts = af_machine_facts(machine, &groups[g], r);
-            for (size_t f = 0; f < groups[g].field_count; f++)
-                rename_source(evidence, &facts[f], &machine->arena);
-        }
-    }
-}
-
 /* Sets facts of the given strengths, but only those that are unknown so far. */
 static enum anyflash_status fill_in(struct af_log_evidence *evidence,
                                     struct af_machine *machine, int weakest, int strongest,
@@ -99,13 +61,14 @@ static enum anyflash_status fill_in(struct af_log_evidence *evidence,
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < SLOT_COUNT; i++) {
         const struct af_log_fact *fact = &evidence->facts[i];
-        const char *remark;
-        if (fact->strength >= weakest && fact->strength <= strongest &&
-            is_unknown(machine, fact->fact, evidence->arena))
-            status = af_machine_given(machine, fact->word, &remark, err);
+        if (fact->strength < weakest || fact->strength > strongest ||
+            !is_unknown(machine, fact->fact, evidence->arena))
+            continue;
+        const char *place = af_log_evidence_place(evidence, fact->line, evidence->arena);
+        status = place == NULL
+                     ? af_fail_memory(err)
+                     : af_machine_given_on_line(machine, fact->word, place, fact->line, err);
     }
-    if (status == ANYFLASH_OK)
-        rename_sources(evidence, machine);
     return status;
 }
 

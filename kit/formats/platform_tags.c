@@ -2,14 +2,15 @@
  * platform_tags.c: linux, manylinux and musllinux tags for a machine and its C
  * library. Source: _linux_platforms() of packaging 26.3 with its modules
  * _manylinux (PEP 600) and _musllinux (PEP 656): linux_ first, then one tag for
- * every minor version down to the oldest, old names after the minor they stand
- * for. Used by the Python probe and by --given.
+ * every minor version down to the oldest, old names after the minor they stand for.
  */
-#include "kit/machine/platform_tags.h"
+#include "kit/formats/platform_tags.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kit/base/text.h"
 
 #define MINOR_MAX 200 /* longer lists of tags are useless */
 
@@ -24,7 +25,7 @@ static void add(struct tags *tags, const char *tag)
     tags->items[tags->count++] = tag;
 }
 
-bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_out)
+bool af_platform_libc_parse(const char *text, int *major_out, int *minor_out)
 {
     char *end;
     if (text == NULL || text[0] < '0' || text[0] > '9')
@@ -40,7 +41,7 @@ bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_
     return true;
 }
 
-size_t af_machine_arch_at(const char *text, const char **arch_out)
+size_t af_platform_arch_at(const char *text, const char **arch_out)
 {
     static const char *const names[][2] = {
         {"x86_64", "x86_64"},   {"x86-64", "x86_64"},  {"amd64", "x86_64"}, {"x64", "x86_64"},
@@ -78,20 +79,21 @@ static void add_manylinux(struct tags *tags, const char *arch, int newest)
     }
 }
 
-void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const char *arch,
-                            const char *libc, const char *libc_version, const char *source)
+const char *const *af_platform_tags_linux(struct af_arena *arena, const char *arch,
+                                          const char *libc, const char *libc_version,
+                                          size_t *count_out)
 {
     int major = 0;
     int minor = 0;
-    bool known = af_machine_libc_version_parse(libc_version, &major, &minor);
+    bool known = af_platform_libc_parse(libc_version, &major, &minor);
     struct tags tags = {arena, af_arena_array(arena, MINOR_MAX + 8, sizeof(char *)), 0};
     if (tags.items == NULL)
-        return;
+        return NULL;
     add(&tags, af_arena_format(arena, "linux_%s", arch));
     if (known && major == 2 && af_equal(libc, "glibc"))
         add_manylinux(&tags, arch, minor);
     for (int at = minor; known && af_equal(libc, "musl") && at >= 0; at--)
         add(&tags, af_arena_format(arena, "musllinux_%d_%d_%s", major, at, arch));
-    if (!arena->failed)
-        af_fact_list(arena, fact, tags.items, tags.count, source);
+    *count_out = tags.count;
+    return arena->failed ? NULL : tags.items;
 }
