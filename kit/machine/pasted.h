@@ -6,7 +6,8 @@
  * transformers, diffusers, accelerate, DeepSpeed and xformers; pip, uv and conda
  * lists (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
  * rocm-smi, rocminfo; nvcc, gcc, clang, ldd, uname, python, free, lscpu,
- * /etc/os-release and /proc/meminfo; print(torch.__version__) with its answer.
+ * /etc/os-release and /proc/meminfo; print(torch.__version__) with its answer; names and
+ * tags of container images.
  * One text may contain any number of them, in any order, with prompts, Markdown
  * fences, quoting and terminal colours. UTF-16, which PowerShell's `>` writes, is
  * read, too, as far as the text is ASCII.
@@ -98,11 +99,12 @@ struct af_pasted_reader {
     struct af_pasted_value packages[AF_PASTED_PACKAGES_MAX];
     struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
     size_t gpu_count;
-    size_t gpu_current;       /* the row that following lines describe */
-    bool gpus_loose;          /* prose names them; a line of a known form replaces all */
-    enum af_origin_kind kind; /* of values of this line: PROSE or LINE */
-    size_t gpu_line;          /* of the last GPU in prose */
-    size_t prose_bytes;       /* read so far */
+    size_t gpu_current;             /* the row that following lines describe */
+    bool gpus_loose;                /* prose names them; a line of a known form replaces all */
+    struct af_pasted_gpu gpu_named; /* by prose beside a line of a known form */
+    enum af_origin_kind kind;       /* of values of this line: PROSE or LINE */
+    size_t gpu_line;                /* of the last GPU in prose */
+    size_t prose_bytes;             /* read so far */
     size_t csv_next;
     size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
     bool in_query;                            /* nvidia-smi -q */

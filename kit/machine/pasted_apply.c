@@ -82,10 +82,12 @@ static void apply_system(struct af_pasted_reader *reader, struct af_given *given
     const struct af_pasted_value *values = reader->values;
     const struct af_pasted_value *os = &values[AF_PASTED_SYSTEM];
     for (size_t i = AF_PASTED_TRACE; i <= AF_PASTED_SYSTEM_WORD; i++) {
-        if (os->text == NULL && values[AF_PASTED_OS].text == NULL)
+        if (os->text == NULL && values[AF_PASTED_OS].origin.kind != AF_ORIGIN_LINE)
             os = &values[i];
     }
-    if (load(given, "os", &values[AF_PASTED_OS]))
+    bool other = os->text != NULL && !af_equal(os->text, "linux") &&
+                 values[AF_PASTED_OS].origin.kind == AF_ORIGIN_PROSE;
+    if (!other && load(given, "os", &values[AF_PASTED_OS]))
         af_given_os(given);
     if (given->remark != NULL && os->text == NULL)
         af_pasted_note(reader, "%s: %s", given->source, given->remark);
@@ -183,6 +185,14 @@ static void apply_gpu(struct af_pasted_reader *reader, struct af_given *given, s
                     reader->name);
 }
 
+static void note_gpu(struct af_pasted_reader *reader)
+{
+    const struct af_pasted_value *listed = &reader->gpus[0].name;
+    const struct af_pasted_value *named = &reader->gpu_named.name;
+    af_pasted_note(reader, "GPU is %s on %s but %s on line %zu; the listed one is used",
+                   listed->text, listed->source, named->text, named->origin.line);
+}
+
 static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
 {
     const struct af_pasted_value *none = &reader->values[AF_PASTED_GPUS_NONE];
@@ -193,8 +203,14 @@ static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
         count++;
     if (count > 0 || none->text != NULL)
         *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = none->source};
-    for (size_t i = 0; i < count; i++)
+    bool agrees = reader->gpu_named.row == NULL || count == 0;
+    for (size_t i = 0; i < count; i++) {
         apply_gpu(reader, given, i);
+        agrees = agrees || !af_fact_is(&gpus->rows[i].vendor, reader->gpu_named.row[0]) ||
+                 af_fact_is(&gpus->rows[i].sm, reader->gpu_named.row[2]);
+    }
+    if (!agrees && !given->arena->failed)
+        note_gpu(reader);
 }
 
 /* nvcc was run by its name, so it is on PATH, and torch uses it unless CUDA_HOME is set. */

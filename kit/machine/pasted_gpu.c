@@ -28,6 +28,7 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, struct af
         return;
     struct af_pasted_gpu *gpu = &reader->gpus[index];
     if (reader->gpus_loose) {
+        reader->gpu_named = reader->gpus[0];
         memset(reader->gpus, 0, sizeof reader->gpus);
         reader->gpu_count = 0;
         reader->gpus_loose = false;

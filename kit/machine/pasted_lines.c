@@ -456,6 +456,7 @@ bool af_pasted_report_line(struct af_pasted_reader *reader, const char *line)
     char key[KEY_BYTES];
     if (strstr(line, "FB Memory Usage") != NULL)
         reader->frame_buffer = true;
+    reader->in_query = reader->in_query || strstr(line, "=NVSMI LOG=") != NULL;
     const char *value = split(line, key);
     for (size_t i = 0; value != NULL && i < AF_COUNT(keys); i++) {
         if (strcmp(key, keys[i].key) == 0)

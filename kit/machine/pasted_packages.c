@@ -258,6 +258,17 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
            af_pasted_take_known(reader, name, version);
 }
 
+/* What was said of a package before it was replaced. */
+static void forget(struct af_pasted_reader *reader, struct af_span name)
+{
+    if (af_text_span_equal(name, "torch"))
+        reader->values[AF_PASTED_TORCH] = (struct af_pasted_value){0};
+    for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
+        if (af_text_span_equal(name, names[i]))
+            reader->packages[i] = (struct af_pasted_value){0};
+    }
+}
+
 /*
  * What installers print about installed packages: uv's " + torch==2.4.0", pip's "Requirement
  * already satisfied: torch in /venv/lib/python3.10/site-packages (from flash-attn) (2.4.0)".
@@ -266,8 +277,10 @@ static bool take_installer(struct af_pasted_reader *reader, const char *line)
 {
     static const char satisfied[] = "Requirement already satisfied: ";
     const char *open = strrchr(line, '(');
-    if (af_starts_with(line, "+ ") && strstr(line, "==") != NULL)
+    if (af_starts_with(line, "+ ") && strstr(line, "==") != NULL) {
+        forget(reader, (struct af_span){line + 2, strcspn(line + 2, "=")});
         return take_freeze(reader, line + 2);
+    }
     if (!af_starts_with(line, satisfied) || open == NULL)
         return false;
     const char *name = line + strlen(satisfied);

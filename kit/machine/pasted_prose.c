@@ -22,20 +22,29 @@ struct place {
     size_t at;
 };
 
-/* Whether one of the words, separated by '|', begins in `text`, not in the middle of a word. */
-static bool has_word(const char *text, const char *words)
+/* The first of the words, separated by '|', that begins in `text`, not in the middle of a word;
+   or NULL. */
+static const char *find_word(const char *text, const char *words, size_t *len_out)
 {
     for (const char *word = words; *word != '\0';) {
         size_t len = strcspn(word, "|");
         for (const char *at = strchr(text, *word); at != NULL; at = strchr(at + 1, *word)) {
             bool inside =
                 isalpha((unsigned char)*word) && at > text && isalpha((unsigned char)at[-1]);
-            if (!inside && strncmp(at, word, len) == 0)
-                return true;
+            if (!inside && strncmp(at, word, len) == 0) {
+                *len_out = len;
+                return at;
+            }
         }
         word += len + (word[len] == '|');
     }
-    return false;
+    return NULL;
+}
+
+static bool has_word(const char *text, const char *words)
+{
+    size_t unused;
+    return find_word(text, words, &unused) != NULL;
 }
 
 /* The word before offset `at`, without the blank or dash between; its length. */
@@ -65,7 +74,7 @@ static bool is_general(const char *lower)
         "pip install|pip3 install|conda install|uv add|.whl|>=|~=|::";
     static const char advice[] =
         "require|at least|minimum|newer|or later|higher|above|recommend|tested|benchmark|"
-        "support|compatib|e.g.|for example";
+        "support|compatib|e.g.|for example|\xE4\xBB\xA5\xE4\xB8\x8A"; /* "and above" */
     return has_word(lower, commands) || (strchr(lower, '?') == NULL && has_word(lower, advice));
 }
 
@@ -74,19 +83,39 @@ static const struct product {
     const char *majors; /* first characters of its versions */
     enum af_pasted_fact fact;
 } products[] = {
-    {"pytorch", "12", AF_PASTED_TORCH},     {"torch", "12", AF_PASTED_TORCH},
-    {"python", "3", AF_PASTED_PYTHON},      {"py", "3", AF_PASTED_PYTHON},
-    {"cp", "3", AF_PASTED_PYTHON},          {"driver", "3456", AF_PASTED_DRIVER},
-    {"sys.version", "3", AF_PASTED_PYTHON}, {"cuda", "1", AF_PASTED_CUDA_NAMED},
+    {"pytorch", "12", AF_PASTED_TORCH},
+    {"torch", "12", AF_PASTED_TORCH},
+    {"python", "3", AF_PASTED_PYTHON},
+    {"py", "3", AF_PASTED_PYTHON},
+    {"cp", "3", AF_PASTED_PYTHON},
+    {"driver", "3456", AF_PASTED_DRIVER},
+    {"sys.version", "3", AF_PASTED_PYTHON},
+    {"cuda", "1", AF_PASTED_CUDA_NAMED},
     {"rocm", "567", AF_PASTED_ROCM},
+    {"treiber", "3456", AF_PASTED_DRIVER},
+    {"\xE9\xA9\xB1\xE5\x8A\xA8", "3456", AF_PASTED_DRIVER}, /* driver, in Chinese */
 };
 
-/* What may stand between a product and its version. */
+/* Ends a clause: ". ", "? ", and U+3001, U+3002, U+FF0C, U+FF1B, U+FF1F. */
+static size_t clause_mark_len(const char *at)
+{
+    static const char *const wide[] = {"\xE3\x80\x81", "\xE3\x80\x82", "\xEF\xBC\x8C",
+                                       "\xEF\xBC\x9B", "\xEF\xBC\x9F"};
+    for (size_t i = 0; i < AF_COUNT(wide); i++)
+        if (af_starts_with(at, wide[i]))
+            return strlen(wide[i]);
+    return (*at == '.' || *at == '?' || *at == '!') && at[1] == ' ' ? 1 : 0;
+}
+
+/* What may stand between a product and its version, also in other scripts. */
 static const char *skip_between(const char *at)
 {
-    static const char words[] = "version|ver|is|build|was|i|am|have|use|using";
+    static const char words[] = "version|ver|is|build|was|i|am|have|use|using|in|der|ist";
+    static const char blanks[] = " :='\"(*_-\\";
     for (size_t len = 1; len > 0; at += len) {
-        at += strspn(at, " :='\"(*_-\\");
+        at += strspn(at, blanks);
+        while ((unsigned char)*at >= 0xE3 && clause_mark_len(at) == 0) /* not U+2265, >= */
+            at += strnlen(at, 3) + strspn(at + strnlen(at, 3), blanks);
         len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
         if (!af_given_is_word(at, len, words))
             len = 0;
@@ -264,6 +293,15 @@ static size_t count_before(const char *lower, size_t at)
     return follows(lower, at, "dual|two") ? 2 : 1;
 }
 
+/* How many, after the name: "T4 x2". */
+static size_t count_after(const char *at)
+{
+    at += strspn(at, " ");
+    bool times = (*at == 'x' || *at == '*') && isdigit((unsigned char)at[1]) &&
+                 !isalnum((unsigned char)at[2]) && at[1] > '0';
+    return times ? (size_t)(at[1] - '0') : 1;
+}
+
 /* Adds one GPU, unless it was named before. Several are on one line, or have an index. */
 static void add_gpu(struct af_pasted_reader *reader, const char *const *row,
                     struct af_span name, long index)
@@ -302,9 +340,18 @@ static size_t take_gpu(struct af_pasted_reader *reader, const struct place *plac
     if (len == 0)
         return 0;
     struct af_span name = whole_name(place, len);
+    if (reader->gpu_count > 0 && !reader->gpus_loose) {
+        bool same_line = reader->gpus[reader->gpu_current].name.origin.line == reader->number;
+        if (reader->gpu_named.row == NULL && !same_line) {
+            reader->gpu_named.row = row;
+            af_pasted_keep(reader, &reader->gpu_named.name, NULL, name.data, name.len);
+        }
+        return len;
+    }
     const char *device = strstr(place->lower, "cuda:");
     long index = device != NULL && isdigit((unsigned char)device[5]) ? device[5] - '0' : -1;
     size_t many = count_before(place->lower, (size_t)(name.data - place->line));
+    many = many > 1 ? many : count_after(place->lower + (name.data - place->line) + name.len);
     add_gpu(reader, row, name, index);
     for (size_t i = 1; i < many; i++)
         add_gpu(reader, row, name, (long)reader->gpu_count);
@@ -323,22 +370,125 @@ static const struct {
      "windows|win10|win11|win 10|win 11|powershell"},
     {"linux",
      "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu",
-     "linux|ubuntu|debian|fedora|pop os|centos|rocky|docker|pytorch/pytorch:"},
+     "ubuntu|debian|fedora|centos|rocky|colab|kaggle|jetpack|linux|pop os|docker"},
     {"macos", "Darwin|macosx_|-apple-darwin|/Applications/", "macos|macbook"},
 };
+
+/* "Ubuntu-22.04", "JetPack 6": a Linux system with its release. */
+static void take_release(struct af_pasted_reader *reader, const char *word, size_t len)
+{
+    char text[32];
+    const char *digits = skip_between(word + len);
+    size_t digits_len = strspn(digits, "0123456789.");
+    bool other = digits_len > 8 || digits[digits_len] == '-' || /* a package's version */
+                 isalnum((unsigned char)digits[digits_len]);
+    snprintf(text, sizeof text, "%.*s %.*s", (int)len, word, other ? 0 : (int)digits_len,
+             digits);
+    af_pasted_take(reader, AF_PASTED_OS, text, strlen(text));
+}
 
 static void take_traces(struct af_pasted_reader *reader, const char *line, const char *lower)
 {
     for (size_t i = 0; i < AF_COUNT(traces); i++) {
+        size_t len;
         const char *os = i == 0 ? "linux" : traces[i].os;
+        const char *word = find_word(lower, traces[i].words, &len);
         bool printed = has_word(line, traces[i].prints);
-        if (!printed && !has_word(lower, traces[i].words))
+        bool host = i == 1 && reader->values[AF_PASTED_WSL].text != NULL; /* WSL's Windows */
+        if ((!printed && word == NULL) || host)
             continue;
         af_pasted_take(reader, printed ? AF_PASTED_TRACE : AF_PASTED_SYSTEM_WORD, os,
                        strlen(os));
         if (i == 0)
             af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
+        else if (i == 2 && word != NULL && !has_word(word, "linux|pop os|docker"))
+            take_release(reader, word, len);
     }
+}
+
+/* Images of containers, and what the first version of their tags is. */
+static const struct {
+    const char *repository;
+    enum af_pasted_fact bare;
+} images[] = {
+    {"pytorch/pytorch:", AF_PASTED_TORCH},
+    {"rocm/pytorch:", AF_PASTED_TORCH},
+    {"nvidia/cuda:", AF_PASTED_TOOLKIT},
+    {"nvcr.io/nvidia/pytorch:", AF_PASTED_FACT_COUNT},
+};
+
+static const struct {
+    const char *start;
+    enum af_pasted_fact fact;
+} tag_parts[] = {{"cuda", AF_PASTED_TORCH_CUDA}, {"rocm", AF_PASTED_TORCH_HIP},
+                 {"py", AF_PASTED_PYTHON},       {"ubuntu", AF_PASTED_OS},
+                 {"rockylinux", AF_PASTED_OS},   {"", AF_PASTED_FACT_COUNT}};
+
+/* One part of a tag: "2.6.0", "cuda12.4", "ubuntu22.04"; `devel` images have the toolkit. */
+static void take_part(struct af_pasted_reader *reader, const char *part, size_t len,
+                      enum af_pasted_fact bare, bool devel)
+{
+    char os[48];
+    size_t i = 0;
+    while (!af_starts_with(part, tag_parts[i].start))
+        i++;
+    const char *version = part + strlen(tag_parts[i].start);
+    size_t version_bytes = (size_t)(part + len - version);
+    enum af_pasted_fact fact = tag_parts[i].start[0] == '\0' ? bare : tag_parts[i].fact;
+    if (strspn(version, "0123456789.") < version_bytes ||
+        (fact != AF_PASTED_OS && memchr(version, '.', version_bytes) == NULL))
+        return;
+    if (fact == AF_PASTED_OS) {
+        snprintf(os, sizeof os, "docker %.*s", (int)len, part);
+        af_pasted_take(reader, fact, os, strlen(os));
+    } else if (fact != AF_PASTED_FACT_COUNT && (fact != AF_PASTED_TOOLKIT || devel)) {
+        af_pasted_take(reader, fact, version, version_bytes);
+    }
+    if (fact == AF_PASTED_TORCH_CUDA && devel)
+        af_pasted_take(reader, AF_PASTED_TOOLKIT, version, version_bytes);
+}
+
+/* "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "nvidia/cuda:12.4.1-devel-ubuntu22.04" */
+static bool take_image(struct af_pasted_reader *reader, const char *lower)
+{
+    bool any = false;
+    for (size_t i = 0; i < AF_COUNT(images); i++) {
+        const char *tag = strstr(lower, images[i].repository);
+        if (tag == NULL)
+            continue;
+        any = true;
+        tag += strlen(images[i].repository);
+        size_t len = strcspn(tag, " '\",)");
+        char text[96];
+        snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : 0), tag);
+        for (const char *part = text; *part != '\0'; part += len + (part[len] != '\0')) {
+            len = strcspn(part, "-_");
+            take_part(reader, part, len, images[i].bare, strstr(text, "devel") != NULL);
+        }
+    }
+    if (any)
+        af_pasted_take(reader, AF_PASTED_OS, "docker", 6);
+    return any;
+}
+
+/* Reads the place's clause, which ends at `end`. */
+static bool take_clause(struct af_pasted_reader *reader, struct place *place, size_t end)
+{
+    const char *line = place->line;
+    bool any = take_image(reader, place->lower + place->at);
+    for (; place->at < end; place->at++) {
+        size_t at = place->at;
+        bool wide = (unsigned char)line[at] >= 0xC0;
+        bool word =
+            at == 0 || !isalnum((unsigned char)line[at - 1]) ||
+            (place->lower[at - 1] == 'x' && at > 1 && isdigit((unsigned char)line[at - 2]));
+        if (!wide && (!word || !isalnum((unsigned char)line[at])))
+            continue;
+        size_t gpu_bytes = wide ? 0 : take_gpu(reader, place);
+        any |= gpu_bytes > 0 || take_version(reader, place);
+        place->at += gpu_bytes > 0 ? gpu_bytes - 1 : 0;
+    }
+    return any;
 }
 
 bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, bool is_package)
@@ -352,18 +502,19 @@ bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, boo
     reader->prose_bytes += len;
     for (size_t i = 0; i <= len; i++)
         lower[i] = (char)tolower((unsigned char)line[i]);
-    take_traces(reader, line, lower);
-    bool traces_only = is_package || line[0] == '|' || is_general(lower);
-    for (; place.at < len; place.at++) {
-        bool word = place.at == 0 || !isalnum((unsigned char)line[place.at - 1]) ||
-                    (lower[place.at - 1] == 'x' && place.at > 1 &&
-                     isdigit((unsigned char)line[place.at - 2]));
-        if (traces_only || !word || !isalnum((unsigned char)line[place.at]))
-            continue;
-        bool gpu_known = reader->gpu_count > 0 && !reader->gpus_loose;
-        size_t gpu_bytes = gpu_known ? 0 : take_gpu(reader, &place);
-        any |= gpu_bytes > 0 || take_version(reader, &place);
-        place.at += gpu_bytes > 0 ? gpu_bytes - 1 : 0;
+    bool traces_only = is_package || line[0] == '|';
+    for (size_t begin = 0, end = 0; begin < len && !traces_only; begin = end) {
+        while (end < len && clause_mark_len(lower + end) == 0)
+            end++;
+        end += end < len ? clause_mark_len(lower + end) : 0;
+        char after = lower[end];
+        lower[end] = '\0';
+        if (!is_general(lower + begin)) {
+            place.at = begin;
+            any |= take_clause(reader, &place, end);
+        }
+        lower[end] = after;
     }
+    take_traces(reader, line, lower);
     return any;
 }

@@ -215,6 +215,9 @@ static void test_pasted__is_not_a_record_and_not_any_text(void **state)
                                          "pip install torch==2.6.0+cu126 # RTX 3060",
                                          "GPUs (e.g., A100, RTX 3090, H100) are supported",
                                          "Python 3.10, 3.11 or 3.12",
+                                         "torch \xE2\x89\xA5 2.4",
+                                         "Python 3.10\xE4\xBB\xA5\xE4\xB8\x8A",
+                                         "We recommend the image nvidia/cuda:12.4.1-devel",
                                          "File \"torch/x.py\", line 3090, in f",
                                          "Tried to allocate 4090 MB of GPU memory",
                                          "vLLM 0.6.3 serves Llama 3.1 8B"};
@@ -225,6 +228,20 @@ static void test_pasted__is_not_a_record_and_not_any_text(void **state)
     struct af_machine machine;
     assert_int_equal(paste(&machine, "hello\n"), ANYFLASH_E_DATA);
     assert_non_null(strstr(problem.message, "'t.txt'"));
+    af_machine_release(&machine);
+}
+
+static void test_pasted__keeps_the_line_and_the_kind_of_each_fact(void **state)
+{
+    (void)state;
+    struct af_machine machine;
+    assert_int_equal(paste(&machine, "An RTX 4090\nPython 3.11.7\n"), ANYFLASH_OK);
+    const struct af_fact *name = &machine.gpus.rows[0].name;
+    assert_int_equal(name->origin.kind, AF_ORIGIN_PROSE);
+    assert_int_equal(name->origin.line, 1);
+    assert_int_equal(machine.python.version.origin.kind, AF_ORIGIN_LINE);
+    assert_int_equal(machine.python.version.origin.line, 2);
+    assert_int_equal(machine.torch.version.origin.kind, AF_ORIGIN_NONE);
     af_machine_release(&machine);
 }
 
@@ -405,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_pasted__reads_what_people_paste),
         cmocka_unit_test(test_pasted__reads_what_people_write),
         cmocka_unit_test(test_pasted__is_not_a_record_and_not_any_text),
+        cmocka_unit_test(test_pasted__keeps_the_line_and_the_kind_of_each_fact),
         cmocka_unit_test(test_pasted__reads_records_too),
         cmocka_unit_test(test_pasted__lets_given_words_override),
         cmocka_unit_test(test_pasted__reads_utf_16_from_powershell),
