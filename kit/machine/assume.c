@@ -19,11 +19,6 @@ static bool is_old(const struct af_machine *machine)
            af_version_compare(&have, &need) < 0;
 }
 
-bool af_fact_is_assumed(const struct af_fact *fact)
-{
-    return fact->origin.kind == AF_ORIGIN_ASSUMED;
-}
-
 enum anyflash_status af_machine_assume_fact(struct af_machine *machine, struct af_fact *fact,
                                             const char *word, const char **what,
                                             struct anyflash_error *err)

@@ -24,8 +24,6 @@ bool af_machine_is_described(const struct af_machine *machine);
 enum anyflash_status af_machine_assume(struct af_machine *machine, const char **what_out,
                                        struct anyflash_error *err);
 
-bool af_fact_is_assumed(const struct af_fact *fact);
-
 /*
  * Gives `fact` by a word of --given if it is unknown, with the source "assumed", and adds
  * the word to *what, arena text or NULL. Fails with NO_MEMORY.

@@ -222,22 +222,19 @@ static bool is_rule(const char *line)
 /* A row of the current table; another line ends it. */
 static bool take_row(struct af_pasted_reader *reader, const char *line)
 {
-    bool is_row = reader->table == AF_PASTED_TABLE_COLUMNS ? take_columns(reader, line)
-                                                           : take_freeze(reader, line);
+    bool columns = reader->table == AF_PASTED_TABLE_COLUMNS;
     const char *at = line;
     struct af_span name = next_word(&at);
-    if (is_row) {
-        count_row(reader, name);
-        return true;
-    }
     struct af_span version = next_word(&at);
     /* conda's versions follow other rules than Python's: 3.4.3_0, 2024a, 9e */
-    if (reader->table == AF_PASTED_TABLE_COLUMNS && version.len > 0 && *at != '\0' &&
-        isdigit((unsigned char)version.data[0]) && isalnum((unsigned char)name.data[0])) {
+    bool conda = columns && version.len > 0 && *at != '\0' &&
+                 isdigit((unsigned char)version.data[0]) &&
+                 isalnum((unsigned char)name.data[0]);
+    if ((columns ? take_columns(reader, line) : take_freeze(reader, line)) || conda) {
         count_row(reader, name);
         return true;
     }
-    if (reader->table == AF_PASTED_TABLE_COLUMNS && (is_rule(line) || line[0] == '#'))
+    if (columns && (is_rule(line) || line[0] == '#'))
         return true;
     if (line[0] == '.' || af_starts_with(line, "[...") || af_starts_with(line, "\xE2\x80\xA6"))
         reader->list_cut = true; /* "..." */
