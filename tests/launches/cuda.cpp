@@ -20,7 +20,11 @@ cudaError_t cudaSetDevice(int)
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
-    *value = attribute == cudaDevAttrMultiProcessorCount ? 132 : 9;
+    *value = attribute == cudaDevAttrMultiProcessorCount                ? 132
+             : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin     ? 232448
+             : attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 233472
+             : attribute == cudaDevAttrComputeCapabilityMajor           ? 9
+                                                                        : 0;
     return cudaSuccess;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compiles both sides of test_launches.py: `make_extensions.py FOLDER`, by a Python with torch.
+"""Compiles both sides of test_launches.py: `make_extensions.py FOLDER [OBJECT ...]`.
 
-The sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
+It runs in a Python with torch. Objects are compiled kernels, those of a build; without them only
+their parameters are recorded. The sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
 compiler is needed. flash_api.cpp takes half a minute.
 """
 import pathlib
@@ -29,17 +30,17 @@ def compile_library(target, sources, folders, more=()):
     pathlib.Path(f"{target}.new").rename(target)
 
 
-def make_ours(folder, kernels, cuda):
+def make_ours(folder, kernels, cuda, objects):
     package = folder / "flash_attn_2_cuda"
     package.mkdir(parents=True, exist_ok=True)
     shutil.copy(GLUE / "python" / "flash_attn_2_cuda" / "__init__.py", package)
     sources = [*GLUE.glob("*.cpp"), HERE / "record.cpp", HERE / "cuda.cpp"]
     compile_library(package / "libanyflash_cuda.so", sources,
                     [GLUE / "torch", GLUE, ROOT / "include", *kernels, *cuda],
-                    ["-DWITH_GLUE", "-fvisibility=hidden"])
+                    ["-DWITH_GLUE", "-fvisibility=hidden", *objects])
 
 
-def make_upstream(folder, kernels, cuda):
+def make_upstream(folder, kernels, cuda, objects):
     target = folder / "upstream_cuda.so"
     headers = pathlib.Path(torch.__file__).parent / "include"
     libraries = headers.parent / "lib"
@@ -50,19 +51,20 @@ def make_upstream(folder, kernels, cuda):
                     [HERE / "upstream", *kernels, headers,
                      headers / "torch" / "csrc" / "api" / "include",
                      sysconfig.get_path("include"), *cuda],
-                    ["-DTORCH_EXTENSION_NAME=upstream_cuda", f"-L{libraries}",
+                    ["-DTORCH_EXTENSION_NAME=upstream_cuda", *objects, f"-L{libraries}",
                      *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_python", "c10")),
                      f"-Wl,-rpath,{libraries}"])
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
+    objects = ["-DREAL_KERNELS", *sys.argv[2:]] if sys.argv[2:] else []
     sources = builds.sdist(f"flash-attn=={RELEASE}") / "csrc"
     kernels = [sources / "flash_attn" / "src", sources / "flash_attn",
                sources / "cutlass" / "include"]
-    cuda, _ = builds.cuda_folders(int((torch.version.cuda or "13").split(".")[0]))
-    make_ours(folder, kernels, cuda)
-    make_upstream(folder, kernels, cuda)
+    cuda, _ = builds.cuda_folders(13 if objects else int((torch.version.cuda or "13").split(".")[0]))
+    make_ours(folder, kernels, cuda, objects)
+    make_upstream(folder, kernels, cuda, objects)
 
 
 if __name__ == "__main__":
