@@ -269,4 +269,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: `measure.py | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

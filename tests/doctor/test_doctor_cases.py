@@ -143,6 +143,16 @@ def test_dll_errors__are_read_in_the_languages_of_windows(text, cause):
                        measure.PROGRAM)[0]["id"] == cause
 
 
+def test_measure__ends_quietly_when_its_reader_has_gone(tmp_path):
+    case = tmp_path / "case.jsonl"
+    case.write_text(json.dumps(UNSEEN[0]) + "\n")
+    with subprocess.Popen([sys.executable, measure.__file__, case], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as run:
+        run.stdout.close()
+        assert run.stderr.read() == ""
+    assert run.returncode == 0
+
+
 def test_cases__have_causes_that_exist():
     known = {cause["id"] for cause in CAUSES}
     named = {case["category"] for case in CASES + THREADS}
