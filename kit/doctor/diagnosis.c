@@ -106,16 +106,10 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-/* Torch's libraries count as ours: what they lack stops flash-attn, too. */
 static bool is_ours(struct af_span name)
 {
-    static const char *const ours[] = {"flash",    "fa2",    "fa3",    "fa_",
-                                       "libtorch", "libc10", "cutlass"};
-    for (size_t i = 0; i < AF_COUNT(ours); i++) {
-        if (memmem(name.data, name.len, ours[i], strlen(ours[i])) != NULL)
-            return true;
-    }
-    return name.len == 0;
+    struct af_capture owner = {"owner", name};
+    return name.len == 0 || af_capture_class(&owner, 1) != NULL;
 }
 
 /* Whether the two lines above the message show that another package imports or builds. */
@@ -156,8 +150,21 @@ static bool is_of_other_module(const struct af_log_evidence *evidence,
            is_below_other(evidence, hit);
 }
 
-/* The hypotheses of one signature, from its first occurrence that satisfies `near` and
-   `not_near`. */
+/* Whether an earlier occurrence with a part of the same class has made hypotheses. */
+static bool is_supposed(const struct af_diagnosis_ranking *ranking, size_t first,
+                        const struct af_log_hit *hit)
+{
+    const char *class = af_capture_class(hit->captures, hit->capture_count);
+    for (size_t i = first; i < ranking->count; i++) {
+        const struct af_log_hit *other = ranking->hypotheses[i].hit;
+        if (strcmp(af_capture_class(other->captures, other->capture_count), class) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The hypotheses of one signature, from its first occurrence with a part of each class that
+   satisfies `near` and `not_near`. */
 static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
 {
     const struct af_signature *signature = &ranking->evidence->table->rows[index];
@@ -166,13 +173,11 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
     for (size_t i = 0; i < hits->count; i++) {
         const struct af_log_hit *hit = &hits->rows[i];
         if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
-            is_of_other_module(ranking->evidence, hit))
+            is_of_other_module(ranking->evidence, hit) || is_supposed(ranking, first, hit))
             continue;
         af_diagnosis_look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
             suppose(ranking, signature, &signature->causes[c], hit);
-        if (ranking->count > first)
-            break;
     }
 }
 
@@ -244,7 +249,9 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
         .title = af_diagnosis_fill(ranking, from->hit, cause->title),
-        .detail = af_diagnosis_describe_extension(ranking),
+        .detail = from->row->detail != NULL
+                      ? af_diagnosis_fill(ranking, from->hit, from->row->detail)
+                      : af_diagnosis_describe_extension(ranking),
         .why = af_diagnosis_fill(ranking, from->hit, cause->why),
         .next = af_diagnosis_fill(ranking, from->hit, cause->next),
         .fix = af_diagnosis_fill(ranking, from->hit, cause->fix),

@@ -12,14 +12,8 @@
 static const char *capture_text(const struct af_log_hit *hit, const char *name,
                                 struct af_arena *arena)
 {
-    for (size_t i = 0; i < hit->capture_count; i++) {
-        const struct af_span *value = &hit->captures[i].value;
-        if (strcmp(hit->captures[i].name, name) != 0)
-            continue;
-        const char *text = af_arena_text_n(arena, value->data, value->len);
-        return text == NULL ? NULL : af_text_scrub(arena, text, AF_LOG_TEXT_BYTES);
-    }
-    return NULL;
+    const char *text = af_capture_text(hit->captures, hit->capture_count, name, arena);
+    return text == NULL ? NULL : af_text_scrub(arena, text, AF_LOG_TEXT_BYTES);
 }
 
 /* The symbol that the line of this hit names, or NULL. */

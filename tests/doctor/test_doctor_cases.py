@@ -143,6 +143,30 @@ def test_dll_errors__are_read_in_the_languages_of_windows(text, cause):
                        measure.PROGRAM)[0]["id"] == cause
 
 
+@pytest.mark.parametrize("text, cause, detail", [
+    ("TypeError: flash_attn_func() got an unexpected keyword argument 'softcap'",
+     "flash-attn-too-old", "`softcap` since release 2.6.0"),
+    ("ImportError: cannot import name 'flash_attn_with_kvcache' from 'flash_attn'",
+     "flash-attn-too-old", "`flash_attn_with_kvcache` since release 2.2.0"),
+    ("ImportError: cannot import name '_get_block_size' from 'flash_attn.flash_attn_interface'",
+     "api-renamed", "since release 2.4.3"),
+    ("import flash_attn\nModuleNotFoundError: No module named 'xentropy_cuda_lib'",
+     "csrc-extension-missing", "csrc/xentropy of the sources"),
+])
+def test_parts__of_a_message_are_explained(text, cause, detail):
+    best = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)[0]
+    assert (best["id"], detail in best["detail"]) == (cause, True)
+
+
+def test_parts__of_other_packages_hide_none_of_flash_attn():
+    others = "".join(f"ModuleNotFoundError: No module named 'other{i}'\n" for i in range(99))
+    text = f"{others}No module named 'flash_attn_2_cuda'\n{others}"
+    named = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)
+    assert named[0]["id"] == "extension-missing"
+    assert measure.ask({"symptom": f"flash_attn {others}", "source_url": "none"},
+                       measure.PROGRAM) == []
+
+
 def test_measure__ends_quietly_when_its_reader_has_gone(tmp_path):
     case = tmp_path / "case.jsonl"
     case.write_text(json.dumps(UNSEEN[0]) + "\n")

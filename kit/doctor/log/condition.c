@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kit/doctor/log/jsonl.h"
+#include "kit/formats/embedded.h"
 
 #define OPS "< <= > >= = != ~ is"
 #define STATES "known unknown absent true false"
@@ -72,52 +73,91 @@ enum anyflash_status af_condition_parse(const char *source, struct af_arena *are
     return ANYFLASH_OK;
 }
 
-static struct af_lookup_value side_value(const struct af_condition_side *side,
-                                         const struct af_lookup *lookup,
-                                         const struct af_capture *captures,
-                                         size_t capture_count)
-{
-    struct af_lookup_value none = {AF_FACT_UNKNOWN, NULL, NULL};
-    if (side->kind == AF_CONDITION_LITERAL)
-        return (struct af_lookup_value){AF_FACT_KNOWN, side->text, NULL};
-    if (side->kind == AF_CONDITION_FACT)
-        return af_lookup_find(lookup, side->text);
-    for (size_t i = 0; i < capture_count; i++) {
-        const struct af_capture *capture = &captures[i];
-        if (strcmp(capture->name, side->text) != 0)
-            continue;
-        const char *text =
-            af_arena_text_n(lookup->arena, capture->value.data, capture->value.len);
-        return text == NULL ? none : (struct af_lookup_value){AF_FACT_KNOWN, text, NULL};
-    }
-    return none;
-}
-
 static unsigned char fold(char letter)
 {
     return af_pattern_fold[(unsigned char)letter];
 }
 
 /* Glob over the whole text, in either case. */
-static bool is_like(const char *glob, const char *text)
+static bool is_like(const char *glob, struct af_span text)
 {
     const char *star = NULL;
-    const char *again = text;
-    while (*text != '\0') {
+    const char *at = text.data;
+    const char *again = at;
+    while (at < text.data + text.len) {
         if (*glob == '*') {
             star = glob++;
-            again = text;
-        } else if (*glob != '\0' && (*glob == '?' || fold(*glob) == fold(*text))) {
+            again = at;
+        } else if (*glob != '\0' && (*glob == '?' || fold(*glob) == fold(*at))) {
             glob++;
-            text++;
+            at++;
         } else if (star != NULL) {
             glob = star + 1;
-            text = ++again;
+            at = ++again;
         } else {
             return false;
         }
     }
     return glob[strspn(glob, "*")] == '\0';
+}
+
+/* The first row for the capture, {NULL} at the end of the table if there is none;
+   *is_kind_out says whether there are any for captures of this name. */
+static const char *const *find_part(const struct af_capture *capture, bool *is_kind_out)
+{
+    const char *const(*row)[4] = af_embedded_log_parts;
+    *is_kind_out = false;
+    for (; (*row)[0] != NULL; row++) {
+        bool is_kind = strcmp((*row)[0], capture->name) == 0;
+        *is_kind_out = *is_kind_out || is_kind;
+        if (is_kind && is_like((*row)[1], capture->value))
+            break;
+    }
+    return *row;
+}
+
+const char *af_capture_class(const struct af_capture *captures, size_t count)
+{
+    const char *class = "";
+    for (size_t i = 0; i < count; i++) {
+        bool is_kind;
+        const char *const *row = find_part(&captures[i], &is_kind);
+        if (is_kind && row[0] == NULL)
+            return NULL;
+        if (is_kind && class[0] == '\0')
+            class = row[2];
+    }
+    return class;
+}
+
+const char *af_capture_text(const struct af_capture *captures, size_t count, const char *name,
+                            struct af_arena *arena)
+{
+    size_t len = strcspn(name, ".");
+    for (size_t i = 0; i < count; i++) {
+        const struct af_capture *capture = &captures[i];
+        bool is_kind;
+        if (strlen(capture->name) != len || memcmp(capture->name, name, len) != 0)
+            continue;
+        if (name[len] == '\0')
+            return af_arena_text_n(arena, capture->value.data, capture->value.len);
+        const char *const *row = find_part(capture, &is_kind);
+        return row[0] == NULL ? NULL : row[strcmp(name + len, ".class") == 0 ? 2 : 3];
+    }
+    return NULL;
+}
+
+static struct af_lookup_value side_value(const struct af_condition_side *side,
+                                         const struct af_lookup *lookup,
+                                         const struct af_capture *captures,
+                                         size_t capture_count)
+{
+    if (side->kind == AF_CONDITION_LITERAL)
+        return (struct af_lookup_value){AF_FACT_KNOWN, side->text, NULL};
+    if (side->kind == AF_CONDITION_FACT)
+        return af_lookup_find(lookup, side->text);
+    const char *text = af_capture_text(captures, capture_count, side->text, lookup->arena);
+    return (struct af_lookup_value){text == NULL ? AF_FACT_UNKNOWN : AF_FACT_KNOWN, text, NULL};
 }
 
 static enum af_answer answer(bool truth)
@@ -152,7 +192,7 @@ static enum af_answer compare(enum af_condition_op op, const char *left, const c
     case AF_CONDITION_NOT_EQUAL:
         return answer(!same);
     case AF_CONDITION_LIKE:
-        return answer(is_like(right, left));
+        return answer(is_like(right, (struct af_span){left, strlen(left)}));
     case AF_CONDITION_LESS:
         return versions ? answer(order < 0) : AF_UNKNOWN;
     case AF_CONDITION_LESS_EQUAL:

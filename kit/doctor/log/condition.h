@@ -2,7 +2,8 @@
  * condition.h: conditions on facts, in the rows of data/signatures.jsonl.
  *
  *   LEFT OP RIGHT, separated by blanks
- *   LEFT   the name of a fact (fact_lookup.h), or {capture}
+ *   LEFT   the name of a fact (fact_lookup.h), or {capture}; {capture.class} and
+ *          {capture.detail} are what data/log_parts.tsv says of its text
  *   OP     < <= > >=   versions compare as PEP 440 says, without their local part
  *          = !=        the same for two versions, else text in either case
  *          ~           RIGHT is a glob with * and ? over the whole text
@@ -38,6 +39,17 @@ struct af_condition {
     enum af_condition_op op;
     struct af_condition_side right;
 };
+
+/*
+ * The text of the capture `name`, or for "name.class" and "name.detail" what
+ * data/log_parts.tsv says of that text; NULL if there is none, or no memory.
+ */
+const char *af_capture_text(const struct af_capture *captures, size_t count, const char *name,
+                            struct af_arena *arena);
+
+/* The class of the first capture that is named like a kind of data/log_parts.tsv; "" if none
+   is; NULL if no row describes the text of one, so that it is no part of flash-attn. */
+const char *af_capture_class(const struct af_capture *captures, size_t count);
 
 /* Parses it in the arena. Fails with DATA (the message quotes it) or NO_MEMORY. */
 enum anyflash_status af_condition_parse(const char *source, struct af_arena *arena,

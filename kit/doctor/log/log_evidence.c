@@ -296,6 +296,8 @@ static bool try_pattern(struct af_log_evidence *evidence, size_t index)
         return false;
     if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
         return false; /* the match lies within one of the joined lines */
+    if (af_capture_class(match.captures, match.capture_count) == NULL)
+        return true;
     note_match(evidence, index, &match, number);
     return true;
 }

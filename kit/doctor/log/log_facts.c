@@ -12,7 +12,7 @@
 /* Keys of --given, in the order in which they are applied: later ones refine earlier ones. */
 /* clang-format off */
 #define KEYS(KEY) KEY(os) KEY(arch) KEY(python) KEY(torch) KEY(torch_cuda) KEY(cuda_toolkit) \
-                  KEY(flash_attn) KEY(sm) KEY(installer)
+                  KEY(gcc) KEY(flash_attn) KEY(sm) KEY(installer)
 /* clang-format on */
 #define AS_SLOT(key) SLOT_##key,
 #define AS_TEXT(key) #key,

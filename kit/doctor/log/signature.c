@@ -9,7 +9,7 @@
 #include "kit/doctor/log/jsonl.h"
 
 #define ROW_KEYS "id any phase kind near not_near causes source note why"
-#define CAUSE_KEYS "cause kind score near not_near if proves proof"
+#define CAUSE_KEYS "cause kind score near not_near if proves proof detail"
 #define KINDS "fault symptom context failed harmless"
 
 const struct af_cause *af_cause_find(const struct af_cause_table *table, const char *id)
@@ -130,11 +130,13 @@ static const struct af_signature_neighbour *take_neighbours(struct reader *reade
 static bool has_capture(const struct reader *reader, const struct af_signature *signature,
                         const char *name)
 {
+    size_t len = strcspn(name, "."); /* "module.class" is of the capture "module" */
     for (size_t i = 0; i < signature->pattern_count; i++) {
         const struct af_pattern *pattern = &reader->patterns[signature->pattern_first + i];
         for (size_t p = 0; p < pattern->part_count; p++) {
             const struct af_pattern_part *part = &pattern->parts[p];
-            if (part->kind >= AF_PATTERN_CAPTURE && strcmp(part->text.data, name) == 0)
+            if (part->kind >= AF_PATTERN_CAPTURE && part->text.len == len &&
+                memcmp(part->text.data, name, len) == 0)
                 return true;
         }
     }
@@ -195,6 +197,7 @@ static void take_cause(struct reader *reader, const struct af_signature *signatu
     cause->only_if = take_conditions(reader, signature, object, "if");
     cause->proves = take_conditions(reader, signature, object, "proves");
     cause->proof = af_jsonl_text(rows, object, "proof", false);
+    cause->detail = af_jsonl_text(rows, object, "detail", false);
 }
 
 static void take_causes(struct reader *reader, struct af_signature *signature)

@@ -82,6 +82,7 @@ struct af_signature_cause {
     struct af_conditions only_if; /* if one is false, it is not this cause */
     struct af_conditions proves;  /* if there are any and all are true, it is */
     const char *proof;            /* why nothing else prints this message; or NULL */
+    const char *detail;           /* what the parts of the message say; or NULL */
 };
 
 struct af_signature {
