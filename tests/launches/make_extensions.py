@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compiles both sides of test_launches.py: `make_extensions.py FOLDER [OBJECT ...]`.
 
-It runs in a Python with torch. Objects are compiled kernels, those of a build; without them only
-their parameters are recorded. The sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
-compiler is needed. flash_api.cpp takes half a minute.
+It runs in a Python with torch. Objects are compiled kernels, those of a build; without them
+only their parameters are recorded. The sources of flash-attn and CUDA's headers are
+downloaded once (tests/real/builds.py); no CUDA compiler is needed. flash_api.cpp takes half
+a minute.
 """
 import pathlib
 import shutil
@@ -62,7 +63,8 @@ def main():
     sources = builds.sdist(f"flash-attn=={RELEASE}") / "csrc"
     kernels = [sources / "flash_attn" / "src", sources / "flash_attn",
                sources / "cutlass" / "include"]
-    cuda, _ = builds.cuda_folders(13 if objects else int((torch.version.cuda or "13").split(".")[0]))
+    major = 13 if objects else int((torch.version.cuda or "13").split(".", maxsplit=1)[0])
+    cuda, _ = builds.cuda_folders(major)
     make_ours(folder, kernels, cuda, objects)
     make_upstream(folder, kernels, cuda, objects)
 

@@ -21,7 +21,11 @@ struct launch {
 };
 static std::vector<launch> launches;
 
-#ifndef REAL_KERNELS
+#ifdef REAL_KERNELS
+#define KERNEL __attribute__((weak)) /* unless the build has it */
+#else
+#define KERNEL
+#endif
 
 template <typename T, typename Params>
 static void keep(const char *pass, int dim, bool causal, const Params &params)
@@ -34,17 +38,19 @@ static void keep(const char *pass, int dim, bool causal, const Params &params)
 
 namespace FLASH_NAMESPACE {
 #define KERNELS(dim, type, causal)                                                             \
-    template <> void run_mha_fwd_<type, dim, causal>(Flash_fwd_params & params, cudaStream_t)  \
+    template <>                                                                                \
+    KERNEL void run_mha_fwd_<type, dim, causal>(Flash_fwd_params & params, cudaStream_t)       \
     {                                                                                          \
         keep<type>("forward", dim, causal, params);                                            \
     }                                                                                          \
     template <>                                                                                \
-    void run_mha_fwd_splitkv_dispatch<type, dim, causal>(Flash_fwd_params & params,            \
-                                                         cudaStream_t)                         \
+    KERNEL void run_mha_fwd_splitkv_dispatch<type, dim, causal>(Flash_fwd_params & params,     \
+                                                                cudaStream_t)                  \
     {                                                                                          \
         keep<type>("split", dim, causal, params);                                              \
     }                                                                                          \
-    template <> void run_mha_bwd_<type, dim, causal>(Flash_bwd_params & params, cudaStream_t)  \
+    template <>                                                                                \
+    KERNEL void run_mha_bwd_<type, dim, causal>(Flash_bwd_params & params, cudaStream_t)       \
     {                                                                                          \
         keep<type>("backward", dim, causal, params);                                           \
     }
@@ -61,7 +67,7 @@ HEAD_DIM(192)
 HEAD_DIM(256)
 } // namespace FLASH_NAMESPACE
 
-#else
+#ifdef REAL_KERNELS
 
 #include <map>
 
