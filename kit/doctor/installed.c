@@ -18,6 +18,9 @@
 
 #define EXTENSION "flash_attn_2_cuda."
 
+/* The library of a wheel of `anyflash build`: it fits every torch and every Python. */
+#define LIBRARY "flash_attn_2_cuda/libanyflash_cuda.so"
+
 static const struct af_package *installed(const struct af_examination *examination)
 {
     return af_machine_flash_attn(examination->machine);
@@ -73,12 +76,12 @@ void af_examine_damaged_torch(struct af_examination *examination)
                      "not of the recorded size", "");
 }
 
-/* The compiled module of FlashAttention 2 in RECORD, or NULL. */
-static const char *extension_of(const struct af_package *package)
+/* The compiled file in RECORD whose path contains `name`, or NULL. */
+static const char *compiled_file(const struct af_package *package, const char *name)
 {
     const struct af_fact *list = &package->extensions;
     for (size_t i = 0; list->state == AF_FACT_KNOWN && i < list->value.list.count; i++)
-        if (strstr(list->value.list.items[i], EXTENSION) != NULL)
+        if (strstr(list->value.list.items[i], name) != NULL)
             return list->value.list.items[i];
     return NULL;
 }
@@ -144,10 +147,10 @@ void af_examine_installed_files(struct af_examination *examination)
         report_files(examination, AF_REASON_LIBRARY_MISSING, &package->missing_libraries,
                      "not found", "");
     report_requirements(examination, &package->missing_requirements);
-    const char *extension = extension_of(package);
+    const char *extension = compiled_file(package, EXTENSION);
     if (extension != NULL)
         check_python(examination, extension);
-    else if (needs_extension(examination, package) &&
+    else if (needs_extension(examination, package) && compiled_file(package, LIBRARY) == NULL &&
              (af_fact_truth(&package->purelib) == AF_YES ||
               package->extensions.state == AF_FACT_KNOWN ||
               package->extensions.state == AF_FACT_ABSENT))
@@ -427,7 +430,8 @@ void af_examine_installed_wheel(struct af_examination *examination)
     struct af_machine machine = *examination->machine;
     const struct af_package *package = af_machine_flash_attn(&machine);
     struct sought sought;
-    if (package == NULL || machine.torch.version.state != AF_FACT_KNOWN)
+    if (package == NULL || machine.torch.version.state != AF_FACT_KNOWN ||
+        compiled_file(package, LIBRARY) != NULL)
         return;
     af_fit_forget_assumed(&machine);
     const struct af_catalog_wheel *wheel = wheel_by_origin(catalog, package);

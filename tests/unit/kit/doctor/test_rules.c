@@ -70,6 +70,11 @@ static const struct row rows[] = {
     {"nothing known is nothing found", "\"platform\": {}", ""},
     {"a source tree in the working folder", "\"python\": {\"shadowed_by\": \"/w/flash_attn\"}",
      "source-tree-shadows"},
+    {"a library of our own build, which fits every torch",
+     FLASH(", \"extensions\": [\"flash_attn_2_cuda/libanyflash_cuda.so\"]") ", \"torch\": "
+                                                                            "{\"version\": "
+                                                                            "\"2.15.0\"}",
+     ""},
     {"missing files of RECORD", FLASH(EXTENSION ", \"missing_files\": [\"a.py\"]"),
      "installer-damage"},
     {"a module that is cut short",
