@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = ROOT / "tests" / "launches"
 GLUE = ROOT / "engine" / "cuda"
 sys.path.insert(0, str(ROOT / "tests" / "real"))
-import builds # pylint: disable=wrong-import-position
+import builds
 
 RELEASE = "2.8.3.post2"
 # -Bsymbolic: torch has loaded the real CUDA runtime, which must not be called.
@@ -61,6 +61,9 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     objects = ["-DREAL_KERNELS", *sys.argv[2:]] if sys.argv[2:] else []
     sources = builds.sdist(f"flash-attn=={RELEASE}") / "csrc"
+    package = folder / "package"
+    if not package.exists():
+        shutil.copytree(sources.parent / "flash_attn", package / "flash_attn")
     kernels = [sources / "flash_attn" / "src", sources / "flash_attn",
                sources / "cutlass" / "include"]
     major = 13 if objects else int((torch.version.cuda or "13").split(".", maxsplit=1)[0])

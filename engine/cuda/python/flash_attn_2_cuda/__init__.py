@@ -128,6 +128,7 @@ def _tensor(tensor, q, name):
 
 
 def _refuse(tensor, q, name):
+    _check(q.dtype in _DTYPES, "FlashAttention only support fp16 and bf16 data type")
     _check(tensor.dtype is q.dtype, f"query and {name} must have the same dtype")
     _check(tensor.get_device() == q.get_device(), f"{name} must be on CUDA")
     raise RuntimeError("Input tensor must have contiguous last dimension")

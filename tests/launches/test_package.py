@@ -1,0 +1,88 @@
+"""flash-attn's own Python package over our module: its operators, autograd and torch.compile.
+
+The operators are registered for CUDA; here the same functions are registered for the CPU,
+too, and the kernels only keep their parameters (record.cpp).
+"""
+
+import sys
+
+import pytest
+import torch
+
+from test_launches import FOLDER, Generator, sides
+
+OPERATORS = ("_flash_attn_forward", "_flash_attn_backward", "_flash_attn_varlen_forward",
+             "_flash_attn_varlen_backward")
+
+
+@pytest.fixture(scope="module", name="flash_attn")
+def fixture_flash_attn(sides):
+    sys.modules["flash_attn_2_cuda"] = sides[0].module
+    sys.path.insert(0, f"{FOLDER}/package")
+    import flash_attn
+    from flash_attn import flash_attn_interface
+    for name in OPERATORS:
+        operator = getattr(flash_attn_interface, name)
+        operator.register_kernel("cpu")(operator._init_fn)
+    return flash_attn
+
+
+def tensors(*shape):
+    return [torch.zeros(shape, dtype=torch.bfloat16, requires_grad=True) for _ in "qkv"]
+
+
+def passes(side):
+    return [name.split()[0] for name, _ in side.launches()]
+
+
+def test_gradients_reach_the_backward_kernel(sides, flash_attn):
+    q, k, v = tensors(2, 16, 4, 64)
+    flash_attn.flash_attn_func(q, k, v, causal=True).sum().backward()
+    assert passes(sides[0]) == ["forward", "backward"]
+    assert q.grad.shape == q.shape and v.grad.shape == v.shape
+
+
+def test_a_head_size_of_60_is_padded(sides, flash_attn):
+    q, k, v = tensors(1, 300, 4, 60)
+    out = flash_attn.flash_attn_func(q, k, v)
+    out.sum().backward()
+    assert out.shape == q.shape and q.grad.shape == q.shape
+    assert len(passes(sides[0])) == 2
+
+
+def test_packed_sequences(sides, flash_attn):
+    q, k, v = tensors(20, 4, 64)
+    ends = torch.tensor([0, 8, 20], dtype=torch.int32)
+    flash_attn.flash_attn_varlen_func(q, k, v, ends, ends, 12, 12).sum().backward()
+    assert passes(sides[0]) == ["forward", "backward"]
+
+
+def test_a_cache(sides, flash_attn):
+    q, cache, new = (torch.zeros(2, rows, 4, 64).half() for rows in (1, 32, 1))
+    lengths = torch.tensor([3, 5], dtype=torch.int32)
+    out = flash_attn.flash_attn_with_kvcache(q, cache, cache, new, new, cache_seqlens=lengths)
+    assert out.shape == q.shape and passes(sides[0]) == ["split"]
+
+
+def test_torch_compile_makes_one_graph(sides, flash_attn):
+    q, k, v = tensors(2, 16, 4, 64)
+    compiled = torch.compile(lambda *all: flash_attn.flash_attn_func(*all, causal=True) * 2,
+                             backend="aot_eager", fullgraph=True)
+    compiled(q, k, v).sum().backward()
+    assert passes(sides[0]) == ["forward", "backward"] and q.grad is not None
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"q": torch.zeros(1, 4, 2, 64)}, "FlashAttention only support fp16 and bf16 data type"),
+    ({"k": torch.zeros(1, 4, 2, 64).half()}, "query and key must have the same dtype"),
+    ({"k": torch.zeros(1, 4, 3, 64).bfloat16()}, "v must have shape"),
+    ({"softcap": 1.0, "dropout": 0.1}, "Softcapping does not support dropout for now"),
+    ({"window": (3, 4), "dim": 60}, "head_size should be a multiple of 8"),
+], ids=lambda each: each if isinstance(each, str) else "")
+def test_errors_are_those_of_the_extension(sides, change, message):
+    q, k, v = (torch.zeros(1, 4, 2, change.get("dim", 64)).bfloat16() for _ in "qkv")
+    q, k = change.get("q", q), change.get("k", k)
+    with pytest.raises(RuntimeError, match=message):
+        sides[0].module.fwd(q, k, v, None, None, change.get("dropout", 0.0), 0.1, False,
+                            *change.get("window", (-1, -1)), change.get("softcap", 0.0), False,
+                            Generator(1, 0))
