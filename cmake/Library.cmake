@@ -80,7 +80,8 @@ configure_file(packaging/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
 install(TARGETS anyflash_python DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h
+install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_cuda.h
+              include/anyflash/anyflash_torch.h
               include/anyflash/anyflash_python.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
 install(EXPORT anyflash NAMESPACE anyflash:: FILE anyflashTargets.cmake
