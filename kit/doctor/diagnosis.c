@@ -108,7 +108,7 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
 
 static bool is_ours(struct af_span name)
 {
-    struct af_capture owner = {"owner", name};
+    struct af_capture owner = {"OWNER", name};
     return name.len == 0 || af_capture_class(&owner, 1) != NULL;
 }
 

@@ -83,8 +83,7 @@ const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
         size_t plain = strcspn(at, "{");
         af_text_add_n(&text, at, plain);
         at += plain;
-        size_t len =
-            *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+        size_t len = *at == '\0' ? 0 : strspn(at + 1, AF_PATTERN_NAME_LETTERS ".-");
         if (*at == '\0')
             break;
         if (len == 0 || at[len + 1] != '}') {

@@ -12,6 +12,7 @@
                    causes that explain the text as well; without a `category`, flash-attn did
                    not fail
   unrelated.jsonl  other programs' failures and logs without a failure
+  windows_messages.jsonl  messages of Windows by number and language
 """
 import json
 import pathlib
@@ -30,6 +31,22 @@ UNSEEN = measure.load(measure.HERE / "unseen.jsonl")
 UNRELATED = measure.load(measure.HERE / "unrelated.jsonl")
 SIGNATURES = measure.load(measure.SIGNATURES)
 CAUSES = measure.load(measure.CAUSES)
+
+WINDOWS_MESSAGES = [(row["number"], language, text)
+                    for row in measure.load(measure.HERE / "windows_messages.jsonl")
+                    for language, text in row["messages"].items()]
+
+# Of an extension that is not loaded, and of a build with that number.
+WINDOWS_CAUSES = {
+    "126": ("windows-dll-missing", "windows-dll-missing"),
+    "127": ("torch-minor-mismatch", "torch-minor-mismatch"),
+    "193": ("no-wheel-for-platform", "no-wheel-for-platform"),
+    "1114": ("installed-but-unloadable", "installed-but-unloadable"),
+    "206": ("windows-long-path", "windows-long-path"),
+    "1455": ("installed-but-unloadable", "oom-build"),
+    "2": ("installed-but-unloadable", "compiler-missing"),
+    "5": ("installed-but-unloadable", None),
+}
 
 FIRST_PERCENT = 95
 THREE_PERCENT = 99
@@ -129,20 +146,33 @@ def test_other_extension__gets_no_remedy_of_flash_attn(text):
     assert measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM) == []
 
 
-@pytest.mark.parametrize("text, cause", [
-    ("Das angegebene Modul wurde nicht gefunden.", "windows-dll-missing"),
-    ("Le module spécifié est introuvable.", "windows-dll-missing"),
-    ("Не найден указанный модуль.", "windows-dll-missing"),
-    ("找不到指定的模块。", "windows-dll-missing"),
-    ("Die angegebene Prozedur wurde nicht gefunden.", "torch-minor-mismatch"),
-    ("No se encontró el proceso especificado.", "torch-minor-mismatch"),
-    ("找不到指定的程序。", "torch-minor-mismatch"),
-    ("指定されたプロシージャが見つかりません。", "torch-minor-mismatch"),
-])
-def test_dll_errors__are_read_in_the_languages_of_windows(text, cause):
-    line = f"ImportError: DLL load failed while importing flash_attn_2_cuda: {text}"
-    assert measure.ask({"symptom": line, "source_url": "none"},
-                       measure.PROGRAM)[0]["id"] == cause
+def first_cause(text):
+    answer = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)
+    return answer[0]["id"] if answer else None
+
+
+@pytest.mark.parametrize("number, language, text", WINDOWS_MESSAGES)
+def test_windows_messages__become_their_number_in_any_language(number, language, text):
+    cause, by_number = WINDOWS_CAUSES[number]
+    other = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    importing = "ImportError: DLL load failed while importing flash_attn_2_cuda: "
+    compiling = "building flash_attn with nvcc -gencode\n"
+    assert {first_cause(importing + each) for each in {text, other}} == {cause}
+    assert first_cause(f"{compiling}OSError: [WinError {number}] {text}") == by_number, language
+
+
+@pytest.mark.parametrize("number", [n for n in WINDOWS_CAUSES if n not in ("2", "5")])
+def test_windows_errors__are_read_where_programs_in_rust_print_them(number):
+    text = f"building flash_attn with nvcc -gencode\nfailed: x (os error {number})"
+    assert first_cause(text) == WINDOWS_CAUSES[number][1]
+
+
+def test_parts__in_capitals_are_of_a_kind_that_the_table_has():
+    rows = (measure.ROOT / "data/log_parts.tsv").read_text(encoding="utf-8").splitlines()
+    kinds = {row.split("\t")[0] for row in rows if not row.startswith("#")}
+    used = {name for row in SIGNATURES for pattern in row["any"]
+            for name in re.findall(r"\{([A-Z_]+)[:}]", pattern)}
+    assert kinds == used | {"OWNER"}
 
 
 @pytest.mark.parametrize("text, cause, detail", [

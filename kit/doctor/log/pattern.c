@@ -12,6 +12,7 @@
 #include "kit/base/text.h"
 
 #define CAPTURE_BYTES_MAX 600u
+#define REST_BYTES_MAX 200u
 #define NAME_BYTES_MAX 32u
 #define FOLD_BLOCK 32u
 
@@ -74,15 +75,18 @@ static void add_letter(struct compiler *compiler, char letter)
         af_text_add_n(&compiler->literal, &folded, 1);
 }
 
-/* Reads "name}" or "name:version}"; returns the place after it, or NULL. */
+/* Reads "name}", "name:version}" or "name:rest}"; returns the place after it, or NULL. */
 static const char *take_capture(struct compiler *compiler, const char *at)
 {
-    size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    size_t len = strspn(at, AF_PATTERN_NAME_LETTERS);
     const char *end = at + len;
     enum af_pattern_kind kind = AF_PATTERN_CAPTURE;
     if (af_starts_with(end, ":version")) {
         kind = AF_PATTERN_VERSION;
         end += strlen(":version");
+    } else if (af_starts_with(end, ":rest")) {
+        kind = AF_PATTERN_REST;
+        end += strlen(":rest");
     }
     if (len == 0 || len > NAME_BYTES_MAX || *end != '}' ||
         ++compiler->captures > AF_PATTERN_CAPTURES_MAX) {
@@ -299,6 +303,10 @@ static bool match_parts(struct search *search, size_t part, size_t at)
         return match_version(search, part, at);
     case AF_PATTERN_CAPTURE:
         return match_capture(search, part, at);
+    case AF_PATTERN_REST:
+        search->ends[part] =
+            at + (search->len - at < REST_BYTES_MAX ? search->len - at : REST_BYTES_MAX);
+        return match_parts(search, part + 1, search->len);
     default:
         return match_any(search, part, at);
     }
@@ -310,7 +318,7 @@ static void report(const struct search *search, size_t start, struct af_pattern_
     *out = (struct af_pattern_match){.start = start};
     for (size_t i = 0; i < search->pattern->part_count; i++) {
         const struct af_pattern_part *part = &search->pattern->parts[i];
-        if (part->kind == AF_PATTERN_CAPTURE || part->kind == AF_PATTERN_VERSION)
+        if (part->kind >= AF_PATTERN_CAPTURE)
             out->captures[out->capture_count++] =
                 (struct af_capture){part->text.data, {search->text + at, search->ends[i] - at}};
         at = search->ends[i];

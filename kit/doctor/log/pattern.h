@@ -9,6 +9,8 @@
  *                   commas: the shortest, or the longest if nothing or * follows
  *   {name:version}  captures a version: begins with a digit and ends with a digit or letter;
  *                   within it digits, letters, dots, and one '+' before the local part
+ *   {name:rest}     captures the rest of the line, of which only the beginning counts
+ *   {NAME}          in capitals: a part with a meaning in data/log_parts.tsv (condition.h)
  *   ^ at the start, $ at the end    the line's start and end; without them any part matches
  *   \               takes the special meaning from the next character
  *
@@ -24,13 +26,16 @@
 #define AF_PATTERN_CAPTURES_MAX 6u
 #define AF_PATTERN_LINE_MAX 4096u
 #define AF_PATTERN_LITERAL_MIN 4u /* bytes of the longest literal */
+#define AF_PATTERN_NAME_LETTERS                                                                \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 enum af_pattern_kind {
     AF_PATTERN_LITERAL,
     AF_PATTERN_ANY,
     AF_PATTERN_ONE,
     AF_PATTERN_CAPTURE,
-    AF_PATTERN_VERSION
+    AF_PATTERN_VERSION,
+    AF_PATTERN_REST
 };
 
 struct af_pattern_part {

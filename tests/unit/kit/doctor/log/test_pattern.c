@@ -113,6 +113,9 @@ static void a_version_is_taken_whole(void **state)
         captured("+cu{c:version}torch{t:version}cxx11abi", "+cu12torch2.4cxx11abiFALSE"),
         "12|2.4");
     assert_null(captured("version {v:version}", "version x1"));
+    assert_string_equal(captured("failed*: {WHY:rest}", "failed to (load): it's, well: gone"),
+                        "it's, well: gone");
+    assert_null(captured("failed: {why:rest}now", "failed: now"));
     assert_string_equal(captured("python{v:version}/site", "/python3.11/site-packages"),
                         "3.11");
 }
@@ -135,7 +138,7 @@ static void malformed_patterns_are_refused(void **state)
     assert_refused("a*b", "at least 4");
     assert_refused("", "at least 4");
     assert_refused("text {", "malformed");
-    assert_refused("text {Name}", "malformed");
+    assert_refused("text {na-me}", "malformed");
     assert_refused("text {name:number}", "malformed");
     assert_refused("text {a}{b}{c}{d}{e}{f}{g}", "malformed");
     assert_refused("text\\", "backslash");
