@@ -101,18 +101,19 @@ static bool is_like(const char *glob, struct af_span text)
     return glob[strspn(glob, "*")] == '\0';
 }
 
-/* The first row for the capture, {NULL} at the end of the table if there is none;
-   *is_kind_out says whether there are any for captures of this name. */
-static const char *const *find_part(const struct af_capture *capture, bool *is_kind_out)
+/* Names of kinds are in capitals. */
+static bool is_kind(const struct af_capture *capture)
+{
+    return capture->name[0] >= 'A' && capture->name[0] <= 'Z';
+}
+
+/* The first row for a capture of a kind; {NULL} at the end of the table: none. */
+static const char *const *find_part(const struct af_capture *capture)
 {
     const char *const(*row)[4] = af_embedded_log_parts;
-    *is_kind_out = false;
-    for (; (*row)[0] != NULL; row++) {
-        bool is_kind = strcmp((*row)[0], capture->name) == 0;
-        *is_kind_out = *is_kind_out || is_kind;
-        if (is_kind && is_like((*row)[1], capture->value))
-            break;
-    }
+    while ((*row)[0] != NULL &&
+           (strcmp((*row)[0], capture->name) != 0 || !is_like((*row)[1], capture->value)))
+        row++;
     return *row;
 }
 
@@ -120,11 +121,12 @@ const char *af_capture_class(const struct af_capture *captures, size_t count)
 {
     const char *class = "";
     for (size_t i = 0; i < count; i++) {
-        bool is_kind;
-        const char *const *row = find_part(&captures[i], &is_kind);
-        if (is_kind && row[0] == NULL)
+        if (!is_kind(&captures[i]))
+            continue;
+        const char *const *row = find_part(&captures[i]);
+        if (row[0] == NULL)
             return NULL;
-        if (is_kind && class[0] == '\0')
+        if (class[0] == '\0')
             class = row[2];
     }
     return class;
@@ -136,12 +138,11 @@ const char *af_capture_text(const struct af_capture *captures, size_t count, con
     size_t len = strcspn(name, ".");
     for (size_t i = 0; i < count; i++) {
         const struct af_capture *capture = &captures[i];
-        bool is_kind;
         if (strlen(capture->name) != len || memcmp(capture->name, name, len) != 0)
             continue;
         if (name[len] == '\0')
             return af_arena_text_n(arena, capture->value.data, capture->value.len);
-        const char *const *row = find_part(capture, &is_kind);
+        const char *const *row = find_part(capture);
         return row[0] == NULL ? NULL : row[strcmp(name + len, ".class") == 0 ? 2 : 3];
     }
     return NULL;

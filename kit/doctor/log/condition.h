@@ -47,8 +47,8 @@ struct af_condition {
 const char *af_capture_text(const struct af_capture *captures, size_t count, const char *name,
                             struct af_arena *arena);
 
-/* The class of the first capture that is named like a kind of data/log_parts.tsv; "" if none
-   is; NULL if no row describes the text of one, so that it is no part of flash-attn. */
+/* The class of the first capture of a kind of data/log_parts.tsv (names in capitals); "" if
+   none is; NULL if no row describes the text of one, so that it is no part of flash-attn. */
 const char *af_capture_class(const struct af_capture *captures, size_t count);
 
 /* Parses it in the arena. Fails with DATA (the message quotes it) or NO_MEMORY. */

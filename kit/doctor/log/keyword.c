@@ -1,86 +1,44 @@
 /*
- * keyword.c: the automaton of Aho and Corasick (1975), with all transitions
- * resolved, so that searching is one look-up per byte. Only the bytes that occur
- * in words have a column.
+ * keyword.c: hashes each window of four bytes of the text. Few are those of a word,
+ * which a table of bits tells that stays in the processor's nearest cache; only then
+ * the words filed under the hash are compared.
  */
 #include "kit/doctor/log/keyword.h"
 
-#define FOUND_BIT (UINT32_C(1) << 31) /* in table->next: words end in this state */
+#include <string.h>
 
-struct trie {
-    struct af_keyword_table *table;
-    uint32_t state_count;
-    uint32_t *fallback; /* [state]: the longest proper suffix that is a state */
-    uint32_t *queue;    /* states in order of their depth */
-};
-
-static size_t cut(struct af_span word)
+static uint32_t hash_at(const char *text)
 {
-    return word.len < AF_KEYWORD_BYTES_MAX ? word.len : AF_KEYWORD_BYTES_MAX;
+    uint32_t window;
+    memcpy(&window, text, AF_KEYWORD_BYTES_MIN);
+    return (window * UINT32_C(0x9E3779B1)) >> 16;
 }
 
-static void number_classes(struct af_keyword_table *table, const struct af_span *words,
-                           size_t count)
+/* Adds the windows of the word to how often each hash occurs in words. */
+static void count_windows(struct af_span word, uint32_t *counts)
 {
-    table->class_count = 1;
-    for (size_t i = 0; i < count; i++) {
-        for (size_t at = 0; at < cut(words[i]); at++) {
-            unsigned char *class = &table->class_of[(unsigned char)words[i].data[at]];
-            if (*class == 0)
-                *class = (unsigned char)table->class_count++;
-        }
+    for (size_t at = 0; at + AF_KEYWORD_BYTES_MIN <= word.len; at++)
+        counts[hash_at(word.data + at)]++;
+}
+
+/* The window that is rarest in words; of equal ones the last, because messages often differ
+   at their ends: "undefined symbol: ...". */
+static size_t choose_window(struct af_span word, const uint32_t *counts)
+{
+    size_t chosen = 0;
+    for (size_t at = 1; at + AF_KEYWORD_BYTES_MIN <= word.len; at++) {
+        if (counts[hash_at(word.data + at)] <= counts[hash_at(word.data + chosen)])
+            chosen = at;
     }
+    return chosen;
 }
 
-static void add_word(struct trie *trie, struct af_span word, size_t index)
+static void file_word(struct af_keyword_table *table, size_t index)
 {
-    struct af_keyword_table *table = trie->table;
-    uint32_t state = 0;
-    for (size_t at = 0; at < cut(word); at++) {
-        size_t class = table->class_of[(unsigned char)word.data[at]];
-        uint32_t *next = &table->next[state * table->class_count + class];
-        if (*next == 0)
-            *next = trie->state_count++;
-        state = *next;
-    }
-    if (state == 0)
-        return;
-    table->also[index] = table->found[state];
-    table->found[state] = (uint32_t)index + 1;
-}
-
-/* Appends the words that end in `suffix` to those of `state`. */
-static void add_found(struct af_keyword_table *table, uint32_t state, uint32_t suffix)
-{
-    uint32_t *last = &table->found[state];
-    while (*last != 0)
-        last = &table->also[*last - 1];
-    *last = table->found[suffix];
-}
-
-/* Fills in the transitions of states breadth first: a suffix is always done before. */
-static void resolve(struct trie *trie)
-{
-    struct af_keyword_table *table = trie->table;
-    size_t classes = table->class_count;
-    size_t head = 0;
-    size_t tail = 1; /* the queue begins with state 0 */
-    while (head < tail) {
-        uint32_t state = trie->queue[head++];
-        uint32_t suffix = trie->fallback[state];
-        if (state != 0)
-            add_found(table, state, suffix);
-        for (size_t class = 1; class < classes; class ++) {
-            uint32_t *next = &table->next[state * classes + class];
-            uint32_t of_suffix = state == 0 ? 0 : table->next[suffix * classes + class];
-            if (*next == 0) {
-                *next = of_suffix;
-                continue;
-            }
-            trie->fallback[*next] = of_suffix;
-            trie->queue[tail++] = *next;
-        }
-    }
+    uint32_t hash = hash_at(table->words[index].data + table->windows[index]);
+    table->also[index] = table->first[hash];
+    table->first[hash] = (uint32_t)index + 1;
+    table->present[hash / 64] |= UINT64_C(1) << hash % 64;
 }
 
 enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t count,
@@ -88,29 +46,22 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
                                             struct af_keyword_table *out,
                                             struct anyflash_error *err)
 {
-    struct af_keyword_table table = {.class_count = 0};
-    size_t states = 1;
-    number_classes(&table, words, count);
-    for (size_t i = 0; i < count; i++)
-        states += cut(words[i]);
-    table.next = af_arena_array(arena, states * table.class_count, sizeof *table.next);
-    table.found = af_arena_array(arena, states, sizeof *table.found);
-    table.also = af_arena_array(arena, count + 1, sizeof *table.also);
-    struct trie trie = {
-        .table = &table,
-        .state_count = 1,
-        .fallback = af_arena_array(arena, states, sizeof *trie.fallback),
-        .queue = af_arena_array(arena, states, sizeof *trie.queue),
+    struct af_keyword_table table = {
+        .words = words,
+        .present = af_arena_array(arena, AF_KEYWORD_HASHES / 64, sizeof *table.present),
+        .first = af_arena_array(arena, AF_KEYWORD_HASHES, sizeof *table.first),
+        .also = af_arena_array(arena, count + 1, sizeof *table.also),
+        .windows = af_arena_array(arena, count + 1, sizeof *table.windows),
     };
+    uint32_t *counts = af_arena_array(arena, AF_KEYWORD_HASHES, sizeof *counts);
     if (arena->failed)
         return af_fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        add_word(&trie, words[i], i);
-    resolve(&trie);
-    for (size_t i = 0; i < trie.state_count * table.class_count; i++) {
-        uint32_t state = table.next[i];
-        table.next[i] =
-            state * (uint32_t)table.class_count | (table.found[state] != 0 ? FOUND_BIT : 0);
+        count_windows(words[i], counts);
+    for (size_t i = 0; i < count; i++) {
+        table.windows[i] = choose_window(words[i], counts);
+        if (words[i].len >= AF_KEYWORD_BYTES_MIN)
+            file_word(&table, i);
     }
     *out = table;
     return ANYFLASH_OK;
@@ -119,14 +70,16 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
 void af_keyword_search(const struct af_keyword_table *table, const char *text, size_t len,
                        af_keyword_found *found, void *context)
 {
-    uint32_t row = 0;
-    for (size_t at = 0; at < len; at++) {
-        row = table->next[row + table->class_of[(unsigned char)text[at]]];
-        if ((row & FOUND_BIT) == 0)
+    for (size_t at = 0; at + AF_KEYWORD_BYTES_MIN <= len; at++) {
+        uint32_t hash = hash_at(text + at);
+        if ((table->present[hash / 64] >> hash % 64 & 1) == 0)
             continue;
-        row &= ~FOUND_BIT;
-        for (uint32_t word = table->found[row / table->class_count]; word != 0;
-             word = table->also[word - 1])
-            found(context, word - 1);
+        for (uint32_t next = table->first[hash]; next != 0; next = table->also[next - 1]) {
+            struct af_span word = table->words[next - 1];
+            size_t before = table->windows[next - 1];
+            if (before <= at && word.len <= len - (at - before) &&
+                memcmp(text + at - before, word.data, word.len) == 0)
+                found(context, next - 1);
+        }
     }
 }

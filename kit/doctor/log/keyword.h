@@ -1,5 +1,5 @@
 /*
- * keyword.h: finds all of many words in a text in one pass (Aho-Corasick).
+ * keyword.h: finds all of many words in a text in one pass.
  */
 #ifndef AF_KIT_DOCTOR_LOG_KEYWORD_H
 #define AF_KIT_DOCTOR_LOG_KEYWORD_H
@@ -7,22 +7,21 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-/* Bytes of a word that are compared; longer words are cut. */
-#define AF_KEYWORD_BYTES_MAX 20u
+#define AF_KEYWORD_BYTES_MIN 4u /* shorter words are never found */
+#define AF_KEYWORD_HASHES 65536u
 
-/* Words by index, as a table of states. Immutable once built; in the arena. */
+/* Each word is filed under the hash of AF_KEYWORD_BYTES_MIN of its bytes, its window.
+   Immutable once built; in the arena. */
 struct af_keyword_table {
-    unsigned char class_of[256]; /* 0: in no word */
-    size_t class_count;
-    uint32_t
-        *next; /* [state][class]: the next state, as an offset into this array, and a flag */
-    uint32_t *found; /* [state]: 1 + the first word that ends here; 0: none */
-    uint32_t *also;  /* [word]: 1 + the next word that ends in the same state */
+    const struct af_span *words;
+    uint64_t *present; /* bit H: a word is filed under H */
+    uint32_t *first;   /* [hash]: 1 + the first word filed there; 0: none */
+    uint32_t *also;    /* [word]: 1 + the next word with this hash */
+    size_t *windows;   /* [word]: where its window begins */
 };
 
 /*
- * Builds the table for `count` words. Words without a byte are never found.
- * Fails with NO_MEMORY.
+ * Builds the table for `count` words, which must outlive it. Fails with NO_MEMORY.
  */
 enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t count,
                                             struct af_arena *arena,

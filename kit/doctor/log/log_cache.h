@@ -1,7 +1,7 @@
 /*
  * log_cache.h: remembers which patterns are worth trying on recent lines of a
- * log. Logs repeat themselves: a line that comes again needs neither the
- * automaton nor the patterns that did not match it before.
+ * log. Logs repeat themselves: a line that comes again needs neither the search for
+ * words nor the patterns that did not match it before.
  *
  * Lines are equal if all their bytes are equal after folding (pattern.h). The
  * memory is bounded: new lines overwrite the oldest.

@@ -1,5 +1,5 @@
 /*
- * log_evidence.c: one pass over the lines of a log. An automaton finds the words
+ * log_evidence.c: one pass over the lines of a log. A table finds the words
  * that patterns need; only those patterns are tried, and a cache remembers which
  * they were for recent lines.
  */
@@ -81,12 +81,8 @@ static enum anyflash_status build_keywords(struct af_log_matcher *matcher,
     struct af_span *words = af_arena_array(arena, matcher->count, sizeof *words);
     if (words == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < matcher->count; i++) {
-        /* messages often differ at their ends: "undefined symbol: ..." */
-        struct af_span word = matcher->patterns[i].literal;
-        size_t skipped = word.len > AF_KEYWORD_BYTES_MAX ? word.len - AF_KEYWORD_BYTES_MAX : 0;
-        words[i] = (struct af_span){word.data + skipped, word.len - skipped};
-    }
+    for (size_t i = 0; i < matcher->count; i++)
+        words[i] = matcher->patterns[i].literal;
     return af_keyword_table_build(words, matcher->count, arena, &matcher->keywords, err);
 }
 
