@@ -167,6 +167,16 @@ def test_windows_errors__are_read_where_programs_in_rust_print_them(number):
     assert first_cause(text) == WINDOWS_CAUSES[number][1]
 
 
+@pytest.mark.parametrize("line, cause", [
+    ("x.cu(1): error C2666: 'std::pow': overloads have similar conversions", "windows-msvc"),
+    ("x.cu(1) : fatal error C1076: compiler limit: internal heap limit reached", "oom-build"),
+    ("error: command 'nvcc.exe' failed with exit code 3221226505", "windows-msvc"),
+    ("error: command 'nvcc.exe' failed with exit code -1073741819", "windows-msvc"),
+])
+def test_parts__of_compilers_on_windows_decide_by_their_number(line, cause):
+    assert first_cause(f"building 'flash_attn_2_cuda' extension\nnvcc -c x.cu\n{line}") == cause
+
+
 def test_parts__in_capitals_are_of_a_kind_that_the_table_has():
     rows = (measure.ROOT / "data/log_parts.tsv").read_text(encoding="utf-8").splitlines()
     kinds = {row.split("\t")[0] for row in rows if not row.startswith("#")}
