@@ -7,10 +7,10 @@
   unseen.jsonl     threads that were chosen and labelled before they were tried. 31 of the last
                    89 were kept back: with rules made for the others the right cause was first
                    for 22 of their 28 causes, where it had been for 18. All were then in view,
-                   so they measure no unseen log any more. For 24 further causes, at the end,
-                   the first answer was right for 19, wrong for 4, and 1 had none. `also` has
-                   causes that explain the text as well; without a `category`, flash-attn did
-                   not fail
+                   so they measure no unseen log any more. Of the last 45 causes, the first
+                   answer was right for 19 of 24, wrong for 4, and 1 had none; then it was
+                   right for 17 of 21, wrong for 2, and 2 had none. `also` has causes that
+                   explain the text as well; without a `category`, flash-attn did not fail
   unrelated.jsonl  other programs' failures and logs without a failure
   windows_messages.jsonl  messages of Windows by number and language
 """
