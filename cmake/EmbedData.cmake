@@ -76,6 +76,33 @@ function(anyflash_embed_text target name)
     target_sources(${target} PRIVATE ${generated})
 endfunction()
 
+# anyflash_embed_glue(TARGET): what `anyflash build` compiles beside flash-attn's kernels, and
+# packs: `af_build_glue` in TARGET (kit/compile/build_steps.h).
+function(anyflash_embed_glue target)
+    set(generated ${PROJECT_BINARY_DIR}/generated/build_glue.c)
+    set(text "#include \"kit/compile/build_steps.h\"\n")
+    set(rows)
+    set(number 0)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+         ${PROJECT_SOURCE_DIR}/engine/cuda/*)
+    file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+         ${PROJECT_SOURCE_DIR}/include/anyflash/anyflash.h
+         ${PROJECT_SOURCE_DIR}/include/anyflash/anyflash_cuda.h)
+    foreach(file ${files} ${headers} LICENSE)
+        set(source ${PROJECT_SOURCE_DIR}/${file})
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+        file(READ ${source} bytes HEX)
+        string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+        string(REGEX REPLACE "^engine/cuda/" "" name ${file})
+        string(APPEND text "static const char file_${number}[] = {${bytes}0};\n")
+        string(APPEND rows "{\"${name}\", file_${number}},\n")
+        math(EXPR number "${number} + 1")
+    endforeach()
+    string(APPEND text "const struct af_build_glue af_build_glue[] = {\n${rows}{0, 0}};\n")
+    file(CONFIGURE OUTPUT ${generated} CONTENT "${text}" @ONLY)
+    target_sources(${target} PRIVATE ${generated})
+endfunction()
+
 # anyflash_embed_causes(TARGET): the rows of data/causes.jsonl become part of TARGET.
 function(anyflash_embed_causes target)
     set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)

@@ -48,9 +48,7 @@ anyflash_embed_text(af_kit_install load_extensions_script kit/install/load_exten
 anyflash_embed_text(af_kit_install sources data/sources.json)
 anyflash_room(kit/compile/governor)
 anyflash_room(kit/compile)
-anyflash_embed_text(af_kit_compile build_driver_py kit/compile/driver.py)
-anyflash_embed_text(af_kit_compile build_unpack_py kit/compile/unpack.py)
-anyflash_embed_text(af_kit_compile build_cuda_home_py kit/compile/cuda_home.py)
+anyflash_embed_glue(af_kit_compile)
 # The commands use the engine through anyflash.h alone.
 anyflash_room(kit/cli LIBRARIES af_engine_call m)
 

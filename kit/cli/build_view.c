@@ -53,10 +53,8 @@ void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build
                                 const struct af_build_estimate *estimate)
 {
     struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    const struct af_machine *machine = build->machine;
-    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
-                     build->version, af_fact_text_or(&machine->torch.version, "?"),
-                     af_fact_text_or(&machine->python.version, "?"));
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "flash-attn %s for every torch and Python",
+                     build->version);
     af_screen_add(&screen, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
                   af_selection_text(&build->selection, &cli->arena));
     af_screen_format(&screen, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
@@ -193,8 +191,6 @@ static void show_remark(struct af_cli_build_progress *progress, const char *rema
 void af_cli_build_view_event(void *context, const struct af_govern_event *event)
 {
     struct af_cli_build_progress *progress = context;
-    if (event->file != NULL && event->file->file[0] == '\0')
-        return; /* a call that only prints the compiler's version */
     if (event->kind == AF_GOVERN_ENDED) {
         progress->done_count++;
         af_build_end_time_add(&progress->end_time, event);

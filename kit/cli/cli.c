@@ -14,7 +14,6 @@
 #include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
-#include "kit/compile/governor/compiler_wrapper.h"
 #include "kit/system/interrupt.h"
 
 #define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
@@ -158,12 +157,6 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
 
 int af_cli_main(int argc, char **argv)
 {
-    /*
-     * The compiler wrapper of a governed build: the other arguments are the compiler's,
-     * not ours.
-     */
-    if (argc > 2 && strcmp(argv[1], "compiler-wrapper") == 0)
-        return af_wrapper_run((const char *const *)(argv + 2));
     struct af_cli cli = {0};
     struct anyflash_error err = {0};
     enum af_exit code = AF_EXIT_YES;

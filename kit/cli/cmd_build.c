@@ -202,6 +202,8 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     build->progress = (struct af_cli_build_progress){.cli = cli};
     build->build.event = af_cli_build_view_event;
     build->build.context = &build->progress;
+    if (!dry)
+        af_govern_enter_scope(build->build.memory_bytes, NULL);
     open_state(cli, build, dry);
     enum anyflash_status status = estimate(build, err);
     if (status == ANYFLASH_OK && !json)

@@ -2,17 +2,18 @@
  * build.h: builds a wheel of flash-attn 2 from its published sources: all of
  * it, or the part that a model needs (offer/kernel_selection.h).
  *
- * A build has a folder in the cache. Its name is a hash of everything that
- * objects depend on: sources, Python, torch, toolkit, host compiler, targets
- * and macros. It does not depend on which kernels are selected, so adding
- * kernels compiles only the new ones, and an interrupted build continues where
- * it stopped. The CUDA compiler comes from the system if torch accepts it; else
- * it is installed from PyPI into a separate environment.
- * The user's environment is only read.
+ * The kernels need nothing of torch. They are compiled with our own glue (engine/cuda)
+ * into one library with a C interface, and the wheel's module calls it through Python's
+ * ctypes. So one wheel works with every torch and every Python.
  *
- * flash-attn's own setup.py runs, unchanged, under a driver (driver.py) that
- * narrows its list of sources; its compilers run under the governor
- * (governor/govern.h).
+ * A build has a folder in the cache. Its name is a hash of everything that objects depend
+ * on: sources, glue, toolkit, host compiler, options, targets and macros. It does not
+ * depend on which kernels are selected, so adding kernels compiles only the new ones, and
+ * an interrupted build continues where it stopped. The CUDA compiler comes from the system
+ * if the driver runs what it makes; else it is installed from PyPI into the cache. The
+ * user's environment is only read.
+ *
+ * Compilers run under the governor (governor/govern.h).
  */
 #ifndef AF_KIT_COMPILE_BUILD_H
 #define AF_KIT_COMPILE_BUILD_H
@@ -40,24 +41,28 @@ struct af_build {
 
 /* The folders and files of a build. */
 struct af_build_place {
-    const char *folder;      /* of this build */
-    const char *sources;     /* unpacked */
-    const char *environment; /* shared by builds with the same Python and toolkit */
-    const char *python;      /* its interpreter */
-    const char *cuda_home;
-    const char *cuda_version; /* of the toolkit, "13.0" */
-    bool cuda_from_index;
+    const char *folder;  /* of this build; all others but `tools` are in it */
+    const char *sources; /* unpacked */
+    const char *glue;    /* ours */
+    const char *objects;
+    const char *library;   /* that is linked from them */
     const char *temporary; /* for compilers; removed afterwards */
     const char *log;
     const char *output; /* folder of the finished wheels */
+    const char *tools;  /* uv and the toolkit of the package index; shared by builds */
+    const char *host;   /* the C++ compiler */
+    const char *nvcc;
+    const char *cuda_home;
+    const char *cuda_version; /* of the toolkit, "13.0" */
+    bool cuda_from_index;
 };
 
 /* The folder of all builds, in the cache folder; NULL without a home folder. */
 const char *af_build_root(struct af_arena *arena);
 
 /*
- * Chooses the toolkit and names the place; writes nothing. Fails with UNSUPPORTED,
- * naming the fact that is missing or does not fit.
+ * Chooses the toolkit and names the place; writes nothing. Fails with UNSUPPORTED, saying
+ * what is missing.
  */
 enum anyflash_status af_build_find_place(const struct af_build *build,
                                          struct af_build_place *place_out,
@@ -110,7 +115,7 @@ struct af_build_check {
     size_t row_count;
     size_t missing_count; /* rows with the answer "no" */
     bool can_start;       /* missing_count is 0 */
-    /* The first "no" that makes a build impossible: not memory or temporary-folder; or NULL. */
+    /* The first "no" that makes a build impossible: not memory, temporary-folder or torch; or NULL. */
     const struct af_prerequisite *obstacle;
 };
 
@@ -147,10 +152,10 @@ enum anyflash_status af_build_run(struct af_build *build, const struct af_build_
                                   struct af_build_result *result_out,
                                   struct anyflash_error *err);
 
-/* A build or environment in the cache. */
+/* A build or the tools of builds in the cache. */
 struct af_build_kept {
     const char *path;
-    const char *title; /* "flash-attn 2.8.3.post2, torch 2.11.0+cu130, Python 3.12" */
+    const char *title; /* "flash-attn 2.8.3.post2, CUDA 13.0, SM 9.0" */
     uint64_t bytes;
 };
 

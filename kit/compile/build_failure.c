@@ -1,12 +1,6 @@
 /*
- * build_failure.c: finds out why a build failed: the first error in its log, or
- * a full disk.
- *
- * ninja prints a block when a command ends: "[3/8] COMMAND", then, if it
- * failed, "FAILED: OBJECT" and the command, then all of its output. A compiler
- * wrapper prints a line when its compiler is started again and when that
- * succeeded (governor/compiler_wrapper.h). Output before these lines, and
- * output of commands that succeeded, is not the cause.
+ * build_failure.c: finds out why a build failed: the first error that a compiler
+ * printed, or a full disk.
  */
 #include "kit/compile/build_steps.h"
 
@@ -17,148 +11,48 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/compile/governor/compiler_wrapper.h"
 #include "kit/compile/offer/offer.h"
 #include "kit/system/file.h"
 
-#define LOG_BYTES_MAX (32u * 1024u * 1024u)
+#define OUTPUT_BYTES_MAX (32u * 1024u * 1024u)
 #define LINE_BYTES 400
-#define GAVE_UP "anyflash: error: " /* the governor's message about a file */
-#define FAILED "FAILED: "
-#define NO_RANK 9
 #define FULL_BYTES (UINT64_C(1) << 20) /* with less free space nothing can continue */
 #define FILES_MAX 1024
 #define SIZE_BYTES 32
 #define GIB 1073741824.0
 #define MIB 1048576.0
 
-/* Texts that mark an error line. A line of lower rank explains more; callers only repeat it. */
-static const struct {
-    const char *text;
-    int rank;
-} marks[] = {
-    {"error:", 1},
-    {"error :", 1},
-    {"error   :", 1},
-    {"fatal   :", 1}, /* nvcc's programs */
-    {"No space left", 1},
-    {"Disk quota exceeded", 1},
-    {"undefined reference", 1},
-    {FAILED, 2},
-    {"Killed", 2}, /* ninja's line, with the exit code and the file */
-    {"Error:", 3}, /* Python's */
-};
+/* Texts that mark an error line of compilers and the programs that they start. */
+static const char *const marks[] = {
+    "error:", "error :", "error   :", "fatal   :", "No space left", "Disk quota exceeded",
+    "Error:", "Killed"};
 
-struct search {
-    struct af_span found; /* the best line so far */
-    int rank;
-    struct af_span failed; /* ninja's line of the first command that failed */
-    bool over;             /* the block of that command has ended */
-};
-
-static bool contains(struct af_span line, const char *text)
-{
-    return memmem(line.data, line.len, text, strlen(text)) != NULL;
-}
-
-static bool begins(struct af_span line, const char *text)
-{
-    return line.len >= strlen(text) && memcmp(line.data, text, strlen(text)) == 0;
-}
-
-/* "[3/8] ...", or ninja's last line. */
-static bool ends_block(struct af_span line)
-{
-    return (line.len > 1 && line.data[0] == '[' && line.data[1] >= '0' &&
-            line.data[1] <= '9') ||
-           begins(line, "ninja: build stopped");
-}
-
-static void take(struct search *search, struct af_span line)
+static bool is_error(struct af_span line)
 {
     for (size_t i = 0; i < AF_COUNT(marks); i++) {
-        if (marks[i].rank < search->rank && contains(line, marks[i].text)) {
-            search->rank = marks[i].rank;
-            search->found = line;
-        }
+        if (memmem(line.data, line.len, marks[i], strlen(marks[i])) != NULL)
+            return true;
     }
+    return false;
 }
 
-/* Forgets the lines so far, except that the command failed. */
-static void forget(struct search *search)
+const char *af_build_first_error(struct af_arena *arena, const char *output)
 {
-    search->rank = NO_RANK;
-    search->found = (struct af_span){NULL, 0};
-    if (search->failed.data != NULL)
-        take(search, search->failed);
-}
-
-static void read_line(struct search *search, struct af_span line)
-{
-    bool fails = begins(line, FAILED);
-    bool ends = ends_block(line);
-    if (search->failed.data != NULL && (fails || ends)) {
-        search->over = true;
-        return;
-    }
-    if (fails)
-        search->failed = line;
-    if (fails || ends || contains(line, AF_WRAPPER_RESTARTED) ||
-        contains(line, AF_WRAPPER_SUCCEEDED))
-        forget(search);
-    else if (!begins(line, GAVE_UP))
-        take(search, line);
-}
-
-/* "flash_bwd_hdim64" of "FAILED: [code=1] /a/b/flash_bwd_hdim64.o". */
-static struct af_span stem_of(struct af_span failed)
-{
-    struct af_span stem = {failed.data + strlen(FAILED), failed.len - strlen(FAILED)};
-    const char *close =
-        stem.len > 0 && stem.data[0] == '[' ? memchr(stem.data, ']', stem.len) : NULL;
-    size_t skip = close == NULL ? 0 : (size_t)(close + 1 - stem.data);
-    stem = af_text_trim((struct af_span){stem.data + skip, stem.len - skip});
-    const char *space = memchr(stem.data, ' ', stem.len);
-    stem.len = space == NULL ? stem.len : (size_t)(space - stem.data);
-    const char *slash = memrchr(stem.data, '/', stem.len);
-    skip = slash == NULL ? 0 : (size_t)(slash + 1 - stem.data);
-    stem = (struct af_span){stem.data + skip, stem.len - skip};
-    const char *dot = memchr(stem.data, '.', stem.len);
-    stem.len = dot == NULL ? stem.len : (size_t)(dot - stem.data);
-    return stem;
-}
-
-/* The governor's message about the failed file (NULL: any file); empty if there is none. */
-static struct af_span gave_up(struct af_span rest, struct af_span failed)
-{
-    const size_t head = strlen(GAVE_UP);
-    struct af_span stem = failed.data == NULL ? failed : stem_of(failed);
+    struct af_span rest;
     struct af_span line;
-    while (af_text_line(&rest, &line)) {
-        if (begins(line, GAVE_UP) && line.len > head + stem.len &&
-            (stem.len == 0 || (memcmp(line.data + head, stem.data, stem.len) == 0 &&
-                               line.data[head + stem.len] == '.')))
-            return line;
+    struct af_span last = {NULL, 0}; /* the last line that says anything, without an error */
+    bool found = false;
+    if (af_file_read_start(arena, output, OUTPUT_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
+        return NULL;
+    while (!found && af_text_line(&rest, &line)) {
+        found = is_error(line);
+        if (found || af_text_trim(line).len > 0)
+            last = line;
     }
-    return (struct af_span){NULL, 0};
-}
-
-const char *af_build_first_error(struct af_arena *arena, const char *log)
-{
-    struct search search = {.rank = NO_RANK};
-    struct af_span all;
-    struct af_span line;
-    if (af_file_read_start(arena, log, LOG_BYTES_MAX, &all, NULL) != ANYFLASH_OK)
-        return NULL;
-    struct af_span rest = all;
-    while (!search.over && af_text_line(&rest, &line))
-        read_line(&search, line);
-    line = gave_up(all, search.failed);
-    line = line.data == NULL ? search.found : line;
-    if (line.data == NULL)
-        return NULL;
-    line.len = line.len < LINE_BYTES ? line.len : LINE_BYTES;
-    return af_text_scrub(arena, af_arena_text_n(arena, line.data, line.len), LINE_BYTES);
+    last.len = last.len < LINE_BYTES ? last.len : LINE_BYTES;
+    return last.len == 0
+               ? NULL
+               : af_text_scrub(arena, af_arena_text_n(arena, last.data, last.len), LINE_BYTES);
 }
 
 /* What programs print when the disk is full. */
@@ -199,19 +93,12 @@ static int64_t object_bytes(struct af_arena *arena, const char *folder)
 
 int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place)
 {
-    static const char *const below[] = {"", "/generated"};
-    struct af_arena *arena = build->arena;
-    const char *setup = af_path_join(arena, place->sources, "setup.py");
-    const char *complete = af_path_join(arena, place->environment, "complete");
-    const char *objects = af_build_object_folder(build, place);
-    int64_t bytes = 0;
-    if (setup != NULL && af_file_is_regular(setup))
+    const char *complete = af_path_join(build->arena, place->tools, "complete");
+    int64_t bytes = object_bytes(build->arena, place->objects);
+    if (af_file_is_folder(place->sources))
         bytes += AF_OFFER_BUILD_SOURCES_DISK;
-    if (complete != NULL && af_file_is_regular(complete))
-        bytes += AF_OFFER_BUILD_TOOLS_DISK +
-                 (place->cuda_from_index ? AF_OFFER_BUILD_TOOLKIT_DISK : 0);
-    for (size_t i = 0; objects != NULL && i < AF_COUNT(below); i++)
-        bytes += object_bytes(arena, af_arena_format(arena, "%s%s", objects, below[i]));
+    if (place->cuda_from_index && complete != NULL && af_file_is_regular(complete))
+        bytes += AF_OFFER_BUILD_TOOLKIT_DISK;
     return bytes;
 }
 

@@ -43,7 +43,7 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
     struct af_span old;
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
         af_text_span_equal(old, text))
-        return ANYFLASH_OK; /* keep its time, or objects would be compiled again */
+        return ANYFLASH_OK;
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
         status = fail_path(err, "change", path);
@@ -119,7 +119,7 @@ static bool is_wanted(void *context)
 
 enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
                                    const char *const *argv, const char *const *environment,
-                                   struct af_span *output_out, struct anyflash_error *err)
+                                   struct anyflash_error *err)
 {
     const struct af_program program = {
         .argv = argv, .environment = environment, .go_on = is_wanted};
@@ -129,8 +129,6 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
         return status;
     add_to_log(log, result.output);
     add_to_log(log, result.errors);
-    if (output_out != NULL)
-        *output_out = result.output;
     if (result.exit_code == 0)
         return ANYFLASH_OK;
     if (result.exit_code == 127)

@@ -7,10 +7,15 @@
 
 #include "kit/compile/build.h"
 
-/* driver.py, unpack.py and cuda_home.py, embedded. */
-extern const char af_build_driver_py[];
-extern const char af_build_unpack_py[];
-extern const char af_build_cuda_home_py[];
+/*
+ * A file of engine/cuda, with its path there, or of include/anyflash as "include/anyflash/...",
+ * or "LICENSE"; embedded. The last has no name.
+ */
+struct af_build_glue {
+    const char *name;
+    const char *text;
+};
+extern const struct af_build_glue af_build_glue[];
 
 /* build_files.c */
 
@@ -21,12 +26,12 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
 
 /*
  * Runs a program that must succeed; argv is NULL-terminated. Its output is appended
- * to the log (NULL: nowhere) and, unless NULL, returned in *output_out. A failure
- * names `what` and the cause that the program printed.
+ * to the log (NULL: nowhere). A failure names `what` and the cause that the program
+ * printed.
  */
 enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
                                    const char *const *argv, const char *const *environment,
-                                   struct af_span *output_out, struct anyflash_error *err);
+                                   struct anyflash_error *err);
 
 enum af_build_lock_mode {
     AF_BUILD_SHARED, /* held by users of the folder */
@@ -50,63 +55,69 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
  */
 bool af_build_try_lock(const char *path, int *fd_out);
 
-/* build_environment.c */
+/* build_tools.c */
 
-/* The path of uv, from PATH or the build's environment; NULL if there is none. */
+/* The path of uv, from PATH or the build's tools; NULL if there is none. */
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
 
 /*
- * Makes the build's environment with its tools and the toolkit. *lock (-1
- * before) is shared with other builds; the caller closes it when the build has
- * ended.
+ * Gets uv, if there is none, and the toolkit of the package index, if it is used. *lock (-1
+ * before) is shared with other builds; the caller closes it when the build has ended.
  */
-enum anyflash_status af_build_prepare_environment(struct af_build *build,
-                                                  const struct af_build_place *place, int *lock,
-                                                  struct anyflash_error *err);
+enum anyflash_status af_build_prepare_tools(struct af_build *build,
+                                            const struct af_build_place *place, int *lock,
+                                            struct anyflash_error *err);
 
-/* sources.c: downloads the sources, checks their hash and unpacks them. */
+/* sources.c: downloads the sources, checks their hash and unpacks what is needed. */
 enum anyflash_status af_build_prepare_sources(struct af_build *build,
                                               const struct af_build_place *place,
                                               struct anyflash_error *err);
 
-/* selection.c */
+/* launchers.c: a file of flash-attn with its conditions on the GPU settled; NULL: no memory. */
+const char *af_build_settle(const struct af_selection *selection, const char *text,
+                            struct af_arena *arena);
 
-/* Writes the driver, its selection and the compiler wrappers into the place. */
-enum anyflash_status af_build_write_selection(struct af_build *build,
-                                              const struct af_build_place *place,
-                                              struct anyflash_error *err);
+/* compile_jobs.c */
 
-/* The local part of the wheel's version: torch, CUDA, ABI, and what it contains. */
-const char *af_build_local_version(const struct af_build *build);
+struct af_build_jobs {
+    struct af_govern_job *rows;
+    size_t count;
+};
 
-/* Predicts a compiler call for the governor; context: struct af_build. */
-void af_build_predict(void *context, const char *const *argv, struct af_prediction *out);
+/* The options of both compilers that do not depend on the build, as one text. */
+const char *af_build_flags(struct af_arena *arena);
 
-/* place.c */
+/* The compiler calls of the build, the longest first. Writes nothing. */
+enum anyflash_status af_build_list_jobs(struct af_build *build,
+                                        const struct af_build_place *place,
+                                        struct af_build_jobs *jobs_out,
+                                        struct anyflash_error *err);
 
-/* The entry of the objects' folder that starts with `start` ("lib."); NULL: none. */
-const char *af_build_find_objects(const struct af_build *build,
-                                  const struct af_build_place *place, const char *start);
+/* Writes what they compile: copies of flash-attn's files, and our glue. */
+enum anyflash_status af_build_write_sources(struct af_build *build,
+                                            const struct af_build_place *place,
+                                            struct anyflash_error *err);
 
-/* The folder "temp.linux-x86_64-cpython-312/csrc/flash_attn"; NULL if there is none. */
-const char *af_build_object_folder(const struct af_build *build,
+/* link.c: links and checks the library; *glibc_out: the glibc 2.x that it needs. */
+enum anyflash_status af_build_link(struct af_build *build, const struct af_build_place *place,
+                                   const struct af_build_jobs *jobs, int *glibc_out,
+                                   struct anyflash_error *err);
+
+/* wheel.c */
+
+/* The local part of the wheel's version: "any.cu13.sm90.hd128.bf16.bwd.window". */
+const char *af_build_local_version(const struct af_build *build,
                                    const struct af_build_place *place);
 
-/*
- * Removes what setup.py copied and linked before, because setup.py assumes that
- * an existing copy is complete.
- */
-enum anyflash_status af_build_drop_copies(struct af_build *build,
-                                          const struct af_build_place *place,
-                                          struct anyflash_error *err);
+/* Packs the library, our module and flash-attn's Python files. */
+enum anyflash_status af_build_pack(struct af_build *build, const struct af_build_place *place,
+                                   int glibc, const char **wheel_out,
+                                   struct anyflash_error *err);
 
 /* build_failure.c */
 
-/*
- * The line of the log that best explains why the build failed: of the first command
- * that failed, from its last attempt. Scrubbed; NULL if there is none.
- */
-const char *af_build_first_error(struct af_arena *arena, const char *log);
+/* The line that best explains why a compiler failed, from what it printed; or NULL. */
+const char *af_build_first_error(struct af_arena *arena, const char *output);
 
 /* Whether so little is free on the disk of the place that nothing can continue. */
 bool af_build_disk_is_full(const struct af_build_place *place);

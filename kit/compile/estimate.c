@@ -14,30 +14,12 @@
 #include "kit/compile/governor/costs.h"
 #include "kit/system/file.h"
 
-#define HOST "flash_api.cpp"
 #define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
 #define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
 #define PACE_MIN 0.02      /* below it a compiler makes no progress */
 #define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
 #define LAST_SECONDS 3.0   /* linking and packing */
 #define PLACES_MAX 64
-
-/*
- * Whether a stamp file says that the object is finished. It may be outdated, so
- * this is an estimate.
- */
-static bool is_done(const struct af_build *build, const char *folder, const char *source)
-{
-    bool advises =
-        build->selection.features != AF_SELECTION_FEATURES; /* then the driver generates it */
-    bool generated = af_ends_with(source, ".cu") || (advises && af_equal(source, HOST));
-    const char *below = generated ? "generated/" : "";
-    const char *stamp = folder == NULL
-                            ? NULL
-                            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
-                                              (int)strcspn(source, "."), source);
-    return stamp != NULL && af_file_is_regular(stamp);
-}
 
 /* The compiler calls that are needed, and how measured costs differ from the model. */
 struct calls {
@@ -47,22 +29,15 @@ struct calls {
     double model_seconds, learned_seconds; /* of those with measured costs */
 };
 
-static void add(struct af_build *build, const char *folder, const char *source,
-                struct calls *calls)
+static void add(struct af_build *build, const struct af_govern_job *job, struct calls *calls)
 {
-    const char *const argv[] = {source, "-o", NULL};
-    struct af_prediction prediction;
-    if (source == NULL)
-        return;
-    af_build_predict(build, argv, &prediction);
-    double model = prediction.seconds;
+    struct af_prediction prediction = job->prediction;
     bool learned = af_costs_correct(build->state, &prediction);
-    if (learned &&
-        af_ends_with(source, ".cu")) { /* not the host compiler, which may use a cache */
-        calls->model_seconds += model;
+    if (learned && af_ends_with(prediction.file, ".cu")) { /* not what a cache may serve */
+        calls->model_seconds += job->prediction.seconds;
         calls->learned_seconds += prediction.seconds;
     }
-    if (is_done(build, folder, source)) {
+    if (af_file_is_regular(job->object)) {
         calls->done++;
         return;
     }
@@ -92,16 +67,14 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             struct af_build_estimate *estimate_out,
                                             struct anyflash_error *err)
 {
-    struct af_selection_file units[AF_SELECTION_FILES_MAX];
     struct calls calls = {.count = 0};
     struct af_build_estimate estimate = {0};
-    size_t count = af_selection_units(&build->selection, units);
-    const char *folder = af_build_object_folder(build, place);
-    for (size_t i = 0; i < count; i++)
-        add(build, folder, af_selection_file_name(&units[i], build->arena), &calls);
-    add(build, folder, HOST, &calls);
-    if (!af_selection_is_all(&build->selection))
-        add(build, folder, "kernels_left_out.cpp", &calls);
+    struct af_build_jobs jobs;
+    enum anyflash_status status = af_build_list_jobs(build, place, &jobs, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < jobs.count; i++)
+        add(build, &jobs.rows[i], &calls);
     scale_unknown(&calls);
     estimate.call_count = calls.count;
     estimate.done_count = calls.done;
@@ -112,8 +85,6 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
     }
     estimate.wall_seconds =
         af_selection_schedule(calls.costs, calls.count, cores, memory_bytes);
-    if (build->arena->failed)
-        return af_fail_memory(err);
     *estimate_out = estimate;
     return ANYFLASH_OK;
 }

@@ -14,12 +14,6 @@
 #define ANSWER_MS 20000
 #define LINE_BYTES 300
 
-/* Prints the folder of Python.h, and whether Python has venv and pip. */
-static const char python_script[] =
-    "import sysconfig, importlib.util as u\n"
-    "print(sysconfig.get_path('include'))\n"
-    "print(all(u.find_spec(name) for name in ('venv', 'ensurepip')))\n";
-
 struct checking {
     struct af_build *build;
     struct af_build_check *check;
@@ -113,35 +107,23 @@ static void check_compilers(struct checking *checking, bool from_index)
                       "reinstall the toolkit, or use the one from PyPI: --toolkit index");
 }
 
-/* Headers to compile extensions with, and a tool to make the build's environment. */
-static void check_python(struct checking *checking)
+/* What downloads: uv, or Python's venv and pip, which install uv. */
+static void check_installer(struct checking *checking)
 {
     struct af_build *build = checking->build;
-    struct af_arena *arena = build->arena;
-    const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
-    const char *const argv[] = {python, "-I", "-c", python_script, NULL};
-    const char *why = "cannot find the environment's Python";
-    const char *answer = python == NULL ? NULL : ask(checking, argv, &why);
-    const struct af_build_place none = {.environment = ""};
+    const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
+    const char *const argv[] = {python, "-I", "-c", "import venv, ensurepip", NULL};
+    const struct af_build_place none = {.tools = ""};
     const char *uv = af_build_uv(build, &none);
-    if (answer == NULL) {
-        add(checking, "python-headers", AF_NO, why, "name the environment: --python PATH");
-        return;
-    }
-    size_t len = strcspn(answer, "\n");
-    const char *header = af_path_join(arena, af_arena_text_n(arena, answer, len), "Python.h");
-    bool there = header != NULL && af_file_is_regular(header);
-    add(checking, "python-headers", there ? AF_YES : AF_NO,
-        there ? header
-              : af_arena_format(arena, "%s does not exist", header == NULL ? "" : header),
-        af_fix_python_headers(build->machine, arena));
-    bool venv = strstr(answer + len, "True") != NULL;
-    add(checking, "installer", uv != NULL || venv ? AF_YES : AF_NO,
-        uv != NULL
-            ? af_arena_format(arena, "uv, %s", uv)
-            : (venv ? "Python's own venv and pip; uv is installed into the build's environment"
-                    : "neither uv nor Python's own venv and pip"),
-        "install uv: pip install uv");
+    const char *why = NULL;
+    if (uv != NULL)
+        add(checking, "installer", AF_YES, af_arena_format(build->arena, "uv, %s", uv), NULL);
+    else if (ask(checking, argv, &why) != NULL)
+        add(checking, "installer", AF_YES,
+            "Python's own venv and pip, which install uv into the cache", NULL);
+    else
+        add(checking, "installer", AF_NO, "neither uv nor Python's own venv and pip",
+            "install uv: pip install uv");
 }
 
 static bool is_kept(struct af_arena *arena, const char *folder, const char *name)
@@ -177,25 +159,28 @@ static void check_kept(struct checking *checking)
     const char *root = af_build_root(arena);
     if (root == NULL || af_build_find_place(build, &place, &why) != ANYFLASH_OK) {
         if (!says_no(checking->check)) /* otherwise a row above says why */
-            add(checking, "build-environment", AF_NO, af_arena_text(arena, why.message),
+            add(checking, "cache", AF_NO, af_arena_text(arena, why.message),
                 "set ANYFLASH_CACHE to another folder");
         return;
     }
     const char *archive =
         af_arena_format(arena, "%s/sources/flash_attn-%s.tar.gz", root, build->version);
-    bool sources = is_kept(arena, place.sources, "setup.py") ||
-                   (archive != NULL && af_file_is_regular(archive));
-    bool tools = is_kept(arena, place.environment, "complete");
+    bool sources =
+        af_file_is_folder(place.sources) || (archive != NULL && af_file_is_regular(archive));
     add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
         sources          ? "in the cache from an earlier build"
         : build->offline ? "not in the cache and cannot be downloaded because of --offline"
                          : "will be downloaded from PyPI; its hash is checked",
         "run it once without --offline");
-    add(checking, "build-environment", tools || !build->offline ? AF_YES : AF_UNKNOWN,
-        tools            ? place.environment
-        : build->offline ? "not made yet: with --offline only the installer's cache can be used"
-                         : "will be made in the cache; your environment is only read",
-        "run it once without --offline");
+    bool tools = is_kept(arena, place.tools, "complete");
+    if (place.cuda_from_index)
+        add(checking, "cuda-compiler", tools || !build->offline ? AF_YES : AF_UNKNOWN,
+            tools ? place.tools
+            : build->offline
+                ? "not in the cache: with --offline only the installer's own cache "
+                  "can be used"
+                : "will be put into the cache; your environment is only read",
+            "run it once without --offline");
 }
 
 /* The usual hint for an unknown fact names --given, which `build` does not have: this
@@ -218,8 +203,9 @@ static void conclude(struct af_build_check *check)
 {
     for (size_t i = 0; i < check->row_count; i++) {
         const struct af_prerequisite *row = &check->rows[i];
-        bool is_risk_only =
-            strcmp(row->name, "memory") == 0 || strcmp(row->name, "temporary-folder") == 0;
+        bool is_risk_only = strcmp(row->name, "memory") == 0 ||
+                            strcmp(row->name, "temporary-folder") == 0 ||
+                            strcmp(row->name, "torch") == 0;
         check->missing_count += row->answer == AF_NO;
         if (row->answer == AF_NO && !is_risk_only && check->obstacle == NULL)
             check->obstacle = row;
@@ -249,7 +235,7 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
         check_out->rows[check_out->row_count++] = rung.build.prerequisites[i];
     name_own_options(&checking);
     check_compilers(&checking, rung.build.toolkit_from_index);
-    check_python(&checking);
+    check_installer(&checking);
     check_kept(&checking);
     conclude(check_out);
     return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;

@@ -7,6 +7,8 @@
  */
 #include "kit/compile/build_steps.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,8 +70,8 @@ static enum anyflash_status find_archive(struct af_build *build,
                                         "version = \"%s\"\nrequires-dist = []\n",
                                         build->version);
     const char *const argv[] = {
-        uv,     "pip",      "compile",     "--quiet",  "--no-deps",   "--directory",
-        folder, "--format", "pylock.toml", "--python", place->python, "-o",
+        uv,     "pip",      "compile",     "--quiet",          "--no-deps", "--directory",
+        folder, "--format", "pylock.toml", "--python-version", "3.9",       "-o",
         lock,   wanted,     NULL};
     archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
     if (arena->failed)
@@ -91,7 +93,7 @@ static enum anyflash_status find_archive(struct af_build *build,
         status = af_build_call(build, place->log,
                                "looking for the sources on PyPI (for another index: "
                                "UV_DEFAULT_INDEX=URL)",
-                               argv, NULL, NULL, err);
+                               argv, NULL, err);
     return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
 }
 
@@ -148,27 +150,47 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
     return af_download_run(&http, &job, &result, err);
 }
 
+/* Unpacks what a build reads; the archive has the hash that the index states. */
+static enum anyflash_status unpack(struct af_build *build, const struct af_build_place *place,
+                                   const char *archive, struct anyflash_error *err)
+{
+    static const char *const wanted[] = {"csrc/flash_attn", "csrc/cutlass/include",
+                                         "flash_attn",      "LICENSE",
+                                         "AUTHORS",         "PKG-INFO"};
+    struct af_arena *arena = build->arena;
+    const char *staged = af_arena_format(arena, "%s" AF_GOVERN_NEW, place->sources);
+    const char *argv[AF_COUNT(wanted) + 8] = {"tar", "-xzf", archive, "--strip-components=1",
+                                              "-C",  staged};
+    for (size_t i = 0; i < AF_COUNT(wanted); i++)
+        argv[6 + i] = af_arena_format(arena, "flash_attn-%s/%s", build->version, wanted[i]);
+    enum anyflash_status status =
+        arena->failed ? af_fail_memory(err) : af_folder_remove(staged, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(staged, 0755, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_call(build, place->log, "unpacking the sources", argv, NULL, err);
+    if (status == ANYFLASH_OK && rename(staged, place->sources) != 0)
+        status = af_fail(err, ANYFLASH_E_IO, "cannot rename '%s': %s", staged, strerror(errno));
+    if (status != ANYFLASH_OK)
+        af_folder_remove(staged, NULL);
+    return status;
+}
+
 /* Gets and unpacks the archive; the folder is locked. */
 static enum anyflash_status fetch_and_unpack(struct af_build *build,
                                              const struct af_build_place *place,
                                              const char *folder, struct anyflash_error *err)
 {
     struct archive archive;
-    const char *script = af_path_join(build->arena, folder, "unpack.py");
-    enum anyflash_status status =
-        script == NULL ? af_fail_memory(err) : af_folder_make(folder, 0755, err);
+    enum anyflash_status status = af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK)
         status = find_archive(build, place, folder, &archive, err);
     if (status == ANYFLASH_OK)
         status = download(build, &archive, err);
-    if (status == ANYFLASH_OK)
-        status = af_build_write_file(build->arena, script, af_build_unpack_py, 0644, err);
     if (status != ANYFLASH_OK)
         return status;
     af_progress_message(&build->progress, "unpacking flash-attn %s", build->version);
-    const char *const argv[] = {place->python, "-I",           script,
-                                archive.path,  place->sources, NULL};
-    return af_build_call(build, place->log, "unpacking the sources", argv, NULL, NULL, err);
+    return unpack(build, place, archive.path, err);
 }
 
 enum anyflash_status af_build_prepare_sources(struct af_build *build,
@@ -177,11 +199,10 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
 {
     const char *root = af_build_root(build->arena);
     const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
-    const char *setup = af_path_join(build->arena, place->sources, "setup.py");
     int lock = -1;
-    if (folder == NULL || setup == NULL)
+    if (folder == NULL)
         return af_fail_memory(err);
-    if (af_file_is_regular(setup))
+    if (af_file_is_folder(place->sources))
         return ANYFLASH_OK; /* unpacking is atomic */
     enum anyflash_status status = af_folder_make(root, 0755, err);
     if (status == ANYFLASH_OK)

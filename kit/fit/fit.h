@@ -73,8 +73,9 @@ struct af_rung_source_build {
     const char *flash_attn;   /* the version to build */
     const char *const *words; /* options of `anyflash build`, as given */
     size_t word_count;
-    bool toolkit_from_index; /* the compiler comes from the package index */
-    const char *setup_lacks; /* why setup.py alone cannot do it here; NULL: it can */
+    const struct af_toolkit *toolkit; /* of the system, that is used; NULL: none */
+    bool toolkit_from_index;          /* the compiler comes from the package index */
+    const char *setup_lacks;          /* why setup.py alone cannot do it here; NULL: it can */
 };
 
 struct af_rung {

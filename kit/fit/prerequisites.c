@@ -2,22 +2,20 @@
  * prerequisites.c: the tools, the memory and the disk space that a source build
  * needs.
  *
- * nvcc refuses host compilers above the limit in its host_config.h. torch's headers
- * need gcc 9 or newer; from torch 2.14 on they need C++20, which gcc has from 10 on.
- * setup.py requests C++17; `anyflash build` changes that option for both compilers.
+ * nvcc refuses host compilers above the limit in its host_config.h. The kernels are C++17.
  */
 #include "kit/fit/rung_build.h"
 
 #include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define GCC_MIN 9
-#define GCC_CXX20_MIN 10
 #define GIB 1073741824.0
 
-/* The toolkit that torch would use; if that is unknown, the first with a compiler. */
+/* The toolkit that CUDA_HOME or PATH names; else the first with a compiler. */
 static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
 {
     const struct af_toolkit *chosen = af_machine_toolkit(machine);
@@ -32,6 +30,7 @@ static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
 static void check_system(const struct af_view *view, struct af_toolkit_choice *choice)
 {
     const struct af_toolkit *toolkit = choice->here;
+    const char *need = NULL;
     if (toolkit == NULL) {
         bool unknown = view->machine->toolkits.state == AF_FACT_UNKNOWN;
         choice->answer = unknown ? AF_UNKNOWN : AF_NO;
@@ -46,8 +45,8 @@ static void check_system(const struct af_view *view, struct af_toolkit_choice *c
     } else if (!known) {
         choice->answer = AF_UNKNOWN;
         choice->id = AF_REASON_UNKNOWN_TOOLKIT;
-    } else if (choice->version.part[0] != view->torch.cuda_major) {
-        choice->id = AF_REASON_NVCC_CUDA;
+    } else if (af_driver_serves(view, choice->version.part[0], &need) == AF_NO) {
+        choice->id = AF_REASON_DRIVER;
     } else if (bare) {
         choice->id = AF_REASON_CUDA_HEADERS;
     } else {
@@ -55,15 +54,16 @@ static void check_system(const struct af_view *view, struct af_toolkit_choice *c
     }
 }
 
+/* Whether the package index has a toolkit for this platform and driver. */
 static bool index_has_one(const struct af_view *view)
 {
+    const char *need = NULL;
     bool platform = view->os != NULL && strcmp(view->os, "linux") == 0 && !view->musl &&
                     view->arch != NULL &&
                     (strcmp(view->arch, "x86_64") == 0 || strcmp(view->arch, "aarch64") == 0);
-    return platform && view->torch.cuda_major >= AF_TOOLKIT_INDEX_CUDA_MIN;
+    return platform && af_driver_serves(view, AF_TOOLKIT_INDEX_CUDA, &need) != AF_NO;
 }
 
-/* The toolkit for the torch of the view, whose CUDA is known. */
 static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
                                                enum af_fit_toolkit_from from)
 {
@@ -81,8 +81,7 @@ static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
     }
     choice.answer = AF_YES;
     choice.from_index = true;
-    choice.version = (struct af_dotted){{view->torch.cuda_major, view->torch.cuda_minor},
-                                        view->torch.cuda_minor >= 0 ? 2 : 1};
+    af_dotted_parse(AF_TOOLKIT_INDEX_VERSION, &choice.version);
     return choice;
 }
 
@@ -129,36 +128,35 @@ static const char *index_text(const struct af_rung_build_target *build)
     const char *seen = build->toolkit.here == NULL
                            ? "the system has none, which is fine"
                            : af_arena_format(arena, "the system's is %s", system_text(build));
-    return version->count > 1
-               ? af_arena_format(arena, "CUDA %d.%d will be downloaded from PyPI (%s)",
-                                 version->part[0], version->part[1], seen)
-               : af_arena_format(arena, "CUDA %d will be downloaded from PyPI (%s)",
-                                 version->part[0], seen);
+    return af_arena_format(arena, "CUDA %d.%d will be downloaded from PyPI (%s)",
+                           version->part[0], version->part[1], seen);
 }
 
 static void check_toolkit(struct af_rung_build_target *build)
 {
-    const struct af_view_torch *torch = &build->view->torch;
-    struct af_arena *arena = build->context->arena;
-    if (torch->cuda_major < 0)
-        return; /* torch's row says why: if its CUDA is unknown, nothing can be chosen */
+    struct af_rung *rung = build->context->rung;
+    const char *need = NULL;
     build->toolkit = choose_toolkit(build->view, build->context->fit->options->build_toolkit);
+    bool old_driver =
+        af_driver_serves(build->view, AF_TOOLKIT_INDEX_CUDA, &need) == AF_NO && need != NULL;
     if (build->toolkit.from_index)
         af_rung_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,
                           index_text(build));
-    else if (build->toolkit.answer == AF_NO && torch->cuda_major < AF_TOOLKIT_INDEX_CUDA_MIN)
+    else if (build->toolkit.answer == AF_NO && old_driver)
         af_rung_build_row(
             build, "cuda-toolkit", AF_NO, build->toolkit.id,
-            af_arena_format(arena,
-                            "%s; torch has CUDA %d, and PyPI has compilers only for CUDA %d "
-                            "and newer",
-                            system_text(build), torch->cuda_major, AF_TOOLKIT_INDEX_CUDA_MIN));
+            af_arena_format(build->context->arena,
+                            "%s; PyPI has compilers only for CUDA %d and newer, which need "
+                            "driver %s",
+                            system_text(build), AF_TOOLKIT_INDEX_CUDA, need));
     else
         af_rung_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
                           system_text(build));
     if (build->toolkit.answer == AF_YES)
         check_targets(build);
-    build->context->rung->build.toolkit_from_index = build->toolkit.from_index;
+    rung->build.toolkit_from_index = build->toolkit.from_index;
+    if (build->toolkit.answer == AF_YES && !build->toolkit.from_index)
+        rung->build.toolkit = build->toolkit.here;
 }
 
 int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
@@ -186,7 +184,6 @@ static void check_compiler(struct af_rung_build_target *build)
     const struct af_compiler_rows *list = &build->view->machine->compilers;
     struct af_dotted version;
     int64_t limit = af_rung_build_gcc_limit(build);
-    int least = needs_cxx20(build) ? GCC_CXX20_MIN : GCC_MIN;
     if (list->count == 0) {
         enum af_answer answer = list->state == AF_FACT_UNKNOWN ? AF_UNKNOWN : AF_NO;
         af_rung_build_row(build, "host-compiler", answer,
@@ -210,10 +207,10 @@ static void check_compiler(struct af_rung_build_target *build)
                           af_arena_format(build->context->arena,
                                           "%s; this nvcc accepts gcc up to %d", evidence,
                                           (int)limit));
-    else if (version.part[0] < least)
+    else if (version.part[0] < GCC_MIN)
         af_rung_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_OLD,
                           af_arena_format(build->context->arena,
-                                          "%s; gcc %d or newer is needed", evidence, least));
+                                          "%s; gcc %d or newer is needed", evidence, GCC_MIN));
     else
         af_rung_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING,
                           limit < 0 ? evidence
@@ -222,26 +219,10 @@ static void check_compiler(struct af_rung_build_target *build)
                                                       evidence, (int)limit));
 }
 
-static void check_cxx_standard(struct af_rung_build_target *build)
-{
-    if (build->view->torch.state != AF_FACT_KNOWN)
-        return;
-    af_rung_build_row(
-        build, "c++-standard", AF_YES, AF_REASON_BUILD_PREREQUISITE,
-        needs_cxx20(build)
-            ? "C++20 instead of setup.py's C++17, because this torch's headers need it"
-            : "C++17, as setup.py requests it");
-}
-
 void af_rung_build_check_tools(struct af_rung_build_target *build)
 {
     check_toolkit(build);
     check_compiler(build);
-    check_cxx_standard(build);
-    af_rung_build_row(
-        build, "build-tools", AF_YES, AF_REASON_BUILD_PREREQUISITE,
-        "setuptools, wheel, packaging, psutil and ninja are installed into the build's own "
-        "environment");
     if (build->context->rung->build.toolkit_from_index)
         build->context->rung->build.setup_lacks = "there is no CUDA toolkit on the system";
     else if (needs_cxx20(build))

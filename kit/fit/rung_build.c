@@ -1,6 +1,5 @@
 /*
- * rung_build.c: the rung of a source build: release, platform, torch and GPUs,
- * and the commands that fix what is missing, for the machine's distribution.
+ * rung_build.c: the rung of a source build: release, platform and GPUs, and the commands that fix what is missing, for the machine's distribution.
  *
  * setup.py has targets 80, 90, 100 and 120 only, and on the main branch 110; 80 also runs on
  * GPUs of 8.6 and 8.9. Without a visible GPU the user must state the target.
@@ -36,16 +35,6 @@ static enum family family_of(const struct af_machine *machine)
     return UNKNOWN_FAMILY;
 }
 
-/* "3.12" of "3.12.7"; "" if unknown. */
-static const char *python_minor(const struct af_machine *machine, struct af_arena *arena)
-{
-    const char *text = af_fact_text_or(&machine->python.version, "");
-    size_t len = strcspn(text, ".");
-    len += text[len] == '.' ? 1 + strcspn(text + len + 1, ".") : 0;
-    const char *minor = af_arena_text_n(arena, text, len);
-    return minor == NULL ? "" : minor;
-}
-
 const char *af_fix_compiler(const struct af_machine *machine)
 {
     switch (family_of(machine)) {
@@ -61,27 +50,6 @@ const char *af_fix_compiler(const struct af_machine *machine)
         return "apk add g++";
     default:
         return "install g++";
-    }
-}
-
-const char *af_fix_python_headers(const struct af_machine *machine, struct af_arena *arena)
-{
-    const char *minor = python_minor(machine, arena);
-    switch (family_of(machine)) {
-    case DEBIAN:
-        return af_arena_format(arena, "apt-get install python%s-dev", minor);
-    case RED_HAT:
-        return af_arena_format(arena, "dnf install python%s-devel", minor);
-    case SUSE:
-        return af_arena_format(arena, "zypper install python%.1s%s-devel", minor,
-                               minor[0] == '\0' ? "" : minor + 2);
-    case ARCH:
-        return "pacman -S python";
-    case ALPINE:
-        return "apk add python3-dev";
-    default:
-        return "install the headers of this Python, or make the environment with uv, whose "
-               "Pythons include them";
     }
 }
 
@@ -105,33 +73,33 @@ static const char *older_compiler(const struct af_rung_build_target *build, int 
                            major);
 }
 
-/* How to install the toolkit of torch's CUDA. */
+/* How to install a toolkit that the driver serves. */
 static const char *toolkit_fix(const struct af_rung_build_target *build)
 {
-    const struct af_view_torch *torch = &build->view->torch;
     struct af_arena *arena = build->context->arena;
+    const char *need = NULL;
     const char *kind = af_fact_text_or(&build->view->machine->python.kind, "");
-    if (torch->cuda_major < 0 || torch->cuda_minor < 0)
-        return af_reason_hint(AF_REASON_NVCC_MISSING);
+    bool old = af_driver_serves(build->view, 13, &need) == AF_NO;
+    int major = old ? 12 : 13;
+    int minor = old ? 8 : 0; /* the first of each major with all targets */
     if (strcmp(kind, "conda") == 0 || strcmp(kind, "pixi") == 0)
         return af_arena_format(arena, "%s cuda-toolkit=%d.%d",
                                strcmp(kind, "pixi") == 0 ? "pixi add"
                                                          : "conda install -c conda-forge",
-                               torch->cuda_major, torch->cuda_minor);
+                               major, minor);
     switch (family_of(build->view->machine)) {
     case DEBIAN:
         return af_arena_format(arena,
                                "apt-get install cuda-toolkit-%d-%d (from NVIDIA's "
                                "package source)",
-                               torch->cuda_major, torch->cuda_minor);
+                               major, minor);
     case RED_HAT:
         return af_arena_format(arena,
                                "dnf install cuda-toolkit-%d-%d (from NVIDIA's package "
                                "source)",
-                               torch->cuda_major, torch->cuda_minor);
+                               major, minor);
     default:
-        return af_arena_format(arena, "install the CUDA toolkit %d.%d", torch->cuda_major,
-                               torch->cuda_minor);
+        return af_arena_format(arena, "install the CUDA toolkit %d.%d", major, minor);
     }
 }
 
@@ -147,11 +115,8 @@ static const char *fix_of(const struct af_rung_build_target *build, enum af_reas
     case AF_REASON_GCC_NEW:
         return older_compiler(build, (int)af_rung_build_gcc_limit(build));
     case AF_REASON_NVCC_MISSING:
-    case AF_REASON_NVCC_CUDA:
     case AF_REASON_CUDA_HEADERS:
         return toolkit_fix(build);
-    case AF_REASON_TORCH_MISSING:
-        return af_arena_format(arena, "uv pip install --python %s torch", python);
     case AF_REASON_TORCH_WITHOUT_CUDA:
         return af_arena_format(arena,
                                "uv pip install --python %s --torch-backend auto "
@@ -310,34 +275,27 @@ static void check_platform(struct af_rung_build_target *build)
         af_rung_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
                           af_arena_format(build->context->arena, "linux %s",
                                           view->arch == NULL ? "?" : view->arch));
-    if (!view->python_known)
-        af_rung_build_row(build, "python", AF_UNKNOWN, AF_REASON_UNKNOWN_PYTHON, NULL);
-    else if (build->release->python_requires != NULL &&
-             af_version_parse(view->python_text, strcspn(view->python_text, "td"), &python) &&
-             af_specifier_contains(build->release->python_requires, &python) == AF_NO)
+    if (view->python_known && build->release->python_requires != NULL &&
+        af_version_parse(view->python_text, strcspn(view->python_text, "td"), &python) &&
+        af_specifier_contains(build->release->python_requires, &python) == AF_NO)
         af_rung_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
                           af_arena_format(build->context->arena,
                                           "flash-attn %s needs Python %s, this is %s",
                                           build->release->version,
                                           build->release->python_requires, view->python_text));
-    else
-        af_rung_build_row(build, "python", AF_YES, AF_REASON_BUILD_PYTHON, view->python_text);
 }
 
+/* The build needs no torch, but one that is here must be able to use the wheel. */
 static void check_torch(struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
-    if (torch->state == AF_FACT_ABSENT)
-        af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);
-    else if (torch->state == AF_FACT_UNKNOWN)
-        af_rung_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH, NULL);
-    else if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
+    if (torch->state != AF_FACT_KNOWN)
+        return;
+    if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
-    else if (torch->cuda == AF_FACT_UNKNOWN)
-        af_rung_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH_CUDA,
-                          torch->text);
-    else
-        af_rung_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
+    else if (torch->major == 2 && torch->minor < AF_RUNG_BUILD_TORCH_MINOR)
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_BUILD_TORCH,
+                          af_arena_format(build->context->arena, "torch %s", torch->text));
 }
 
 /* Copies the options of `anyflash build` that select what to build. */
@@ -370,10 +328,7 @@ static bool serves(const struct af_view *one, const struct af_view *other)
     for (size_t i = 0; i < other->gpu_count; i++)
         if (!has_gpu(one, other->gpus[i].sm))
             return false;
-    return af_equal(one->platform, other->platform) &&
-           af_equal(one->python_text, other->python_text) &&
-           one->torch.major == other->torch.major && one->torch.minor == other->torch.minor &&
-           one->torch.cuda_major == other->torch.cuda_major;
+    return af_equal(one->platform, other->platform);
 }
 
 /* A build runs on the first machine and makes one wheel. */
@@ -432,7 +387,7 @@ static void fit(struct af_rung_build_target *build)
     rung->build.gpu_list = list_of(build->context->arena, build->gpus, build->gpu_count, ",");
     rung->build.flash_attn = af_arena_text(build->context->arena, build->release->version);
     rung->price.download_bytes =
-        AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES +
+        AF_RUNG_BUILD_SDIST_BYTES +
         (rung->build.toolkit_from_index ? AF_RUNG_BUILD_TOOLKIT_BYTES : 0);
 }
 
@@ -464,7 +419,8 @@ void af_rung_build(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
-            : af_arena_format(context->arena, "compile part of flash-attn %s here",
+            : af_arena_format(context->arena,
+                              "compile part of flash-attn %s here, once for every torch",
                               context->rung->build.flash_attn);
 }
 

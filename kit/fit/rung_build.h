@@ -3,11 +3,11 @@
  * prerequisites one by one, with evidence, and the command that fixes what is
  * missing.
  *
- * The CUDA toolkit comes from the system if torch accepts it, else from the Python
- * package index; a system without a toolkit is normal. torch's extension builder
- * refuses a toolkit of another CUDA major version and only warns about another
- * minor. The package index has complete compilers from CUDA 13 on, for glibc on
- * x86_64 and aarch64; its packages for CUDA 12 contain no nvcc.
+ * torch is not needed: the wheel works with every torch from AF_RUNG_BUILD_TORCH_MINOR on.
+ * The CUDA toolkit comes from the system if the driver runs what it makes, else from the
+ * Python package index; a system without a toolkit is normal. The package index has complete
+ * compilers from CUDA 13 on, for glibc on x86_64 and aarch64; its packages for CUDA 12
+ * contain no nvcc.
  */
 #ifndef AF_KIT_FIT_RUNG_BUILD_H
 #define AF_KIT_FIT_RUNG_BUILD_H
@@ -15,8 +15,10 @@
 #include "kit/fit/rung.h"
 #include "kit/fit/view.h"
 
-#define AF_TOOLKIT_INDEX_CUDA_MIN 13
+#define AF_TOOLKIT_INDEX_CUDA 13
+#define AF_TOOLKIT_INDEX_VERSION "13.0.2" /* has all targets; needs the oldest driver of 13 */
 #define AF_RUNG_BUILD_FLASH_ATTN "2.8.3.post2" /* the version that is built */
+#define AF_RUNG_BUILD_TORCH_MINOR 4 /* torch 2.4: the oldest that the wheel supports */
 
 /*
  * Needs of a build, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
@@ -27,7 +29,6 @@
 #define AF_RUNG_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
 #define AF_RUNG_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
 #define AF_RUNG_BUILD_SDIST_BYTES INT64_C(8400000)
-#define AF_RUNG_BUILD_TOOLS_BYTES INT64_C(3000000)     /* setuptools, ninja, ... */
 #define AF_RUNG_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* of the package index */
 #define AF_RUNG_BUILD_DISK_BYTES INT64_C(1610612736)   /* a slim build and a margin: 1.5 GiB */
 
@@ -46,9 +47,6 @@ enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
 /* The package manager's command that installs a C++ compiler. Static text. */
 const char *af_fix_compiler(const struct af_machine *machine);
 
-/* The same for the headers of the environment's Python; in the arena. */
-const char *af_fix_python_headers(const struct af_machine *machine, struct af_arena *arena);
-
 /* Below: shared by rung_build.c and prerequisites.c only. */
 
 #define AF_PREREQUISITES_MAX 16
@@ -56,7 +54,7 @@ const char *af_fix_python_headers(const struct af_machine *machine, struct af_ar
 struct af_toolkit_choice {
     enum af_answer answer;
     enum af_reason_id id;          /* if the answer is not YES */
-    const struct af_toolkit *here; /* the system's toolkit that torch would use; NULL: none */
+    const struct af_toolkit *here; /* the system's toolkit; NULL: none */
     bool from_index;               /* if YES: from the package index, not `here` */
     struct af_dotted version;      /* of the chosen toolkit; count 0: unknown */
 };
@@ -82,7 +80,7 @@ struct af_rung_build_target {
 void af_rung_build_row(struct af_rung_build_target *build, const char *name,
                        enum af_answer answer, enum af_reason_id id, const char *evidence);
 
-/* Checks the toolkit, the compiler, torch's headers and the tools. */
+/* Checks the toolkit and the host compiler. */
 void af_rung_build_check_tools(struct af_rung_build_target *build);
 
 /* The newest gcc that the toolkit's nvcc accepts: host_config.h, else the table; -1 unknown. */

@@ -5,6 +5,7 @@
  * systemd.resource-control(5), systemd.scope(5).
  */
 #include "kit/compile/governor/build_cgroup.h"
+#include "kit/compile/governor/govern.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,9 +31,14 @@
 #define GIB 1073741824.0
 #define TRIAL_MS 5000
 #define PREFIX_MAX 12
-#define CGROUP_FILE_BYTES 4096u
 #define PROBLEM_BYTES 160
 #define NOT_FOUND 127
+#define ARGUMENTS_BYTES (1u << 20)
+
+/* Set once systemd was asked: what kind of scope this is, or why there is none. */
+#define SCOPE_VARIABLE "ANYFLASH_SCOPE"
+#define SCOPE_LIMITED "limited"
+#define SCOPE_UNLIMITED "unlimited"
 
 static void path_of(const struct af_govern_build_cgroup *cgroup, const char *file,
                     char path[PATH_BYTES])
@@ -59,42 +65,31 @@ void af_govern_build_cgroup_enter(const struct af_govern_build_cgroup *cgroup)
         write_file(cgroup, "cgroup.procs", "0");
 }
 
-/* Kills the processes that cgroup.procs lists; false if it lists none. */
-static bool kill_listed(const struct af_govern_build_cgroup *cgroup)
+/* Kills the processes that cgroup.procs lists. */
+static void kill_listed(const struct af_govern_build_cgroup *cgroup)
 {
     char path[PATH_BYTES];
     struct af_span list;
     struct af_span line;
     struct af_arena arena;
-    bool any = false;
     af_arena_init(&arena);
     path_of(cgroup, "cgroup.procs", path);
     if (af_file_read(&arena, path, PROCESSES_BYTES, &list, NULL) == ANYFLASH_OK) {
         while (af_text_line(&list, &line)) {
             long pid = strtol(line.data, NULL, 10);
-            any = any || pid > 1;
             if (pid > 1)
                 kill((pid_t)pid, SIGKILL);
         }
     }
     af_arena_release(&arena);
-    return any;
-}
-
-void af_govern_build_cgroup_kill(const struct af_govern_build_cgroup *cgroup)
-{
-    if (cgroup->folder[0] != '\0' && !write_file(cgroup, "cgroup.kill", "1"))
-        kill_listed(cgroup);
 }
 
 void af_govern_build_cgroup_remove(struct af_govern_build_cgroup *cgroup)
 {
     if (cgroup->folder[0] == '\0')
         return;
-    af_govern_build_cgroup_kill(cgroup);
-    for (int i = 0;
-         i < REMOVE_ATTEMPTS && !cgroup->scope && rmdir(cgroup->folder) != 0 && errno == EBUSY;
-         i++) {
+    write_file(cgroup, "cgroup.kill", "1");
+    for (int i = 0; i < REMOVE_ATTEMPTS && rmdir(cgroup->folder) != 0 && errno == EBUSY; i++) {
         kill_listed(cgroup);
         poll(NULL, 0, 20); /* killed processes leave the group when they are reaped */
     }
@@ -146,9 +141,16 @@ void af_govern_build_cgroup_make(const char *root, uint64_t limit_bytes,
     struct af_arena arena;
     struct af_cgroup cgroup;
     const struct af_probe_options options = {.root = root};
+    const char *tried = getenv(SCOPE_VARIABLE);
+    *cgroup_out = (struct af_govern_build_cgroup){.scope = af_equal(tried, SCOPE_LIMITED) ||
+                                                           af_equal(tried, SCOPE_UNLIMITED),
+                                                  .limits = af_equal(tried, SCOPE_LIMITED)};
+    if (cgroup_out->scope)
+        return;
+    if (tried != NULL)
+        snprintf(cgroup_out->scope_reason, sizeof cgroup_out->scope_reason, "%s", tried);
     af_arena_init(&arena);
     const struct af_probe probe = {.arena = &arena, .options = &options};
-    *cgroup_out = (struct af_govern_build_cgroup){.limits = false};
     if (af_cgroup_find(&probe, "memory", &cgroup)) {
         remove_old(cgroup.folder);
         make_in(&cgroup, limit_bytes, cgroup_out);
@@ -170,6 +172,11 @@ enum trial { WORKS, REFUSED, USELESS };
     "cat \"/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max\" "                  \
     "\"/sys/fs/cgroup/memory$(sed -n s/^.*:memory://p /proc/self/cgroup)"                      \
     "/memory.limit_in_bytes\" 2>/dev/null; :"
+
+struct scope {
+    bool limits;         /* memory is really limited in it */
+    const char *problem; /* systemd-run's error message; NULL: it is not installed */
+};
 
 /* The arguments before the command. */
 static size_t scope_prefix(struct af_arena *arena, uint64_t limit_bytes, const char *unit,
@@ -224,7 +231,7 @@ static const char *last_line(struct af_arena *arena, struct af_span lines)
 }
 
 static enum trial try_scope(struct af_arena *arena, uint64_t limit_bytes, enum level level,
-                            struct af_systemd_scope *out)
+                            struct scope *out)
 {
     const char *words[PREFIX_MAX + 4];
     const char *unit = af_arena_format(arena, "--unit=" NAME "%ld-try", (long)getpid());
@@ -253,77 +260,70 @@ static enum trial try_scope(struct af_arena *arena, uint64_t limit_bytes, enum l
     return WORKS;
 }
 
-void af_systemd_scope_find(struct af_arena *arena, const char *const *argv,
-                           uint64_t limit_bytes, struct af_systemd_scope *out)
-{
-    size_t argc = 0;
-    int level = LITERAL;
-    *out = (struct af_systemd_scope){.argv = NULL};
-    if (geteuid() != 0 && getenv("XDG_RUNTIME_DIR") == NULL &&
-        getenv("DBUS_SESSION_BUS_ADDRESS") == NULL)
-        return;
-    enum trial trial = try_scope(arena, limit_bytes, (enum level)level, out);
-    while (trial == REFUSED && level > PLAIN)
-        trial = try_scope(arena, limit_bytes, (enum level)-- level, out);
-    if (trial != WORKS)
-        return;
-    while (argv[argc] != NULL)
-        argc++;
-    const char **words = af_arena_alloc(arena, (argc + PREFIX_MAX + 1) * sizeof *words);
-    const char *unit = af_arena_format(arena, "--unit=" NAME "%ld", (long)getpid());
-    if (words == NULL || unit == NULL)
-        return;
-    size_t count = scope_prefix(arena, limit_bytes, unit, (enum level)level, words);
-    memcpy(words + count, argv, (argc + 1) * sizeof *words);
-    out->argv = arena->failed ? NULL : words;
-}
-
-/* `path` if it is one of our scopes, else NULL. */
-static const char *scope_path(const char *path)
-{
-    const char *name = strrchr(path, '/');
-    bool ours = name != NULL && af_starts_with(name, "/" NAME) && af_ends_with(name, ".scope");
-    return ours ? path : NULL;
-}
-
-const char *af_systemd_scope_folder(struct af_arena *arena, const char *root, pid_t pid)
+/* The arguments of this process; NULL if they cannot be read. */
+static const char **own_arguments(struct af_arena *arena, size_t room, size_t *count_out)
 {
     struct af_span text;
-    struct af_span line;
-    const char *unified = NULL;
-    const char *before = root == NULL ? "" : root;
-    const char *file = af_arena_format(arena, "%s/proc/%ld/cgroup", before, (long)pid);
-    if (file == NULL ||
-        af_file_read(arena, file, CGROUP_FILE_BYTES, &text, NULL) != ANYFLASH_OK)
+    size_t count = 0;
+    if (af_file_read(arena, "/proc/self/cmdline", ARGUMENTS_BYTES, &text, NULL) != ANYFLASH_OK)
         return NULL;
-    while (af_text_line(&text, &line)) {
-        const char *group = af_arena_text_n(arena, line.data, line.len);
-        const char *rest = group == NULL ? NULL : strchr(group, ':');
-        if (rest != NULL &&
-            af_starts_with(rest,
-                           ":memory:")) { /* version 1; then version 2 does not limit memory */
-            const char *path = scope_path(rest + strlen(":memory:"));
-            return path == NULL
-                       ? NULL
-                       : af_arena_format(arena, "%s/sys/fs/cgroup/memory%s", before, path);
-        }
-        if (rest != NULL && af_starts_with(rest, "::"))
-            unified = scope_path(rest + strlen("::"));
-    }
-    return unified == NULL ? NULL
-                           : af_arena_format(arena, "%s/sys/fs/cgroup%s", before, unified);
+    const char **words = af_arena_array(arena, text.len + room + 1, sizeof *words);
+    for (const char *at = text.data; words != NULL && at < text.data + text.len;
+         at += strlen(at) + 1)
+        words[room + count++] = at;
+    *count_out = count;
+    return words;
 }
 
-void af_govern_build_cgroup_use_scope(struct af_govern_build_cgroup *cgroup,
-                                      const struct af_systemd_scope *scope)
+/* Becomes "systemd-run ... THIS PROGRAM ITS ARGUMENTS"; returns if that is not possible. */
+static void start_again(struct af_arena *arena, uint64_t limit_bytes, enum level level)
 {
-    if (scope->problem != NULL)
-        snprintf(cgroup->scope_reason, sizeof cgroup->scope_reason, "%s", scope->problem);
-    if (scope->argv == NULL || (cgroup->folder[0] != '\0' && !scope->limits))
+    const char *prefix[PREFIX_MAX];
+    size_t own = 0;
+    const char *unit = af_arena_format(arena, "--unit=" NAME "%ld", (long)getpid());
+    const char *program = af_file_link_text(arena, "/proc/self/exe");
+    size_t count = scope_prefix(arena, limit_bytes, unit, level, prefix);
+    const char **words = own_arguments(arena, PREFIX_MAX, &own);
+    if (words == NULL || own == 0 || program == NULL || arena->failed)
         return;
-    af_govern_build_cgroup_remove(cgroup);
-    cgroup->scope = true;
-    cgroup->limits = scope->limits;
+    words += PREFIX_MAX - count;
+    memcpy(words, prefix, count * sizeof *words);
+    words[count] = program;
+    words[count + own] = NULL;
+    execvp(words[0], (char *const *)(uintptr_t)words);
+}
+
+/* Whether a control group that does what is wanted can be made without systemd. */
+static bool can_make_group(const char *root, uint64_t limit_bytes)
+{
+    struct af_govern_build_cgroup cgroup;
+    af_govern_build_cgroup_make(root, limit_bytes, &cgroup);
+    bool good = cgroup.folder[0] != '\0' && (cgroup.limits || limit_bytes == 0);
+    af_govern_build_cgroup_remove(&cgroup);
+    return good;
+}
+
+void af_govern_enter_scope(uint64_t memory_bytes, const char *root)
+{
+    struct af_arena arena;
+    struct scope scope = {.problem = NULL};
+    int level = LITERAL;
+    if (getenv(SCOPE_VARIABLE) != NULL || can_make_group(root, memory_bytes) ||
+        (geteuid() != 0 && getenv("XDG_RUNTIME_DIR") == NULL &&
+         getenv("DBUS_SESSION_BUS_ADDRESS") == NULL))
+        return;
+    af_arena_init(&arena);
+    enum trial trial = try_scope(&arena, memory_bytes, (enum level)level, &scope);
+    while (trial == REFUSED && level > PLAIN)
+        trial = try_scope(&arena, memory_bytes, (enum level)-- level, &scope);
+    if (trial == WORKS) {
+        setenv(SCOPE_VARIABLE, scope.limits ? SCOPE_LIMITED : SCOPE_UNLIMITED, 1);
+        start_again(&arena, memory_bytes, (enum level)level);
+        unsetenv(SCOPE_VARIABLE);
+    } else if (scope.problem != NULL) {
+        setenv(SCOPE_VARIABLE, scope.problem, 1);
+    }
+    af_arena_release(&arena);
 }
 
 void af_govern_build_cgroup_text(const struct af_govern_build_cgroup *cgroup,

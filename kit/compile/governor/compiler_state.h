@@ -8,21 +8,19 @@
 
 #include <sys/types.h>
 
-#include "kit/compile/governor/deadlock.h"
 #include "kit/compile/governor/govern.h"
 
-enum af_job_state { AF_JOB_NEW, AF_JOB_WAITING, AF_JOB_RUNNING };
+enum af_job_state { AF_JOB_WAITING, AF_JOB_RUNNING, AF_JOB_ENDED };
 
-/* A compiler call, from its wrapper's request until the answer that ends the wrapper. */
+/* A compiler call, from the start of the build to its end. */
 struct af_job {
-    int fd; /* of its wrapper */
+    const struct af_govern_job *call;
+    struct af_prediction prediction; /* corrected by what such calls took */
     enum af_job_state state;
-    struct af_prediction prediction;
-    pid_t group;                /* process group of the compiler; 0 until it is reported */
+    pid_t group;                /* the compiler, leader of its process group; 0: none */
+    int output;                 /* its output while it runs */
     bool alone;                 /* must run alone: it ran out of memory before */
     bool stopped;               /* by us, because compilers stalled */
-    bool known;                 /* the prediction is confirmed by a measurement of such files */
-    bool paused;                /* by us, until another compiler is past its peak */
     bool in_tail;               /* past its peak: see struct af_prediction */
     bool hung;                  /* stopped by us, because it hung */
     bool remarked;              /* a message said that it waits for memory */
@@ -36,28 +34,14 @@ struct af_job {
     uint64_t resident_peak; /* since it started */
     double user_seconds;
     double cpu_seconds;
-    double rise_seconds; /* cpu_seconds when its peak was over; 0 before */
-    double worked;       /* when its processor time last increased */
+    double worked; /* when its processor time last increased */
 };
 
 /* Whether its peak is over: cicc frees its front end's memory before it continues. */
 bool af_demand_has_fallen(const struct af_job *job);
 
-/* Bytes to reserve for it from now on, without a margin. */
+/* Bytes to reserve for it from now on: its peak, or after the peak the rest of the run. */
 uint64_t af_demand_bytes(const struct af_job *job);
-
-/*
- * The job as input of af_admit() and af_deadlock_pause_or_resume().
- * `budget_bytes` is for all compilers. `elapsed`, in seconds since it started,
- * is used only for compilers whose memory does not grow.
- */
-struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budget_bytes,
-                                        double elapsed);
-struct af_deadlock_job af_demand_deadlock_job(const struct af_job *job, uint64_t budget_bytes,
-                                              double elapsed);
-
-/* How much each may grow from one sample to the next. The limit may be UINT64_MAX: none. */
-uint64_t af_demand_growth(uint64_t limit_bytes);
 
 /*
  * Stall: at the memory limit of a control group processes may neither progress

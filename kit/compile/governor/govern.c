@@ -1,6 +1,6 @@
 /*
- * govern.c: the governor's loop: the running build, wrappers that connect and leave,
- * signals, and a sample of memory twice a second.
+ * govern.c: the governor's loop: compilers that end, signals, and a sample of memory
+ * twice a second.
  */
 #include "kit/compile/governor/govern.h"
 
@@ -9,13 +9,9 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,23 +19,19 @@
 #include "kit/compile/governor/jobs.h"
 #include "kit/compile/governor/process_tree.h"
 
+#define SAMPLE_SECONDS 0.5
 #define TICK_SECONDS 0.9
-#define SHORTLY_MS 10
-#define NICE 10
 #define LOCKED_STACK_BYTES (512 * 1024)
 #define LOCKED_HEAP_BYTES (4 * 1024 * 1024)
 #define PAGE_BYTES 4096
-#define GRACE_MS 3000 /* for the build to end by itself after SIGTERM */
+#define TEXT_BYTES 512
 
 struct run {
     struct af_governor governor;
-    int listening;
+    struct af_arena arena;
     int signals;
-    sigset_t before;
-    bool ended;
-    const char *const *argv; /* of the build, with systemd-run if it has a scope */
-    struct af_arena arena;   /* for argv */
-    char name[AF_CHANNEL_NAME_BYTES];
+    pid_t guard;
+    int guard_pipe; /* its end tells the guard that we have ended */
 };
 
 /*
@@ -69,82 +61,70 @@ static unsigned cores_here(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
-/* Becomes the build. Uses only calls that are safe after fork(). */
-static void become(const struct run *run, pid_t parent)
+/*
+ * A process that only waits for the end of this one, even by SIGKILL, and then kills all
+ * compilers. It keeps our open files, so the lock of the build's folder is held until they
+ * have ended. Without it a killed build leaves compilers behind.
+ */
+static void start_guard(struct run *run)
 {
-    const struct af_govern_options *options = run->governor.options;
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    af_govern_build_cgroup_enter(&run->governor.cgroup);
-    setpriority(PRIO_PROCESS, 0, NICE);
-    sigprocmask(SIG_SETMASK, &run->before, NULL);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
-        dup2(options->output, STDERR_FILENO) < 0 ||
-        (options->folder != NULL && chdir(options->folder) != 0) || getppid() != parent)
-        _exit(126);
-    execvp(run->argv[0], (char *const *)(uintptr_t)run->argv);
-    _exit(127);
-}
-
-static enum anyflash_status start_build(struct run *run, struct anyflash_error *err)
-{
-    const char *const *variable = run->governor.options->environment;
-    pid_t parent = getpid();
-    run->governor.build = fork();
-    if (run->governor.build == 0) {
-        for (; variable != NULL && *variable != NULL; variable++)
-            putenv((char *)(uintptr_t)*variable);
-        setenv(AF_WRAPPER_VARIABLE, run->name, 1);
-        become(run, parent);
+    char mark[AF_TREE_MARK_BYTES];
+    int ends[2];
+    char byte;
+    af_tree_mark_all(mark, getpid());
+    if (pipe(ends) != 0)
+        return;
+    run->guard = fork();
+    if (run->guard == 0) {
+        close(ends[1]);
+        setsid();
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+            continue;
+        af_tree_kill_marked(mark);
+        af_govern_build_cgroup_remove(&run->governor.cgroup);
+        _exit(0);
     }
-    if (run->governor.build < 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot start the build: %s", strerror(errno));
-    setpgid(run->governor.build, run->governor.build);
-    return ANYFLASH_OK;
+    close(ends[0]);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    run->guard_pipe = ends[1];
 }
 
-static enum anyflash_status open_all(struct run *run, struct anyflash_error *err)
+static void end_guard(struct run *run)
+{
+    if (run->guard_pipe >= 0)
+        close(run->guard_pipe);
+    if (run->guard > 0)
+        waitpid(run->guard, NULL, 0);
+}
+
+static enum anyflash_status open_signals(struct run *run, struct anyflash_error *err)
 {
     sigset_t set;
-    enum anyflash_status status = af_channel_open(&run->listening, run->name, err);
-    if (status != ANYFLASH_OK)
-        return status;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, &run->before);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigprocmask(SIG_BLOCK, &set, &run->governor.before);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (run->signals < 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot wait for signals: %s", strerror(errno));
-    return ANYFLASH_OK;
+    return run->signals >= 0
+               ? ANYFLASH_OK
+               : af_fail(err, ANYFLASH_E_IO, "cannot wait for signals: %s", strerror(errno));
 }
 
-static void close_all(struct run *run)
-{
-    if (run->listening >= 0)
-        close(run->listening);
-    if (run->signals >= 0)
-        close(run->signals);
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
-    munlockall();
-    sigprocmask(SIG_SETMASK, &run->before, NULL);
-}
-
-/* Reaps ended children; notes the end of the build. */
+/* Handles compilers that have ended. Their groups are killed before their numbers are free. */
 static void reap(struct run *run)
 {
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid != run->governor.build)
-            continue;
-        run->ended = true;
-        run->governor.result.exit_code =
-            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    siginfo_t info = {.si_pid = 0};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+        struct af_job *job = af_jobs_find(&run->governor, info.si_pid);
+        struct rusage usage;
+        int status = 0;
+        if (job != NULL)
+            af_tree_kill(info.si_pid);
+        if (wait4(info.si_pid, &status, 0, &usage) == info.si_pid && job != NULL)
+            af_jobs_end(&run->governor, job, status, &usage);
+        info.si_pid = 0;
     }
 }
 
@@ -155,156 +135,109 @@ static void handle_signals(struct run *run)
         if (info.ssi_signo != SIGCHLD && run->governor.result.interrupted == 0)
             run->governor.result.interrupted = (int)info.ssi_signo;
     }
-    reap(run);
+    if (run->governor.result.interrupted == 0)
+        reap(run);
 }
 
-static void accept_wrappers(struct run *run)
+/* Waits for a signal, at most until the next sample. */
+static void wait_once(struct run *run)
 {
-    pid_t pid;
-    int fd;
-    while ((fd = af_channel_accept(run->listening, &pid)) >= 0)
-        af_jobs_add(&run->governor, fd);
-}
-
-/* Waits for an event, at most until the next sample; with `shortly` a few milliseconds. */
-static void wait_once(struct run *run, bool shortly)
-{
-    struct pollfd waits[AF_GOVERN_JOBS_MAX + 2];
-    struct af_governor *governor = &run->governor;
-    size_t count = governor->job_count;
-    double left = governor->sampled_at + governor->sample_seconds - af_govern_now();
-    left = shortly && left > SHORTLY_MS / 1000.0 ? SHORTLY_MS / 1000.0 : left;
-    for (size_t i = 0; i < count; i++)
-        waits[i] = (struct pollfd){governor->jobs[i].fd, POLLIN, 0};
-    waits[count] = (struct pollfd){run->signals, POLLIN, 0};
-    waits[count + 1] = (struct pollfd){run->listening, POLLIN, 0};
-    if (poll(waits, (nfds_t)count + 2, left <= 0 ? 0 : (int)(left * 1000) + 1) <= 0)
-        return;
-    for (size_t i = count; i-- > 0;) { /* backwards: handling one may remove it */
-        if (waits[i].revents != 0)
-            af_jobs_receive(governor, i);
-    }
-    if (waits[count].revents != 0)
+    double left = run->governor.sampled_at + SAMPLE_SECONDS - af_govern_now();
+    struct pollfd wait = {run->signals, POLLIN, 0};
+    if (poll(&wait, 1, left <= 0 ? 0 : (int)(left * 1000) + 1) > 0)
         handle_signals(run);
-    if (waits[count + 1].revents != 0)
-        accept_wrappers(run);
 }
 
-/* Makes a control group, else a scope. The build also works without either. */
-static void choose_cgroup(struct run *run)
+static bool is_over(const struct af_governor *governor)
 {
-    struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
-    const struct af_govern_options *options = run->governor.options;
-    struct af_systemd_scope scope;
-    af_govern_build_cgroup_make(options->root, options->memory_bytes, cgroup);
-    run->argv = options->argv;
-    if (cgroup->folder[0] != '\0' && (cgroup->limits || options->memory_bytes == 0))
-        return;
-    af_systemd_scope_find(&run->arena, options->argv, options->memory_bytes, &scope);
-    af_govern_build_cgroup_use_scope(cgroup, &scope);
-    if (cgroup->scope)
-        run->argv = scope.argv;
-}
-
-/* The folder of the scope is known only after the build has started in it. */
-static void find_scope(struct run *run)
-{
-    struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
-    struct af_arena arena;
-    if (!cgroup->scope || cgroup->folder[0] != '\0')
-        return;
-    af_arena_init(&arena);
-    const char *folder =
-        af_systemd_scope_folder(&arena, run->governor.options->root, run->governor.build);
-    if (folder != NULL && strlen(folder) < sizeof cgroup->folder)
-        memcpy(cgroup->folder, folder, strlen(folder) + 1);
-    run->governor.headroom_previous.files = 0;
-    af_arena_release(&arena);
+    if (governor->result.interrupted != 0)
+        return true;
+    return !af_jobs_any(governor, AF_JOB_RUNNING) &&
+           (governor->result.failed != NULL || !af_jobs_any(governor, AF_JOB_WAITING));
 }
 
 static void govern(struct run *run)
 {
     struct af_governor *governor = &run->governor;
     double ticked_at = 0;
-    char text[AF_GOVERN_BUILD_CGROUP_BYTES];
+    char text[TEXT_BYTES];
     af_govern_build_cgroup_text(&governor->cgroup, governor->options->memory_bytes, text,
                                 sizeof text);
     af_jobs_message(governor, "%s", text);
-    while (!run->ended && governor->result.interrupted == 0) {
-        if (af_govern_now() - governor->sampled_at >= governor->sample_seconds) {
-            find_scope(run);
+    while (!is_over(governor)) {
+        if (af_govern_now() - governor->sampled_at >= SAMPLE_SECONDS) {
             af_jobs_watch(governor);
             if (governor->sampled_at - ticked_at >= TICK_SECONDS) {
                 ticked_at = governor->sampled_at;
                 af_jobs_report(governor, AF_GOVERN_TICK, NULL, 0);
             }
         }
-        bool settled = af_jobs_admit(governor);
+        af_jobs_admit(governor);
         af_costs_write(&governor->costs);
-        wait_once(run, !settled);
+        if (!is_over(governor))
+            wait_once(run);
     }
-    af_costs_write(&governor->costs);
 }
 
 /* Ends everything that this run started. */
 static void end_all(struct run *run)
 {
-    af_jobs_end(&run->governor);
-    close(run->listening);
-    run->listening = -1;
-    if (!run->ended)
-        kill(-run->governor.build, SIGTERM);
-    for (int waited = 0; !run->ended && waited < GRACE_MS; waited += 20) {
-        struct pollfd wait = {run->signals, POLLIN, 0};
-        poll(&wait, 1, 20);
-        handle_signals(run);
-        af_tree_kill_orphans(run->governor.build);
+    char mark[AF_TREE_MARK_BYTES];
+    af_jobs_kill(&run->governor);
+    af_govern_build_cgroup_remove(&run->governor.cgroup);
+    af_tree_kill_marked(af_tree_mark_all(mark, getpid()));
+    end_guard(run);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+}
+
+static bool set_up(struct run *run, const struct af_govern_options *options,
+                   struct af_state *state)
+{
+    struct af_governor *governor = &run->governor;
+    size_t count = options->job_count;
+    governor->options = options;
+    governor->costs.state = state;
+    governor->cores_seen = cores_here();
+    governor->cores = options->cores > 0 ? options->cores : governor->cores_seen;
+    governor->stall.limit_seconds = options->stall_seconds;
+    governor->jobs = af_arena_array(&run->arena, count + 1, sizeof *governor->jobs);
+    governor->rows = af_arena_array(&run->arena, count + 1, sizeof *governor->rows);
+    governor->admit_rows = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_rows);
+    governor->admit_of = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_of);
+    for (size_t i = 0; i < count && !run->arena.failed; i++) {
+        governor->jobs[i] = (struct af_job){.call = &options->jobs[i],
+                                            .prediction = options->jobs[i].prediction};
+        af_costs_known(&governor->costs, &governor->jobs[i].prediction);
     }
-    af_tree_kill(run->governor.build); /* also processes that it left in its group */
-    if (!run->ended) {
-        waitpid(run->governor.build, NULL, 0);
-        run->governor.result.exit_code = 128 + SIGKILL;
-    }
-    af_govern_build_cgroup_kill(&run->governor.cgroup);
-    for (int i = 0; i < 50; i++) { /* when they die, their children become ours */
-        af_tree_kill_orphans(0);
-        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
-            break;
-        poll(NULL, 0, 20);
-    }
+    return !run->arena.failed;
 }
 
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
                                    struct af_state *state, struct af_govern_result *result_out,
                                    struct anyflash_error *err)
 {
-    struct run *run = af_mem_alloc(sizeof *run);
-    if (run == NULL)
+    struct run run = {.signals = -1, .guard_pipe = -1};
+    struct af_governor *governor = &run.governor;
+    af_arena_init(&run.arena);
+    if (!set_up(&run, options, state)) {
+        af_arena_release(&run.arena);
         return af_fail_memory(err);
-    memset(run, 0, sizeof *run);
-    run->listening = run->signals = -1;
-    run->governor.options = options;
-    run->governor.costs.state = state;
-    run->governor.cores_seen = cores_here();
-    run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
-    run->governor.stall.limit_seconds = options->stall_seconds;
-    af_arena_init(&run->arena);
-    choose_cgroup(run);
-    af_jobs_read_headroom(&run->governor, &run->governor.headroom);
-    run->governor.hits_seen = run->governor.headroom.limit_hits;
-    sigprocmask(SIG_SETMASK, NULL, &run->before);
-    enum anyflash_status status = open_all(run, err);
-    if (status == ANYFLASH_OK)
-        status = start_build(run, err);
-    if (status == ANYFLASH_OK) {
-        lock_memory();
-        govern(run);
-        end_all(run);
-        *result_out = run->governor.result;
     }
-    af_govern_build_cgroup_remove(&run->governor.cgroup);
-    close_all(run);
-    af_arena_release(&run->arena);
-    af_mem_free(run);
+    enum anyflash_status status = open_signals(&run, err);
+    if (status == ANYFLASH_OK) {
+        af_govern_build_cgroup_make(options->root, options->memory_bytes, &governor->cgroup);
+        af_jobs_read_headroom(governor, &governor->headroom);
+        governor->hits_seen = governor->headroom.limit_hits;
+        start_guard(&run);
+        lock_memory();
+        govern(&run);
+        end_all(&run);
+        munlockall();
+        close(run.signals);
+        *result_out = governor->result;
+    }
+    sigprocmask(SIG_SETMASK, &governor->before, NULL);
+    af_arena_release(&run.arena);
     return status;
 }

@@ -1,20 +1,17 @@
 /*
- * govern.h: runs a build and starts, pauses and repeats its compilers according
- * to the memory they need.
+ * govern.h: runs the compilers of a build and repeats them, according to the memory
+ * they need.
  *
- * The build program (ninja under setup.py) starts as many commands as it likes; in
- * each the compiler is replaced by a wrapper (compiler_wrapper.h) that waits here
- * until it may start. The caller predicts what a file needs; what such files really
- * took is kept in the state database and corrects the prediction, also for files
- * that already wait.
+ * All calls are known before the start. The caller predicts what each needs; what
+ * such calls really took is kept in the state database and corrects the
+ * predictions, also of calls that already wait.
  *
  *   who may start                             admission.h
- *   pausing compilers whose peaks overlap     deadlock.h
  *   what is repeated after a failure          compiler_state.h, jobs.c
  *   stalls and hangs                          watch.c
  *
- * Nothing outlives this process, however it ends: the build dies with it, wrappers
- * notice its end and kill their compilers, and orphans become its children.
+ * Nothing outlives this process, however it ends: a second process watches it and
+ * kills every process that a compiler started.
  */
 #ifndef AF_KIT_COMPILE_GOVERNOR_GOVERN_H
 #define AF_KIT_COMPILE_GOVERNOR_GOVERN_H
@@ -27,7 +24,10 @@
 #define AF_GOVERN_KEY_BYTES 128
 #define AF_GOVERN_FILE_BYTES 128
 #define AF_GOVERN_TAIL_BYTES 16
-#define AF_GOVERN_JOBS_MAX AF_ADMIT_JOBS_MAX
+#define AF_GOVERN_REASON_BYTES 400
+#define AF_GOVERN_JOBS_MAX 512  /* calls that may run at a time */
+#define AF_GOVERN_NEW ".new"    /* the end of an object's name while it is written */
+#define AF_GOVERN_OUTPUT ".out" /* of the file with what its compiler printed */
 
 /* What the caller predicts for a compiler call. */
 struct af_prediction {
@@ -43,6 +43,13 @@ struct af_prediction {
      */
     char tail[AF_GOVERN_TAIL_BYTES];
     uint64_t tail_bytes;
+};
+
+/* A compiler call. */
+struct af_govern_job {
+    const char *const *argv; /* writes to `object` + AF_GOVERN_NEW; NULL-terminated */
+    const char *object;      /* renamed to this when the compiler has succeeded */
+    struct af_prediction prediction;
 };
 
 enum af_govern_event_kind {
@@ -83,18 +90,16 @@ struct af_govern_event {
 };
 
 struct af_govern_options {
-    const char *const *argv;        /* of the build; NULL-terminated */
-    const char *folder;             /* where it runs; NULL: the current one */
+    const struct af_govern_job *jobs;
+    size_t job_count;
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, or NULL */
-    int output;                     /* descriptor for its stdout and stderr */
+    int output;                     /* descriptor of the log */
     uint64_t memory_bytes;          /* for the whole build; 0: what the machine has */
-    unsigned slots;                 /* compilers that work at a time; 0: one per free core */
+    unsigned slots;                 /* compilers at a time; 0: one per free core */
     unsigned cores;                 /* that we may use; 0: by the affinity mask */
     double hang_seconds;            /* without processor time until it is stopped; 0: 600 */
     double stall_seconds;           /* of a stall until one is stopped; 0: 15 */
     const char *root;               /* prefix of /proc and /sys; NULL: none (tests) */
-    void (*predict)(void *context, const char *const *argv, struct af_prediction *out);
-    void *context;
     void (*event)(void *context, const struct af_govern_event *event); /* or NULL */
     void *event_context;
 };
@@ -103,19 +108,27 @@ struct af_govern_options {
 double af_govern_now(void);
 
 struct af_govern_result {
-    int exit_code;        /* of the build; 128 + N after signal N */
-    int interrupted;      /* the signal that ended everything, or 0 */
-    size_t ended_count;   /* compilers that succeeded */
-    size_t failed_count;  /* that reported an error */
-    size_t killed_count;  /* kills for lack of memory */
-    size_t crashed_count; /* ends by other signals, and hangs */
+    int interrupted;                     /* the signal that ended everything, or 0 */
+    size_t ended_count;                  /* compilers that succeeded */
+    size_t failed_count;                 /* that reported an error, or failed too often */
+    size_t killed_count;                 /* kills for lack of memory */
+    size_t crashed_count;                /* ends by other signals, and hangs */
+    const struct af_govern_job *failed;  /* the first that failed; its output file is kept */
+    char reason[AF_GOVERN_REASON_BYTES]; /* why, if its output does not say so; else "" */
 };
 
 /*
- * Runs the build to its end. `state` may be NULL (no costs are stored). SIGINT,
- * SIGTERM and SIGHUP end everything; result_out->interrupted is the signal.
- * Fails with IO or NO_MEMORY if the build cannot be started. Not thread-safe:
- * it takes over the signals and children of the process.
+ * Where no control group can limit this build's memory but systemd can, starts this program
+ * again with the same arguments in a systemd scope and does not return. Call it before
+ * anything is opened. Returns at once in the scope.
+ */
+void af_govern_enter_scope(uint64_t memory_bytes, const char *root);
+
+/*
+ * Runs the calls until all have succeeded, or one has failed and those that run have
+ * ended. `state` may be NULL (no costs are stored). SIGINT, SIGTERM and SIGHUP end
+ * everything; result_out->interrupted is the signal. Fails with IO or NO_MEMORY if it
+ * cannot start. Not thread-safe: it takes over the signals and children of the process.
  */
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
                                    struct af_state *state, struct af_govern_result *result_out,

@@ -1,10 +1,10 @@
 /*
- * jobs.c: a compiler call from its wrapper's request to its end: predicted,
- * started, repeated if it was killed, and measured.
+ * jobs.c: a compiler call from its start to its end: started when there is memory
+ * for it, repeated if it was killed, and measured.
  */
 #include "kit/compile/governor/jobs.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,16 +14,12 @@
 
 #include "kit/compile/governor/process_tree.h"
 
-#define ARGUMENTS_MAX 1024
 #define RAISE 1.25       /* a killed compiler is predicted to need 1.25 times its peak */
 #define RESERVE_SHARE 50 /* 1/50 of the limit is kept free */
 #define RESERVE_MAX (UINT64_C(1) << 30)
-#define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja */
-#define SETTLE_SECONDS 0.03               /* between two requests of one ninja */
-#define SETTLE_SECONDS_MAX 0.5
+#define BUILD_BYTES (UINT64_C(64) << 20) /* this program */
 #define CALM_SECONDS 1.0 /* after a kill for memory nothing starts for this long */
 #define STALLED 0.2      /* share of time waited for memory above which nothing more starts */
-#define MESSAGE_BYTES 400
 #define GIB 1073741824.0
 
 double af_govern_now(void)
@@ -40,26 +36,18 @@ void af_jobs_read_headroom(struct af_governor *governor, struct af_headroom *hea
                      &governor->headroom_previous, headroom_out);
 }
 
-void af_jobs_add(struct af_governor *governor, int fd)
-{
-    if (governor->job_count == AF_GOVERN_JOBS_MAX) {
-        close(fd);
-        return;
-    }
-    governor->jobs[governor->job_count++] = (struct af_job){.fd = fd};
-}
-
 static uint64_t running_bytes(const struct af_governor *governor)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         if (governor->jobs[i].state == AF_JOB_RUNNING)
             bytes += governor->jobs[i].resident_bytes;
     }
     return bytes;
 }
 
-uint64_t af_jobs_budget(const struct af_governor *governor)
+/* Bytes that all compilers may use together, the running ones included. */
+static uint64_t budget_of(const struct af_governor *governor)
 {
     uint64_t bytes = AF_HEADROOM_UNLIMITED;
     uint64_t given = governor->options->memory_bytes;
@@ -91,23 +79,6 @@ static unsigned slots_of(const struct af_governor *governor)
     return free_cores < governor->cores ? free_cores : governor->cores;
 }
 
-/* The jobs as input of af_admit(), and which job each row is. */
-static size_t rows_for_admission(const struct af_governor *governor,
-                                 struct af_admit_job rows[AF_GOVERN_JOBS_MAX],
-                                 size_t of[AF_GOVERN_JOBS_MAX])
-{
-    size_t count = 0;
-    double now = af_govern_now();
-    for (size_t i = 0; i < governor->job_count; i++) {
-        const struct af_job *job = &governor->jobs[i];
-        if (job->state == AF_JOB_NEW)
-            continue;
-        of[count] = i;
-        rows[count++] = af_demand_admit_job(job, af_jobs_budget(governor), now - job->started);
-    }
-    return count;
-}
-
 void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind,
                     const struct af_job *job, uint64_t peak_bytes)
 {
@@ -122,13 +93,13 @@ void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind
                                     .why = governor->why,
                                     .first = governor->first,
                                     .used_bytes = running_bytes(governor),
-                                    .budget_bytes = af_jobs_budget(governor)};
+                                    .budget_bytes = budget_of(governor)};
     if (governor->options->event == NULL)
         return;
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         const struct af_job *each = &governor->jobs[i];
         bool running = each->state == AF_JOB_RUNNING;
-        if (each->state == AF_JOB_NEW || (each == job && kind != AF_GOVERN_STARTED))
+        if (each->state == AF_JOB_ENDED || (each == job && kind != AF_GOVERN_STARTED))
             continue;
         governor->rows[event.row_count++] = (struct af_govern_row){
             &each->prediction, running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
@@ -140,7 +111,7 @@ void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind
 
 void af_jobs_message(struct af_governor *governor, const char *format, ...)
 {
-    char text[MESSAGE_BYTES];
+    char text[AF_GOVERN_REASON_BYTES];
     struct af_govern_event event = {.kind = AF_GOVERN_REMARK, .remark = text};
     va_list arguments;
     va_start(arguments, format);
@@ -151,105 +122,114 @@ void af_jobs_message(struct af_governor *governor, const char *format, ...)
         governor->options->event(governor->options->event_context, &event);
 }
 
-static void start(struct af_governor *governor, struct af_job *job)
+bool af_jobs_any(const struct af_governor *governor, enum af_job_state state)
 {
-    governor->message = (struct af_message){.kind = AF_MESSAGE_START};
-    job->state = AF_JOB_RUNNING;
-    job->group = 0;
-    job->in_tail = job->paused = job->stopped = job->hung = false;
-    job->remarked = job->warned = false;
-    job->kills_before = governor->headroom.kills;
-    job->started = job->worked = af_govern_now();
-    job->resident_bytes = job->resident_peak = 0;
-    job->user_seconds = job->cpu_seconds = job->rise_seconds = 0;
-    af_channel_send(job->fd,
-                    &governor->message); /* if the wrapper is gone, its socket shows it */
-    af_jobs_report(governor, AF_GOVERN_STARTED, job, 0);
-}
-
-static bool any_is(const struct af_governor *governor, enum af_job_state state)
-{
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         if (governor->jobs[i].state == state)
             return true;
     }
     return false;
 }
 
-/* Whether nothing runs yet and wrappers still connect. */
-static bool is_settling(const struct af_governor *governor)
+struct af_job *af_jobs_find(struct af_governor *governor, pid_t pid)
 {
-    double now = af_govern_now();
-    return any_is(governor, AF_JOB_WAITING) && !any_is(governor, AF_JOB_RUNNING) &&
-           now - governor->requested_at < SETTLE_SECONDS &&
-           now - governor->first_requested_at < SETTLE_SECONDS_MAX;
+    for (size_t i = 0; i < governor->options->job_count; i++) {
+        if (governor->jobs[i].state == AF_JOB_RUNNING && governor->jobs[i].group == pid)
+            return &governor->jobs[i];
+    }
+    return NULL;
+}
+
+/* The job failed for this reason, which its output does not contain. */
+static void give_up(struct af_governor *governor, const struct af_job *job, const char *format,
+                    ...) AF_PRINTF(3, 4);
+
+static void give_up(struct af_governor *governor, const struct af_job *job, const char *format,
+                    ...)
+{
+    char text[AF_GOVERN_REASON_BYTES - AF_GOVERN_FILE_BYTES - 1];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    af_jobs_message(governor, "error: %s %s", job->prediction.file, text);
+    if (governor->result.failed == NULL)
+        snprintf(governor->result.reason, sizeof governor->result.reason, "%s %s",
+                 job->prediction.file, text);
+}
+
+static void fail(struct af_governor *governor, struct af_job *job, uint64_t peak)
+{
+    job->state = AF_JOB_ENDED;
+    governor->result.failed_count++;
+    if (governor->result.failed == NULL)
+        governor->result.failed = job->call;
+    af_jobs_report(governor, AF_GOVERN_FAILED, job, peak);
+}
+
+static void start(struct af_governor *governor, struct af_job *job)
+{
+    job->in_tail = job->stopped = job->hung = job->remarked = job->warned = false;
+    job->kills_before = governor->headroom.kills;
+    job->started = job->worked = af_govern_now();
+    job->resident_bytes = job->resident_peak = 0;
+    job->user_seconds = job->cpu_seconds = 0;
+    if (!af_compiler_start(governor, job)) {
+        give_up(governor, job, "cannot be compiled: %s", strerror(errno));
+        fail(governor, job, 0);
+        return;
+    }
+    job->state = AF_JOB_RUNNING;
+    af_jobs_report(governor, AF_GOVERN_STARTED, job, 0);
 }
 
 /* A compiler ended for lack of memory: wait until new samples show how much is free. */
 static bool is_calming(const struct af_governor *governor)
 {
     return af_govern_now() - governor->memory_freed_at < CALM_SECONDS &&
-           any_is(governor, AF_JOB_RUNNING);
+           af_jobs_any(governor, AF_JOB_RUNNING);
 }
 
-bool af_jobs_admit(struct af_governor *governor)
+/* The waiting and running jobs as input of af_admit(); of[i] is the job of row i. */
+static size_t rows_for_admission(struct af_governor *governor, size_t *of)
 {
-    static const struct af_admit_limits nothing = {0};
-    struct af_admit_job rows[AF_GOVERN_JOBS_MAX];
-    size_t of[AF_GOVERN_JOBS_MAX];
-    struct af_admit_limits headroom = nothing;
-    if (is_settling(governor))
-        return false;
+    size_t count = 0;
+    for (size_t i = 0; i < governor->options->job_count; i++) {
+        const struct af_job *job = &governor->jobs[i];
+        bool running = job->state == AF_JOB_RUNNING;
+        if (job->state == AF_JOB_ENDED)
+            continue;
+        of[count] = i;
+        governor->admit_rows[count++] =
+            (struct af_admit_job){.state = running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
+                                  .need_bytes = af_demand_bytes(job),
+                                  .resident_bytes = running ? job->resident_bytes : 0,
+                                  .seconds = job->prediction.seconds,
+                                  .alone = job->alone};
+    }
+    return count;
+}
+
+void af_jobs_admit(struct af_governor *governor)
+{
     if (is_calming(governor)) {
         governor->why = AF_ADMIT_MEMORY;
-        return true;
+        return;
     }
-    if (governor->freed && any_is(governor, AF_JOB_WAITING))
+    if (governor->freed && af_jobs_any(governor, AF_JOB_WAITING))
         af_jobs_measure(governor);
-    for (;;) {
-        size_t count = rows_for_admission(governor, rows, of);
-        headroom = (struct af_admit_limits){af_jobs_budget(governor), slots_of(governor),
-                                            af_demand_growth(governor->headroom.limit_bytes)};
-        struct af_admit_answer answer = af_admit(rows, count, &headroom);
+    while (governor->result.failed == NULL) {
+        size_t count = rows_for_admission(governor, governor->admit_of);
+        const struct af_admit_limits limits = {budget_of(governor), slots_of(governor)};
+        struct af_admit_answer answer = af_admit(governor->admit_rows, count, &limits);
+        struct af_job *job =
+            answer.job == SIZE_MAX ? NULL : &governor->jobs[governor->admit_of[answer.job]];
         governor->why = answer.why;
-        governor->first =
-            answer.job == SIZE_MAX ? NULL : &governor->jobs[of[answer.job]].prediction;
+        governor->first = job == NULL ? NULL : &job->prediction;
         if (answer.why != AF_ADMIT_NOW)
-            return true;
-        start(governor, &governor->jobs[of[answer.job]]);
+            return;
+        start(governor, job);
     }
-}
-
-/* A request: predicts what the call needs, with the measured cost if there is one. */
-static bool handle_request(struct af_governor *governor, struct af_job *job)
-{
-    const char *argv[ARGUMENTS_MAX + 1];
-    size_t count = 0;
-    size_t at = 0;
-    const char *word = af_message_word(&governor->message, &at); /* the working folder */
-    if (job->state != AF_JOB_NEW || word == NULL)
-        return false;
-    while ((word = af_message_word(&governor->message, &at)) != NULL && count < ARGUMENTS_MAX)
-        argv[count++] = word;
-    argv[count] = NULL;
-    if (count == 0)
-        return false;
-    governor->options->predict(governor->options->context, argv, &job->prediction);
-    job->known = af_costs_known(&governor->costs, &job->prediction);
-    governor->requested_at = af_govern_now();
-    if (!any_is(governor, AF_JOB_WAITING))
-        governor->first_requested_at = governor->requested_at;
-    job->state = AF_JOB_WAITING;
-    return true;
-}
-
-/* Ends the wrapper. */
-static void finish(struct af_governor *governor, struct af_job *job, int code)
-{
-    governor->message = (struct af_message){.kind = AF_MESSAGE_EXIT, .status = code};
-    job->state = AF_JOB_NEW;
-    job->group = 0;
-    af_channel_send(job->fd, &governor->message);
 }
 
 /* Corrects the predictions of all jobs of this kind by the latest measurement. */
@@ -259,11 +239,10 @@ static void correct_kind(struct af_governor *governor, const struct af_predictio
     struct af_prediction known = *kind;
     if (!af_costs_known(&governor->costs, &known) && bytes > known.bytes)
         known.bytes = bytes;
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
-        if (job->state == AF_JOB_NEW || strcmp(job->prediction.key, known.key) != 0)
+        if (job->state == AF_JOB_ENDED || strcmp(job->prediction.key, known.key) != 0)
             continue;
-        job->known = true;
         if (known.bytes > job->prediction.bytes ||
             (job->state == AF_JOB_WAITING && job->memory_kill_count == 0))
             job->prediction.bytes = known.bytes;
@@ -294,7 +273,6 @@ static void repeat(struct af_governor *governor, struct af_job *job,
 {
     af_jobs_report(governor, kind, job, peak);
     job->state = AF_JOB_WAITING;
-    job->group = 0;
     job->resident_bytes = 0;
 }
 
@@ -320,9 +298,8 @@ static bool repeat_when_memory_allows(struct af_governor *governor, struct af_jo
     governor->memory_freed_at = af_govern_now();
     governor->result.killed_count += !job->stopped;
     if (++job->memory_kill_count >= af_end_retry_limit(AF_END_MEMORY)) {
-        af_jobs_message(governor,
-                        "error: %s was killed %u times for lack of memory, at %.1f GiB",
-                        job->prediction.file, job->memory_kill_count, (double)peak / GIB);
+        give_up(governor, job, "was killed %u times for lack of memory, at %.1f GiB",
+                job->memory_kill_count, (double)peak / GIB);
         return false;
     }
     job->alone = job->memory_kill_count > (unsigned)job->stopped + !exceeded;
@@ -336,7 +313,6 @@ static bool repeat_when_memory_allows(struct af_governor *governor, struct af_jo
 static bool repeat_unchanged(struct af_governor *governor, struct af_job *job,
                              enum af_end_cause cause, int code, uint64_t peak)
 {
-    const char *file = job->prediction.file;
     unsigned *times = cause == AF_END_SIGNALLED ? &job->signalled_count : &job->crash_count;
     governor->result.crashed_count++;
     if (++*times < af_end_retry_limit(cause)) {
@@ -344,11 +320,9 @@ static bool repeat_unchanged(struct af_governor *governor, struct af_job *job,
         return true;
     }
     if (cause == AF_END_HUNG)
-        af_jobs_message(governor, "error: %s hangs: it used no processor time, %u times", file,
-                        *times);
+        give_up(governor, job, "hangs: it used no processor time, %u times", *times);
     else
-        af_jobs_message(governor, "error: %s was killed by signal %d, %u times", file,
-                        code - 128, *times);
+        give_up(governor, job, "was killed by signal %d, %u times", code - 128, *times);
     return false;
 }
 
@@ -363,63 +337,40 @@ static bool is_repeated(struct af_governor *governor, struct af_job *job, int co
                                   : repeat_unchanged(governor, job, cause, code, peak);
 }
 
-static bool handle_end(struct af_governor *governor, struct af_job *job)
+static double seconds_of(const struct timeval *time)
 {
-    int status = governor->message.status;
-    double seconds = governor->message.cpu_seconds;
-    uint64_t peak = governor->message.peak_bytes;
+    return (double)time->tv_sec + 1e-6 * (double)time->tv_usec;
+}
+
+void af_jobs_end(struct af_governor *governor, struct af_job *job, int status,
+                 const struct rusage *usage)
+{
+    uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (job->state != AF_JOB_RUNNING)
-        return false;
     peak = peak > job->resident_peak ? peak : job->resident_peak;
-    job->cpu_seconds = seconds;
+    job->cpu_seconds = seconds_of(&usage->ru_utime) + seconds_of(&usage->ru_stime);
+    af_compiler_end(governor, job);
     governor->freed = true;
-    if (code != 0 && is_repeated(governor, job, code, peak))
-        return true;
-    if (code == 0) {
+    bool repeated = code != 0 && is_repeated(governor, job, code, peak);
+    bool succeeded = code == 0 && af_compiler_keep_object(job);
+    if (code == 0 && !succeeded)
+        give_up(governor, job, "was not compiled: %s", strerror(errno));
+    af_compiler_keep_output(governor, job, !repeated && !succeeded);
+    if (succeeded) {
+        job->state = AF_JOB_ENDED;
         governor->result.ended_count++;
-        af_costs_learn(&governor->costs, &job->prediction, peak, seconds);
+        af_costs_learn(&governor->costs, &job->prediction, peak, job->cpu_seconds);
         correct_kind(governor, &job->prediction, peak);
-    } else {
-        governor->result.failed_count++;
+        af_jobs_report(governor, AF_GOVERN_ENDED, job, peak);
+    } else if (!repeated) {
+        fail(governor, job, peak);
     }
-    af_jobs_report(governor, code == 0 ? AF_GOVERN_ENDED : AF_GOVERN_FAILED, job, peak);
-    finish(governor, job, code);
-    return true;
 }
 
-static void remove_job(struct af_governor *governor, size_t at)
+void af_jobs_kill(struct af_governor *governor)
 {
-    struct af_job *job = &governor->jobs[at];
-    if (job->group != 0) { /* its wrapper was killed: we adopt the processes that it leaves */
-        af_tree_kill(job->group);
-        governor->wrapper_lost_at = af_govern_now();
+    for (size_t i = 0; i < governor->options->job_count; i++) {
+        if (governor->jobs[i].state == AF_JOB_RUNNING)
+            af_tree_kill(governor->jobs[i].group);
     }
-    close(job->fd);
-    governor->first = NULL;
-    governor->job_count--;
-    memmove(job, job + 1, (governor->job_count - at) * sizeof *job);
-}
-
-bool af_jobs_receive(struct af_governor *governor, size_t at)
-{
-    struct af_job *job = &governor->jobs[at];
-    bool good = af_channel_receive(job->fd, &governor->message);
-    if (good && governor->message.kind == AF_MESSAGE_REQUEST)
-        good = handle_request(governor, job);
-    else if (good && governor->message.kind == AF_MESSAGE_STARTED)
-        job->group = governor->message.group;
-    else if (good && governor->message.kind == AF_MESSAGE_ENDED)
-        good = handle_end(governor, job);
-    else
-        good = false;
-    if (!good)
-        remove_job(governor, at);
-    return good;
-}
-
-void af_jobs_end(struct af_governor *governor)
-{
-    while (governor->job_count > 0)
-        remove_job(governor, governor->job_count - 1);
 }

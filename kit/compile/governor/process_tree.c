@@ -1,23 +1,26 @@
 /*
- * process_tree.c: process groups, read from /proc. Source: proc(5), /proc/PID/stat.
+ * process_tree.c: process groups and marked processes, read from /proc. Source: proc(5),
+ * /proc/PID/stat and /proc/PID/environ.
  */
 #include "kit/compile/governor/process_tree.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define STAT_BYTES 1024
+#define ENVIRONMENT_BYTES (1 << 20)
+#define KILL_ATTEMPTS 500
+#define KILL_PAUSE_MS 10
 #define NAME_BYTES 16 /* TASK_COMM_LEN */
 
 struct process {
-    pid_t pid, parent, group;
+    pid_t group;
     char name[NAME_BYTES];
     double user_seconds, system_seconds;
 };
@@ -40,7 +43,6 @@ static bool read_small(const char *pid, const char *name, char text[STAT_BYTES])
 static bool read_process(const char *pid, struct process *process)
 {
     char text[STAT_BYTES];
-    long parent = 0;
     long group = 0;
     unsigned long user = 0;
     unsigned long kernel = 0;
@@ -50,13 +52,11 @@ static bool read_process(const char *pid, struct process *process)
         return false;
     const char *rest = strrchr(text, ')');
     if (rest == NULL ||
-        sscanf(rest + 1, " %*c %ld %ld %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld",
-               &parent, &group, &user, &kernel, &children_user, &children_system) != 6)
+        sscanf(rest + 1, " %*c %*d %ld %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &group,
+               &user, &kernel, &children_user, &children_system) != 5)
         return false;
     double tick = (double)sysconf(_SC_CLK_TCK);
     *process = (struct process){
-        .pid = (pid_t)strtol(pid, NULL, 10),
-        .parent = (pid_t)parent,
         .group = (pid_t)group,
         .user_seconds = (double)(user + (unsigned long)children_user) / tick,
         .system_seconds = (double)(kernel + (unsigned long)children_system) / tick};
@@ -116,29 +116,53 @@ void af_tree_kill(pid_t group)
         kill(-group, SIGKILL);
 }
 
-void af_tree_kill_orphans(pid_t own)
+char *af_tree_mark(char mark[AF_TREE_MARK_BYTES], pid_t governor, size_t number)
+{
+    snprintf(mark, AF_TREE_MARK_BYTES, "ANYFLASH_JOB=%ld.%zu.", (long)governor, number);
+    return mark;
+}
+
+char *af_tree_mark_all(char mark[AF_TREE_MARK_BYTES], pid_t governor)
+{
+    snprintf(mark, AF_TREE_MARK_BYTES, "ANYFLASH_JOB=%ld.", (long)governor);
+    return mark;
+}
+
+static bool is_marked(const char *pid, const char *mark)
+{
+    static char text[ENVIRONMENT_BYTES];
+    char path[64];
+    size_t len = 0;
+    ssize_t got = 0;
+    snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    while (len < sizeof text && (got = read(fd, text + len, sizeof text - len)) > 0)
+        len += (size_t)got;
+    close(fd);
+    return memmem(text, len, mark, strlen(mark)) != NULL;
+}
+
+/* Kills the marked processes that exist now; returns their number. */
+static size_t kill_marked(const char *mark)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;
-    pid_t ended;
+    size_t count = 0;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        struct process process;
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-            !read_process(entry->d_name, &process) || process.parent != getpid() ||
-            process.pid == own)
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !is_marked(entry->d_name, mark))
             continue;
-        if (process.group != getpgrp() && process.group != own)
-            af_tree_kill(process.group);
-        else
-            kill(process.pid, SIGKILL);
+        kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+        count++;
     }
     if (folder != NULL)
         closedir(folder);
-    do {
-        siginfo_t info = {.si_pid = 0};
-        ended = 0;
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
-            info.si_pid != own)
-            ended = waitpid(info.si_pid, NULL, WNOHANG);
-    } while (ended > 0);
+    return count;
+}
+
+void af_tree_kill_marked(const char *mark)
+{
+    for (int i = 0; i < KILL_ATTEMPTS && kill_marked(mark) > 0; i++)
+        poll(NULL, 0, KILL_PAUSE_MS); /* they may have started others meanwhile */
 }

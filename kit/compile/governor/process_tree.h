@@ -26,10 +26,16 @@ void af_tree_sample(struct af_tree *trees, size_t count);
 void af_tree_kill(pid_t group);
 
 /*
- * Kills the groups of processes that this one adopted because their parent died
- * (PR_SET_CHILD_SUBREAPER), and reaps ended processes. Of the group `own` only
- * the process itself is spared.
+ * The variable that marks the processes of one compiler by their environment, also those
+ * that leave its process group: "ANYFLASH_JOB=GOVERNOR.NUMBER.". Returns `mark`.
  */
-void af_tree_kill_orphans(pid_t own);
+#define AF_TREE_MARK_BYTES 64
+char *af_tree_mark(char mark[AF_TREE_MARK_BYTES], pid_t governor, size_t number);
+
+/* The start of all marks of a governor. */
+char *af_tree_mark_all(char mark[AF_TREE_MARK_BYTES], pid_t governor);
+
+/* Kills every process whose mark starts like this, until there is none. */
+void af_tree_kill_marked(const char *mark);
 
 #endif

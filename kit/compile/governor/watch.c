@@ -1,23 +1,17 @@
 /*
- * watch.c: samples the running compilers twice a second: what they use, which
- * must pause, whether the build stalls for lack of memory, and whether one
- * hangs.
+ * watch.c: samples the running compilers twice a second: what they use, whether the
+ * build stalls for lack of memory, and whether one hangs.
  */
 #include "kit/compile/governor/jobs.h"
 
-#include <signal.h>
-
 #include "kit/compile/governor/process_tree.h"
 
-#define ORPHAN_SECONDS 5.0 /* orphans become ours some time after the socket closes */
 #define HANG_SECONDS 600.0 /* without processor time; long, because of slow network disks */
 #define WARNING_SHARE 0.1  /* of HANG_SECONDS, until a message warns of it */
 #define TIGHT_SHARE 100    /* "at the limit": less than 1/100 is left */
 #define HITS 100           /* or it was hit more often than this since the last sample */
 #define STALLED 0.5 /* or all processes waited for memory for more than this share of time */
-#define PAUSE_SECONDS 10.0       /* between two samples: the governor itself was stopped */
-#define SAMPLE_SECONDS 0.5       /* between two samples */
-#define SAMPLE_SECONDS_TIGHT 0.2 /* while not all peaks fit */
+#define PAUSE_SECONDS 10.0 /* between two samples: the governor itself was stopped */
 #define GIB 1073741824.0
 
 static void stop(struct af_governor *governor, struct af_job *job)
@@ -32,9 +26,9 @@ static void act_on_stall(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
     size_t running = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
-        if (job->state != AF_JOB_RUNNING || job->group == 0 || job->paused)
+        if (job->state != AF_JOB_RUNNING)
             continue;
         running++;
         if (youngest == NULL || job->started > youngest->started)
@@ -50,49 +44,6 @@ static void act_on_stall(struct af_governor *governor)
                         youngest->prediction.file, (double)youngest->resident_bytes / GIB,
                         (double)governor->headroom.limit_bytes / GIB);
     }
-}
-
-/* Stops the youngest paused compiler, to free its memory. */
-static void stop_paused(struct af_governor *governor)
-{
-    struct af_job *youngest = NULL;
-    for (size_t i = 0; i < governor->job_count; i++) {
-        struct af_job *job = &governor->jobs[i];
-        if (job->state == AF_JOB_RUNNING && job->paused &&
-            (youngest == NULL || job->started > youngest->started))
-            youngest = job;
-    }
-    if (youngest != NULL)
-        stop(governor, youngest);
-}
-
-/* Pauses compilers that must not grow now, and resumes those that may. */
-static void pause_and_resume(struct af_governor *governor, double now)
-{
-    struct af_deadlock_job rows[AF_DEADLOCK_JOBS_MAX];
-    struct af_job *of[AF_DEADLOCK_JOBS_MAX];
-    size_t count = 0;
-    uint64_t needs = 0;
-    uint64_t budget = af_jobs_budget(governor);
-    uint64_t growth = af_demand_growth(governor->headroom.limit_bytes);
-    for (size_t i = 0; i < governor->job_count; i++) {
-        struct af_job *job = &governor->jobs[i];
-        if (job->state != AF_JOB_RUNNING || job->group == 0)
-            continue;
-        of[count] = job;
-        needs += af_demand_bytes(job);
-        rows[count++] = af_demand_deadlock_job(job, budget, now - job->started);
-    }
-    for (size_t changes = 0; changes < count + 1; changes++) {
-        size_t at = af_deadlock_pause_or_resume(rows, count, budget, growth);
-        if (at == SIZE_MAX)
-            break;
-        of[at]->paused = rows[at].paused;
-        kill(-of[at]->group, rows[at].paused ? SIGSTOP : SIGCONT);
-    }
-    governor->sample_seconds = needs + growth > budget ? SAMPLE_SECONDS_TIGHT : SAMPLE_SECONDS;
-    if (governor->headroom.left_bytes < growth)
-        stop_paused(governor); /* a prediction was too low */
 }
 
 /* A compiler that uses no processor time: first prints a message, later stops it. */
@@ -123,9 +74,9 @@ static size_t sample_running(struct af_governor *governor,
                              struct af_job *of[AF_GOVERN_JOBS_MAX])
 {
     size_t count = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
+    for (size_t i = 0; i < governor->options->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
-        if (job->state != AF_JOB_RUNNING || job->group == 0)
+        if (job->state != AF_JOB_RUNNING)
             continue;
         of[count] = job;
         trees[count++] = (struct af_tree){.group = job->group, .tail = job->prediction.tail};
@@ -154,14 +105,12 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
         if (trees[i].count == 0)
             continue;
         double cpu_seconds = trees[i].user_seconds + trees[i].system_seconds;
-        if (!of[i]->in_tail && (trees[i].tail_runs || af_demand_has_fallen(of[i]))) {
+        if (trees[i].tail_runs || af_demand_has_fallen(of[i]))
             of[i]->in_tail = true;
-            of[i]->rise_seconds = cpu_seconds;
-        }
         if (trees[i].user_seconds > of[i]->user_seconds)
             worked += trees[i].user_seconds - of[i]->user_seconds;
         of[i]->user_seconds = trees[i].user_seconds;
-        if (at_limit || of[i]->paused)
+        if (at_limit)
             of[i]->worked = now; /* it waits for memory, so it does not hang */
         check_hang(governor, of[i], now, cpu_seconds);
     }
@@ -199,9 +148,6 @@ void af_jobs_watch(struct af_governor *governor)
     stall.user_seconds = sample(governor, now, stall.at_limit, &stall.running);
     governor->hits_seen = governor->headroom.limit_hits;
     governor->freed = false;
-    if (governor->wrapper_lost_at > 0 && now - governor->wrapper_lost_at < ORPHAN_SECONDS)
-        af_tree_kill_orphans(governor->build);
-    pause_and_resume(governor, now);
     if (governor->sampled_at > 0 && af_stall_check(&governor->stall, &stall))
         act_on_stall(governor);
     governor->sampled_at = now;

@@ -24,6 +24,17 @@ void af_selection_all(struct af_selection *selection)
     selection->backward = true;
 }
 
+size_t af_selection_head_dims(const struct af_selection *selection,
+                              int head_dims_out[AF_SELECTION_HEAD_DIMS])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
+        if ((selection->head_dims & 1u << i) != 0)
+            head_dims_out[count++] = head_dims[i];
+    }
+    return count;
+}
+
 bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim)
 {
     if (head_dim < 1)
@@ -436,7 +447,8 @@ const char *af_selection_local(const struct af_selection *selection, struct af_a
 {
     struct af_text text = {0};
     bool full = af_selection_is_all(selection);
-    add(&text, ".", full ? "full" : "slim");
+    if (full)
+        add(&text, ".", "full");
     for (size_t i = 0; i < selection->arch_count; i++)
         add_number(&text, ".", "sm", selection->archs[i]);
     for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS && !full; i++) {

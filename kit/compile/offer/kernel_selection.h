@@ -55,6 +55,10 @@ bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim)
  */
 bool af_selection_add_arch(struct af_selection *selection, int sm);
 
+/* Its head sizes, ascending, as numbers; returns how many. */
+size_t af_selection_head_dims(const struct af_selection *selection,
+                              int head_dims_out[AF_SELECTION_HEAD_DIMS]);
+
 /* The target of setup.py for one of `archs`: 80 for 86, else itself. */
 int af_selection_target(int arch);
 
@@ -152,11 +156,11 @@ struct af_selection_cost {
 struct af_selection_cost af_selection_file_cost(const struct af_selection *selection,
                                                 const struct af_selection_file *file);
 
-/* The same for flash_api.cpp, and for the file of stubs. */
-struct af_selection_cost af_selection_host_cost(void);
-struct af_selection_cost af_selection_stubs_cost(void);
+/* The same for one file of our glue (engine/cuda), and how many there are, about. */
+#define AF_SELECTION_GLUE_FILES 2
+struct af_selection_cost af_selection_glue_cost(void);
 
-/* All of it: the files, flash_api.cpp and the stubs. */
+/* All of it: the files and the glue. */
 struct af_selection_total {
     size_t file_count; /* units */
     int kernel_count;  /* main kernels of all of them, for each target */
@@ -170,10 +174,9 @@ void af_selection_total(const struct af_selection *selection,
 
 /*
  * Wall seconds of at most AF_SELECTION_CALLS_MAX compiler calls with `cores` cores and
- * `memory_bytes`, started longest first while they fit, with configuring, linking and
- * packing. 0 if not even one fits.
+ * `memory_bytes`, started longest first while they fit, with linking and packing. 0 if not even one fits.
  */
-#define AF_SELECTION_CALLS_MAX (AF_SELECTION_FILES_MAX + 2)
+#define AF_SELECTION_CALLS_MAX (AF_SELECTION_FILES_MAX + 32)
 double af_selection_schedule(const struct af_selection_cost *costs, size_t count, int cores,
                              uint64_t memory_bytes);
 
@@ -190,7 +193,7 @@ void af_selection_macros(const struct af_selection *selection,
 const char *af_selection_text(const struct af_selection *selection, struct af_arena *arena);
 
 /*
- * Its part of a wheel's local version: "slim.sm90.hd128.bf16.bwd.window"; "full.sm90"
+ * Its part of a wheel's local version: "sm90.hd128.bf16.bwd.window"; "full.sm90"
  * for everything. Lower case, digits and dots (PEP 440, local version identifiers).
  */
 const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena);

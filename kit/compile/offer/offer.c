@@ -48,11 +48,10 @@ struct af_offer_build_needs af_offer_build_needs_of(const struct af_selection *s
         .peak_bytes = total.peak_bytes,
         .memory_bytes = memory_at_once(selection, running, memory_bytes),
         .wheel_bytes = total.wheel_bytes,
-        .disk_bytes =
-            (uint64_t)(AF_RUNG_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
-                       AF_OFFER_BUILD_TOOLS_DISK + AF_OFFER_BUILD_COMPILER_DISK * running) +
-            DISK_OF_WHEEL * total.wheel_bytes,
-        .download_bytes = AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_TOOLS_BYTES};
+        .disk_bytes = (uint64_t)(AF_RUNG_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
+                                 AF_OFFER_BUILD_COMPILER_DISK * running) +
+                      DISK_OF_WHEEL * total.wheel_bytes,
+        .download_bytes = AF_RUNG_BUILD_SDIST_BYTES};
     if (toolkit_from_index) {
         needs.download_bytes += AF_RUNG_BUILD_TOOLKIT_BYTES;
         needs.disk_bytes += AF_OFFER_BUILD_TOOLKIT_DISK;

@@ -11,8 +11,8 @@
 #include "kit/fit/rung_build.h"
 
 /* More needs of a build: bytes on disk, measured as those of rung_build.h. */
-#define AF_OFFER_BUILD_SOURCES_DISK INT64_C(125000000) /* unpacked */
-#define AF_OFFER_BUILD_TOOLS_DISK INT64_C(30000000)
+#define AF_OFFER_BUILD_SOURCES_DISK                                                            \
+    INT64_C(30000000) /* unpacked, without the tests and other projects */
 #define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
 #define AF_OFFER_BUILD_COMPILER_DISK INT64_C(130000000) /* temporary files of one compiler */
 
@@ -24,7 +24,7 @@ struct af_offer_build_needs {
     uint64_t peak_bytes;     /* of the largest compiler */
     uint64_t memory_bytes;   /* of all compilers that run at once, with the build itself */
     uint64_t disk_bytes;     /* while the build runs */
-    uint64_t download_bytes; /* sources, tools, the package index's compiler */
+    uint64_t download_bytes; /* sources, the package index's compiler */
     uint64_t wheel_bytes;    /* approximately */
 };
 

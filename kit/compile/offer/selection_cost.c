@@ -10,18 +10,16 @@
  * Measured on 2.8.3.post2 with CUDA 13.0.88, gcc 12.2, one target, cores of a
  * Zen 5: seconds 35 + 2.4 k (backward, and 12 for each further tile shape),
  * 22 + 2.4 k (forward, and 3), 24 + 2.9 k (split), of which 9 do not depend on
- * the targets; flash_api.cpp 26 s and
- * 1.6 GiB; a stub file 3.4 s and 0.4 GiB; wheels 8.6 MB for 251 kernels.
+ * the targets; a file of the glue
+ * 4 s; wheels 8.6 MB for 251 kernels.
  */
 #include "kit/compile/offer/kernel_selection.h"
 
 #include <string.h>
 
 #define SHARED_SECONDS 9.0
-#define STUB_SECONDS 4.0
-#define HOST_SECONDS 26.0                 /* flash_api.cpp */
-#define HOST_BYTES (UINT64_C(1990) << 20) /* measured 1.6 GiB with torch 2.11, 1.9 with 2.15 */
-#define STUB_BYTES (UINT64_C(550) << 20)
+#define GLUE_SECONDS 6.0
+#define GLUE_BYTES (UINT64_C(1000) << 20)
 #define MIB (UINT64_C(1) << 20)
 #define SWITCH_BITS 7
 #define TILE_CHOICES 3
@@ -29,7 +27,7 @@
 #define MARGIN_PERCENT 3
 #define FEATURES_PERCENT 4
 #define WALL_FACTOR 1.1    /* of CPU seconds, for waiting for files */
-#define SERIAL_SECONDS 8.0 /* configuring, linking, packing */
+#define SERIAL_SECONDS 3.0 /* linking, packing */
 
 /* The template switches of a kernel. */
 struct switches {
@@ -270,22 +268,17 @@ struct af_selection_cost af_selection_file_cost(const struct af_selection *selec
                                       peak_of(file, made.tiles, selection->features != 0)};
 }
 
-struct af_selection_cost af_selection_host_cost(void)
+struct af_selection_cost af_selection_glue_cost(void)
 {
-    return (struct af_selection_cost){HOST_SECONDS, HOST_BYTES};
-}
-
-struct af_selection_cost af_selection_stubs_cost(void)
-{
-    return (struct af_selection_cost){STUB_SECONDS, STUB_BYTES};
+    return (struct af_selection_cost){GLUE_SECONDS, GLUE_BYTES};
 }
 
 void af_selection_total(const struct af_selection *selection,
                         struct af_selection_total *total_out)
 {
     struct af_selection_file files[AF_SELECTION_FILES_MAX];
-    struct af_selection_total total = {.cpu_seconds = HOST_SECONDS + STUB_SECONDS,
-                                       .peak_bytes = HOST_BYTES};
+    struct af_selection_total total = {.cpu_seconds = AF_SELECTION_GLUE_FILES * GLUE_SECONDS,
+                                       .peak_bytes = GLUE_BYTES};
     int others = 0; /* small kernels that prepare and merge */
     total.file_count = af_selection_units(selection, files);
     for (size_t i = 0; i < total.file_count; i++) {
@@ -381,7 +374,7 @@ double af_selection_wall_seconds(const struct af_selection *selection, int cores
     size_t count = af_selection_units(selection, units);
     for (size_t i = 0; i < count; i++)
         costs[i] = af_selection_file_cost(selection, &units[i]);
-    costs[count++] = af_selection_host_cost();
-    costs[count++] = af_selection_stubs_cost();
+    for (size_t i = 0; i < AF_SELECTION_GLUE_FILES; i++)
+        costs[count++] = af_selection_glue_cost();
     return af_selection_schedule(costs, count, cores, memory_bytes);
 }
