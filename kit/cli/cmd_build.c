@@ -371,7 +371,7 @@ enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
     if (build == NULL)
         return af_fail_memory(err);
-    status = af_change_begin(&build->change, cli, err);
+    status = af_change_open(&build->change, cli, err);
     if (status == ANYFLASH_OK)
         status = work(cli, build, exit_out, err);
     af_change_end(&build->change);

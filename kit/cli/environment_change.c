@@ -50,8 +50,8 @@ struct af_progress af_cli_progress(struct af_change *change)
     return (struct af_progress){.context = change, .message = message, .transfer = transfer};
 }
 
-enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cli,
-                                     struct anyflash_error *err)
+enum anyflash_status af_change_open(struct af_change *change, struct af_cli *cli,
+                                    struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     struct af_probe_options probe = {.python = options->values[AF_OPTION_PYTHON]};
@@ -70,7 +70,13 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
     af_interrupt_catch();
     af_machine_init(&change->machine, "this machine", "not looked at");
     change->has_machine = true;
-    enum anyflash_status status = af_probe_machine(&change->machine, &probe, err);
+    return af_probe_machine(&change->machine, &probe, err);
+}
+
+enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cli,
+                                     struct anyflash_error *err)
+{
+    enum anyflash_status status = af_change_open(change, cli, err);
     if (status != ANYFLASH_OK)
         return status;
     change->run.site = af_install_site(&change->machine, &cli->arena);

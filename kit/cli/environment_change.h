@@ -20,9 +20,13 @@ struct af_change {
 };
 
 /*
- * Finds out where packages go: sets change->machine and change->run, without
- * state and lock. From here on a signal only requests a stop.
+ * Reads the facts of the machine and the options: sets change->machine and change->run. From
+ * here on a signal only requests a stop.
  */
+enum anyflash_status af_change_open(struct af_change *change, struct af_cli *cli,
+                                    struct anyflash_error *err);
+
+/* The same, and finds out where packages go, without state and lock. */
 enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cli,
                                      struct anyflash_error *err);
 

@@ -218,7 +218,7 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
 {
     int tools = -1;
     int glibc = 0;
-    enum anyflash_status status = af_build_prepare_tools(build, place, &tools, err);
+    enum anyflash_status status = af_build_prepare_toolkit(build, place, &tools, err);
     if (status == ANYFLASH_OK)
         status = af_build_prepare_sources(build, place, err);
     if (status == ANYFLASH_OK)

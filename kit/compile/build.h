@@ -49,7 +49,7 @@ struct af_build_place {
     const char *temporary; /* for compilers; removed afterwards */
     const char *log;
     const char *output; /* folder of the finished wheels */
-    const char *tools;  /* uv and the toolkit of the package index; shared by builds */
+    const char *tools;  /* the toolkit of the package index, shared by builds; NULL: not used */
     const char *host;   /* the C++ compiler */
     const char *nvcc;
     const char *cuda_home;

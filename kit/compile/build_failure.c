@@ -93,11 +93,10 @@ static int64_t object_bytes(struct af_arena *arena, const char *folder)
 
 int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place)
 {
-    const char *complete = af_path_join(build->arena, place->tools, "complete");
     int64_t bytes = object_bytes(build->arena, place->objects);
     if (af_file_is_folder(place->sources))
         bytes += AF_OFFER_BUILD_SOURCES_DISK;
-    if (place->cuda_from_index && complete != NULL && af_file_is_regular(complete))
+    if (place->cuda_from_index && af_file_is_executable(place->nvcc))
         bytes += AF_OFFER_BUILD_TOOLKIT_DISK;
     return bytes;
 }

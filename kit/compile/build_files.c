@@ -83,7 +83,7 @@ static struct said read_said(struct af_span text)
     struct af_span line;
     while (af_text_line(&text, &line)) {
         line = af_text_trim(line);
-        if (line.len == 0 || take_mark(&line, "hint:"))
+        if (line.len == 0 || take_mark(&line, "hint:") || take_mark(&line, "tar: Exiting"))
             continue;
         if (said.error.data == NULL && take_mark(&line, "error:"))
             said.error = line;

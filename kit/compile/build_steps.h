@@ -57,16 +57,21 @@ bool af_build_try_lock(const char *path, int *fd_out);
 
 /* build_tools.c */
 
-/* The path of uv, from PATH or the build's tools; NULL if there is none. */
-const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
+/* The path of uv, from PATH or the cache; NULL if there is none. */
+const char *af_build_uv(const struct af_build *build);
+
+/* The same; installs it into the cache if there is none. */
+enum anyflash_status af_build_prepare_uv(struct af_build *build,
+                                         const struct af_build_place *place,
+                                         const char **uv_out, struct anyflash_error *err);
 
 /*
- * Gets uv, if there is none, and the toolkit of the package index, if it is used. *lock (-1
- * before) is shared with other builds; the caller closes it when the build has ended.
+ * Gets the toolkit of the package index, if the build uses it. *lock (-1 before) is shared
+ * with other builds; the caller closes it when the build has ended.
  */
-enum anyflash_status af_build_prepare_tools(struct af_build *build,
-                                            const struct af_build_place *place, int *lock,
-                                            struct anyflash_error *err);
+enum anyflash_status af_build_prepare_toolkit(struct af_build *build,
+                                              const struct af_build_place *place, int *lock,
+                                              struct anyflash_error *err);
 
 /* sources.c: downloads the sources, checks their hash and unpacks what is needed. */
 enum anyflash_status af_build_prepare_sources(struct af_build *build,

@@ -6,13 +6,21 @@
 #include "kit/compile/build_steps.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/base/text.h"
 #include "kit/fit/rung_build.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-const char *af_build_uv(const struct af_build *build, const struct af_build_place *place)
+/* The folder of the uv that we install, below that of all builds. */
+static const char *own_uv_folder(struct af_arena *arena)
+{
+    const char *root = af_build_root(arena);
+    return root == NULL ? NULL : af_path_join(arena, root, "tools-uv");
+}
+
+const char *af_build_uv(const struct af_build *build)
 {
     const struct af_tool_rows *tools = &build->machine->tools;
     for (size_t i = 0; i < tools->count; i++) {
@@ -20,7 +28,8 @@ const char *af_build_uv(const struct af_build *build, const struct af_build_plac
             tools->rows[i].path.state == AF_FACT_KNOWN)
             return tools->rows[i].path.value.text;
     }
-    const char *own = af_arena_format(build->arena, "%s/uv/bin/uv", place->tools);
+    const char *folder = own_uv_folder(build->arena);
+    const char *own = folder == NULL ? NULL : af_path_join(build->arena, folder, "bin/uv");
     return own != NULL && af_file_is_executable(own) ? own : NULL;
 }
 
@@ -33,22 +42,22 @@ static const char *what_of(const struct af_build *build, bool by_uv)
                           : "getting uv from PyPI (for another index: PIP_INDEX_URL=URL)";
 }
 
-/* uv in an environment of its own, by Python's venv and pip. */
+/* Makes an environment for uv by Python's venv and pip. */
 static enum anyflash_status install_uv(struct af_build *build,
-                                       const struct af_build_place *place,
+                                       const struct af_build_place *place, const char *folder,
                                        struct anyflash_error *err)
 {
     struct af_arena *arena = build->arena;
-    const char *folder = af_path_join(arena, place->tools, "uv");
-    const char *own = af_arena_format(arena, "%s/uv/bin/python", place->tools);
+    const char *own = af_path_join(arena, folder, "bin/python");
     const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
-    const char *const make[] = {python, "-I", "-m", "venv", folder, NULL};
+    const char *const make[] = {python, "-I", "-m", "venv", "--clear", folder, NULL};
     const char *const install[] = {
         own,       "-I",      "-m", "pip",
         "install", "--quiet", "uv", build->offline ? "--no-index" : NULL,
         NULL};
-    if (arena->failed)
+    if (own == NULL)
         return af_fail_memory(err);
+    af_progress_message(&build->progress, "downloading uv");
     enum anyflash_status status =
         af_build_call(build, place->log, "making an environment for uv", make, NULL, err);
     return status == ANYFLASH_OK
@@ -56,76 +65,96 @@ static enum anyflash_status install_uv(struct af_build *build,
                : status;
 }
 
-/*
- * The toolkit with the static runtime, in one folder. Its wheels are for any Python, so the
- * version named here only tells uv not to look for one.
- */
+enum anyflash_status af_build_prepare_uv(struct af_build *build,
+                                         const struct af_build_place *place,
+                                         const char **uv_out, struct anyflash_error *err)
+{
+    const char *folder = own_uv_folder(build->arena);
+    int lock = -1;
+    if ((*uv_out = af_build_uv(build)) != NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status =
+        folder == NULL ? af_fail_memory(err)
+                       : af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
+    if (status == ANYFLASH_OK && (*uv_out = af_build_uv(build)) == NULL)
+        status = install_uv(build, place, folder, err);
+    if (lock >= 0)
+        close(lock);
+    if (status == ANYFLASH_OK && (*uv_out = af_build_uv(build)) == NULL)
+        status = build->arena->failed
+                     ? af_fail_memory(err)
+                     : af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' contains no uv", folder);
+    return status;
+}
+
+/* The toolkit with the static runtime, in one folder; its wheels are for any Python. */
 static enum anyflash_status install_toolkit(struct af_build *build,
                                             const struct af_build_place *place,
                                             struct anyflash_error *err)
 {
-    const char *uv = af_build_uv(build, place);
+    static const char wanted[] =
+        "cuda-toolkit[nvcc,nvvm,crt,cccl,cudart]==" AF_TOOLKIT_INDEX_VERSION;
+    const char *uv = NULL;
     const char *folder = af_path_join(build->arena, place->tools, "toolkit");
-    const char *const argv[] = {uv,
-                                "pip",
-                                "install",
-                                "--quiet",
-                                "--target",
-                                folder,
-                                "--python-version",
-                                "3.12",
-                                "cuda-toolkit[nvcc,nvvm,crt,cccl,cudart]"
-                                "==" AF_TOOLKIT_INDEX_VERSION,
-                                build->offline ? "--offline" : NULL,
-                                NULL};
+    const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
+    enum anyflash_status status = af_build_prepare_uv(build, place, &uv, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *argv[] = {uv,     "pip", "install", "--quiet", "--target", folder,
+                          wanted, NULL,  NULL,      NULL,      NULL};
+    size_t count = 7;
+    if (build->offline)
+        argv[count++] = "--offline";
+    if (python != NULL) {
+        argv[count++] = "--python";
+        argv[count++] = python;
+    }
     return folder == NULL
                ? af_fail_memory(err)
                : af_build_call(build, place->log, what_of(build, true), argv, NULL, err);
 }
 
-static enum anyflash_status fill(struct af_build *build, const struct af_build_place *place,
-                                 struct anyflash_error *err)
+static bool is_complete(const struct af_build_place *place, const char *mark)
 {
+    return af_file_is_regular(mark) && af_file_is_executable(place->nvcc);
+}
+
+/* Makes the folder; `mark` is written last, so that one with it is complete. */
+static enum anyflash_status fill(struct af_build *build, const struct af_build_place *place,
+                                 const char *mark, struct anyflash_error *err)
+{
+    const char *text =
+        af_arena_format(build->arena, "CUDA %s from the package index\n", place->cuda_version);
+    if (text == NULL)
+        return af_fail_memory(err);
+    af_progress_message(&build->progress, "downloading the CUDA compiler");
     enum anyflash_status status = af_folder_remove(place->tools, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(place->tools, 0755, err);
-    if (status == ANYFLASH_OK && af_build_uv(build, place) == NULL)
-        status = install_uv(build, place, err);
-    return status == ANYFLASH_OK && place->cuda_from_index ? install_toolkit(build, place, err)
-                                                           : status;
+    if (status == ANYFLASH_OK)
+        status = install_toolkit(build, place, err);
+    return status == ANYFLASH_OK ? af_build_write_file(build->arena, mark, text, 0644, err)
+                                 : status;
 }
 
-/* Whether all that is needed is there; `path` marks the folder as complete. */
-static bool is_complete(const struct af_build *build, const struct af_build_place *place,
-                        const char *path)
+enum anyflash_status af_build_prepare_toolkit(struct af_build *build,
+                                              const struct af_build_place *place, int *lock,
+                                              struct anyflash_error *err)
 {
-    return (af_file_is_regular(path) || !place->cuda_from_index) &&
-           af_build_uv(build, place) != NULL &&
-           (!place->cuda_from_index || af_file_is_executable(place->nvcc));
-}
-
-enum anyflash_status af_build_prepare_tools(struct af_build *build,
-                                            const struct af_build_place *place, int *lock,
-                                            struct anyflash_error *err)
-{
-    const char *path = af_path_join(build->arena, place->tools, "complete");
-    const char *stamp = af_arena_format(build->arena, "tools of flash-attn builds, CUDA %s\n",
-                                        place->cuda_version);
-    enum anyflash_status status =
-        path == NULL || stamp == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    const char *mark =
+        place->cuda_from_index ? af_path_join(build->arena, place->tools, "complete") : NULL;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (!place->cuda_from_index)
+        return ANYFLASH_OK;
+    if (mark == NULL)
+        return af_fail_memory(err);
     while (status == ANYFLASH_OK) {
         status = af_build_lock(build, place->tools, AF_BUILD_SHARED, lock, err);
-        if (status != ANYFLASH_OK || is_complete(build, place, path))
+        if (status != ANYFLASH_OK || is_complete(place, mark))
             return status;
         status = af_build_lock(build, place->tools, AF_BUILD_ALONE, lock, err);
-        if (status != ANYFLASH_OK || is_complete(build, place, path))
-            continue; /* another build completed it meanwhile: share it */
-        af_progress_message(&build->progress, place->cuda_from_index
-                                                  ? "downloading the CUDA compiler"
-                                                  : "downloading uv");
-        status = fill(build, place, err);
-        if (status == ANYFLASH_OK)
-            status = af_build_write_file(build->arena, path, stamp, 0644, err);
+        if (status == ANYFLASH_OK && !is_complete(place, mark)) /* else another build made it */
+            status = fill(build, place, mark, err);
     }
     return status;
 }

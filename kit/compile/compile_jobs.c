@@ -86,8 +86,8 @@ static void add_targets(struct command *command, const struct af_selection *sele
     for (size_t i = 0; i < selection->arch_count; i++) {
         int target = af_selection_target(selection->archs[i]);
         add(command, "-gencode");
-        add(command, af_arena_format(command->arena, "arch=compute_%d,code=sm_%d", target,
-                                     target));
+        add(command,
+            af_arena_format(command->arena, "arch=compute_%d,code=sm_%d", target, target));
     }
 }
 
@@ -157,8 +157,8 @@ static void add_job(struct af_build *build, const struct af_build_place *place,
     const char *object = af_arena_format(arena, "%s/%s.o", place->objects, prediction.file);
     if (source == NULL || object == NULL)
         return;
-    jobs->rows[jobs->count++] = (struct af_govern_job){
-        command_of(build, place, source, object), object, prediction};
+    jobs->rows[jobs->count++] =
+        (struct af_govern_job){command_of(build, place, source, object), object, prediction};
 }
 
 /* Whether it is one of the glue's own sources; others are included, or packed. */
@@ -247,10 +247,10 @@ static enum anyflash_status write_unit(struct af_build *build,
     status = causal == NULL ? af_fail_memory(err) : copy(build, place, causal, err);
     if (status != ANYFLASH_OK)
         return status;
-    return write_generated(build, place, af_selection_file_name(unit, build->arena),
-                           af_arena_format(build->arena,
-                                           "#include \"%s\"\n#include \"%s\"\n", plain, causal),
-                           err);
+    return write_generated(
+        build, place, af_selection_file_name(unit, build->arena),
+        af_arena_format(build->arena, "#include \"%s\"\n#include \"%s\"\n", plain, causal),
+        err);
 }
 
 /* Writes our glue, which is embedded in this program. */

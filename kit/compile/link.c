@@ -50,9 +50,8 @@ static enum anyflash_status run_linker(struct af_build *build,
     words[count++] = af_arena_format(arena, "-L%s/lib64", place->cuda_home);
     words[count++] = af_arena_format(arena, "-L%s/lib", place->cuda_home);
     memcpy(words + count, link_flags, sizeof link_flags);
-    return arena->failed
-               ? af_fail_memory(err)
-               : af_build_call(build, place->log, "linking", words, environment, err);
+    return arena->failed ? af_fail_memory(err)
+                         : af_build_call(build, place->log, "linking", words, environment, err);
 }
 
 /* A library that every Linux with glibc has. */

@@ -123,13 +123,12 @@ static void name_paths(const struct af_build *build, const char *root,
     place->temporary = af_arena_format(arena, "%s/temporary", place->folder);
     place->log = af_arena_format(arena, "%s/log", place->folder);
     place->output = af_arena_format(arena, "%s/wheels", place->folder);
-    place->tools = place->cuda_from_index
-                       ? af_arena_format(arena, "%s/tools-cuda-%s", root, place->cuda_version)
-                       : af_arena_format(arena, "%s/tools", root);
-    if (place->cuda_from_index)
+    if (place->cuda_from_index) {
+        place->tools = af_arena_format(arena, "%s/tools-cuda-%s", root, place->cuda_version);
         place->cuda_home =
             af_arena_format(arena, "%s/toolkit/nvidia/cu%.*s", place->tools,
                             (int)strcspn(place->cuda_version, "."), place->cuda_version);
+    }
     place->nvcc = af_arena_format(arena, "%s/bin/nvcc", place->cuda_home);
 }
 

@@ -113,8 +113,7 @@ static void check_installer(struct checking *checking)
     struct af_build *build = checking->build;
     const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
     const char *const argv[] = {python, "-I", "-c", "import venv, ensurepip", NULL};
-    const struct af_build_place none = {.tools = ""};
-    const char *uv = af_build_uv(build, &none);
+    const char *uv = af_build_uv(build);
     const char *why = NULL;
     if (uv != NULL)
         add(checking, "installer", AF_YES, af_arena_format(build->arena, "uv, %s", uv), NULL);
@@ -163,16 +162,20 @@ static void check_kept(struct checking *checking)
                 "set ANYFLASH_CACHE to another folder");
         return;
     }
-    const char *archive =
-        af_arena_format(arena, "%s/sources/flash_attn-%s.tar.gz", root, build->version);
+    const char *kept = af_path_join(arena, root, "sources");
+    const char *archive = af_arena_format(arena, "flash_attn-%s.tar.gz", build->version);
+    bool unpacked = af_file_is_folder(place.sources);
     bool sources =
-        af_file_is_folder(place.sources) || (archive != NULL && af_file_is_regular(archive));
+        unpacked || (kept != NULL && archive != NULL && is_kept(arena, kept, archive));
+    bool tools = !place.cuda_from_index || is_kept(arena, place.tools, "complete");
+    bool located = kept != NULL && is_kept(arena, kept, "pylock.flash-attn.toml");
+    if (!build->offline && ((!unpacked && !located) || !tools))
+        check_installer(checking);
     add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
         sources          ? "in the cache from an earlier build"
         : build->offline ? "not in the cache and cannot be downloaded because of --offline"
                          : "will be downloaded from PyPI; its hash is checked",
         "run it once without --offline");
-    bool tools = is_kept(arena, place.tools, "complete");
     if (place.cuda_from_index)
         add(checking, "cuda-compiler", tools || !build->offline ? AF_YES : AF_UNKNOWN,
             tools ? place.tools
@@ -235,7 +238,6 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
         check_out->rows[check_out->row_count++] = rung.build.prerequisites[i];
     name_own_options(&checking);
     check_compilers(&checking, rung.build.toolkit_from_index);
-    check_installer(&checking);
     check_kept(&checking);
     conclude(check_out);
     return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;

@@ -59,7 +59,7 @@ static enum anyflash_status find_archive(struct af_build *build,
                                          struct archive *archive, struct anyflash_error *err)
 {
     struct af_arena *arena = build->arena;
-    const char *uv = af_build_uv(build, place);
+    const char *uv = NULL;
     const char *settings = af_path_join(arena, folder, "uv.toml"); /* added to the user's own */
     const char *wanted = af_arena_format(arena, "%s/%s.txt", folder, build->version);
     const char *lock = af_arena_format(arena, "%s/pylock.%s.toml", folder,
@@ -69,23 +69,37 @@ static enum anyflash_status find_archive(struct af_build *build,
                                         "[[dependency-metadata]]\nname = \"flash-attn\"\n"
                                         "version = \"%s\"\nrequires-dist = []\n",
                                         build->version);
-    const char *const argv[] = {
-        uv,     "pip",      "compile",     "--quiet",          "--no-deps", "--directory",
-        folder, "--format", "pylock.toml", "--python-version", "3.9",       "-o",
-        lock,   wanted,     NULL};
+    const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
+    const char *argv[] = {NULL,
+                          "pip",
+                          "compile",
+                          "--quiet",
+                          "--no-deps",
+                          "--directory",
+                          folder,
+                          "--format",
+                          "pylock.toml",
+                          "-o",
+                          lock,
+                          wanted,
+                          python == NULL ? NULL : "--python",
+                          python,
+                          NULL};
     archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
     if (arena->failed)
         return af_fail_memory(err);
     enum anyflash_status status = read_lock(build, lock, archive, err);
     if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
         return status;
-    if (build->offline || uv == NULL)
+    if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       build->offline
-                           ? "the sources of flash-attn %s are not in the cache and cannot be "
-                             "downloaded because of --offline"
-                           : "cannot find the sources of flash-attn %s without uv: install uv",
+                       "the sources of flash-attn %s are not in the cache and cannot be "
+                       "downloaded because of --offline",
                        build->version);
+    status = af_build_prepare_uv(build, place, &uv, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    argv[0] = uv;
     status = af_build_write_file(arena, settings, about, 0644, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_file(arena, wanted, requirement, 0644, err);

@@ -85,10 +85,9 @@ static enum anyflash_status add_package(struct wheel *wheel, const char *folder)
     const char **names;
     size_t count;
     const char *path = af_path_join(arena, wheel->place->sources, folder);
-    enum anyflash_status status =
-        path == NULL
-            ? af_fail_memory(wheel->err)
-            : af_folder_list(arena, path, FOLDER_MAX, &names, &count, NULL, wheel->err);
+    enum anyflash_status status = path == NULL ? af_fail_memory(wheel->err)
+                                               : af_folder_list(arena, path, FOLDER_MAX, &names,
+                                                                &count, NULL, wheel->err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         const char *inner = af_arena_format(arena, "%s/%s", folder, names[i]);
         const char *file = af_path_join(arena, path, names[i]);
@@ -251,8 +250,8 @@ static enum anyflash_status write_at(struct wheel *wheel, uint64_t at, const voi
                                      size_t len)
 {
     for (size_t done = 0; done < len;) {
-        ssize_t put_now = pwrite(wheel->fd, (const char *)bytes + done, len - done,
-                                 (off_t)(at + done));
+        ssize_t put_now =
+            pwrite(wheel->fd, (const char *)bytes + done, len - done, (off_t)(at + done));
         if (put_now < 0 && errno == EINTR)
             continue;
         if (put_now <= 0)
@@ -337,13 +336,12 @@ static enum anyflash_status write_member(struct wheel *wheel, struct member *mem
 {
     struct af_mapping mapping;
     if (member->text != NULL)
-        return write_bytes(wheel, member,
-                           (struct af_span){member->text, strlen(member->text)});
+        return write_bytes(wheel, member, (struct af_span){member->text, strlen(member->text)});
     enum anyflash_status status = af_file_map(member->path, &mapping, wheel->err);
     if (status != ANYFLASH_OK)
         return status;
-    status = write_bytes(wheel, member,
-                         (struct af_span){(const char *)mapping.data, mapping.len});
+    status =
+        write_bytes(wheel, member, (struct af_span){(const char *)mapping.data, mapping.len});
     af_file_unmap(&mapping);
     return status;
 }
@@ -370,8 +368,7 @@ static void add_record(struct wheel *wheel)
         af_text_format(&out, ",%u\n", (unsigned)wheel->members[i].size);
     }
     af_text_format(&out, "%sRECORD,,\n", wheel->information);
-    add_information(wheel, "RECORD",
-                    af_arena_text(wheel->build->arena, af_text_get(&out)));
+    add_information(wheel, "RECORD", af_arena_text(wheel->build->arena, af_text_get(&out)));
     wheel->build->arena->failed |= out.failed;
     af_text_release(&out);
 }
@@ -448,8 +445,8 @@ enum anyflash_status af_build_pack(struct af_build *build, const struct af_build
 {
     struct af_arena *arena = build->arena;
     struct wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
-    const char *version = af_arena_format(arena, "%s+%s", build->version,
-                                          af_build_local_version(build, place));
+    const char *version =
+        af_arena_format(arena, "%s+%s", build->version, af_build_local_version(build, place));
     const char *tag =
         af_arena_format(arena, "py3-none-manylinux_2_%d_%s", glibc,
                         af_fact_text_or(&build->machine->platform.arch, "x86_64"));
@@ -458,11 +455,8 @@ enum anyflash_status af_build_pack(struct af_build *build, const struct af_build
     const char *information = af_arena_format(arena, "flash_attn-%s.dist-info/", version);
     if (wheel == NULL || arena->failed)
         return af_fail_memory(err);
-    *wheel = (struct wheel){.build = build,
-                            .place = place,
-                            .information = information,
-                            .tag = tag,
-                            .err = err};
+    *wheel = (struct wheel){
+        .build = build, .place = place, .information = information, .tag = tag, .err = err};
     enum anyflash_status status = af_folder_make(place->output, 0755, err);
     if (status == ANYFLASH_OK)
         status = collect(wheel, version);

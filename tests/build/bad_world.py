@@ -17,8 +17,8 @@ from full_disk import AS_ROOT
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "net"))
 from server import File, Server  # noqa: E402, F401
 
-BASE_TOOLS = ("sh", "basename", "cat", "curl", "echo", "env", "fallocate", "grep", "head",
-              "kill", "mkdir", "ninja", "rm", "sleep", "touch")
+BASE_TOOLS = ("sh", "basename", "cat", "cp", "curl", "echo", "env", "fallocate", "grep", "gzip",
+              "head", "kill", "mkdir", "rm", "sleep", "tar", "touch")
 SELECTION = ("--head-dim", "128", "--dtype", "bf16", "--features", "none", "--jobs", "8")
 TOP = f"flash_attn-{synthetic.VERSION}"
 
@@ -60,21 +60,11 @@ class World(synthetic.World):
         self.archive = self.sources / f"{TOP}.tar.gz"
 
     def environment(self, **more):
-        return {
-            "PATH": f"{self.folder}/bin:{self.tools}",
-            "HOME": str(self.folder),
-            "ANYFLASH": os.environ["ANYFLASH"],
-            "ANYFLASH_CACHE": str(self.folder / "cache"),
-            "ANYFLASH_STATE": str(self.folder / "state"),
-            "CUDA_HOME": str(self.cuda),
-            "COMPILED": str(self.compiled_log),
-            **more,
-        }
+        return super().environment(self.tools, **more)
 
     def start(self, *options, before=(), more=None, offline=True):
         self.compiled_log.write_text("")
-        words = [*before, os.environ["ANYFLASH"], "build", "--python", str(self.python),
-                 "--arch", "90", *(["--offline"] if offline else []), *options]
+        words = [*before, os.environ["ANYFLASH"], "build", "--arch", "90", *(["--offline"] if offline else []), *options]
         return subprocess.Popen(words, env=self.environment(**(more or {})), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -103,7 +93,7 @@ class World(synthetic.World):
     def compiler(self, before):
         """An nvcc that first runs the shell fragment `before`, with $source and $object."""
         text = synthetic.COMPILER
-        marker = "[ -n \"$depends\" ]"
+        marker = "[ -n \"$object\" ]"
         assert marker in text
         synthetic.write(self.cuda / "bin" / "nvcc",
                         text.replace(marker, f"{before}\n{marker}", 1), 0o755)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import signal
+import sys
 import tarfile
 
 import pytest
@@ -12,10 +13,7 @@ import synthetic
 from bad_world import UV, SELECTION, File, Server, World, interrupt_when
 from full_disk import needs_small_disk as needs_mounts
 
-pytestmark = pytest.mark.skipif(shutil.which("ninja") is None,
-                                reason="needs ninja: package ninja-build")
-KERNELS = 6  # files of the selection, with flash_api and the stubs
-ALL = KERNELS + 2
+ALL = 6 + len(synthetic.GLUE)  # files of the selection, and ours
 VERSION = synthetic.VERSION
 
 
@@ -44,10 +42,10 @@ def test_a_host_compiler_that_crashes(world):
     refused(world, "host-compiler", "c++", "hint: ")
 
 
-def test_a_toolkit_of_another_major(world):
-    synthetic.write(world.cuda / "version.json", '{"cuda": {"version": "12.8.0"}}')
-    refused(world, "cuda-toolkit", "CUDA 12.8", "hint: ",
-            options=[*SELECTION, "--toolkit", "system"])
+def test_a_toolkit_that_is_older_than_the_gpu(world):
+    synthetic.write(world.cuda / "version.json", '{"cuda": {"version": "12.4.0"}}')
+    refused(world, "gpu-target", "nvcc 12.4, SM 12.0", "hint: ",
+            options=[*SELECTION, "--toolkit", "system", "--arch", "120"])
 
 
 def test_an_nvcc_that_crashes_when_asked(world):
@@ -58,13 +56,6 @@ def test_an_nvcc_that_crashes_when_asked(world):
 def test_an_nvcc_that_hangs_when_asked(world):
     world.compiler('[ -n "$source" ] || sleep 600')
     refused(world, "cuda-toolkit", "did not answer within 20 s", "--toolkit index")
-
-
-def test_torch_without_cuda(world):
-    synthetic.write(world.site / "torch" / "version.py",
-                    "__version__ = '2.11.0'\ncuda = None\n")
-    said = world.run()
-    assert said.code == 3 and "without CUDA: 2.11.0" in said.err, said
 
 
 @needs_mounts
@@ -92,7 +83,7 @@ def test_no_space_midway_keeps_what_was_built(world):
                    '{ echo "$object: No space left on device" >&2; exit 1; };; esac')
     said = world.run()
     assert said.code == 1 and "No space left on device" in said.out, said
-    assert 0 < len(said.compiled) <= ALL - 3
+    assert 0 < len(said.compiled) < ALL
     (world.folder / "compiled.room").touch()
     again = world.run()
     assert again.code == 0, again
@@ -142,9 +133,7 @@ def test_sources_that_are_not_there(world):
 def test_sources_are_found_in_the_index_of_the_users_own_configuration(world):
     folder = world.folder / "an index" / "flash-attn"
     folder.mkdir(parents=True)
-    world.pack([("setup.py", synthetic.SETUP),
-                ("PKG-INFO", f"Metadata-Version: 2.1\nName: flash_attn\nVersion: {VERSION}\n"),
-                *((f"csrc/flash_attn/{name}", text) for name, text in synthetic.files_of())])
+    world.pack([("setup.py", "# found by uv\n"), *synthetic.files_of()])
     world.archive.rename(folder / world.archive.name)
     (folder / "index.html").write_text(f'<a href="{world.archive.name}">x</a>')
     (world.sources / "pylock.flash-attn.toml").unlink()
@@ -152,7 +141,7 @@ def test_sources_are_found_in_the_index_of_the_users_own_configuration(world):
     index = (world.folder / "an index").as_uri()
     synthetic.write(world.folder / ".config" / "uv" / "uv.toml",
                     f'[[index]]\nurl = "{index}"\ndefault = true\n')
-    said = world.run(*SELECTION, offline=False)
+    said = world.run(*SELECTION, "--python", sys.executable, offline=False)
     assert said.code == 0 and len(said.compiled) == ALL, said
 
 
@@ -164,33 +153,44 @@ def member(name, kind=tarfile.REGTYPE, link="", size=0):
 
 TOP = f"flash_attn-{synthetic.VERSION}"
 HOSTILE = {
-    "a name outside": (member("../evil", size=3), "unsafe name"),
-    "a name outside, deep": (member(f"{TOP}/a/../../../evil", size=3), "unsafe name"),
-    "an absolute name": (member("/evil", size=3), "unsafe name"),
-    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "neither a file"),
-    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "neither a file"),
-    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "neither a file nor a folder"),
-    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "neither a file nor a folder"),
-    "two top folders": (member("evil/setup.py", size=3), "more than one top folder"),
+    "a name outside": member("../evil", size=3),
+    "a name outside, deep": member(f"{TOP}/flash_attn/../../../evil", size=3),
+    "an absolute name": member("/evil", size=3),
+    "a link": member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"),
+    "a hard link": member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"),
+    "a device": member(f"{TOP}/evil", tarfile.CHRTYPE),
+    "two top folders": member("evil/LICENSE", size=3),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_archive(world, name):
-    hostile, text = HOSTILE[name]
-    world.pack([("setup.py", synthetic.SETUP), hostile, ("after", "x")])
+def test_a_hostile_archive_writes_nothing_elsewhere(world, name):
+    world.pack([*synthetic.files_of(), HOSTILE[name], ("after", "x")])
     said = world.run()
-    assert said.code == 3 and text in said.err, said
-    assert "unpacking the sources" in said.err and not world.left_over()
+    assert said.code in (0, 3), said
+    assert not list(world.folder.rglob("evil*"))
+
+
+def test_an_archive_without_kernels(world):
+    world.pack([("LICENSE", "x")])
+    said = world.run()
+    assert said.code == 3 and "unpacking the sources failed" in said.err, said
+    assert not world.left_over()
+
+
+def test_an_archive_of_another_release_names_what_it_lacks(world):
+    world.pack([row for row in synthetic.files_of() if "hdim128_bf16_causal" not in row[0]])
+    said = world.run()
+    assert said.code == 3 and "have no file 'csrc/flash_attn/src/flash_" in said.err, said
 
 
 def test_an_archive_that_is_cut_short(world):
-    world.pack([("setup.py", synthetic.SETUP * 400)])
+    world.pack([*synthetic.files_of(), ("csrc/flash_attn/large", "0123456789" * 9999)])
     whole = world.archive.read_bytes()
     world.archive.write_bytes(whole[:len(whole) // 2])
     world.lock(hashlib.sha256(world.archive.read_bytes()).hexdigest())
     said = world.run()
-    assert said.code == 3 and "cannot unpack" in said.err, said
+    assert said.code == 3 and "unpacking the sources failed" in said.err, said
     assert not world.left_over()
 
 
@@ -198,7 +198,7 @@ def test_an_archive_that_is_none(world):
     world.archive.write_bytes(b"<html>not here</html>")
     world.lock(hashlib.sha256(world.archive.read_bytes()).hexdigest())
     said = world.run()
-    assert said.code == 3 and "cannot unpack" in said.err, said
+    assert said.code == 3 and "unpacking the sources failed" in said.err, said
 
 
 MODELS = {
@@ -284,31 +284,9 @@ def test_a_terminated_build_goes_on(world):
     assert not first & set(again.compiled), (first, again)
 
 
-@pytest.mark.parametrize("script, text", [
-    ("#!/bin/sh\necho 'ninja: error: loading build.ninja: broken' >&2\nexit 1\n", "broken"),
-    ("#!/bin/sh\nkill -KILL $$\n", "ninja"),
-])
-def test_a_broken_ninja(world, script, text):
-    world.replace("ninja", script)
-    said = world.run()
-    assert said.code == 1 and text in said.out, said
-    (world.folder / "bin" / "ninja").unlink()
-    assert world.run().code == 0
-
-
-def test_no_ninja(world):
-    (world.tools / "ninja").unlink()
-    said = world.run()
-    assert said.code == 1 and "ninja" in said.out and said.compiled == [], said
-
-
-@pytest.mark.parametrize("text", ["-1", "0", "999999999999", "1; touch pwned", "$(touch pwned)",
-                                  "", "jobserver"])
-def test_a_hostile_max_jobs_is_not_listened_to(world, text):
-    said = world.run(more={"MAX_JOBS": text, "NVCC_THREADS": text,
-                           "NVCC_APPEND_FLAGS": "--bad", "FLASH_ATTN_CUDA_ARCHS": text})
+def test_variables_of_nvcc_are_not_listened_to(world):
+    said = world.run(more={"NVCC_APPEND_FLAGS": "--bad", "NVCC_PREPEND_FLAGS": "--bad"})
     assert said.code == 0 and len(said.compiled) == ALL, said
-    assert not list(world.folder.rglob("pwned"))
 
 
 def test_offline_with_all_kept(world):
@@ -331,13 +309,18 @@ def test_no_network_without_sources_names_what_was_asked(world):
     assert "UV_DEFAULT_INDEX=URL" in said.err and "dns error" in said.err
 
 
-def test_no_network_without_tools_names_what_was_asked(world):
-    tools = next((world.folder / "cache" / "build").glob("tools-*"))
-    shutil.rmtree(tools)
+def test_no_network_without_the_compiler_names_what_was_asked(world):
     world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
-    said = world.run(*SELECTION, offline=False)
+    said = world.run(*SELECTION, "--toolkit", "index", offline=False)
     assert said.code == 3 and "dns error" in said.err, said
-    assert "making the build's environment failed" in said.err
+    assert "getting the CUDA compiler from PyPI" in said.err and not said.compiled
+    assert "UV_DEFAULT_INDEX=URL" in said.err
+
+
+def test_neither_uv_nor_venv(world):
+    world.archive.unlink()
+    (world.sources / "pylock.flash-attn.toml").unlink()
+    refused(world, "installer", "neither uv nor Python's own venv and pip", offline=False)
 
 
 def test_check_says_what_is_there_and_what_is_not(world):
@@ -345,7 +328,7 @@ def test_check_says_what_is_there_and_what_is_not(world):
     check = json.loads(said.out)
     assert said.code == 0 and check["can_start"], said
     verdicts = {row["name"]: row["verdict"] for row in check["prerequisites"]}
-    assert {verdicts[name] for name in ("cuda-toolkit", "python-headers", "sources")} == {"yes"}
+    assert {verdicts[name] for name in ("cuda-toolkit", "sources")} == {"yes"}
     (world.folder / "bin" / "c++").unlink()
     said = world.run("--check", "--json")
     check = json.loads(said.out)
@@ -365,7 +348,7 @@ def test_clean_removes_what_builds_keep(world):
     assert listed.code == 0 and "would free" in listed.out and "flash-attn 2.8.3" in listed.out
     cleaned = world.run("--clean", "--json")
     rows = json.loads(cleaned.out)["builds"]
-    assert cleaned.code == 0 and {row["done"] for row in rows} == {"removed"} and len(rows) == 3
+    assert cleaned.code == 0 and {row["done"] for row in rows} == {"removed"} and len(rows) == 2
     assert not list((world.folder / "cache" / "build").iterdir())
     assert "the cache has no builds" in world.run("--clean").out
 
@@ -377,7 +360,6 @@ def test_clean_leaves_a_build_at_work(world):
         assert interrupt_when(world, process, 3, signal.SIGCONT)
         said = world.run("--clean")
         assert said.code == 1 and "a build is using" in said.out, said
-        assert list(world.folder.glob("cache/build/tools-*/complete")), "it needs its tools"
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

@@ -1,17 +1,23 @@
 """What a build compiles, and what a later build need not compile again."""
 
+import base64
+import csv
+import email
+import hashlib
 import json
-import shutil
+import os
+import re
+import stat
+import subprocess
+import sys
 import zipfile
 
 import pytest
 
 import synthetic
+from synthetic import GLUE
 
-pytestmark = pytest.mark.skipif(shutil.which("ninja") is None,
-                                reason="needs ninja: package ninja-build")
-
-GENERATED = "cache/build/*/flash-attn/csrc/flash_attn/generated"
+GENERATED = "cache/build/*/generated"
 
 
 @pytest.fixture
@@ -28,11 +34,10 @@ def build(world, head_dims, features, *options):
 
 def test_few_kernels_are_compiled_in_pairs(world):
     compiled = build(world, "128", "none", "--jobs", "2")
-    assert compiled == [
-        "flash_api.cpp",
+    assert compiled == sorted([
+        *GLUE,
         *(f"flash_{kind}_hdim128_bf16_both_sm80.cu" for kind in ("bwd", "fwd", "fwd_split")),
-        "kernels_left_out.cpp",
-    ]
+    ])
     unit = next(world.folder.glob(f"{GENERATED}/*bwd*both*"))
     assert unit.read_text() == (
         '#include "flash_bwd_hdim128_bf16_sm80.cu"\n'
@@ -71,22 +76,21 @@ def test_what_gpus_answer_differently_stays_asked(world):
 @pytest.mark.parametrize("features, jobs, arch", [("all", "2", "80"), ("none", "8", "90")])
 def test_many_kernels_or_many_cores_are_compiled_singly(world, features, jobs, arch):
     compiled = build(world, "128", features, "--jobs", jobs, "--arch", arch)
-    assert len(compiled) == 8 and not [name for name in compiled if "_both_" in name]
+    assert len(compiled) == 6 + len(GLUE) and not [name for name in compiled if "_both_" in name]
 
 
 @pytest.mark.parametrize("features, new", [("none", 3), ("all", 5)])
 def test_a_head_size_more_compiles_only_its_files(world, features, new):
     build(world, "128", features, "--jobs", "2")
     compiled = build(world, "64,128", features, "--jobs", "2")
-    stubs = [name for name in compiled if name == "kernels_left_out.cpp"]
-    assert len(stubs) == 1 and len(compiled) == new + 1, compiled
-    assert all("hdim64" in name for name in compiled if name not in stubs), compiled
+    assert len(compiled) == new, compiled
+    assert all("hdim64" in name for name in compiled), compiled
 
 
 def test_backward_more_compiles_only_its_files(world):
     build(world, "128", "none", "--jobs", "2", "--inference")
     compiled = build(world, "128", "none", "--jobs", "2")
-    assert compiled == ["flash_bwd_hdim128_bf16_both_sm80.cu", "kernels_left_out.cpp"]
+    assert compiled == ["flash_bwd_hdim128_bf16_both_sm80.cu"]
 
 
 def test_the_same_again_compiles_nothing_and_says_so(world):
@@ -105,10 +109,10 @@ def test_the_estimate_is_of_what_is_left(world):
         return json.loads(out)
 
     first = estimate("128")
-    assert (first["files"], first["compiled"]) == (5, 0)
+    assert (first["files"], first["compiled"]) == (3 + len(GLUE), 0)
     build(world, "128", "none", "--jobs", "2")
     more = estimate("64,128")
-    assert (more["files"], more["compiled"]) == (8, 5)
+    assert (more["files"], more["compiled"]) == (6 + len(GLUE), 3 + len(GLUE))
     assert 0 < more["cpu_seconds"] < first["cpu_seconds"]
 
 
@@ -120,24 +124,80 @@ def test_the_answer_in_json_names_the_wheel(world):
 
 def test_another_feature_leaves_the_objects_of_the_first(world):
     build(world, "128", "none")
-    assert "flash_api.cpp" in build(world, "128", "window")  # flash_api contains the checks
+    assert set(GLUE) < set(build(world, "128", "window"))  # the glue contains the checks
     assert build(world, "128", "none") == []
 
 
-def test_the_wheel_requires_its_torch_and_holds_flash_attn_alone(world):
+def test_another_torch_and_python_need_no_other_build(world):
+    assert build(world, "128", "none")
+    venv = world.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    torch = next(venv.glob("lib/python3*")) / "site-packages" / "torch"
+    synthetic.write(torch / "__init__.py", "")
+    for version, cuda in (("2.11.0+cu130", "13.0"), ("2.4.0+cu121", "12.1")):
+        synthetic.write(torch / "version.py", f"__version__ = '{version}'\ncuda = '{cuda}'\n")
+        assert build(world, "128", "none", "--python", venv / "bin" / "python") == []
+
+
+def wheel_of(world):
+    wheel, = world.folder.glob("cache/build/*/wheels/*")
+    return wheel
+
+
+def test_the_wheel_is_for_every_python_and_holds_what_its_record_says(world):
     build(world, "128", "none")
-    wheel = next(world.folder.glob("cache/build/*/wheels/*.whl"))
-    assert "+cu13torch2.11cxx11abitrue.slim.sm90.hd128.bf16.bwd-" in wheel.name
-    assert "-manylinux_2_" in wheel.name
+    wheel = wheel_of(world)
+    name = "flash_attn-2.8.3.post2+any.cu13.sm90.hd128.bf16.bwd"
+    assert re.fullmatch(re.escape(name) + r"-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as opened:
-        assert opened.read("requires") == b"torch==2.11.* einops"
-        assert opened.read("packages") == b"flash_attn"
+        assert opened.testzip() is None
+        names = opened.namelist()
+        record = opened.read(f"{name}.dist-info/RECORD").decode()
+        for row in csv.reader(record.splitlines()):
+            text = b"" if row[0].endswith("/RECORD") else opened.read(row[0])
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().strip("=")
+            assert row[0].endswith("/RECORD") or row[1:] == [f"sha256={digest}", str(len(text))]
+        assert sorted(row[0] for row in csv.reader(record.splitlines())) == sorted(names)
+        assert names[-1].endswith("/RECORD")
+        metadata = opened.read(f"{name}.dist-info/METADATA").decode()
+        contents = json.loads(opened.read("flash_attn_2_cuda/contents.json"))
+        info = opened.getinfo("flash_attn_2_cuda/libanyflash_cuda.so")
+        assert stat.S_IMODE(info.external_attr >> 16) == 0o755
+        assert f"Tag: {'-'.join(wheel.stem.split('-')[2:])}\n" in opened.read(
+            f"{name}.dist-info/WHEEL").decode()
+    assert {"flash_attn/__init__.py", "flash_attn/modules/mha.py",
+            "flash_attn_2_cuda/__init__.py"} < set(names)
+    assert not [each for each in names if "hopper" in each or "typed" in each]
+    head, text = metadata.split("\n\n", 1)
+    fields = email.message_from_string(head)
+    assert (fields["Name"], fields["Version"]) == ("flash-attn", name.split("-")[1])
+    assert fields.get_all("Requires-Dist") == ["torch", "einops"] and fields["Dynamic"] is None
+    assert text.startswith("flash-attn 2.8.3.post2 built by anyflash ")
+    assert text.endswith("# FlashAttention\n")
+    assert (contents["targets"], contents["head_dims"], contents["features"]) == ([90], [128], [])
 
 
-def test_checks_of_features_left_out_tell_what_adds_them(world):
-    build(world, "128", "window,softcap")
-    unit = next(world.folder.glob(f"{GENERATED}/flash_api*"))
-    text = unit.read_text()
-    assert '#include "../flash_api.cpp"' in text
-    assert text.count("the same anyflash build with --features") == 2
-    assert "with --features window,softcap,dropout" in text
+def test_the_same_build_packs_the_same_bytes(world):
+    build(world, "128", "none")
+    first = wheel_of(world).read_bytes()
+    build(world, "128", "none")
+    assert wheel_of(world).read_bytes() == first
+
+
+def test_pip_installs_the_wheel(world):
+    build(world, "128", "none")
+    target = world.folder / "installed"
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+             "--target", str(target), str(wheel_of(world))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "No module named pip" in done.stderr:
+        pytest.skip("needs pip")
+    assert done.returncode == 0, done.stderr
+    assert (target / "flash_attn_2_cuda" / "libanyflash_cuda.so").stat().st_mode & 0o111
+
+
+def test_a_library_that_needs_more_than_the_c_library_is_refused(world):
+    other = os.environ["ANYFLASH"]  # it needs SQLite
+    code, out, err, _ = world.build("--head-dim", "128", "--dtype", "bf16", more={"LIBRARY": other})
+    assert code == 4 and "the library needs 'lib" in err, out + err
+    assert not list(world.folder.glob("cache/build/*/wheels/*"))

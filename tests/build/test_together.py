@@ -7,22 +7,19 @@ import pytest
 import synthetic
 from bad_world import SELECTION, World
 
-pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
-OTHER = (*SELECTION[:5], "alibi", *SELECTION[6:])  # another cache folder, the same tools
+OTHER = (*SELECTION[:5], "alibi", *SELECTION[6:])  # another cache folder, the same toolkit
+INDEX = ("--toolkit", "index")
 UV = """\
 #!/bin/sh
-echo "$1" >>{calls}
-[ "$1" = venv ] || exit 0
-for folder; do :; done
-[ -e "$folder" ] && echo "hint: Use the --clear flag" >&2 && exit 2
+echo "$2" >>{calls}
+while [ "$1" != --target ]; do shift; done
 sleep 1
-{cp} -a {copy} "$folder"
+mkdir -p "$2/nvidia" && cp -a {cuda} "$2/nvidia/cu13"
 """
 NO_NETWORK = """\
 #!/bin/sh
-[ "$1" = pip ] || exec {cp} -a {copy} {tools}
 echo "error: Request failed after 3 retries in 10.9s" >&2
-echo "  cause: Failed to fetch: https://index.invalid/simple/setuptools/" >&2
+echo "  cause: Failed to fetch: https://index.invalid/simple/cuda-toolkit/" >&2
 echo "  cause: client error (Connect)" >&2
 echo "  cause: failed to lookup address information" >&2
 echo "hint: nobody needs this" >&2
@@ -35,73 +32,58 @@ def make_world(tmp_path):
     return World(tmp_path)
 
 
-def without_tools(world, text):
-    """Replaces uv by this script; the build tools are only in the folder it copies from."""
-    tools, = world.folder.glob("cache/build/tools-*")
-    copy = world.folder / "tools.copy"
-    tools.rename(copy)
-    (copy / "complete").unlink()
+def with_uv(world, text):
+    """Replaces uv by this script, which "downloads" the toolkit; its log of calls."""
     calls = world.folder / "calls"
     calls.write_text("")
-    world.replace("uv", text.format(calls=calls, cp=shutil.which("cp"), copy=copy, tools=tools))
+    world.replace("uv", text.format(calls=calls, cuda=world.cuda))
     return calls
 
 
-def test_two_builds_at_once_make_their_common_tools_once(world):
-    calls = without_tools(world, UV)
-    processes = [world.start(*options) for options in (SELECTION, OTHER)]
-    for process in processes:
+def test_two_builds_at_once_get_their_common_toolkit_once_and_say_so(world):
+    calls = with_uv(world, UV)
+    errors = []
+    for process in [world.start(*options, *INDEX) for options in (SELECTION, OTHER)]:
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, (out, err)
-    assert calls.read_text().split() == ["venv", "pip"]
-    assert not list(world.folder.glob("cache/build/tools-*/tools.copy"))
-
-
-def test_who_waits_for_another_build_says_so(world):
-    without_tools(world, UV)
-    errors = [process.communicate(timeout=60)[1]
-              for process in [world.start(*options) for options in (SELECTION, OTHER)]]
+        errors.append(err)
+    assert calls.read_text().split() == ["install"]
     assert any("waiting for another build that is using" in text for text in errors), errors
+    cleaned = world.run("--clean")
+    assert "CUDA 13.0.2 from the package index" in cleaned.out, cleaned
 
 
 def test_without_network_the_failure_names_the_address_and_what_to_do(world):
-    without_tools(world, NO_NETWORK)
-    said = world.run(offline=False)
+    with_uv(world, NO_NETWORK)
+    said = world.run(*SELECTION, *INDEX, offline=False)
     assert said.code == 3 and said.compiled == [], said
     assert "UV_DEFAULT_INDEX=URL" in said.err and "nobody needs this" not in said.err, said
-    assert "Failed to fetch: https://index.invalid/simple/setuptools/" in said.err, said
+    assert "Failed to fetch: https://index.invalid/simple/cuda-toolkit/" in said.err, said
     assert "failed to lookup address information" in said.err, said
 
 
-def test_variables_meant_for_pip_do_not_empty_the_wheel(world):
-    names = ("FLASH_ATTENTION_SKIP_CUDA_BUILD", "FLASH_ATTENTION_FORCE_CXX11_ABI",
-             "FLASH_ATTENTION_TRITON_AMD_ENABLE")
-    setup = synthetic.SETUP.replace("setuptools.setup(", "import os\n" + "".join(
-        f"assert os.environ['{name}'] == 'FALSE'\n" for name in names) +
-        "assert os.environ['BUILD_TARGET'] == 'cuda'\nsetuptools.setup(")
-    world.pack([("setup.py", setup), ("csrc/flash_attn/flash_api.cpp", ""),
-                *((f"csrc/flash_attn/src/{name}", "") for name in synthetic.files_of())])
-    said = world.run(more={**dict.fromkeys(names, "TRUE"), "BUILD_TARGET": "rocm"})
-    assert said.code == 0, said
-
-
-@pytest.mark.parametrize("name", ["wheel", "packaging", "zipfile"])
-def test_modules_in_the_folder_it_is_called_in_are_not_taken(world, name):
-    folder = world.folder / "project"
-    synthetic.write(folder / f"{name}.py", "raise SystemExit('of somebody else')\n")
-    said = world.run(before=("env", "-C", str(folder)))
-    assert said.code == 0, said
+def test_the_same_build_twice_at_once_is_refused(world):
+    world.compiler("sleep 2")
+    first = world.start(*SELECTION)
+    try:
+        while not list(world.folder.glob("cache/build/*/objects/*.out")):
+            assert first.poll() is None
+        said = world.run()
+        assert said.code == 3 and "another build is running in" in said.err, said
+    finally:
+        first.kill()
+        first.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("name", ["with blank", "a:b", "o'brien", "cash$"])
-def test_a_cache_in_which_torch_cannot_build_is_refused(world, name):
+def test_a_cache_in_which_nvcc_cannot_compile_is_refused(world, name):
     cache = world.folder / name
     shutil.copytree(world.folder / "cache", cache, symlinks=True)
     for options in (("--check",), SELECTION):
         said = world.run(*options, more={"ANYFLASH_CACHE": str(cache)})
         text = " ".join((said.out + said.err).split())
         assert said.code in (1, 3) and said.compiled == [], said
-        assert "torch cannot build in" in text and "set ANYFLASH_CACHE to" in text, said
+        assert "nvcc cannot compile in" in text and "set ANYFLASH_CACHE to" in text, said
 
 
 def test_an_output_that_cannot_be_written_to_is_told_before_the_build(world):

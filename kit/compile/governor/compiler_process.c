@@ -23,6 +23,7 @@
 #define IOPRIO_WHO_PROCESS 1
 #define IOPRIO_IDLE (3 << 13)
 #define NICE 10
+#define OUTPUT_RESERVE 65536
 #define OOM_SCORE "500" /* the kernel kills compilers before the user's programs */
 
 static void path_of(const struct af_job *job, const char *end, char path[PATH_BYTES])
@@ -66,13 +67,20 @@ static void become(const struct af_governor *governor, const struct af_job *job,
     _exit(127);
 }
 
+/* Reserves space for what it prints, so that it can say that the disk is full. */
+static bool reserve(int output)
+{
+    return fallocate(output, FALLOC_FL_KEEP_SIZE, 0, OUTPUT_RESERVE) == 0 || errno != ENOSPC;
+}
+
 bool af_compiler_start(const struct af_governor *governor, struct af_job *job)
 {
     char path[PATH_BYTES];
     pid_t parent = getpid();
     path_of(job, AF_GOVERN_OUTPUT, path);
     job->output = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-    job->group = job->output < 0 ? -1 : fork();
+    bool good = job->output >= 0 && reserve(job->output);
+    job->group = good ? fork() : -1;
     if (job->group == 0)
         become(governor, job, parent);
     if (job->group > 0) {
@@ -101,7 +109,8 @@ static bool copy_some(int to, int from_fd, off_t *from)
     return got > 0 && write(to, part, (size_t)got) == got;
 }
 
-void af_compiler_keep_output(const struct af_governor *governor, struct af_job *job, bool failed)
+void af_compiler_keep_output(const struct af_governor *governor, struct af_job *job,
+                             bool failed)
 {
     char path[PATH_BYTES];
     off_t from = 0;
@@ -109,6 +118,8 @@ void af_compiler_keep_output(const struct af_governor *governor, struct af_job *
     dprintf(governor->options->output, "anyflash: output of %s\n", job->prediction.file);
     while (copy_some(governor->options->output, job->output, &from))
         continue;
+    if (ftruncate(job->output, from) != 0)
+        errno = 0; /* the reserve stays until the next build */
     close(job->output);
     if (!failed)
         unlink(path);
