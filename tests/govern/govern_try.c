@@ -36,7 +36,8 @@ static void add_job(struct af_arena *arena, const char *compiler, const char *so
                     double factor, struct af_govern_options *options)
 {
     const char *name = af_path_name(source);
-    struct af_govern_job *job = (struct af_govern_job *)(uintptr_t)&options->jobs[options->job_count];
+    struct af_govern_job *job =
+        (struct af_govern_job *)(uintptr_t)&options->jobs[options->job_count];
     const char **argv = af_arena_array(arena, 6, sizeof *argv);
     const char *folder = af_path_folder(arena, af_path_folder(arena, source));
     job->object = af_arena_format(arena, "%s/%.*s.o", folder, (int)(strlen(name) - 4), name);

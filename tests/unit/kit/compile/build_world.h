@@ -59,11 +59,8 @@ static inline void world_begin(struct world *world)
     assert_int_equal(setenv("ANYFLASH_CACHE", world->folder, 1), 0);
     af_machine_init(machine, "test", "not said");
     af_arena_init(&world->arena);
-    world_set(world, &machine->python.version, "3.12.7");
-    world_set(world, &machine->python.executable, "/venv/bin/python");
-    world_set(world, &machine->torch.version, "2.15.0+cu130");
-    world_set(world, &machine->torch.path, "/venv/lib/torch");
-    world_set(world, &machine->torch.cuda, "13.0");
+    world_set(world, &machine->platform.os, "linux");
+    world_set(world, &machine->platform.arch, "x86_64");
     world_rows(world);
     world->build =
         (struct af_build){.machine = machine, .arena = &world->arena, .version = "2.8.3.post2"};

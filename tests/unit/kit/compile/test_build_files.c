@@ -66,7 +66,7 @@ static enum anyflash_status call(struct world *world, const char *script)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
     const char *log = af_path_join(&world->arena, world->folder, "log");
-    return af_build_call(&world->build, log, "the step", argv, NULL, NULL, &world->err);
+    return af_build_call(&world->build, log, "the step", argv, NULL, &world->err);
 }
 
 static void test_call__tells_the_last_line_of_a_failure(void **state)
@@ -92,9 +92,8 @@ static void test_call__tells_of_a_program_that_is_not_there_or_dies(void **state
     struct world world;
     (void)state;
     world_begin(&world);
-    assert_int_equal(
-        af_build_call(&world.build, NULL, "the step", argv, NULL, NULL, &world.err),
-        ANYFLASH_E_NOT_FOUND);
+    assert_int_equal(af_build_call(&world.build, NULL, "the step", argv, NULL, &world.err),
+                     ANYFLASH_E_NOT_FOUND);
     assert_non_null(strstr(world.err.message, "/nonexistent/uv"));
     assert_int_equal(call(&world, "kill -KILL $$"), ANYFLASH_E_IO);
     world_end(&world);
@@ -103,17 +102,13 @@ static void test_call__tells_of_a_program_that_is_not_there_or_dies(void **state
 static enum anyflash_status write_and_call(struct world *world)
 {
     const char *const argv[] = {"/bin/echo", "said", NULL};
-    struct af_span output = {NULL, 0};
     char path[OWN_FOLDER_BYTES + 16];
     snprintf(path, sizeof path, "%s/starved", world->folder);
     unlink(path);
     enum anyflash_status status =
         af_build_write_file(world->build.arena, path, "text\n", 0644, &world->err);
     if (status == ANYFLASH_OK)
-        status =
-            af_build_call(&world->build, NULL, "the step", argv, NULL, &output, &world->err);
-    if (status == ANYFLASH_OK)
-        assert_int_equal(output.len, strlen("said\n"));
+        status = af_build_call(&world->build, NULL, "the step", argv, NULL, &world->err);
     return status;
 }
 

@@ -9,14 +9,22 @@
 /* An archive of flash-attn and the lock file that names it, as left by an earlier build. */
 static void keep_sources(struct world *world, const char *sha256)
 {
+    static const char *const files[] = {"csrc/flash_attn/a.cu",
+                                        "csrc/cutlass/include/a.h",
+                                        "csrc/other/b.cu",
+                                        "flash_attn/__init__.py",
+                                        "LICENSE",
+                                        "AUTHORS",
+                                        "PKG-INFO"};
     struct af_arena *arena = &world->arena;
     char hex[AF_SHA256_HEX_BYTES];
-    world_put(world, "flash_attn-2.8.3.post2/setup.py", "# setup\n");
-    world_put(world, "flash_attn-2.8.3.post2/csrc/a.cu", "// kernel\n");
+    for (size_t i = 0; i < AF_COUNT(files); i++)
+        world_put(world, af_arena_format(arena, "flash_attn-2.8.3.post2/%s", files[i]),
+                  "// kernel\n");
     const char *archive = world_put(world, "build/sources/flash_attn-2.8.3.post2.tar.gz", "");
     const char *const argv[] = {
         "/bin/tar", "-czf", archive, "-C", world->folder, "flash_attn-2.8.3.post2", NULL};
-    assert_int_equal(af_build_call(&world->build, NULL, "tar", argv, NULL, NULL, &world->err),
+    assert_int_equal(af_build_call(&world->build, NULL, "tar", argv, NULL, &world->err),
                      ANYFLASH_OK);
     assert_int_equal(af_file_sha256(archive, hex, NULL, &world->err), ANYFLASH_OK);
     world_put(world, "build/sources/pylock.flash-attn.toml",
@@ -25,7 +33,6 @@ static void keep_sources(struct world *world, const char *sha256)
                               "\"https://x.invalid/a\", hashes = { sha256 = \"%s\" } }\n",
                               sha256 == NULL ? hex : sha256));
     world->build.offline = true;
-    world->place.python = "/usr/bin/python3";
     assert_int_equal(af_folder_make(world->place.folder, 0755, NULL), ANYFLASH_OK);
 }
 
@@ -43,8 +50,11 @@ static void test_sources__are_unpacked_from_the_kept_archive(void **state)
     keep_sources(&world, NULL);
     if (prepare(&world) != ANYFLASH_OK)
         fail_msg("%s", world.err.message);
-    const char *kernel = af_path_join(&world.arena, world.place.sources, "csrc/a.cu");
+    const char *kernel =
+        af_path_join(&world.arena, world.place.sources, "csrc/flash_attn/a.cu");
     assert_string_equal(world_text(&world, kernel), "// kernel\n");
+    const char *other = af_path_join(&world.arena, world.place.sources, "csrc/other");
+    assert_false(af_file_is_folder(other));
     world_end(&world);
 }
 

@@ -34,18 +34,13 @@ static const char *program(struct world *world, const char *name, const char *te
 static void make_programs(struct world *world)
 {
     struct af_machine *machine = &world->machine;
-    world_set(world, &machine->platform.os, "linux");
-    world_set(world, &machine->platform.arch, "x86_64");
-    world_put(world, "include/Python.h", "");
     world_set(world, &machine->toolkits.rows[0].nvcc,
               program(world, "nvcc", "#!/bin/sh\nexit 0\n"));
     world_set(world, &machine->compilers.rows[0].path,
               program(world, "c++", "#!/bin/sh\nexit 0\n"));
     world_set(world, &machine->compilers.rows[0].family, "gcc");
     world_set(world, &machine->python.executable,
-              program(world, "python",
-                      af_arena_format(&world->arena, "#!/bin/sh\necho %s/include\necho True\n",
-                                      world->folder)));
+              program(world, "python", "#!/bin/sh\nexit 0\n"));
 }
 
 static void begin(struct world *world)
@@ -57,9 +52,8 @@ static void begin(struct world *world)
 
 static void test_check__is_content_where_all_answers(void **state)
 {
-    static const char *const names[] = {"cuda-toolkit",     "host-compiler", "c++-standard",
-                                        "python-headers",   "installer",     "sources",
-                                        "build-environment"};
+    static const char *const names[] = {"cuda-toolkit", "host-compiler", "installer",
+                                        "sources"};
     struct world world;
     (void)state;
     begin(&world);
@@ -90,25 +84,34 @@ static void test_check__tells_of_compilers_that_do_not_work(void **state)
     world_end(&world);
 }
 
-static void test_check__tells_of_missing_headers_and_how_to_get_them(void **state)
+static void test_check__tells_of_a_torch_that_cannot_use_the_wheel(void **state)
 {
-    static const char *const rows[][2] = {
-        {"ubuntu 24.04", "apt-get install python3.12-dev"},
-        {"fedora 42", "dnf install python3.12-devel"},
-        {"opensuse-leap 15.6", "zypper install python312-devel"},
-        {"alpine 3.22", "apk add python3-dev"},
-        {"gentoo", "uv"}};
     struct world world;
     (void)state;
     begin(&world);
-    unlink(af_path_join(&world.arena, world.folder, "include/Python.h"));
-    for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        world_set(&world, &world.machine.platform.distribution, rows[i][0]);
-        assert_int_equal(ask(&world), ANYFLASH_OK);
-        assert_int_equal(row("python-headers")->answer, AF_NO);
-        if (strstr(row("python-headers")->fix, rows[i][1]) == NULL)
-            fail_msg("%s: %s", rows[i][0], row("python-headers")->fix);
-    }
+    world_set(&world, &world.machine.torch.version, "2.3.1+cu121");
+    world_set(&world, &world.machine.torch.cuda, "12.1");
+    assert_int_equal(ask(&world), ANYFLASH_OK);
+    assert_int_equal(row("torch")->answer, AF_NO);
+    assert_null(check.obstacle); /* another environment may use it */
+    world_set(&world, &world.machine.torch.version, "2.4.0+cu121");
+    assert_int_equal(ask(&world), ANYFLASH_OK);
+    assert_true(check.can_start);
+    world_end(&world);
+}
+
+static void test_check__needs_no_installer_if_all_is_kept(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    program(&world, "python", "#!/bin/sh\nexit 1\n");
+    assert_int_equal(ask(&world), ANYFLASH_OK);
+    assert_int_equal(row("installer")->answer, AF_NO);
+    world_put(&world, "build/sources/flash_attn-2.8.3.post2.tar.gz", "x");
+    world_put(&world, "build/sources/pylock.flash-attn.toml", "x");
+    assert_int_equal(ask(&world), ANYFLASH_OK);
+    assert_true(check.can_start);
     world_end(&world);
 }
 
@@ -120,7 +123,6 @@ static void test_check__offline_needs_what_is_kept(void **state)
     world.build.offline = true;
     assert_int_equal(ask(&world), ANYFLASH_OK);
     assert_int_equal(row("sources")->answer, AF_NO);
-    assert_int_equal(row("build-environment")->answer, AF_UNKNOWN);
     world_put(&world, "build/sources/flash_attn-2.8.3.post2.tar.gz", "x");
     assert_int_equal(ask(&world), ANYFLASH_OK);
     assert_int_equal(row("sources")->answer, AF_YES);
@@ -135,9 +137,8 @@ static void test_check__of_a_machine_without_facts_knows_nothing(void **state)
     af_machine_release(&world.machine);
     af_machine_init(&world.machine, "test", "not said");
     assert_int_equal(ask(&world), ANYFLASH_OK);
-    assert_int_equal(row("torch")->answer, AF_UNKNOWN);
     assert_int_equal(row("platform")->answer, AF_UNKNOWN);
-    assert_int_equal(row("python-headers")->answer, AF_NO);
+    assert_int_equal(row("cuda-toolkit")->answer, AF_UNKNOWN);
     world_end(&world);
 }
 
@@ -155,7 +156,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_check__is_content_where_all_answers),
         cmocka_unit_test(test_check__tells_of_compilers_that_do_not_work),
-        cmocka_unit_test(test_check__tells_of_missing_headers_and_how_to_get_them),
+        cmocka_unit_test(test_check__tells_of_a_torch_that_cannot_use_the_wheel),
+        cmocka_unit_test(test_check__needs_no_installer_if_all_is_kept),
         cmocka_unit_test(test_check__offline_needs_what_is_kept),
         cmocka_unit_test(test_check__of_a_machine_without_facts_knows_nothing),
         cmocka_unit_test(test_check__survives_each_failed_allocation),

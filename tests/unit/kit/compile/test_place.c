@@ -39,6 +39,8 @@ static void begin(struct world *world)
     memset(world, 0, sizeof *world);
     af_machine_init(machine, "test", "not said");
     af_arena_init(&world->arena);
+    set(world, &machine->platform.os, "linux");
+    set(world, &machine->platform.arch, "x86_64");
     set(world, &machine->python.version, "3.12.7");
     set(world, &machine->python.executable, "/venv/bin/python");
     set(world, &machine->torch.version, "2.11.0+cu130");
@@ -77,26 +79,6 @@ static const char *folder(struct world *world)
 static void other_flash(struct world *world)
 {
     world->build.version = "2.8.3.post1";
-}
-
-static void other_python(struct world *world)
-{
-    set(world, &world->machine.python.version, "3.12.8");
-}
-
-static void other_interpreter(struct world *world)
-{
-    set(world, &world->machine.python.executable, "/other/bin/python");
-}
-
-static void other_torch(struct world *world)
-{
-    set(world, &world->machine.torch.version, "2.11.1+cu130");
-}
-
-static void other_torch_folder(struct world *world)
-{
-    set(world, &world->machine.torch.path, "/other/lib/torch");
 }
 
 static void other_toolkit(struct world *world)
@@ -148,10 +130,8 @@ static void without_softcap(struct world *world)
 static void test_folder__changes_with_each_input(void **state)
 {
     static void (*const changes[])(struct world *) = {
-        other_flash,        other_python,   other_interpreter, other_torch,
-        other_torch_folder, other_toolkit,  other_arch,        other_toolkit_folder,
-        other_compiler,     one_arch_more,  without_dropout,   without_alibi,
-        without_window,     without_softcap};
+        other_flash,   other_toolkit,   other_arch,    other_toolkit_folder, other_compiler,
+        one_arch_more, without_dropout, without_alibi, without_window,       without_softcap};
     const char *seen[AF_COUNT(changes) + 1];
     struct world worlds[AF_COUNT(changes) + 1];
     (void)state;
@@ -202,49 +182,49 @@ static void test_folder__does_not_depend_on_how_it_is_built(void **state)
     end(&world);
 }
 
-static void test_toolkit__must_have_torchs_major(void **state)
+static void test_folder__does_not_depend_on_python_and_torch(void **state)
+{
+    struct world world;
+    char before[4096];
+    (void)state;
+    begin(&world);
+    snprintf(before, sizeof before, "%s", folder(&world));
+    set(&world, &world.machine.torch.version, "2.4.1+cu121");
+    set(&world, &world.machine.torch.cuda, "12.1");
+    set(&world, &world.machine.python.version, "3.9.1");
+    set(&world, &world.machine.python.executable, "/other/bin/python");
+    assert_string_equal(folder(&world), before);
+    end(&world);
+}
+
+static void test_toolkit__must_be_one_that_the_driver_serves(void **state)
 {
     struct world world;
     struct anyflash_error err;
     (void)state;
     begin(&world);
-    world.build.toolkit = AF_FIT_TOOLKIT_SYSTEM;
-    folder(&world);
-    assert_false(world.place.cuda_from_index);
-    set(&world, &toolkit(&world)->version, "12.8");
+    set(&world, &world.machine.driver.cuda_api, "12.4");
     assert_int_equal(af_build_find_place(&world.build, &world.place, &err),
                      ANYFLASH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "CUDA 13"));
+    assert_non_null(strstr(err.message, "anyflash build --check"));
+    set(&world, &toolkit(&world)->version, "12.8");
+    folder(&world);
+    assert_false(world.place.cuda_from_index);
+    assert_string_equal(world.place.nvcc, "/usr/local/cuda-13.0/bin/nvcc");
     end(&world);
 }
 
-static void test_toolkit__of_the_index_is_torchs_version_where_nothing_pins_it(void **state)
+static void test_toolkit__of_the_index_has_a_fixed_version(void **state)
 {
     struct world world;
-    struct anyflash_error err;
     (void)state;
     begin(&world);
     world.build.toolkit = AF_FIT_TOOLKIT_INDEX;
     folder(&world);
     assert_true(world.place.cuda_from_index);
-    assert_string_equal(world.place.cuda_version, "13.0.*");
-    set(&world, &world.machine.torch.cuda, "12.8");
-    assert_int_equal(af_build_find_place(&world.build, &world.place, &err),
-                     ANYFLASH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "only for CUDA 13"));
-    end(&world);
-}
-
-static void test_torch__without_cuda_is_refused(void **state)
-{
-    struct world world;
-    struct anyflash_error err;
-    (void)state;
-    begin(&world);
-    af_fact_absent(&world.machine.arena, &world.machine.torch.cuda, "test");
-    assert_int_equal(af_build_find_place(&world.build, &world.place, &err),
-                     ANYFLASH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "without CUDA"));
+    assert_string_equal(world.place.cuda_version, "13.0.2");
+    assert_string_equal(world.place.cuda_home,
+                        "/cache/build/tools-cuda-13.0.2/toolkit/nvidia/cu13");
     end(&world);
 }
 
@@ -281,9 +261,9 @@ int main(void)
         cmocka_unit_test(test_folder__changes_with_each_input),
         cmocka_unit_test(test_folder__is_the_same_whatever_is_kept),
         cmocka_unit_test(test_folder__does_not_depend_on_how_it_is_built),
-        cmocka_unit_test(test_toolkit__must_have_torchs_major),
-        cmocka_unit_test(test_toolkit__of_the_index_is_torchs_version_where_nothing_pins_it),
-        cmocka_unit_test(test_torch__without_cuda_is_refused),
+        cmocka_unit_test(test_folder__does_not_depend_on_python_and_torch),
+        cmocka_unit_test(test_toolkit__must_be_one_that_the_driver_serves),
+        cmocka_unit_test(test_toolkit__of_the_index_has_a_fixed_version),
         cmocka_unit_test(test_place__survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, set_cache, NULL);

@@ -17,16 +17,15 @@ static struct af_admit_job waiting(uint64_t need, double seconds)
     return (struct af_admit_job){.need_bytes = need, .seconds = seconds};
 }
 
-static struct af_admit_job running(uint64_t need, double seconds, double elapsed)
+static struct af_admit_job running(uint64_t need)
 {
-    return (struct af_admit_job){
-        .state = AF_ADMIT_RUNNING, .need_bytes = need, .seconds = seconds, .elapsed = elapsed};
+    return (struct af_admit_job){.state = AF_ADMIT_RUNNING, .need_bytes = need};
 }
 
 static void expect(const struct af_admit_job *jobs, size_t count, uint64_t budget,
                    unsigned slots, enum af_admit_why why, size_t job)
 {
-    const struct af_admit_limits limits = {budget, slots, 0};
+    const struct af_admit_limits limits = {budget, slots};
     struct af_admit_answer answer = af_admit(jobs, count, &limits);
     assert_int_equal(answer.why, why);
     assert_int_equal(answer.job, job);
@@ -49,7 +48,7 @@ static void test_one_runs_however_large(void **state)
 
 static void test_slots_hold(void **state)
 {
-    const struct af_admit_job jobs[] = {running(1, 10, 0), running(1, 10, 0), waiting(1, 10)};
+    const struct af_admit_job jobs[] = {running(1), running(1), waiting(1, 10)};
     (void)state;
     expect(jobs, 3, 8, 2, AF_ADMIT_SLOTS, 2);
     expect(jobs, 3, 8, 3, AF_ADMIT_NOW, 2);
@@ -57,75 +56,33 @@ static void test_slots_hold(void **state)
 
 static void test_what_is_taken_counts_more_than_what_was_said(void **state)
 {
-    struct af_admit_job jobs[] = {running(2, 10, 0), waiting(5, 10)};
+    struct af_admit_job jobs[] = {running(2), waiting(5, 10)};
     (void)state;
     expect(jobs, 2, 8, 2, AF_ADMIT_NOW, 1);
     jobs[0].resident_bytes = 4;
     expect(jobs, 2, 8, 2, AF_ADMIT_MEMORY, 1);
 }
 
-static void test_later_ones_go_ahead_where_all_ends_earlier(void **state)
+static void test_shorter_ones_go_ahead_if_the_longest_does_not_fit(void **state)
 {
-    /* The first in line, 6, starts when 5 ends after 8 seconds. */
-    struct af_admit_job jobs[] = {running(5, 10, 2), waiting(6, 30), waiting(2, 60),
-                                  waiting(3, 6)};
+    const struct af_admit_job jobs[] = {running(5), waiting(6, 30), waiting(2, 10),
+                                        waiting(3, 20)};
     (void)state;
-    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* 2 fits beside each of the others */
-    jobs[2] = waiting(3, 20);
-    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* nothing fits beside 6, so it may be the last */
-    jobs[0] = running(2, 10, 2);
-    jobs[1] = running(3, 20, 0);
-    jobs[2] = waiting(5, 100);
-    jobs[3] = waiting(3, 20);
-    expect(jobs, 4, 8, 4, AF_ADMIT_MEMORY, 2); /* the second 3 goes beside 5 later */
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 3);
+    expect(jobs, 4, 7, 4, AF_ADMIT_NOW, 2);
+    expect(jobs, 4, 6, 4, AF_ADMIT_MEMORY, 1);
+    expect(jobs, 4, 4, 4, AF_ADMIT_MEMORY, 1); /* the limit was lowered */
 }
 
 static void test_alone_means_alone(void **state)
 {
-    struct af_admit_job jobs[] = {running(1, 10, 0), waiting(1, 50), waiting(1, 10)};
+    struct af_admit_job jobs[] = {running(1), waiting(1, 50), waiting(1, 10)};
     (void)state;
     jobs[2].alone = true;
     expect(jobs, 3, 8, 4, AF_ADMIT_FOR_ALONE, 2);
     expect(jobs + 1, 2, 8, 4, AF_ADMIT_NOW, 1);
     jobs[0].alone = true;
     expect(jobs, 2, 8, 4, AF_ADMIT_ALONE_RUNS, 1);
-}
-
-static struct af_admit_job rising(uint64_t need, double seconds)
-{
-    struct af_admit_job job = waiting(need, seconds);
-    job.tail_bytes = need / 10;
-    job.rises = true;
-    return job;
-}
-
-static void test_one_whose_peak_comes_earlier_starts_beside_a_large_one(void **state)
-{
-    struct af_admit_job jobs[] = {rising(600, 60), rising(400, 30)};
-    (void)state;
-    jobs[0].state = AF_ADMIT_RUNNING; /* 300 when the other has 400 */
-    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
-    jobs[1].seconds = 60; /* both at once: only with a pause */
-    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
-    jobs[1].rises = false; /* it uses all of its memory at once */
-    expect(jobs, 2, 750, 2, AF_ADMIT_MEMORY, 1);
-}
-
-static void test_one_that_is_paused_needs_no_slot(void **state)
-{
-    struct af_admit_job jobs[] = {rising(600, 60), rising(600, 60), rising(20, 200)};
-    const struct af_admit_limits limits = {810, 2, 20};
-    (void)state;
-    jobs[0].state = jobs[1].state = AF_ADMIT_RUNNING;
-    jobs[0].resident_bytes = 500;
-    jobs[0].elapsed = 30;
-    jobs[1].resident_bytes = 200;
-    jobs[1].elapsed = 12;
-    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_SLOTS);
-    jobs[1].paused = true;
-    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_NOW);
-    jobs[2].need_bytes = 300; /* with it the others could not finish */
-    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_MEMORY);
 }
 
 static unsigned next_random(unsigned *seed)
@@ -148,6 +105,7 @@ static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *
     double time = 0;
     size_t left = JOBS;
     bool done[JOBS] = {false};
+    double elapsed[JOBS] = {0};
     while (left > 0) {
         struct af_admit_job now[JOBS];
         size_t of[JOBS];
@@ -168,15 +126,15 @@ static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *
         for (size_t i = 0; i < JOBS; i++) {
             if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING &&
                 (first == SIZE_MAX ||
-                 jobs[i].seconds - jobs[i].elapsed < jobs[first].seconds - jobs[first].elapsed))
+                 jobs[i].seconds - elapsed[i] < jobs[first].seconds - elapsed[first]))
                 first = i;
         }
         assert_int_not_equal(first, SIZE_MAX);
-        double step = jobs[first].seconds - jobs[first].elapsed;
+        double step = jobs[first].seconds - elapsed[first];
         time += step;
         for (size_t i = 0; i < JOBS; i++) {
             if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING)
-                jobs[i].elapsed += step;
+                elapsed[i] += step;
         }
         done[first] = true;
         jobs[first].need_bytes = 0;
@@ -222,17 +180,17 @@ static void make_jobs(unsigned random, struct af_admit_job *jobs, struct work *w
     }
 }
 
-static void test_schedules_reach_nine_tenths_of_the_best(void **state)
+static void test_schedules_reach_four_fifths_of_the_best(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 50; seed++) {
         struct af_admit_job jobs[JOBS];
         struct work work;
-        const struct af_admit_limits limits = {7700, 2 + seed % 7, 0};
+        const struct af_admit_limits limits = {7700, 2 + seed % 7};
         make_jobs(seed, jobs, &work);
         double best = least_time(&work, limits.slots);
         double took = simulate(jobs, &limits);
-        if (best / took < 0.9)
+        if (best / took < 0.8)
             fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, limits.slots, took,
                      best);
     }
@@ -245,11 +203,9 @@ int main(void)
         cmocka_unit_test(test_one_runs_however_large),
         cmocka_unit_test(test_slots_hold),
         cmocka_unit_test(test_what_is_taken_counts_more_than_what_was_said),
-        cmocka_unit_test(test_later_ones_go_ahead_where_all_ends_earlier),
+        cmocka_unit_test(test_shorter_ones_go_ahead_if_the_longest_does_not_fit),
         cmocka_unit_test(test_alone_means_alone),
-        cmocka_unit_test(test_one_whose_peak_comes_earlier_starts_beside_a_large_one),
-        cmocka_unit_test(test_one_that_is_paused_needs_no_slot),
-        cmocka_unit_test(test_schedules_reach_nine_tenths_of_the_best),
+        cmocka_unit_test(test_schedules_reach_four_fifths_of_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /*
- * test_govern_parts.c: stalls, memory as the kernel reports it, stamps of
- * finished objects, stored costs.
+ * test_govern_parts.c: stalls, memory as the kernel reports it, stored costs.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -11,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,7 +17,6 @@
 #include "kit/compile/governor/compiler_state.h"
 #include "kit/compile/governor/costs.h"
 #include "kit/compile/governor/headroom.h"
-#include "kit/compile/governor/object_stamp.h"
 
 #include "tests/unit/own_folder.h"
 
@@ -180,80 +177,6 @@ static void test_unreadable_is_unlimited(void **state)
     assert_true(headroom.left_bytes == AF_HEADROOM_UNLIMITED);
 }
 
-static const char *const command[] = {"cc", "-c", "a.cu", "-o", "a.o", "-MF", "a.d", NULL};
-
-static void finish_object(void)
-{
-    put("a.cu", "source");
-    put("with space.h", "header");
-    put("a.o", "object");
-    put("a.d", "a.o : a.cu \\\n  with\\ space.h\n");
-    af_stamp_write(command);
-    unlink("a.d"); /* as ninja does */
-}
-
-static void touch_later(const char *path)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {0, 0}};
-    clock_gettime(CLOCK_REALTIME, &times[1]);
-    times[1].tv_sec += 10;
-    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-}
-
-static void test_finished_object_is_known_and_its_dependencies_are_back(void **state)
-{
-    (void)state;
-    finish_object();
-    assert_true(af_stamp_is_current(command));
-    assert_int_equal(access("a.d", R_OK), 0);
-    unlink("a.o"); /* as an interrupted ninja does */
-    assert_true(af_stamp_is_current(command));
-    assert_int_equal(access("a.o", R_OK), 0);
-}
-
-static void test_room_for_a_note_is_taken_and_given_back(void **state)
-{
-    static const char *const argv[] = {"cc", "-c", "r.c", "-o", "r.o", NULL};
-    struct stat note;
-    (void)state;
-    put("r.c", "text");
-    af_stamp_reserve(argv);
-    assert_int_equal(stat("r.o.done.new", &note), 0);
-    assert_int_equal(note.st_size, 0);
-    af_stamp_discard(argv);
-    assert_int_not_equal(stat("r.o.done.new", &note), 0);
-    af_stamp_reserve(argv);
-    put("r.o", "object");
-    af_stamp_write(argv);
-    assert_int_not_equal(stat("r.o.done.new", &note), 0);
-    assert_int_equal(stat("r.o.done", &note), 0);
-    assert_true(note.st_blocks > 0 && note.st_blocks * 512 <= 65536); /* no more than needed */
-    assert_true(af_stamp_is_current(argv));
-}
-
-static void test_changes_undo_what_was_finished(void **state)
-{
-    static const char *const other[] = {"cc",  "-O3", "-c",  "a.cu", "-o",
-                                        "a.o", "-MF", "a.d", NULL};
-    (void)state;
-    finish_object();
-    assert_false(af_stamp_is_current(other));
-    touch_later("with space.h");
-    assert_false(af_stamp_is_current(command));
-    finish_object();
-    touch_later("a.cu");
-    assert_false(af_stamp_is_current(command));
-    finish_object();
-    put("a.o", "half an obj");
-    assert_false(af_stamp_is_current(command));
-    finish_object();
-    put("a.o.done", "");
-    assert_false(af_stamp_is_current(command));
-    finish_object();
-    unlink("with space.h");
-    assert_false(af_stamp_is_current(command));
-}
-
 static void test_costs_are_learned_and_forgotten_slowly(void **state)
 {
     struct af_arena arena;
@@ -328,9 +251,6 @@ int main(void)
         cmocka_unit_test(test_kills_of_the_whole_system_and_waiting_groups_are_seen),
         cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
-        cmocka_unit_test(test_finished_object_is_known_and_its_dependencies_are_back),
-        cmocka_unit_test(test_room_for_a_note_is_taken_and_given_back),
-        cmocka_unit_test(test_changes_undo_what_was_finished),
         cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
         cmocka_unit_test(test_more_costs_than_can_wait_are_written),
     };

@@ -278,7 +278,7 @@ static void test_words_name_selections(void **state)
     assert_false(af_selection_add_arch(&selection, 75));
     assert_int_equal(selection.arch_count, 2);
     assert_string_equal(af_selection_local(&selection, &arena),
-                        "slim.sm86.sm90.hd64.hd128.bf16.bwd.window.softcap");
+                        "sm86.sm90.hd64.hd128.bf16.bwd.window.softcap");
     assert_string_equal(
         af_selection_options(&selection, &arena),
         "--head-dim 64,128 --dtype bf16 --features window,softcap --arch 86,90");
