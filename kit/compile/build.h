@@ -49,7 +49,7 @@ struct af_build_place {
     const char *temporary; /* for compilers; removed afterwards */
     const char *log;
     const char *output; /* folder of the finished wheels */
-    const char *tools;  /* the toolkit of the package index, shared by builds; NULL: not used */
+    const char *tools;  /* the package index's toolkit, shared by builds; NULL: not used */
     const char *host;   /* the C++ compiler */
     const char *nvcc;
     const char *cuda_home;
@@ -115,7 +115,7 @@ struct af_build_check {
     size_t row_count;
     size_t missing_count; /* rows with the answer "no" */
     bool can_start;       /* missing_count is 0 */
-    /* The first "no" that makes a build impossible: not memory, temporary-folder or torch; or NULL. */
+    /* The first "no" that makes a build impossible: not memory, temporary-folder, torch. */
     const struct af_prerequisite *obstacle;
 };
 

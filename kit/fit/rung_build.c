@@ -1,5 +1,6 @@
 /*
- * rung_build.c: the rung of a source build: release, platform and GPUs, and the commands that fix what is missing, for the machine's distribution.
+ * rung_build.c: the rung of a source build: release, platform and GPUs, and the
+ * commands that fix what is missing, for the machine's distribution.
  *
  * setup.py has targets 80, 90, 100 and 120 only, and on the main branch 110; 80 also runs on
  * GPUs of 8.6 and 8.9. Without a visible GPU the user must state the target.
@@ -420,7 +421,7 @@ void af_rung_build(struct af_rung_context *context)
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
             : af_arena_format(context->arena,
-                              "compile part of flash-attn %s here, once for every torch",
+                              "build part of flash-attn %s for every torch",
                               context->rung->build.flash_attn);
 }
 

@@ -174,7 +174,8 @@ void af_selection_total(const struct af_selection *selection,
 
 /*
  * Wall seconds of at most AF_SELECTION_CALLS_MAX compiler calls with `cores` cores and
- * `memory_bytes`, started longest first while they fit, with linking and packing. 0 if not even one fits.
+ * `memory_bytes`, started longest first while they fit, with linking and packing. 0 if not
+ * even one fits.
  */
 #define AF_SELECTION_CALLS_MAX (AF_SELECTION_FILES_MAX + 32)
 double af_selection_schedule(const struct af_selection_cost *costs, size_t count, int cores,

@@ -412,24 +412,41 @@ static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void 
     assert_non_null(rung->build.setup_lacks);
     af_decision_release(&decision);
     assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
-               "CUDA 13.2 will be downloaded from PyPI", NULL);
-    assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES,
-               "the system's is CUDA 12.8", NULL);
+               "CUDA 13.0 will be downloaded from PyPI", NULL);
+    assert_row(CU128 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
+               "CUDA 13.0 will be downloaded from PyPI", NULL);
 }
 
-static void test_build__prefers_a_toolkit_of_torchs_major(void **state)
+static void test_build__prefers_the_systems_toolkit_whatever_torch_has(void **state)
 {
     (void)state;
     assert_row(CU132 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
+    assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES, "CUDA 12.8 in", NULL);
+    assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
 }
 
-static void test_build__for_cuda_12_needs_the_systems(void **state)
+static void test_build__for_a_driver_of_cuda_12_needs_the_systems(void **state)
 {
+    static const char old[] = LINUX "sm=8.9 driver=550.54.14 " SPACE;
+    char words[400];
     (void)state;
-    assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
-               "only for CUDA 13 and newer", "cuda-toolkit-12-8");
-    assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
-               "12.8");
+    snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=none distribution=ubuntu");
+    assert_row(words, "cuda-toolkit", AF_NO, "only for CUDA 13 and newer", "cuda-toolkit-12-8");
+    snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=13.0");
+    assert_row(words, "cuda-toolkit", AF_NO, "need driver 580", "");
+    snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=12.4");
+    assert_row(words, "cuda-toolkit", AF_YES, "CUDA 12.4 in", NULL);
+}
+
+static void test_build__needs_no_torch_but_one_that_can_use_the_wheel(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU SPACE "gcc=12 cuda_toolkit=13.0");
+    assert_int_equal(decision.rungs[AF_RUNG_BUILD].answer, AF_YES);
+    af_decision_release(&decision);
+    assert_row(LINUX GPU "torch=2.3.1+cu121 gcc=12 cuda_toolkit=13.0 " SPACE, "torch", AF_NO,
+               "torch 2.3.1", "");
 }
 
 static void test_build__knows_the_host_compilers_it_may_take(void **state)
@@ -437,17 +454,11 @@ static void test_build__knows_the_host_compilers_it_may_take(void **state)
     (void)state;
     assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "accepts gcc up to 15",
                "CXX=g++-15");
-    assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_NO, "gcc 10 or newer",
+    assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
+    assert_row(CU132 "cuda_toolkit=none gcc=8", "host-compiler", AF_NO, "gcc 9 or newer",
                "g++");
     assert_row(CU128 "cuda_toolkit=12.8 gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
     assert_row(CU132 "cuda_toolkit=none gcc=none", "host-compiler", AF_NO, "", "g++");
-}
-
-static void test_build__changes_the_cxx_standard_itself(void **state)
-{
-    (void)state;
-    assert_row(CU132 "cuda_toolkit=none gcc=12", "c++-standard", AF_YES, "C++20", NULL);
-    assert_row(CU128 "cuda_toolkit=12.8 gcc=12", "c++-standard", AF_YES, "C++17", NULL);
 }
 
 static void test_build__refuses_a_gpu_older_than_ampere(void **state)
@@ -578,10 +589,10 @@ int main(void)
         cmocka_unit_test(test_decision__build_counts_jobs_by_memory),
         cmocka_unit_test(test_decision__build_names_what_is_missing),
         cmocka_unit_test(test_build__takes_the_indexs_toolkit_where_the_system_has_none),
-        cmocka_unit_test(test_build__prefers_a_toolkit_of_torchs_major),
-        cmocka_unit_test(test_build__for_cuda_12_needs_the_systems),
+        cmocka_unit_test(test_build__prefers_the_systems_toolkit_whatever_torch_has),
+        cmocka_unit_test(test_build__for_a_driver_of_cuda_12_needs_the_systems),
         cmocka_unit_test(test_build__knows_the_host_compilers_it_may_take),
-        cmocka_unit_test(test_build__changes_the_cxx_standard_itself),
+        cmocka_unit_test(test_build__needs_no_torch_but_one_that_can_use_the_wheel),
         cmocka_unit_test(test_build__refuses_a_gpu_older_than_ampere),
         cmocka_unit_test(test_build__names_the_room_it_needs),
         cmocka_unit_test(test_decision__refuses_an_arch_that_is_none),
