@@ -11,7 +11,7 @@ kernel had at each time:
     the sum of their seconds / slots, or the longest job,
     or the sum of the seconds of those that take more than half of the limit,
 
-whichever is largest. The bound ignores wrappers, ninja, the reserve and work lost to kills. The
+whichever is largest. The bound ignores the reserve and work lost to kills. The
 second comparison is with the best schedule found offline: it knows all jobs exactly, tries a
 dozen orders, and starts each job as early as it fits. It loses nothing to kills either. The
 throughput is given relative to this schedule.

@@ -64,7 +64,8 @@ class World(synthetic.World):
 
     def start(self, *options, before=(), more=None, offline=True):
         self.compiled_log.write_text("")
-        words = [*before, os.environ["ANYFLASH"], "build", "--arch", "90", *(["--offline"] if offline else []), *options]
+        words = [*before, os.environ["ANYFLASH"], "build", "--arch", "90",
+                 *(["--offline"] if offline else []), *options]
         return subprocess.Popen(words, env=self.environment(**(more or {})), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -91,8 +91,8 @@ def test_a_compiler_that_does_not_say_so_and_takes_its_files_away(world):
 
 def test_full_while_all_write_at_once_keeps_what_was_finished(world):
     with Disk(world.folder / "cache", LARGE) as disk:
-        compilers(world, "*", f"mkdir $COMPILED.first && sleep 0.3 && {disk.filling(6 * OBJECT)}; "
-                  "sleep 1")
+        fill = disk.filling(6 * OBJECT)
+        compilers(world, "*", f"mkdir $COMPILED.first && sleep 0.3 && {fill}; sleep 1")
         goes_on(world, disk, is_full(world.run(before=disk.before), 1))
 
 

@@ -211,12 +211,14 @@ def test_machines_that_agree_alone_but_not_together_say_so(anyflash):
     assert [reason["id"] for reason in plan["rungs"][0]["reasons"]] == ["no-wheel-for-all"]
 
 
-def test_a_build_on_one_machine_does_not_serve_another_torch(anyflash):
-    words = machine_words("rtx4090-torch2.8", "rtx4090-torch2.15")
-    plan = answer_json(anyflash, "plan", *words)
-    build = plan["rungs"][RUNGS.index("build")]
-    assert build["verdict"] == "no"
-    assert "no-wheel-for-all" in [reason["id"] for reason in build["reasons"]]
+def test_a_build_on_one_machine_serves_another_torch_but_not_another_gpu(anyflash):
+    for names, verdict in ((("rtx4090-torch2.8", "rtx4090-torch2.15"), "yes"),
+                           (("rtx4090-torch2.8", "rtx5090-torch2.9"), "no")):
+        plan = answer_json(anyflash, "plan", *machine_words(*names))
+        build = plan["rungs"][RUNGS.index("build")]
+        assert build["verdict"] == verdict
+        reasons = [reason["id"] for reason in build["reasons"]]
+        assert ("no-wheel-for-all" in reasons) == (verdict == "no")
 
 
 def test_steps_for_several_machines_are_those_of_each(anyflash, tmp_path):

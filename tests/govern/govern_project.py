@@ -36,8 +36,8 @@ class Project:
 
     def command(self, memory, slots, factor=1.0):
         sources = [str(self.folder / "src" / f"{name}.src") for name in self.files]
-        return [TRY, str(memory), str(slots), str(factor), str(self.folder / "output"), COMPILER,
-                *sources]
+        output = str(self.folder / "output")
+        return [TRY, str(memory), str(slots), str(factor), output, COMPILER, *sources]
 
     def run(self, *arguments, **options):
         """(exit code, lines)"""

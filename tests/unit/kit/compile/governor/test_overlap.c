@@ -282,8 +282,8 @@ static void test_two_static_jobs_survive_only_where_they_did(void **state)
 }
 
 /*
- * The bound is two cores that are always busy. Peaks of two compilers do not overlap, so a third
- * may be lost in so little memory.
+ * The bound is two cores that are always busy. Peaks of two compilers do not overlap, so a
+ * third may be lost in so little memory.
  */
 static void play_set(const struct set *set, bool known, double speed)
 {
