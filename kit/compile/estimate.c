@@ -18,8 +18,6 @@
 #define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
 #define PACE_MIN 0.02      /* below it a compiler makes no progress */
 #define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
-#define LAST_SECONDS 3.0   /* linking and packing */
-#define PLACES_MAX 64
 
 /* The compiler calls that are needed, and how measured costs differ from the model. */
 struct calls {
@@ -137,48 +135,16 @@ static double left_of(const struct af_govern_row *row, double scale)
     return fmax(all - row->cpu_seconds, LEAST_SHARE * fmax(all, row->cpu_seconds));
 }
 
-/* Adds a file to the place that is free first. */
-static void put(double *places, size_t count, double seconds)
-{
-    size_t first = 0;
-    for (size_t i = 1; i < count; i++) {
-        if (places[i] < places[first])
-            first = i;
-    }
-    places[first] += seconds;
-}
-
-/* The longest waiting job after `before` in that order (SIZE_MAX: of all), or SIZE_MAX. */
-static size_t next_waiting(const struct af_govern_event *event, size_t before)
-{
-    size_t found = SIZE_MAX;
-    for (size_t i = 0; i < event->row_count; i++) {
-        double seconds = event->rows[i].prediction->seconds;
-        double last = before == SIZE_MAX ? INFINITY : event->rows[before].prediction->seconds;
-        if (event->rows[i].state != AF_ADMIT_WAITING || seconds > last ||
-            (seconds >= last && i <= before))
-            continue;
-        if (found == SIZE_MAX || seconds > event->rows[found].prediction->seconds)
-            found = i;
-    }
-    return found;
-}
-
 double af_build_end_time_left(const struct af_build_end_time *end_time,
                               const struct af_govern_event *event)
 {
-    double places[PLACES_MAX] = {0};
-    size_t count = 0;
-    double end = 0;
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
     double scale = scale_of(end_time, event);
-    for (size_t i = 0; i < event->row_count && count < PLACES_MAX; i++) {
-        if (event->rows[i].state == AF_ADMIT_RUNNING)
-            places[count++] = left_of(&event->rows[i], scale);
+    int running = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < event->row_count && count < AF_SELECTION_CALLS_MAX; i++) {
+        running += event->rows[i].state == AF_ADMIT_RUNNING;
+        costs[count++] = (struct af_selection_cost){left_of(&event->rows[i], scale), 0};
     }
-    count = count == 0 ? 1 : count;
-    for (size_t i = next_waiting(event, SIZE_MAX); i != SIZE_MAX; i = next_waiting(event, i))
-        put(places, count, left_of(&event->rows[i], scale));
-    for (size_t i = 0; i < count; i++)
-        end = fmax(end, places[i]);
-    return end / pace_of(end_time, event) + LAST_SECONDS;
+    return af_selection_schedule(costs, count, running, 0) / pace_of(end_time, event);
 }

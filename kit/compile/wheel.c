@@ -133,12 +133,14 @@ static const char *contents_of(const struct wheel *wheel)
     const char *types = selection->dtypes == AF_SELECTION_BF16   ? "bf16"
                         : selection->dtypes == AF_SELECTION_FP16 ? "fp16"
                                                                  : "bf16,fp16";
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b}", "schema", "anyflash-cuda-contents/1",
-        "flash_attn", wheel->build->version, "anyflash", anyflash_version_text(), "cuda",
-        wheel->place->cuda_version, "targets", numbers(selection->archs, selection->arch_count),
-        "head_dims", numbers(sizes, count), "dtypes", strings(types, ','), "features",
-        strings(none ? "" : features, ','), "backward", selection->backward);
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:s?}", "schema",
+                  "anyflash-cuda-contents/1", "flash_attn", wheel->build->version, "anyflash",
+                  anyflash_version_text(), "cuda", wheel->place->cuda_version, "targets",
+                  numbers(selection->archs, selection->arch_count), "head_dims",
+                  numbers(sizes, count), "dtypes", strings(types, ','), "features",
+                  strings(none ? "" : features, ','), "backward", selection->backward,
+                  "build_options", af_selection_options(selection, arena));
     char *text = json == NULL ? NULL : json_dumps(json, JSON_INDENT(1));
     const char *copy = text == NULL ? NULL : af_arena_format(arena, "%s\n", text);
     arena->failed |= copy == NULL;

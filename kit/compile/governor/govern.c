@@ -173,7 +173,6 @@ static void govern(struct run *run)
             }
         }
         af_jobs_admit(governor);
-        af_costs_write(&governor->costs);
         if (!is_over(governor))
             wait_once(run);
     }
@@ -197,7 +196,7 @@ static bool set_up(struct run *run, const struct af_govern_options *options,
     struct af_governor *governor = &run->governor;
     size_t count = options->job_count;
     governor->options = options;
-    governor->costs.state = state;
+    governor->state = state;
     governor->cores_seen = cores_here();
     governor->cores = options->cores > 0 ? options->cores : governor->cores_seen;
     governor->stall.limit_seconds = options->stall_seconds;
@@ -208,7 +207,7 @@ static bool set_up(struct run *run, const struct af_govern_options *options,
     for (size_t i = 0; i < count && !run->arena.failed; i++) {
         governor->jobs[i] = (struct af_job){.call = &options->jobs[i],
                                             .prediction = options->jobs[i].prediction};
-        af_costs_known(&governor->costs, &governor->jobs[i].prediction);
+        af_costs_correct(governor->state, &governor->jobs[i].prediction);
     }
     return !run->arena.failed;
 }

@@ -84,7 +84,6 @@ struct af_govern_event {
     size_t row_count;
     size_t ended_count;
     enum af_admit_why why; /* why the others wait */
-    const struct af_prediction *first;
     uint64_t used_bytes;   /* by all compilers now */
     uint64_t budget_bytes; /* for all of them now */
 };

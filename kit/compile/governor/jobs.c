@@ -91,7 +91,6 @@ void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind
                                     .rows = governor->rows,
                                     .ended_count = governor->result.ended_count,
                                     .why = governor->why,
-                                    .first = governor->first,
                                     .used_bytes = running_bytes(governor),
                                     .budget_bytes = budget_of(governor)};
     if (governor->options->event == NULL)
@@ -222,13 +221,10 @@ void af_jobs_admit(struct af_governor *governor)
         size_t count = rows_for_admission(governor, governor->admit_of);
         const struct af_admit_limits limits = {budget_of(governor), slots_of(governor)};
         struct af_admit_answer answer = af_admit(governor->admit_rows, count, &limits);
-        struct af_job *job =
-            answer.job == SIZE_MAX ? NULL : &governor->jobs[governor->admit_of[answer.job]];
         governor->why = answer.why;
-        governor->first = job == NULL ? NULL : &job->prediction;
         if (answer.why != AF_ADMIT_NOW)
             return;
-        start(governor, job);
+        start(governor, &governor->jobs[governor->admit_of[answer.job]]);
     }
 }
 
@@ -237,7 +233,7 @@ static void correct_kind(struct af_governor *governor, const struct af_predictio
                          uint64_t bytes)
 {
     struct af_prediction known = *kind;
-    if (!af_costs_known(&governor->costs, &known) && bytes > known.bytes)
+    if (!af_costs_correct(governor->state, &known) && bytes > known.bytes)
         known.bytes = bytes;
     for (size_t i = 0; i < governor->options->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
@@ -282,7 +278,7 @@ static void raise_need(struct af_governor *governor, struct af_job *job, uint64_
     uint64_t more = (uint64_t)((double)peak * RAISE);
     if (more > job->prediction.bytes)
         job->prediction.bytes = more;
-    af_costs_raise(&governor->costs, &job->prediction, more);
+    af_costs_raise(governor->state, &job->prediction, more);
     correct_kind(governor, &job->prediction, more);
 }
 
@@ -359,7 +355,7 @@ void af_jobs_end(struct af_governor *governor, struct af_job *job, int status,
     if (succeeded) {
         job->state = AF_JOB_ENDED;
         governor->result.ended_count++;
-        af_costs_learn(&governor->costs, &job->prediction, peak, job->cpu_seconds);
+        af_costs_learn(governor->state, &job->prediction, peak, job->cpu_seconds);
         correct_kind(governor, &job->prediction, peak);
         af_jobs_report(governor, AF_GOVERN_ENDED, job, peak);
     } else if (!repeated) {

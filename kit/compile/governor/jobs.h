@@ -16,7 +16,7 @@
 
 struct af_governor {
     const struct af_govern_options *options;
-    struct af_costs costs;
+    struct af_state *state; /* of learned costs, or NULL */
     struct af_govern_result result;
     struct af_job *jobs;             /* options->job_count */
     struct af_govern_row *rows;      /* for events */
@@ -35,7 +35,6 @@ struct af_governor {
     double sampled_at;      /* memory and jobs */
     double memory_freed_at; /* the last stop or kill for lack of memory; 0: never */
     enum af_admit_why why;
-    const struct af_prediction *first;
     sigset_t before; /* the mask of signals for compilers */
 };
 

@@ -235,66 +235,11 @@ static const struct {
     const char *word;
     enum af_flash_operation pass;
 } passes[] = {
-    /* the longest to compile first; "fwd_split" before "fwd", its prefix */
+    /* the longest to compile first; */
     {"bwd", AF_FLASH_BACKWARD},
     {"fwd_split", AF_FLASH_FORWARD_SPLIT},
     {"fwd", AF_FLASH_FORWARD},
 };
-
-/* Skips `word` at *at; false if it is not there. */
-static bool take(const char **at, const char *word)
-{
-    if (!af_starts_with(*at, word))
-        return false;
-    *at += strlen(word);
-    return true;
-}
-
-static bool take_pass(const char **at, enum af_flash_operation *pass_out)
-{
-    for (size_t i = 0; i < AF_COUNT(passes); i++) {
-        if (take(at, passes[i].word)) {
-            *pass_out = passes[i].pass;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_head_dim(const char **at, int *head_dim_out)
-{
-    char word[WORD_BYTES];
-    for (size_t i = AF_SELECTION_HEAD_DIMS; i-- > 0;) {
-        snprintf(word, sizeof word, "%d_", head_dims[i]);
-        if (take(at, word)) {
-            *head_dim_out = head_dims[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-bool af_selection_file_parse(const char *path, struct af_selection_file *file_out)
-{
-    const char *slash = strrchr(path, '/');
-    const char *at = slash == NULL ? path : slash + 1;
-    struct af_selection_file file = {0};
-    if (!take(&at, "flash_") || !take_pass(&at, &file.pass) || !take(&at, "_hdim") ||
-        !take_head_dim(&at, &file.head_dim))
-        return false;
-    if (take(&at, "fp16"))
-        file.dtype = AF_SELECTION_FP16;
-    else if (take(&at, "bf16"))
-        file.dtype = AF_SELECTION_BF16;
-    else
-        return false;
-    file.causal = take(&at, "_causal");
-    file.joined = !file.causal && take(&at, "_both");
-    if (strcmp(at, "_sm80.cu") != 0)
-        return false;
-    *file_out = file;
-    return true;
-}
 
 static const char *pass_word(enum af_flash_operation pass)
 {
@@ -314,8 +259,7 @@ const char *af_selection_file_name(const struct af_selection_file *file, struct 
                                           : "");
 }
 
-bool af_selection_keeps(const struct af_selection *selection,
-                        const struct af_selection_file *file)
+static bool keeps(const struct af_selection *selection, const struct af_selection_file *file)
 {
     for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
         if (head_dims[i] == file->head_dim)
@@ -326,8 +270,9 @@ bool af_selection_keeps(const struct af_selection *selection,
     return false;
 }
 
-size_t af_selection_files(const struct af_selection *selection,
-                          struct af_selection_file *files_out)
+/* The files kept, the longest to compile first. */
+static size_t list_files(const struct af_selection *selection,
+                         struct af_selection_file *files_out)
 {
     static const enum af_selection_dtype dtypes[] = {AF_SELECTION_BF16, AF_SELECTION_FP16};
     size_t count = 0;
@@ -337,7 +282,7 @@ size_t af_selection_files(const struct af_selection *selection,
                 for (int causal = 0; causal < 2; causal++) {
                     struct af_selection_file file = {passes[pass].pass, head_dims[size],
                                                      dtypes[type], causal != 0, false};
-                    if (af_selection_keeps(selection, &file))
+                    if (keeps(selection, &file))
                         files_out[count++] = file;
                 }
     return count;
@@ -347,7 +292,7 @@ size_t af_selection_files(const struct af_selection *selection,
 size_t af_selection_units(const struct af_selection *selection,
                           struct af_selection_file *units_out)
 {
-    size_t files = af_selection_files(selection, units_out);
+    size_t files = list_files(selection, units_out);
     size_t count = 0;
     for (size_t i = 0; i < files; i++) {
         struct af_selection_file unit = units_out[i];

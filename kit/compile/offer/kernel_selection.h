@@ -113,25 +113,12 @@ struct af_selection_file {
     bool joined; /* both files, causal and not, see af_selection_units(); `causal` is false */
 };
 
-/*
- * Parses "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
- * unit, with or without folders; false for other names.
- */
-bool af_selection_file_parse(const char *path, struct af_selection_file *file_out);
-
 /* "flash_bwd_hdim128_bf16_causal_sm80.cu"; arena text. */
 const char *af_selection_file_name(const struct af_selection_file *file,
                                    struct af_arena *arena);
 
-bool af_selection_keeps(const struct af_selection *selection,
-                        const struct af_selection_file *file);
-
-/* The files kept, the longest first; at most AF_SELECTION_FILES_MAX. Returns their number. */
-size_t af_selection_files(const struct af_selection *selection,
-                          struct af_selection_file *files_out);
-
 /*
- * What is compiled, in the same order: the files kept; with `joins`, the two files of
+ * What is compiled, the longest first: the files kept; with `joins`, the two files of
  * one pass, head size and type become one generated unit that includes both, if that
  * saves time. With few kernels, reading the templates is most of the work, and a unit
  * reads them once. With many kernels the unit would be the longest call of the build.

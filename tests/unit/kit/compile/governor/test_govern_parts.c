@@ -180,7 +180,6 @@ static void test_unreadable_is_unlimited(void **state)
 static void test_costs_are_learned_and_forgotten_slowly(void **state)
 {
     struct af_arena arena;
-    struct af_costs costs = {.state = NULL};
     struct af_state *kept;
     struct anyflash_error err;
     const char *remark;
@@ -189,54 +188,23 @@ static void test_costs_are_learned_and_forgotten_slowly(void **state)
     setenv("ANYFLASH_STATE", folder, 1);
     af_arena_init(&arena);
     assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &kept, &remark, &err), ANYFLASH_OK);
-    costs.state = kept;
-    assert_false(af_costs_known(&costs, &prediction));
-    af_costs_learn(&costs, &prediction, 200 * MIB, 20);
-    assert_true(af_costs_known(&costs, &prediction));
+    assert_false(af_costs_correct(kept, &prediction));
+    af_costs_learn(kept, &prediction, 200 * MIB, 20);
+    assert_true(af_costs_correct(kept, &prediction));
     assert_int_equal(prediction.bytes / MIB, 210);
     assert_true(prediction.seconds == 20);
-    af_costs_learn(&costs, &prediction, 120 * MIB, 10);
-    assert_true(af_costs_known(&costs, &prediction));
+    af_costs_learn(kept, &prediction, 120 * MIB, 10);
+    assert_true(af_costs_correct(kept, &prediction));
     assert_int_equal(prediction.bytes / MIB, 199); /* 190 and a margin */
-    af_costs_raise(&costs, &prediction, 400 * MIB);
-    assert_true(af_costs_known(&costs, &prediction));
+    af_costs_raise(kept, &prediction, 400 * MIB);
+    assert_true(af_costs_correct(kept, &prediction));
     assert_int_equal(prediction.bytes / MIB, 420);
-    af_costs_raise(&costs, &prediction, 10 * MIB);
-    assert_true(af_costs_known(&costs, &prediction));
-    assert_int_equal(prediction.bytes / MIB, 420);
-    assert_false(af_costs_correct(kept, &prediction)); /* that is not written yet */
-    af_costs_write(&costs);
+    af_costs_raise(kept, &prediction, 10 * MIB);
     assert_true(af_costs_correct(kept, &prediction));
     assert_int_equal(prediction.bytes / MIB, 420);
     assert_false(af_costs_correct(NULL, &prediction));
-    costs.state = NULL;
-    af_costs_learn(&costs, &prediction, 1, 1);
-    af_costs_write(&costs);
+    af_costs_learn(NULL, &prediction, 1, 1);
     af_state_close(kept);
-    af_arena_release(&arena);
-}
-
-static void test_more_costs_than_can_wait_are_written(void **state)
-{
-    struct af_arena arena;
-    struct af_costs costs = {.state = NULL};
-    struct anyflash_error err;
-    struct af_prediction prediction = {.bytes = MIB};
-    const char *remark;
-    (void)state;
-    af_arena_init(&arena);
-    assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &costs.state, &remark, &err),
-                     ANYFLASH_OK);
-    for (unsigned i = 0; i < 3 * AF_COSTS_PENDING_MAX; i++) {
-        snprintf(prediction.key, sizeof prediction.key, "kind %u", i);
-        af_costs_learn(&costs, &prediction, (100 + i) * MIB, 1);
-    }
-    for (unsigned i = 0; i < 3 * AF_COSTS_PENDING_MAX; i++) {
-        snprintf(prediction.key, sizeof prediction.key, "kind %u", i);
-        assert_true(af_costs_known(&costs, &prediction));
-        assert_int_equal(prediction.bytes / MIB, (100 + i) * 105 / 100);
-    }
-    af_state_close(costs.state);
     af_arena_release(&arena);
 }
 
@@ -252,7 +220,6 @@ int main(void)
         cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
         cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
-        cmocka_unit_test(test_more_costs_than_can_wait_are_written),
     };
     return cmocka_run_group_tests(tests, enter_folder, NULL);
 }
