@@ -420,8 +420,7 @@ void af_rung_build(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
-            : af_arena_format(context->arena,
-                              "build part of flash-attn %s for every torch",
+            : af_arena_format(context->arena, "build part of flash-attn %s for every torch",
                               context->rung->build.flash_attn);
 }
 
