@@ -5,12 +5,8 @@
  * The same inputs give the same bytes: members are sorted and have no time. Sources:
  * APPNOTE.TXT 6.3 (zip), the binary distribution format of packaging.python.org.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "anyflash/anyflash.h"
@@ -22,8 +18,7 @@
 #include "kit/system/output.h"
 
 #define MEMBERS_MAX 1024
-#define PIECE_BYTES 65536u
-#define TEXT_BYTES_MAX (4u << 20)
+#define FILE_BYTES_MAX (4u << 20)
 #define FOLDER_MAX 4096
 #define DATE 0x21 /* 1980-01-01, the first that zip has */
 #define MADE_BY_UNIX (3u << 8 | 20u)
@@ -33,14 +28,14 @@
 #define UTF8_NAME 0x800
 #define MODULE "flash_attn_2_cuda/"
 
-/* A member: its bytes are a text or a file. */
 struct member {
     const char *name;
-    const char *text; /* or NULL */
-    const char *path;
+    struct af_span bytes;
+    struct af_span packed; /* deflated */
     unsigned mode;
-    uint32_t crc, packed, size, header_at;
-    char sha256[AF_SHA256_HEX_BYTES];
+    uint32_t crc, header_at;
+    unsigned char header[HEADER_BYTES]; /* its own */
+    unsigned char entry[ENTRY_BYTES];   /* in the directory */
 };
 
 struct wheel {
@@ -50,24 +45,39 @@ struct wheel {
     size_t count;
     const char *information; /* the name of its dist-info folder, with '/' */
     const char *tag;
-    int fd;
-    uint64_t at; /* bytes written */
     struct anyflash_error *err;
 };
 
-static void add(struct wheel *wheel, const char *name, const char *text, const char *path,
-                unsigned mode)
+static void add(struct wheel *wheel, const char *name, struct af_span bytes, unsigned mode)
 {
-    if (name != NULL && (text != NULL || path != NULL) && wheel->count < MEMBERS_MAX)
+    if (name != NULL && bytes.data != NULL && wheel->count < MEMBERS_MAX)
         wheel->members[wheel->count++] =
-            (struct member){.name = name, .text = text, .path = path, .mode = mode};
+            (struct member){.name = name, .bytes = bytes, .mode = mode};
+}
+
+static void add_text(struct wheel *wheel, const char *name, const char *text)
+{
+    if (text != NULL)
+        add(wheel, name, (struct af_span){text, strlen(text)}, 0644);
+}
+
+static enum anyflash_status add_file(struct wheel *wheel, const char *name, const char *path)
+{
+    struct af_span bytes;
+    if (name == NULL || path == NULL)
+        return af_fail_memory(wheel->err);
+    enum anyflash_status status =
+        af_file_read(wheel->build->arena, path, FILE_BYTES_MAX, &bytes, wheel->err);
+    if (status == ANYFLASH_OK)
+        add(wheel, name, bytes, 0644);
+    return status;
 }
 
 /* A text of the dist-info folder. */
 static void add_information(struct wheel *wheel, const char *name, const char *text)
 {
-    add(wheel, af_arena_format(wheel->build->arena, "%s%s", wheel->information, name), text,
-        NULL, 0644);
+    add_text(wheel, af_arena_format(wheel->build->arena, "%s%s", wheel->information, name),
+             text);
 }
 
 const char *af_build_local_version(const struct af_build *build,
@@ -96,7 +106,7 @@ static enum anyflash_status add_package(struct wheel *wheel, const char *folder)
         if (af_file_is_folder(file))
             status = add_package(wheel, inner);
         else if (af_ends_with(inner, ".py"))
-            add(wheel, inner, NULL, file, 0644);
+            status = add_file(wheel, inner, file);
     }
     return status;
 }
@@ -150,15 +160,16 @@ static const char *contents_of(const struct wheel *wheel)
 }
 
 /* Our module: the Python files of the glue, the library, and what it contains. */
-static void add_module(struct wheel *wheel)
+static void add_module(struct wheel *wheel, const struct af_mapping *library)
 {
     static const char start[] = "python/" MODULE;
     for (const struct af_build_glue *file = af_build_glue; file->name != NULL; file++) {
         if (af_starts_with(file->name, start))
-            add(wheel, file->name + strlen("python/"), file->text, NULL, 0644);
+            add_text(wheel, file->name + strlen("python/"), file->text);
     }
-    add(wheel, MODULE "libanyflash_cuda.so", NULL, wheel->place->library, 0755);
-    add(wheel, MODULE "contents.json", contents_of(wheel), NULL, 0644);
+    add(wheel, MODULE "libanyflash_cuda.so",
+        (struct af_span){(const char *)library->data, library->len}, 0755);
+    add_text(wheel, MODULE "contents.json", contents_of(wheel));
 }
 
 static bool is_replaced(struct af_span line)
@@ -182,7 +193,7 @@ static enum anyflash_status add_metadata(struct wheel *wheel, const char *versio
     const char *path = af_path_join(arena, wheel->place->sources, "PKG-INFO");
     enum anyflash_status status =
         path == NULL ? af_fail_memory(wheel->err)
-                     : af_file_read(arena, path, TEXT_BYTES_MAX, &rest, wheel->err);
+                     : af_file_read(arena, path, FILE_BYTES_MAX, &rest, wheel->err);
     if (status != ANYFLASH_OK)
         return status;
     while (af_text_line(&rest, &line) && line.len > 0) {
@@ -207,17 +218,20 @@ static enum anyflash_status add_licenses(struct wheel *wheel)
 {
     static const char *const names[] = {"LICENSE", "AUTHORS"};
     struct af_arena *arena = wheel->build->arena;
-    for (size_t i = 0; i < AF_COUNT(names); i++)
-        add(wheel, af_arena_format(arena, "%slicenses/%s", wheel->information, names[i]), NULL,
-            af_path_join(arena, wheel->place->sources, names[i]), 0644);
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; i < AF_COUNT(names) && status == ANYFLASH_OK; i++)
+        status = add_file(wheel,
+                          af_arena_format(arena, "%slicenses/%s", wheel->information, names[i]),
+                          af_path_join(arena, wheel->place->sources, names[i]));
     for (const struct af_build_glue *file = af_build_glue; file->name != NULL; file++) {
         if (strcmp(file->name, "LICENSE") == 0)
             add_information(wheel, "licenses/LICENSE.anyflash", file->text);
     }
-    return arena->failed ? af_fail_memory(wheel->err) : ANYFLASH_OK;
+    return status;
 }
 
-static enum anyflash_status collect(struct wheel *wheel, const char *version)
+static enum anyflash_status collect(struct wheel *wheel, const char *version,
+                                    const struct af_mapping *library)
 {
     struct af_arena *arena = wheel->build->arena;
     enum anyflash_status status = add_package(wheel, "flash_attn");
@@ -225,7 +239,7 @@ static enum anyflash_status collect(struct wheel *wheel, const char *version)
         status = add_metadata(wheel, version);
     if (status == ANYFLASH_OK)
         status = add_licenses(wheel);
-    add_module(wheel);
+    add_module(wheel, library);
     add_information(wheel, "WHEEL",
                     af_arena_format(arena,
                                     "Wheel-Version: 1.0\nGenerator: anyflash (%s)\n"
@@ -234,126 +248,14 @@ static enum anyflash_status collect(struct wheel *wheel, const char *version)
     return status == ANYFLASH_OK && arena->failed ? af_fail_memory(wheel->err) : status;
 }
 
-/* Little-endian numbers of a header. */
-static unsigned char *put(unsigned char *at, uint32_t number, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        *at++ = (unsigned char)(number >> 8 * i);
-    return at;
-}
-
-static enum anyflash_status fail_write(struct wheel *wheel)
-{
-    return af_fail(wheel->err, ANYFLASH_E_IO, "cannot write the wheel to '%s': %s",
-                   wheel->place->output, strerror(errno));
-}
-
-static enum anyflash_status write_at(struct wheel *wheel, uint64_t at, const void *bytes,
-                                     size_t len)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t put_now =
-            pwrite(wheel->fd, (const char *)bytes + done, len - done, (off_t)(at + done));
-        if (put_now < 0 && errno == EINTR)
-            continue;
-        if (put_now <= 0)
-            return fail_write(wheel);
-        done += (size_t)put_now;
-    }
-    return ANYFLASH_OK;
-}
-
-static enum anyflash_status append(struct wheel *wheel, const void *bytes, size_t len)
-{
-    enum anyflash_status status = write_at(wheel, wheel->at, bytes, len);
-    wheel->at += len;
-    return wheel->at <= UINT32_MAX
-               ? status
-               : af_fail(wheel->err, ANYFLASH_E_LIMIT, "the wheel is larger than 4 GiB");
-}
-
-/* The part that a member's own header and its entry in the directory share. */
-static unsigned char *put_common(unsigned char *at, const struct member *member)
-{
-    at = put(at, 20, 2); /* needs version 2.0 */
-    at = put(at, UTF8_NAME, 2);
-    at = put(at, Z_DEFLATED, 2);
-    at = put(at, 0, 2);
-    at = put(at, DATE, 2);
-    at = put(at, member->crc, 4);
-    at = put(at, member->packed, 4);
-    at = put(at, member->size, 4);
-    at = put(at, (uint32_t)strlen(member->name), 2);
-    return put(at, 0, 2);
-}
-
-static enum anyflash_status write_header(struct wheel *wheel, const struct member *member,
-                                         uint64_t at)
-{
-    unsigned char header[HEADER_BYTES];
-    put_common(put(header, 0x04034b50, 4), member);
-    return write_at(wheel, at, header, sizeof header);
-}
-
-/* Appends the deflated bytes. */
-static enum anyflash_status deflate_all(struct wheel *wheel, struct af_span bytes)
-{
-    unsigned char piece[PIECE_BYTES];
-    z_stream stream = {.next_in = (unsigned char *)(uintptr_t)bytes.data,
-                       .avail_in = (uInt)bytes.len};
-    enum anyflash_status status = ANYFLASH_OK;
-    int result = Z_OK;
-    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
-        return af_fail_memory(wheel->err);
-    while (status == ANYFLASH_OK && result != Z_STREAM_END) {
-        stream.next_out = piece;
-        stream.avail_out = sizeof piece;
-        result = deflate(&stream, Z_FINISH);
-        status = append(wheel, piece, sizeof piece - stream.avail_out);
-    }
-    deflateEnd(&stream);
-    return status;
-}
-
-static enum anyflash_status write_bytes(struct wheel *wheel, struct member *member,
-                                        struct af_span bytes)
-{
-    if (bytes.len > UINT32_MAX)
-        return af_fail(wheel->err, ANYFLASH_E_LIMIT, "'%s' is larger than 4 GiB", member->name);
-    member->header_at = (uint32_t)wheel->at;
-    member->size = (uint32_t)bytes.len;
-    member->crc = (uint32_t)crc32_z(0, (const unsigned char *)bytes.data, bytes.len);
-    af_sha256_bytes(bytes, member->sha256);
-    wheel->at += HEADER_BYTES;
-    enum anyflash_status status = append(wheel, member->name, strlen(member->name));
-    uint64_t start = wheel->at;
-    if (status == ANYFLASH_OK)
-        status = deflate_all(wheel, bytes);
-    member->packed = (uint32_t)(wheel->at - start);
-    return status == ANYFLASH_OK ? write_header(wheel, member, member->header_at) : status;
-}
-
-static enum anyflash_status write_member(struct wheel *wheel, struct member *member)
-{
-    struct af_mapping mapping;
-    if (member->text != NULL)
-        return write_bytes(wheel, member, (struct af_span){member->text, strlen(member->text)});
-    enum anyflash_status status = af_file_map(member->path, &mapping, wheel->err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status =
-        write_bytes(wheel, member, (struct af_span){(const char *)mapping.data, mapping.len});
-    af_file_unmap(&mapping);
-    return status;
-}
-
 /* "sha256=..." as RECORD writes it: URL-safe base64 without padding. */
-static void add_hash(struct af_text *out, const char *hex)
+static void add_hash(struct af_text *out, struct af_span content)
 {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char hex[AF_SHA256_HEX_BYTES];
     unsigned char bytes[AF_SHA256_BYTES + 1] = {0};
+    af_sha256_bytes(content, hex);
     af_sha256_from_hex(hex, bytes);
     for (size_t bit = 0; bit < AF_SHA256_BYTES * 8; bit += 6) {
         unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
@@ -366,8 +268,8 @@ static void add_record(struct wheel *wheel)
     struct af_text out = {0};
     for (size_t i = 0; i < wheel->count; i++) {
         af_text_format(&out, "%s,sha256=", wheel->members[i].name);
-        add_hash(&out, wheel->members[i].sha256);
-        af_text_format(&out, ",%u\n", (unsigned)wheel->members[i].size);
+        add_hash(&out, wheel->members[i].bytes);
+        af_text_format(&out, ",%zu\n", wheel->members[i].bytes.len);
     }
     af_text_format(&out, "%sRECORD,,\n", wheel->information);
     add_information(wheel, "RECORD", af_arena_text(wheel->build->arena, af_text_get(&out)));
@@ -375,29 +277,105 @@ static void add_record(struct wheel *wheel)
     af_text_release(&out);
 }
 
-static enum anyflash_status write_directory(struct wheel *wheel)
+static enum anyflash_status deflate_member(struct wheel *wheel, struct member *member)
 {
-    unsigned char bytes[ENTRY_BYTES];
-    uint64_t start = wheel->at;
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; i < wheel->count && status == ANYFLASH_OK; i++) {
-        const struct member *member = &wheel->members[i];
-        unsigned char *at = put(bytes, 0x02014b50, 4);
-        at = put_common(put(at, MADE_BY_UNIX, 2), member);
-        at = put(put(at, 0, 2), 0, 4); /* comment, disk, internal attributes */
-        at = put(at, (0100000u | member->mode) << 16, 4);
-        put(at, member->header_at, 4);
-        status = append(wheel, bytes, ENTRY_BYTES);
-        if (status == ANYFLASH_OK)
-            status = append(wheel, member->name, strlen(member->name));
-    }
-    if (status != ANYFLASH_OK)
-        return status;
-    unsigned char *at = put(put(bytes, 0x06054b50, 4), 0, 4);
-    at = put(put(at, (uint32_t)wheel->count, 2), (uint32_t)wheel->count, 2);
-    at = put(put(at, (uint32_t)(wheel->at - start), 4), (uint32_t)start, 4);
+    z_stream stream = {.next_in = (unsigned char *)(uintptr_t)member->bytes.data,
+                       .avail_in = (uInt)member->bytes.len};
+    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+        return af_fail_memory(wheel->err);
+    size_t most = deflateBound(&stream, (uLong)member->bytes.len);
+    stream.next_out = af_arena_alloc(wheel->build->arena, most);
+    stream.avail_out = (uInt)most;
+    member->packed.data = (const char *)stream.next_out;
+    if (stream.next_out != NULL)
+        deflate(&stream, Z_FINISH); /* there is room for all */
+    member->packed.len = most - stream.avail_out;
+    deflateEnd(&stream);
+    member->crc =
+        (uint32_t)crc32_z(0, (const unsigned char *)member->bytes.data, member->bytes.len);
+    return member->packed.data == NULL ? af_fail_memory(wheel->err) : ANYFLASH_OK;
+}
+
+/* Little-endian numbers of a header. */
+static unsigned char *put(unsigned char *at, uint32_t number, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        *at++ = (unsigned char)(number >> 8 * i);
+    return at;
+}
+
+/* The part that a member's own header and its entry in the directory share. */
+static unsigned char *put_common(unsigned char *at, const struct member *member)
+{
+    at = put(at, 20, 2); /* needs version 2.0 */
+    at = put(at, UTF8_NAME, 2);
+    at = put(at, Z_DEFLATED, 2);
+    at = put(at, 0, 2);
+    at = put(at, DATE, 2);
+    at = put(at, member->crc, 4);
+    at = put(at, (uint32_t)member->packed.len, 4);
+    at = put(at, (uint32_t)member->bytes.len, 4);
+    at = put(at, (uint32_t)strlen(member->name), 2);
+    return put(at, 0, 2);
+}
+
+static void put_headers(struct member *member)
+{
+    put_common(put(member->header, 0x04034b50, 4), member);
+    unsigned char *at = put(member->entry, 0x02014b50, 4);
+    at = put_common(put(at, MADE_BY_UNIX, 2), member);
+    at = put(put(at, 0, 2), 0, 4); /* comment, disk, internal attributes */
+    at = put(at, (0100000u | member->mode) << 16, 4);
+    put(at, member->header_at, 4);
+}
+
+static void put_end(unsigned char *end, size_t count, uint64_t directory_at,
+                    uint64_t directory_bytes)
+{
+    unsigned char *at = put(put(end, 0x06054b50, 4), 0, 4);
+    at = put(put(at, (uint32_t)count, 2), (uint32_t)count, 2);
+    at = put(put(at, (uint32_t)directory_bytes, 4), (uint32_t)directory_at, 4);
     put(at, 0, 2);
-    return append(wheel, bytes, END_BYTES);
+}
+
+/* Adds a piece of the file; returns the size of the file with it. */
+static uint64_t add_piece(struct af_span *pieces, size_t *count, uint64_t at, const void *data,
+                          size_t len)
+{
+    pieces[(*count)++] = (struct af_span){data, len};
+    return at + len;
+}
+
+/* The archive from members that are deflated. */
+static enum anyflash_status write_archive(struct wheel *wheel, const char *path)
+{
+    struct af_arena *arena = wheel->build->arena;
+    struct af_span *pieces = af_arena_array(arena, 5 * wheel->count + 1, sizeof *pieces);
+    unsigned char end[END_BYTES];
+    size_t count = 0;
+    uint64_t at = 0;
+    if (pieces == NULL)
+        return af_fail_memory(wheel->err);
+    for (size_t i = 0; i < wheel->count; i++) {
+        struct member *member = &wheel->members[i];
+        member->header_at = (uint32_t)at;
+        put_headers(member);
+        at = add_piece(pieces, &count, at, member->header, HEADER_BYTES);
+        at = add_piece(pieces, &count, at, member->name, strlen(member->name));
+        at = add_piece(pieces, &count, at, member->packed.data, member->packed.len);
+    }
+    uint64_t directory_at = at;
+    for (size_t i = 0; i < wheel->count; i++) {
+        const struct member *member = &wheel->members[i];
+        at = add_piece(pieces, &count, at, member->entry, ENTRY_BYTES);
+        at = add_piece(pieces, &count, at, member->name, strlen(member->name));
+    }
+    put_end(end, wheel->count, directory_at, at - directory_at);
+    add_piece(pieces, &count, at, end, END_BYTES);
+    return at <= UINT32_MAX
+               ? af_file_write(arena, path, pieces, count, wheel->err)
+               : af_fail(wheel->err, ANYFLASH_E_LIMIT, "the wheel is larger than 4 GiB");
 }
 
 static int compare_names(const void *a, const void *b)
@@ -405,40 +383,17 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct member *)a)->name, ((const struct member *)b)->name);
 }
 
-/* The dist-info folder is last, RECORD at its end, as the format recommends. */
-static enum anyflash_status write_all(struct wheel *wheel)
+/* RECORD is last, as the format recommends. */
+static enum anyflash_status write_all(struct wheel *wheel, const char *path)
 {
     enum anyflash_status status = ANYFLASH_OK;
     qsort(wheel->members, wheel->count, sizeof wheel->members[0], compare_names);
-    for (size_t i = 0; i < wheel->count && status == ANYFLASH_OK; i++)
-        status = write_member(wheel, &wheel->members[i]);
-    if (status != ANYFLASH_OK)
-        return status;
     add_record(wheel);
-    if (wheel->build->arena->failed)
+    for (size_t i = 0; i < wheel->count && status == ANYFLASH_OK; i++)
+        status = deflate_member(wheel, &wheel->members[i]);
+    if (status == ANYFLASH_OK && wheel->build->arena->failed)
         return af_fail_memory(wheel->err);
-    status = write_member(wheel, &wheel->members[wheel->count - 1]);
-    if (status == ANYFLASH_OK)
-        status = write_directory(wheel);
-    return status == ANYFLASH_OK && fsync(wheel->fd) != 0 ? fail_write(wheel) : status;
-}
-
-/* Writes it under another name first, so that a wheel with its name is complete. */
-static enum anyflash_status write_file(struct wheel *wheel, const char *path)
-{
-    const char *staged = af_arena_format(wheel->build->arena, "%s" AF_GOVERN_NEW, path);
-    if (staged == NULL)
-        return af_fail_memory(wheel->err);
-    wheel->fd = open(staged, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (wheel->fd < 0)
-        return fail_write(wheel);
-    enum anyflash_status status = write_all(wheel);
-    close(wheel->fd);
-    if (status == ANYFLASH_OK && rename(staged, path) != 0)
-        status = fail_write(wheel);
-    if (status != ANYFLASH_OK)
-        unlink(staged);
-    return status;
+    return status == ANYFLASH_OK ? write_archive(wheel, path) : status;
 }
 
 enum anyflash_status af_build_pack(struct af_build *build, const struct af_build_place *place,
@@ -459,11 +414,18 @@ enum anyflash_status af_build_pack(struct af_build *build, const struct af_build
         return af_fail_memory(err);
     *wheel = (struct wheel){
         .build = build, .place = place, .information = information, .tag = tag, .err = err};
+    struct af_mapping library;
     enum anyflash_status status = af_folder_make(place->output, 0755, err);
     if (status == ANYFLASH_OK)
-        status = collect(wheel, version);
+        status = af_file_map(place->library, &library, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = library.len > UINT32_MAX
+                 ? af_fail(err, ANYFLASH_E_LIMIT, "the library is larger than 4 GiB")
+                 : collect(wheel, version, &library);
     if (status == ANYFLASH_OK)
-        status = write_file(wheel, path);
+        status = write_all(wheel, path);
+    af_file_unmap(&library);
     if (status == ANYFLASH_OK)
         *wheel_out = path;
     return status;
