@@ -145,6 +145,7 @@ class World:
         self.compiled_log.write_text("")
         words = ["build", "--arch", "90", "--offline", *options]
         done = subprocess.run([os.environ["ANYFLASH"], *map(str, words)],
-                              env=self.environment(**(more or {})), capture_output=True, text=True, timeout=120, check=False)
+                              env=self.environment(**(more or {})), capture_output=True,
+                              text=True, timeout=120, check=False)
         schemas.check(done.stdout)
         return done.returncode, done.stdout, done.stderr, self.compiled_log.read_text().split()

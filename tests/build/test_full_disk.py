@@ -96,7 +96,8 @@ def test_full_while_all_write_at_once_keeps_what_was_finished(world):
         goes_on(world, disk, is_full(world.run(before=disk.before), 1))
 
 
-@pytest.mark.parametrize("step, what", [("LINK", "linking failed"), ("PACK", "cannot write 'wheels/")])
+@pytest.mark.parametrize("step, what", [("LINK", "linking failed"),
+                                        ("PACK", "cannot write 'wheels/")])
 def test_full_when_the_wheel_is_made(world, step, what):
     with Disk(world.folder / "cache", LARGE) as disk:
         compilers(world)
