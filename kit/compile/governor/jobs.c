@@ -72,11 +72,11 @@ static uint64_t budget_of(const struct af_governor *governor)
 /* The user's number, else the cores that other programs do not use. */
 static unsigned slots_of(const struct af_governor *governor)
 {
-    if (governor->options->slots > 0)
-        return governor->options->slots;
     unsigned taken = (unsigned)(governor->others_cores + 0.5);
     unsigned free_cores = taken >= governor->cores_seen ? 1 : governor->cores_seen - taken;
-    return free_cores < governor->cores ? free_cores : governor->cores;
+    unsigned slots = free_cores < governor->cores ? free_cores : governor->cores;
+    slots = governor->options->slots > 0 ? governor->options->slots : slots;
+    return slots < AF_GOVERN_JOBS_MAX ? slots : AF_GOVERN_JOBS_MAX;
 }
 
 void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind,
