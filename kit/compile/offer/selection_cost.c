@@ -18,8 +18,8 @@
 #include <string.h>
 
 #define SHARED_SECONDS 9.0
-#define GLUE_SECONDS 6.0
-#define GLUE_BYTES (UINT64_C(1000) << 20)
+#define GLUE_SECONDS 4.0
+#define GLUE_BYTES (UINT64_C(300) << 20)
 #define MIB (UINT64_C(1) << 20)
 #define SWITCH_BITS 7
 #define TILE_CHOICES 3
