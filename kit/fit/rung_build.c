@@ -2,8 +2,8 @@
  * rung_build.c: the rung of a source build: release, platform and GPUs, and the
  * commands that fix what is missing, for the machine's distribution.
  *
- * setup.py has targets 80, 90, 100 and 120 only, and on the main branch 110; 80 also runs on
- * GPUs of 8.6 and 8.9. Without a visible GPU the user must state the target.
+ * Targets are 80, 87, 90, 100, 110 and 120; 80 also runs on GPUs of 8.6 and 8.9. Without a
+ * visible GPU the user must state the target.
  */
 #include "kit/fit/rung_build.h"
 
@@ -148,11 +148,14 @@ void af_rung_build_row(struct af_rung_build_target *build, const char *name,
         af_rung_add_reason(build->context, id, "%s", evidence == NULL ? "" : evidence);
 }
 
-/* The target of setup.py for GPUs of `sm`; 0: none. */
+/* The target of a build for GPUs of `sm`; 0: none. Thor was 10.1 up to CUDA 12.9. */
 static int target_of(int sm)
 {
+    static const int of_major[] = {[8] = 80, [9] = 90, [10] = 100, [11] = 110, [12] = 120};
     int major = sm / 10;
-    return major == 8 ? 80 : major == 9 ? 90 : major == 10 ? 100 : major == 12 ? 120 : 0;
+    if (sm == 87 || sm == 101)
+        return sm == 87 ? 87 : 110;
+    return major >= 0 && major < (int)AF_COUNT(of_major) ? of_major[major] : 0;
 }
 
 static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
@@ -211,18 +214,6 @@ static const char *served_text(const struct af_rung_build_target *build)
                            gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
 }
 
-/*
- * The first Jetson GPU, or NULL. It may not run code compiled for another GPU of its major
- * version.
- */
-static const struct af_view_gpu *jetson_of(const struct af_view *view)
-{
-    for (size_t i = 0; i < view->gpu_count; i++)
-        if (af_sm_is_jetson(view->gpus[i].sm))
-            return &view->gpus[i];
-    return NULL;
-}
-
 static void check_gpus(struct af_rung_build_target *build)
 {
     if (take_targets(build))
@@ -243,9 +234,7 @@ static void check_gpus(struct af_rung_build_target *build)
             af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s",
                                evidence == NULL ? "" : evidence);
         else if (target_of(sm) == 0)
-            af_rung_build_row(build, "gpu", AF_NO,
-                              sm / 10 == 11 ? AF_REASON_BUILD_THOR : AF_REASON_SM_UNSUPPORTED,
-                              evidence);
+            af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
         else
             add_gpu(build, sm);
     }
@@ -254,11 +243,6 @@ static void check_gpus(struct af_rung_build_target *build)
                           view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
-    else if (build->sm_count > 0 && jetson_of(view) != NULL)
-        af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_SM_NOT_SETTLED,
-                          af_arena_format(arena, "%s (sm %d.%d), setup.py compiles for sm_%s",
-                                          jetson_of(view)->name, jetson_of(view)->sm / 10,
-                                          jetson_of(view)->sm % 10, arch_list(build)));
     else if (build->sm_count > 0)
         af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
 }

@@ -49,10 +49,9 @@ bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim)
 }
 
 /*
- * Compute capability of GPUs, their target in setup.py, and shared memory: the
- * maximum of a block, and that of a multiprocessor. 8.7 has as much as 8.0 but
- * counts as is_sm8x. So 80 is for all of 8.x, with no property known; 86 is for
- * 8.6 and 8.9 only.
+ * Compute capability of GPUs, the target that is compiled for them, and shared memory:
+ * the maximum of a block, and that of a multiprocessor. 80 is for all of 8.x but 8.7,
+ * with no property known; 86 is for 8.6 and 8.9 only. 8.7 (Orin) may not run code for 8.0.
  */
 static const struct {
     int arch, target;
@@ -60,8 +59,10 @@ static const struct {
 } targets[] = {
     {80, 80, {0, 0, AF_UNKNOWN}},
     {86, 80, {99 * KIB, 100 * KIB, AF_YES}},
+    {87, 87, {163 * KIB, 164 * KIB, AF_YES}},
     {90, 90, {227 * KIB, 228 * KIB, AF_NO}},
     {100, 100, {227 * KIB, 228 * KIB, AF_NO}},
+    {110, 110, {227 * KIB, 228 * KIB, AF_NO}},
     {120, 120, {99 * KIB, 100 * KIB, AF_NO}},
 };
 
@@ -82,11 +83,13 @@ static int arch_of(int sm)
 {
     switch (sm / 10) {
     case 8:
-        return sm == 86 || sm == 89 ? 86 : 80;
+        return sm == 87 ? 87 : sm == 86 || sm == 89 ? 86 : 80;
     case 9:
         return 90;
-    case 10:
-        return 100;
+    case 10: /* Thor was 10.1 up to CUDA 12.9 */
+        return sm == 101 ? 110 : 100;
+    case 11:
+        return 110;
     case 12:
         return 120;
     default:

@@ -33,8 +33,7 @@ struct af_selection {
     unsigned dtypes;    /* of enum af_selection_dtype */
     unsigned features;  /* of enum af_flash_feature within AF_SELECTION_FEATURES */
     bool backward;
-    int archs
-        [AF_SELECTION_ARCHS_MAX]; /* 80, 86, 90, 100, 120, ascending: af_selection_add_arch() */
+    int archs[AF_SELECTION_ARCHS_MAX]; /* ascending: af_selection_add_arch() */
     size_t arch_count;
     bool joins; /* two files may be compiled as one: af_selection_units() */
 };
@@ -49,9 +48,8 @@ bool af_selection_is_all(const struct af_selection *selection);
 bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim);
 
 /*
- * Adds the target for the GPU `sm`: 80 for 8.0 to 8.9; 86 for 8.6 and 8.9 only;
- * 90 for 9.0; 100 for 10.x; 120 for 12.x. False if flash-attn 2 has none, as
- * for 7.5.
+ * Adds the target for the GPU `sm`: 80 for 8.0; 86 for 8.6 and 8.9 only; 87, Orin; 90;
+ * 100 for 10.x; 110, Thor; 120 for 12.x. False if flash-attn 2 has none, as for 7.5.
  */
 bool af_selection_add_arch(struct af_selection *selection, int sm);
 
@@ -59,7 +57,7 @@ bool af_selection_add_arch(struct af_selection *selection, int sm);
 size_t af_selection_head_dims(const struct af_selection *selection,
                               int head_dims_out[AF_SELECTION_HEAD_DIMS]);
 
-/* The target of setup.py for one of `archs`: 80 for 86, else itself. */
+/* What is compiled for one of `archs`: 80 for 86, else itself. */
 int af_selection_target(int arch);
 
 /*

@@ -87,10 +87,14 @@ static void test_gpus_settle_what_they_have_in_common(void **state)
     assert_true(af_selection_add_arch(&selection, 120));
     af_selection_gpu(&selection, &gpu);
     assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_UNKNOWN);
-    assert_true(af_selection_add_arch(&selection, 87)); /* more shared memory: 80 replaces 86 */
+    assert_true(af_selection_add_arch(&selection, 80)); /* more shared memory: 80 replaces 86 */
     assert_true(selection.arch_count == 2 && selection.archs[0] == 80);
     assert_true(af_selection_add_arch(&selection, 86));
     assert_true(selection.arch_count == 2 && selection.archs[0] == 80);
+    assert_true(af_selection_add_arch(&selection, 87)); /* Orin may not run code for 8.0 */
+    assert_true(selection.arch_count == 3 && selection.archs[1] == 87);
+    selection.arch_count = 0;
+    assert_true(af_selection_add_arch(&selection, 101) && selection.archs[0] == 110); /* Thor */
     selection.arch_count = 0;
     assert_true(af_selection_add_arch(&selection, 100) &&
                 af_selection_add_arch(&selection, 90));
