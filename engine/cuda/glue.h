@@ -120,11 +120,9 @@ void af_glue_common_params(const struct af_glue_problem *problem, af_forward_par
 
 /* kernels.cpp */
 
-enum af_glue_pass { AF_GLUE_FORWARD, AF_GLUE_FORWARD_SPLIT, AF_GLUE_BACKWARD };
-
 /* Whether this build has the kernels and features. Fails with UNSUPPORTED, naming them. */
-enum anyflash_status af_glue_kernels_check(const struct af_glue_problem *problem,
-                                           enum af_glue_pass pass, struct anyflash_error *err);
+enum anyflash_status af_glue_kernels_check(const struct af_glue_problem *problem, bool backward,
+                                           struct anyflash_error *err);
 void af_glue_run_forward(af_forward_params *params, bool split, cudaStream_t stream);
 void af_glue_run_backward(af_backward_params *params, cudaStream_t stream);
 

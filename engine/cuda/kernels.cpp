@@ -6,6 +6,7 @@
  */
 #include "glue.h"
 
+#include <cstdarg>
 #include <cutlass/numeric_types.h>
 #include <type_traits>
 
@@ -56,10 +57,17 @@ static const struct kernels all[] = {ALL_KERNELS(ROW)};
 /* Whether a compiler option defines the macro of flash-attn that removes a feature. */
 #define IS_DEFINED(macro) (sizeof(AS_TEXT(macro)) == sizeof "1")
 #define AS_TEXT(macro) #macro
-static const bool no_dropout = IS_DEFINED(FLASHATTENTION_DISABLE_DROPOUT);
-static const bool no_alibi = IS_DEFINED(FLASHATTENTION_DISABLE_ALIBI);
-static const bool no_softcap = IS_DEFINED(FLASHATTENTION_DISABLE_SOFTCAP);
-static const bool no_window = IS_DEFINED(FLASHATTENTION_DISABLE_LOCAL);
+
+/* Features that a build may lack: flash-attn's word for each, and that of `anyflash build`. */
+static const struct feature {
+    const char *word, *option;
+    bool absent;
+} features[] = {
+    {"dropout", "dropout", IS_DEFINED(FLASHATTENTION_DISABLE_DROPOUT)},
+    {"alibi", "alibi", IS_DEFINED(FLASHATTENTION_DISABLE_ALIBI)},
+    {"softcap", "softcap", IS_DEFINED(FLASHATTENTION_DISABLE_SOFTCAP)},
+    {"local attention", "window", IS_DEFINED(FLASHATTENTION_DISABLE_LOCAL)},
+};
 
 static const struct kernels *find(int64_t dim, bool is_bf16, bool causal)
 {
@@ -69,40 +77,35 @@ static const struct kernels *find(int64_t dim, bool is_bf16, bool causal)
     return NULL; /* not reached: the head size was checked */
 }
 
-static bool has(const struct kernels *row, enum af_glue_pass pass)
+/* A build with forward has the kernels for split keys, too. */
+static bool has(const struct kernels *row, bool backward)
 {
-    return pass == AF_GLUE_BACKWARD        ? row->backward != NULL
-           : pass == AF_GLUE_FORWARD_SPLIT ? row->forward_split != NULL
-                                           : row->forward != NULL;
+    return backward ? row->backward != NULL
+                    : row->forward != NULL && row->forward_split != NULL;
 }
 
-static const char *const pass_names[] = {"forward", "forward with split keys", "backward"};
-
-enum anyflash_status af_glue_kernels_check(const struct af_glue_problem *problem,
-                                           enum af_glue_pass pass, struct anyflash_error *err)
+enum anyflash_status af_glue_kernels_check(const struct af_glue_problem *problem, bool backward,
+                                           struct anyflash_error *err)
 {
     const struct anyflash_attend_args *a = &problem->a;
     const bool is_bf16 = a->q.dtype == ANYFLASH_BF16;
     const bool causal = problem->window_left < 0 && problem->window_right == 0;
     const bool window = !causal && (problem->window_left >= 0 || problem->window_right >= 0);
-    const char *feature = no_dropout && a->dropout > 0          ? "dropout"
-                          : no_alibi && a->alibi_slopes != NULL ? "alibi"
-                          : no_softcap && a->softcap > 0        ? "softcap"
-                          : no_window && window                 ? "local attention"
-                                                                : NULL;
-    if (feature != NULL)
-        return af_glue_fail(err, ANYFLASH_E_UNSUPPORTED,
-                            "This flash attention build does not support %s. Build another: "
-                            "anyflash build --features NAME,...",
-                            feature);
+    const bool used[] = {a->dropout > 0, a->alibi_slopes != NULL, a->softcap > 0, window};
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
+        if (used[i] && features[i].absent)
+            return af_glue_fail(err, ANYFLASH_E_UNSUPPORTED,
+                                "This flash attention build does not support %s. Build it: "
+                                "anyflash build with --features %s",
+                                features[i].word, features[i].option);
     const struct kernels *row = find(a->head_dim, is_bf16, causal);
-    if (!has(row, pass))
+    if (!has(row, backward))
         return af_glue_fail(
             err, ANYFLASH_E_UNSUPPORTED,
             "this flash-attn build has no kernel for: %s, head size %d, %s. Add "
             "it: anyflash build --head-dim %d --dtype %s%s",
-            pass_names[pass], row->dim, is_bf16 ? "bf16" : "fp16", row->dim,
-            is_bf16 ? "bf16" : "fp16", pass == AF_GLUE_BACKWARD ? ", without --inference" : "");
+            backward ? "backward" : "forward", row->dim, is_bf16 ? "bf16" : "fp16", row->dim,
+            is_bf16 ? "bf16" : "fp16", backward ? ", without --inference" : "");
     return ANYFLASH_OK;
 }
 
@@ -117,29 +120,29 @@ void af_glue_run_backward(af_backward_params *params, cudaStream_t stream)
     find(params->d, params->is_bf16, params->is_causal)->backward(*params, stream);
 }
 
+/* Appends to a text of size_bytes, of which *used are taken. */
+static void add_line(char *text, size_t size_bytes, size_t *used, const char *format, ...)
+{
+    va_list values;
+    if (*used >= size_bytes)
+        return;
+    va_start(values, format);
+    *used += (size_t)vsnprintf(text + *used, size_bytes - *used, format, values);
+    va_end(values);
+}
+
 void anyflash_cuda_contents(char *text, size_t size_bytes)
 {
-    const struct {
-        const char *name;
-        bool absent;
-    } features[] = {{"dropout", no_dropout},
-                    {"alibi", no_alibi},
-                    {"softcap", no_softcap},
-                    {"local attention", no_window}};
     size_t used = 0;
-    const auto add = [&](const char *a, const char *b, int dim, const char *c) {
-        if (used < size_bytes)
-            used += (size_t)(dim == 0 ? snprintf(text + used, size_bytes - used, a, b)
-                                      : snprintf(text + used, size_bytes - used, a, b, dim, c));
-    };
     if (size_bytes > 0)
         text[0] = 0;
-    for (int pass = AF_GLUE_FORWARD; pass <= AF_GLUE_BACKWARD; pass++)
+    for (int backward = 0; backward <= 1; backward++)
         for (const auto &row : all)
-            if (!row.causal && has(&row, (enum af_glue_pass)pass))
-                add("%s: head size %d: %s\n", pass_names[pass], row.dim,
-                    row.is_bf16 ? "bf16" : "fp16");
+            if (!row.causal && has(&row, backward != 0))
+                add_line(text, size_bytes, &used, "%s: head size %d: %s\n",
+                         backward != 0 ? "backward" : "forward", row.dim,
+                         row.is_bf16 ? "bf16" : "fp16");
     for (const auto &feature : features)
         if (feature.absent)
-            add("without: %s\n", feature.name, 0, NULL);
+            add_line(text, size_bytes, &used, "without: %s\n", feature.option);
 }

@@ -305,5 +305,6 @@ enum anyflash_status af_glue_problem_init(struct af_glue_problem *problem,
                      (problem->paged || a->seqused_k != NULL || a->cache_batch_idx != NULL ||
                       a->leftpad_k != NULL || problem->cuda.splits != 0);
     settle_mask(problem, backward);
-    return find_device(problem, err);
+    status = af_glue_kernels_check(problem, backward, err);
+    return status != ANYFLASH_OK ? status : find_device(problem, err);
 }
