@@ -3,8 +3,8 @@
 
 It runs in a Python with torch. Objects are compiled kernels, those of a build; without them
 only their parameters are recorded. The sources of flash-attn and CUDA's headers are
-downloaded once (tests/real/builds.py); no CUDA compiler is needed. flash_api.cpp takes half
-a minute.
+downloaded once (tests/real/builds.py); no CUDA compiler is needed. flash_api.cpp takes a
+minute.
 """
 import pathlib
 import shutil
@@ -22,7 +22,7 @@ import builds
 
 RELEASE = "2.8.3.post2"
 # -Bsymbolic: torch has loaded the real CUDA runtime, which must not be called.
-COMPILE = ["g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-Wl,-Bsymbolic-functions"]
+COMPILE = ["g++", "-std=c++17", "-O2", "-w", "-fPIC", "-shared", "-Wl,-Bsymbolic-functions"]
 
 
 def compile_library(target, sources, folders, more=()):
