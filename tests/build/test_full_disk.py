@@ -69,7 +69,9 @@ def goes_on(world, disk, first, **keywords):
 @pytest.mark.parametrize("free", [0, OBJECT + 4096, 2 * OBJECT - 4096])
 def test_full_while_compilers_write(world, free):
     with Disk(world.folder / "cache", LARGE) as disk:
-        compilers(world, "*bwd*128_bf16_sm80*", f"sleep 1; {disk.filling(free)}")
+        # Another compiler's temporary file would become free space later.
+        alone = "sleep 1; while ls $TMPDIR/part.* >&2; do sleep 0.05; done"
+        compilers(world, "*bwd*128_bf16_sm80*", f"{alone}; {disk.filling(free)}")
         said = is_full(world.run(before=disk.before), 1, "No space left on device")
         assert 0 < len(said.compiled) < ALL
         full = world.run(before=disk.before)
