@@ -9,11 +9,13 @@
 #
 #   make release   builds what is published into dist/: wheels, static programs
 #
+#   make kernels ARCH=80,90   compiles FlashAttention-2 for these GPUs and every torch into dist/
+#
 #   make refresh   reads the sources of data/ again and shows what would change
 #
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel release refresh format install clean
+.PHONY: run test build page bench wheel release kernels refresh format install clean
 
 PRESET ?= release
 TARGET = all
@@ -58,6 +60,10 @@ wheel:
 release:
 	@tools/packages.sh release neon
 	packaging/release.sh
+
+# Takes about two CPU hours for each architecture, and up to 7 GiB for each compiler.
+kernels: build
+	build/$(PRESET)/anyflash build --full --arch $(ARCH) --output dist
 
 # APPLY=1 puts the new files into data/ after showing the differences.
 refresh: build
