@@ -156,6 +156,10 @@ static void view_installed(struct af_screen *screen, struct af_cli *cli,
     } else {
         af_screen_format(screen, 0, "", AF_TONE_GOOD,
                          "flash-attn %s is installed, and no problem was found", version);
+        if (af_doctor_fits_every_torch(package))
+            af_screen_add(
+                screen, 0, "", AF_TONE_PLAIN,
+                "it was built without torch: a new torch or Python does not break it");
         view_limits(screen, cli, package);
     }
 }

@@ -26,6 +26,9 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
                                        const struct af_finding **findings_out,
                                        size_t *count_out, struct anyflash_error *err);
 
+/* Whether an installed flash-attn was built without torch: another torch cannot break it. */
+bool af_doctor_fits_every_torch(const struct af_package *package);
+
 /* What to do next. */
 enum af_next_kind {
     AF_NEXT_NOTHING, /* flash-attn is installed, and nothing is wrong with it */

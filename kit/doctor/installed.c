@@ -86,6 +86,11 @@ static const char *compiled_file(const struct af_package *package, const char *n
     return NULL;
 }
 
+bool af_doctor_fits_every_torch(const struct af_package *package)
+{
+    return compiled_file(package, LIBRARY) != NULL;
+}
+
 /*
  * FlashAttention 2 for CUDA has this module; version 1 and ROCm's Triton builds
  * have another or none.
@@ -150,7 +155,7 @@ void af_examine_installed_files(struct af_examination *examination)
     const char *extension = compiled_file(package, EXTENSION);
     if (extension != NULL)
         check_python(examination, extension);
-    else if (needs_extension(examination, package) && compiled_file(package, LIBRARY) == NULL &&
+    else if (needs_extension(examination, package) && !af_doctor_fits_every_torch(package) &&
              (af_fact_truth(&package->purelib) == AF_YES ||
               package->extensions.state == AF_FACT_KNOWN ||
               package->extensions.state == AF_FACT_ABSENT))
@@ -431,7 +436,7 @@ void af_examine_installed_wheel(struct af_examination *examination)
     const struct af_package *package = af_machine_flash_attn(&machine);
     struct sought sought;
     if (package == NULL || machine.torch.version.state != AF_FACT_KNOWN ||
-        compiled_file(package, LIBRARY) != NULL)
+        af_doctor_fits_every_torch(package))
         return;
     af_fit_forget_assumed(&machine);
     const struct af_catalog_wheel *wheel = wheel_by_origin(catalog, package);

@@ -32,6 +32,15 @@ def test_no_problem_says_what_was_not_looked_at(doctor):
     assert lines[0].endswith("no problem was found") and "`anyflash verify` reads" in lines[1]
 
 
+def test_a_build_without_torch_survives_a_new_torch(doctor):
+    built = FLASH | {"extensions": ["flash_attn_2_cuda/libanyflash_cuda.so"]}
+    del built["origin"]
+    for version in ("2.6.0+cu124", "2.15.0+cu132"):
+        lines = doctor(torch={"version": version}, packages=[built]).splitlines()
+        assert lines[0].endswith("no problem was found"), lines
+        assert lines[1].startswith("it was built without torch"), lines
+
+
 def test_an_installed_flash_attn_needs_no_reason_against_wheels(doctor):
     other = {"version": "2.15.0+cu132", "cuda": "13.2", "cxx11abi": True}
     built = FLASH | {"built_for_torch": "==2.15.0"}
