@@ -246,7 +246,8 @@ static bool take_answer(struct af_pasted_reader *reader, const char *line)
 static bool note_question(struct af_pasted_reader *reader, const char *line)
 {
     bool any = strstr(line, "print(") != NULL || af_starts_with(line, "import ");
-    for (const char *at = line; (at = strpbrk(at, "tfsp")) != NULL; at++) {
+    bool asks = strstr(line, "version") != NULL; /* as each of them does */
+    for (const char *at = asks ? line : ""; (at = strpbrk(at, "tfsp")) != NULL; at++) {
         for (size_t i = 0; i < AF_COUNT(expressions); i++) {
             if (!af_starts_with(at, expressions[i].text))
                 continue;
