@@ -246,10 +246,10 @@ static bool take_answer(struct af_pasted_reader *reader, const char *line)
 static bool note_question(struct af_pasted_reader *reader, const char *line)
 {
     bool any = strstr(line, "print(") != NULL || af_starts_with(line, "import ");
-    bool asks = strstr(line, "version") != NULL; /* as each of them does */
-    for (const char *at = asks ? line : ""; (at = strpbrk(at, "tfsp")) != NULL; at++) {
+    line = strstr(line, "version") == NULL ? "" : line; /* each of them has the word */
+    for (; (line = strpbrk(line, "tfsp")) != NULL; line++) {
         for (size_t i = 0; i < AF_COUNT(expressions); i++) {
-            if (!af_starts_with(at, expressions[i].text))
+            if (!af_starts_with(line, expressions[i].text))
                 continue;
             any = true;
             if (reader->asked_count < AF_PASTED_ASKED_MAX)

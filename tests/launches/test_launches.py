@@ -78,8 +78,10 @@ class Side:
 def sides():
     ours = f"{FOLDER}/flash_attn_2_cuda/"
     theirs = f"{FOLDER}/upstream_cuda.so"
-    return (Side(load("flash_attn_2_cuda", ours + "__init__.py"), ours + "libanyflash_cuda.so"),
+    pair = (Side(load("flash_attn_2_cuda", ours + "__init__.py"), ours + "libanyflash_cuda.so"),
             Side(load("upstream_cuda", theirs), theirs))
+    pair[0].module._ON_CPU = True
+    return pair
 
 
 class Generator:

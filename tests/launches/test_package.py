@@ -86,3 +86,11 @@ def test_errors_are_those_of_the_extension(sides, change, message):
         sides[0].module.fwd(q, k, v, None, None, change.get("dropout", 0.0), 0.1, False,
                             *change.get("window", (-1, -1)), change.get("softcap", 0.0), False,
                             Generator(1, 0))
+
+
+def test_tensors_on_the_cpu_reach_no_kernel(sides, monkeypatch):
+    monkeypatch.setattr(sides[0].module, "_ON_CPU", False)
+    q = torch.zeros(1, 4, 2, 64).half()
+    with pytest.raises(RuntimeError, match="q must be on CUDA"):
+        sides[0].module.fwd(q, q, q, None, None, 0.0, 0.1, False, -1, -1, 0.0, False, None)
+    assert sides[0].launches() == []

@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 _NO_MEMORY = 2 # enum anyflash_status
 _DTYPES = {torch.float16: 2, torch.bfloat16: 3}
 _NO_TENSOR = (0,) * 6
+_ON_CPU = False # tests, which start no kernel, pass tensors on the CPU
 _FLOAT = torch.float32
 _STREAM = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -199,6 +200,7 @@ def _random(values, cuda, dropout, generator, q, batch, heads):
 def _cuda(q):
     values = _CUDA.new()
     device = q.get_device()
+    _check(device >= 0 or _ON_CPU, "q must be on CUDA")
     values[_C["device"]] = device
     if device >= 0:
         values[_C["stream"]] = _stream(device)
