@@ -1,6 +1,6 @@
 /*
- * attend_cuda.c: attention on an NVIDIA GPU, compared with the same on the CPU. The wheel of
- * `anyflash build` has the library, in its folder flash_attn_2_cuda:
+ * attend_cuda.c: computes attention on an NVIDIA GPU and compares it with the CPU's. The
+ * wheel that `anyflash build` makes has the library; FOLDER is its folder flash_attn_2_cuda:
  *
  *     cc attend_cuda.c -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -LFOLDER \
  *        -lanyflash_cuda -lanyflash -lcudart -lm -Wl,-rpath,FOLDER -o attend_cuda

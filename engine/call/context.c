@@ -14,7 +14,7 @@
 #define THREADS_MAX 1024
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)
 
-/* A call with fewer operations than this is not worth waking other threads for. */
+/* A call with fewer operations than this runs on one thread: waking others takes longer. */
 #define ALONE_FLOPS 1.0e6
 
 #ifdef _WIN32

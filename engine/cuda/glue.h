@@ -1,12 +1,12 @@
 /*
- * glue.h: what the files of this folder share: the functions of anyflash_cuda.h over the
- * kernels of FlashAttention-2. They do what its flash_api.cpp does, without torch: check
- * the call, fill the kernels' parameters, lay out the workspace, choose a kernel.
+ * glue.h: what the files of this folder share. Together they implement anyflash_cuda.h
+ * with the kernels of FlashAttention-2, and do what its flash_api.cpp does with torch: they
+ * check a call, fill the kernels' parameters, lay out the workspace and choose a kernel.
  *
- *   problem.cpp   the checks: what the kernels support
+ *   problem.cpp   checks a call
  *   forward.cpp   parameters and workspace of forward
- *   backward.cpp  the same of backward
- *   kernels.cpp   which kernels this build contains, and calling them
+ *   backward.cpp  parameters and workspace of backward
+ *   kernels.cpp   knows which kernels this build contains, and calls them
  *   fill.cu       small kernels of our own
  *
  * These files are compiled by `anyflash build`, with the published sources of flash-attn.
@@ -22,23 +22,23 @@
 typedef FLASH_NAMESPACE::Flash_fwd_params af_forward_params;
 typedef FLASH_NAMESPACE::Flash_bwd_params af_backward_params;
 
-/* Writes the message of a failure to *err, unless NULL, and returns `status`. */
+/* Fills *err unless it is NULL; returns `status`. */
 enum anyflash_status af_glue_fail(struct anyflash_error *err, enum anyflash_status status,
                                   const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* An error of CUDA as a status with its text. */
+/* The status for an error code of CUDA; *err receives CUDA's text. */
 enum anyflash_status af_glue_failed(struct anyflash_error *err, cudaError_t code);
 
 /* problem.cpp */
 
-/* A call that the kernels support. */
+/* A call that was checked: the kernels support it. */
 struct af_glue_problem {
     struct anyflash_attend_args a;
     struct anyflash_cuda_args cuda;
-    bool packed; /* cu_seqlens */
-    bool paged;
-    bool cache; /* lengths, pages, batch indices or new keys of a cache */
+    bool packed; /* cu_seqlens_q and cu_seqlens_k are given */
+    bool paged;  /* block_table is given */
+    bool cache;  /* not packed, and lengths, pages, batch indices or splits are given */
     bool causal;
     int window_left, window_right; /* as flash-attn passes them to its kernels */
     /*
@@ -46,22 +46,20 @@ struct af_glue_problem {
      * rows, [B, G, H / G, D], so that they share the loads of keys.
      */
     bool grouped;
-    int rows, heads; /* Sq and H, with `grouped` H / G and G */
+    int rows, heads; /* Sq and H; if grouped, H / G and G */
     int device;
     int multiprocessors;
 };
 
-/*
- * Copies and checks the arguments and fills *problem. Fails as anyflash_cuda_attend().
- */
+/* Checks the arguments and fills *problem. Fails as anyflash_cuda_attend(). */
 enum anyflash_status af_glue_problem_init(struct af_glue_problem *problem,
                                           const struct anyflash_attend_args *args,
                                           const struct anyflash_cuda_args *cuda, bool backward,
                                           struct anyflash_error *err);
 
 /*
- * Runs `body` with the problem's device as the current one. An error of CUDA becomes its
- * status.
+ * Returns the status of `body`, which runs with the problem's device as the current one, or
+ * the status for an error of CUDA that it throws.
  */
 template <typename Body>
 enum anyflash_status af_glue_on_device(const struct af_glue_problem *problem, const Body &body,
@@ -82,19 +80,19 @@ enum anyflash_status af_glue_on_device(const struct af_glue_problem *problem, co
     return status;
 }
 
-/* `n` rounded up to a multiple of `multiple`. */
+/* The smallest multiple of `multiple` that is at least `n`. */
 static inline int af_glue_round_up(int64_t n, int multiple)
 {
     return (int)((n + multiple - 1) / multiple * multiple);
 }
 
-/* D as the kernels round it up. */
+/* The head size of the kernel's tiles: D, rounded up. */
 static inline int af_glue_head_dim(const struct af_glue_problem *problem)
 {
     return af_glue_round_up(problem->a.head_dim, problem->a.head_dim <= 128 ? 32 : 64);
 }
 
-/* Rows of q, and of k, in a batch or in all packed sequences. */
+/* Rows of q, and of k: in each batch, or in all packed sequences together. */
 static inline int64_t af_glue_rows(const struct anyflash_attend_args *a)
 {
     return a->cu_seqlens_q != NULL ? a->total_q : a->q_len;
@@ -105,7 +103,7 @@ static inline int64_t af_glue_keys(const struct anyflash_attend_args *a)
     return a->cu_seqlens_k != NULL && a->block_table == NULL ? a->total_k : a->k_len;
 }
 
-/* Blocks of the workspace, each aligned to 256 bytes. With memory NULL it only counts. */
+/* Hands out blocks of the workspace, aligned to 256 bytes; if memory is NULL, only counts. */
 struct af_glue_workspace {
     char *memory;
     size_t used_bytes;
@@ -120,7 +118,7 @@ void af_glue_common_params(const struct af_glue_problem *problem, af_forward_par
 
 /* kernels.cpp */
 
-/* Whether this build has the kernels and features. Fails with UNSUPPORTED, naming them. */
+/* Fails with UNSUPPORTED, naming the kernel or feature, if this build lacks one. */
 enum anyflash_status af_glue_kernels_check(const struct af_glue_problem *problem, bool backward,
                                            struct anyflash_error *err);
 void af_glue_run_forward(af_forward_params *params, bool split, cudaStream_t stream);

@@ -1,6 +1,6 @@
 /*
- * problem.cpp: the checks of a call. What flash-attn rejects is rejected with its words,
- * which programs look for.
+ * problem.cpp: the checks of a call. What flash-attn refuses is refused in flash-attn's own
+ * words ("... for now" included), because programs compare them.
  */
 #include "glue.h"
 

@@ -1,6 +1,6 @@
 /*
- * anyflash_cuda.h: attention on NVIDIA GPUs, with FlashAttention-2's own kernels and
- * without torch. `anyflash build` compiles the library, libanyflash_cuda.
+ * anyflash_cuda.h: attention on NVIDIA GPUs by FlashAttention-2's own kernels, without
+ * torch. The library is libanyflash_cuda, which `anyflash build` compiles.
  *
  *     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;   (device pointers)
  *     struct anyflash_cuda_args cuda = ANYFLASH_CUDA_ARGS_INIT;
@@ -9,27 +9,27 @@
  *     cudaMalloc(&cuda.workspace, cuda.workspace_bytes);
  *     status = anyflash_cuda_attend(&args, &cuda, &err);
  *
- * Problems are those of anyflash.h, with all pointers to the memory of one device. A
+ * A problem is described as in anyflash.h; all pointers are to memory of one device. A
  * call checks its arguments, starts kernels on the stream and returns; it allocates
  * nothing, waits for nothing and keeps no state, so it can be captured in a CUDA graph.
  * Index arrays (cu_seqlens, seqused_k, block_table, ...) are on the device and are
  * therefore not checked.
  *
  * What the kernels compute differently from anyflash_attend():
- * - f16 and bf16 only; D = Dv, a multiple of 8, at most 256; o has the type of q;
+ * - q, k, v and o have one type, f16 or bf16; D = Dv, a multiple of 8, at most 256;
  * - no bias, mask, sinks, fp8, seqused_q or head sizes beyond 256; masks are aligned to
- *   the bottom right; pages have a multiple of 256 rows; page_count is not used; no
- *   softcap with dropout; only one of leftpad_k and pages;
- * - cu_seqlens_q and cu_seqlens_k come together;
- * - lse is contiguous, and +infinity for a row that sees no key;
+ *   the bottom right; a page's number of rows is a multiple of 256; page_count is ignored;
+ *   softcap excludes dropout, and pages exclude leftpad_k;
+ * - cu_seqlens_q and cu_seqlens_k must both be given, or neither;
+ * - lse must be contiguous; it is +infinity for a row that sees no key;
  * - rotary_cos and rotary_sin point to elements of q's type, rotary_dim is a multiple
  *   of 16;
- * - with seqused_k the keys are those of a cache: lengths are not cumulative;
- * - dropout has FlashAttention's own generator, and p is rounded to a multiple of 1/255.
- * A build may lack head sizes, types and features. What is not supported fails with
- * UNSUPPORTED, naming it; nothing was started then.
+ * - dropout uses FlashAttention's own random numbers and rounds 1 - p down to a multiple
+ *   of 1/255.
+ * A build may lack head sizes, types and features. A call that needs something the kernels
+ * or the build lack starts nothing and fails with UNSUPPORTED; the message names it.
  *
- * Valid C99, C11 and C++11. Needs neither CUDA's headers nor torch's.
+ * Valid C99, C11 and C++11. It includes no header of CUDA or torch.
  */
 #ifndef ANYFLASH_ANYFLASH_CUDA_H
 #define ANYFLASH_ANYFLASH_CUDA_H
@@ -43,25 +43,26 @@ extern "C" {
 /* How a problem is run. Start from ANYFLASH_CUDA_ARGS_INIT. */
 struct anyflash_cuda_args {
     size_t struct_size; /* sizeof(struct anyflash_cuda_args) */
-    int32_t device;     /* its number, or -1: the current one. INIT sets -1 */
-    int32_t splits;     /* forward: parts of the keys, at most 128; 0: by the library */
+    int32_t device;     /* number of the device; -1, which INIT sets: the current one */
+    int32_t splits;     /* forward: into how many parts keys are split, at most 128; 0: the
+                           library decides */
     void *stream;       /* a cudaStream_t; NULL: the default stream */
 
-    /* Device memory, aligned to 256 bytes, until the kernels have ended. */
+    /* Device memory, aligned to 256 bytes; it must exist until the kernels have ended. */
     void *workspace;
     size_t workspace_bytes;
 
     /*
-     * Dropout: two numbers on the device, seed and offset, which forward writes and
-     * backward reads. The offset of the next call must be larger by 32 * B * H. The
-     * numbers are those of the arguments or, so that a graph can be replayed with other
-     * ones, read from the device when the kernel runs.
+     * Dropout. Forward writes its seed and offset to rng_state, and backward reads them
+     * there. They are args->dropout_seed and args->dropout_offset; increase the offset by
+     * 32 * B * H after each forward call. To replay a CUDA graph with other numbers, give
+     * both pointers: the kernel then reads the seed and the offset from the device.
      */
     uint64_t *rng_state;           /* [2]; needed with dropout, else may be NULL */
-    const int64_t *dropout_seed;   /* on the device, or NULL: args->dropout_seed */
-    const int64_t *dropout_offset; /* on the device, added to args->dropout_offset */
-    void *dropout_scores;          /* [B, H, Sq, Sk], both rounded up to 128, in q's type:
-                                       softmax, negative where dropped; or NULL */
+    const int64_t *dropout_seed;   /* on the device, or NULL */
+    const int64_t *dropout_offset; /* on the device, or NULL; args->dropout_offset is added */
+    void *dropout_scores;          /* output in q's type, or NULL: the softmax, negative where
+                                      dropped; [B, H, Sq, Sk], both lengths rounded up to 128 */
 
     /* Backward. */
     float *softmax_d;      /* row sums of dout * o, or NULL: [B, H, Sq rounded up to 128];

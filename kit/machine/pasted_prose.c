@@ -406,7 +406,7 @@ static void take_traces(struct af_pasted_reader *reader, const char *line, const
     }
 }
 
-/* Images of containers, and what the first version of their tags is. */
+/* Container images, and what the version at the start of their tags belongs to. */
 static const struct {
     const char *repository;
     enum af_pasted_fact bare;

@@ -248,7 +248,8 @@ def fwd(q, k, v, out, alibi_slopes, p_dropout, softmax_scale, is_causal, window_
 def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, block_table,
                alibi_slopes, max_seqlen_q, max_seqlen_k, p_dropout, softmax_scale, zero_tensors,
                is_causal, window_size_left, window_size_right, softcap, return_softmax, gen):
-    """Forward of packed sequences. q: [rows, H, D]; k, v: [rows, Hkv, D] or pages."""
+    """Forward of packed sequences. q: [rows, H, D]; k, v: [rows, Hkv, D], or pages,
+    [pages, rows of a page, Hkv, D]."""
     _check_ints(q, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k,
                 leftpad_k=leftpad_k, block_table=block_table)
     batch = cu_seqlens_q.numel() - 1
@@ -275,7 +276,7 @@ def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, b
 
 
 def _set_pages(values, block_table, k, batch):
-    _check(block_table.shape[0] == batch, "block_table must have a row for each sequence")
+    _check(block_table.shape[0] == batch, "block_table must have one row for each sequence")
     start = _A["block_table"]
     values[start:start + 4] = (block_table.data_ptr(), block_table.stride(0), k.shape[1],
                                k.shape[0])

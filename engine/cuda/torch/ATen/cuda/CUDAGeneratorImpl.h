@@ -1,6 +1,6 @@
 /*
- * torch's state of a random generator, as FlashAttention-2's kernels receive it: a member
- * of their parameters. Layout of torch 2.4 to 2.15.
+ * The state of torch's random generator, which is a member of the parameters of
+ * FlashAttention-2's kernels. Its layout is that of torch 2.4 to 2.15.
  */
 #pragma once
 #include <cstdint>
