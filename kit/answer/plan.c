@@ -24,13 +24,15 @@ static bool is_empty(const struct af_fact *list)
 }
 
 /* Whether exactly this file is installed, with nothing missing or incomplete. */
-static bool is_installed(const struct af_builder *builder, const char *name, const char *url)
+static bool is_installed(const struct af_builder *builder, const char *name,
+                         const struct af_catalog_wheel *wheel, const char *url)
 {
     const struct af_package *package = af_builder_package(builder, name);
     if (package == NULL || package->origin.state != AF_FACT_KNOWN ||
         !is_empty(&package->missing_files) || !is_empty(&package->broken_files))
         return false;
-    return af_url_equal(package->origin.value.text, url);
+    return wheel->path != NULL ? af_url_names_file(package->origin.value.text, wheel->filename)
+                               : af_url_equal(package->origin.value.text, url);
 }
 
 static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
@@ -64,6 +66,7 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
         af_builder_last(builder)->wheel = kept;
 }
 
+/* `url` is NULL if the wheel is a file on this machine. */
 static void install_wheel(struct af_builder *builder, const struct af_catalog_wheel *wheel,
                           const char *name, const char *url)
 {
@@ -71,6 +74,7 @@ static void install_wheel(struct af_builder *builder, const struct af_catalog_wh
                                        .filename =
                                            af_arena_text(builder->arena, wheel->filename),
                                        .url = url,
+                                       .path = af_arena_text(builder->arena, wheel->path),
                                        .sha256 = af_catalog_sha256(builder->arena, wheel),
                                        .version = full_version(builder->arena, wheel)};
     af_plan_file(builder, &file);
@@ -226,13 +230,14 @@ static bool runs_anyflash(const struct af_machine *machine)
 static void add_wheel(struct af_builder *builder)
 {
     const struct af_catalog_wheel *wheel = builder->rung->wheel;
-    if (wheel == NULL || wheel->url == NULL)
+    if (wheel == NULL || (wheel->url == NULL && wheel->path == NULL))
         return;
-    const char *url = af_url_encode_plus(builder->arena, wheel->url);
+    const char *url =
+        wheel->url == NULL ? NULL : af_url_encode_plus(builder->arena, wheel->url);
     const char *name = af_wheel_listed_name(builder->arena, wheel->package);
-    if (url == NULL || name == NULL)
+    if (builder->arena->failed)
         return;
-    if (is_installed(builder, name, url))
+    if (is_installed(builder, name, wheel, url))
         af_builder_advice(builder, "nothing to install: this file is already installed");
     else
         install_wheel(builder, wheel, name, url);

@@ -244,6 +244,9 @@ static enum anyflash_status read_wheel(struct reading *reading, const json_t *js
     if (filename == NULL || !is_requirement(package) || strchr(filename, '/') != NULL ||
         af_wheel_name_parse(filename, strlen(filename), &parts) != AF_WHEEL_NAME_VALID)
         return bad(reading, "a step has no wheel with a valid name");
+    if (url == NULL && json_is_string(json_object_get(row, "path")))
+        return bad(reading, "it installs a file of the machine that it was made on; "
+                            "`anyflash install` without --plan does that there");
     if (url == NULL || !af_url_is_http(url))
         return bad(reading, "a wheel has no URL");
     if (sha256 != NULL && !is_hash(sha256))

@@ -42,6 +42,7 @@ struct af_catalog_wheel {
     const char *sm_basis;
     const char *note;
     const char *index; /* package index that serves this file too, ending in '/'; NULL: none */
+    const char *path;  /* a file on this machine, of af_catalog_add_files(); NULL: published */
     const unsigned char *sha256;       /* of the file, AF_SHA256_BYTES; NULL: unknown */
     enum af_answer cxx11abi;           /* as labelled in the name */
     enum af_answer cxx11abi_effective; /* as found in the extension */
@@ -81,6 +82,18 @@ enum anyflash_status af_catalog_load_embedded(struct af_catalog *catalog,
  */
 enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span bytes,
                                       const char *name, struct anyflash_error *err);
+
+/*
+ * Adds files on this machine to the end of the catalog. What they are for is read from their
+ * names, as of published wheels; files whose names are no wheels of a flash-attn package are
+ * left out. Pointers into catalog->wheels that were taken before are no longer of this catalog.
+ * Fails with NO_MEMORY, or with DATA if a name cannot be shown on a terminal.
+ */
+enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char *const *paths,
+                                          size_t count, struct anyflash_error *err);
+
+/* Whether the wheel's library was built without torch, and so works with each one. */
+bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel);
 
 void af_catalog_release(struct af_catalog *catalog);
 

@@ -57,12 +57,36 @@ static void set_glibc(struct row *row, const char *platform)
     set_text(row, "glibc_basis", "platform_tag");
 }
 
+/* Reads the targets of "any.cu13.sm80.sm120.hd64": "8.0", "12.0". */
+static void set_targets(struct row *row, const char *local)
+{
+    json_t *list = json_array();
+    for (const char *at = local; at != NULL; at = strchr(at + 1, '.')) {
+        char sm[16];
+        int64_t target = 0;
+        size_t len = strcspn(at + 1, ".");
+        if (!af_starts_with(at, ".sm") || len >= sizeof sm)
+            continue;
+        snprintf(sm, sizeof sm, "%.*s", (int)(len - 2), at + 3);
+        if (!af_parse_i64(sm, 10, 999, &target))
+            continue;
+        snprintf(sm, sizeof sm, "%d.%d", (int)target / 10, (int)target % 10);
+        list = af_json_append(list, json_string(sm));
+    }
+    if (json_array_size(list) > 0)
+        row->failed |= json_object_set(row->json, "sm", list) != 0;
+    row->failed |= list == NULL;
+    json_decref(list);
+}
+
 static void set_local(struct row *row, const struct af_wheel_name *wheel, const char *source)
 {
     struct af_wheel_local local;
     const char *plus = strchr(wheel->version_text, '+');
     if (plus == NULL)
         return;
+    if (af_starts_with(plus, "+any."))
+        set_targets(row, plus);
     af_wheel_local_parse(plus + 1, af_formats_torch_digits_of(source), &local);
     set_text(row, "local", plus + 1);
     set_text(row, "cuda", local.cuda);
@@ -106,18 +130,30 @@ static void fill_row(struct row *row, const struct af_wheel_name *wheel, const c
 }
 
 /* Takes ownership of the row. */
-static enum anyflash_status add_row(struct row *row, struct af_text *rows,
-                                    struct anyflash_error *err)
+static void add_row(struct row *row, struct af_text *rows)
 {
     char *line = row->failed ? NULL : json_dumps(row->json, JSON_COMPACT);
     if (line != NULL) {
         af_text_add(rows, line);
         af_text_add(rows, "\n");
     }
-    bool good = line != NULL && !rows->failed;
+    rows->failed |= line == NULL;
     af_mem_free(line);
     json_decref(row->json);
-    return good ? ANYFLASH_OK : af_fail_memory(err);
+}
+
+bool af_listing_add_file(const char *filename, const struct af_listing_source *source,
+                         struct af_text *rows)
+{
+    struct af_wheel_name wheel;
+    struct row row = {NULL, false};
+    if (af_wheel_name_parse(filename, strlen(filename), &wheel) != AF_WHEEL_NAME_VALID ||
+        !is_ours(&wheel))
+        return false;
+    row.json = json_object();
+    fill_row(&row, &wheel, filename, NULL, NULL, source);
+    add_row(&row, rows);
+    return true;
 }
 
 static enum anyflash_status read_asset(const json_t *asset, const char *tag, const char *name,
@@ -144,7 +180,8 @@ static enum anyflash_status read_asset(const json_t *asset, const char *tag, con
     struct row row = {json_object(), false};
     fill_row(&row, &wheel, filename, url, tag, source);
     set_digest(&row, json_string_value(json_object_get(asset, "digest")));
-    return add_row(&row, rows, err);
+    add_row(&row, rows);
+    return rows->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 static enum anyflash_status read_release(const json_t *release, const char *name,

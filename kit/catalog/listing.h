@@ -28,6 +28,14 @@ struct af_listing_counts {
 };
 
 /*
+ * Appends the row of one file that is not in a release; without a URL. Returns false, and adds
+ * nothing, if its name is not that of a flash-attn package's wheel. The caller checks
+ * rows->failed.
+ */
+bool af_listing_add_file(const char *filename, const struct af_listing_source *source,
+                         struct af_text *rows);
+
+/*
  * Appends one row per line to `rows` and adds to *counts. `name` is for errors.
  * Fails with DATA when the page is not such a list, or the URL of a file is not
  * that of a release.

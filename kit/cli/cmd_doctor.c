@@ -315,7 +315,8 @@ static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
                                     struct anyflash_error *err)
 {
     enum anyflash_status status = af_cli_inputs_load(
-        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &doctor->inputs, err);
+        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS | AF_CLI_INPUT_FILES, &doctor->inputs,
+        err);
     if (status == ANYFLASH_OK)
         status = state_arch(doctor, err);
     if (status == ANYFLASH_OK)

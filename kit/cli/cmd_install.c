@@ -203,7 +203,8 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
         return status;
     }
     enum anyflash_status status = af_cli_inputs_load(
-        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &install->inputs, err);
+        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS | AF_CLI_INPUT_FILES, &install->inputs,
+        err);
     if (status == ANYFLASH_OK)
         status = prove_folder(cli, &install->inputs, err);
     if (status == ANYFLASH_OK)

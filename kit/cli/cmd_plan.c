@@ -374,8 +374,9 @@ enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
     struct plan plan = {0};
     enum anyflash_status status = check_words(cli, &plan, err);
     if (status == ANYFLASH_OK)
-        status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS,
-                                    &plan.inputs, err);
+        status = af_cli_inputs_load(
+            cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS | AF_CLI_INPUT_FILES, &plan.inputs,
+            err);
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&plan.inputs.request, &plan.answer, err);
     if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_WHEEL))

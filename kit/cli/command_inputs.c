@@ -21,6 +21,8 @@
 #define MODEL_BYTES_MAX (4u * 1024u * 1024u)
 #define TOML_BYTES_MAX (4u << 20)
 #define PUBLISHER_LISTS_MAX 3u
+#define FOLDER_FILES_MAX 4096u
+#define TORCH_FREE_MARK "+any." /* in the names of wheels that were built without torch */
 
 /*
  * The catalog that `anyflash update` left, if it exists and is intact; else the
@@ -345,6 +347,48 @@ static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs
     return count == 0 ? ANYFLASH_OK : take_proofs(cli, inputs, proofs, count, err);
 }
 
+/* The wheels of --from, and those that `anyflash build` made here earlier. */
+static enum anyflash_status list_files(struct af_cli *cli, const struct af_machine *machine,
+                                       const char ***paths_out, size_t *count_out,
+                                       struct anyflash_error *err)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    const struct af_cached_wheel_rows *built = &machine->cached_wheels;
+    const char **names = NULL;
+    size_t name_count = 0;
+    if (from != NULL)
+        from = af_file_real_path(&cli->arena, from);
+    if (from != NULL)
+        af_folder_list(&cli->arena, from, FOLDER_FILES_MAX, &names, &name_count, NULL, NULL);
+    const char **paths =
+        af_arena_array(&cli->arena, name_count + built->count + 1, sizeof *paths);
+    size_t count = 0;
+    for (size_t i = 0; paths != NULL && i < name_count; i++)
+        if (strstr(names[i], TORCH_FREE_MARK) != NULL && af_ends_with(names[i], ".whl"))
+            paths[count++] = af_path_join(&cli->arena, from, names[i]);
+    for (size_t i = 0; paths != NULL && i < built->count; i++)
+        if (af_fact_is(&built->rows[i].tool, "anyflash"))
+            paths[count++] = af_fact_text_or(&built->rows[i].path, "");
+    *paths_out = paths;
+    *count_out = count;
+    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* Wheels on this machine that were built without torch are candidates like published ones. */
+static enum anyflash_status add_files(struct af_cli *cli, struct af_cli_inputs *inputs,
+                                      struct anyflash_error *err)
+{
+    const char **paths;
+    size_t count;
+    if (!inputs->is_here)
+        return ANYFLASH_OK;
+    enum anyflash_status status =
+        list_files(cli, inputs->machines.pointers[0], &paths, &count, err);
+    return status != ANYFLASH_OK || count == 0
+               ? status
+               : af_catalog_add_files(&inputs->catalog, paths, count, err);
+}
+
 /* Only `plan` and `doctor` show the machine's name, which says what was assumed. */
 static enum anyflash_status assume(struct af_cli *cli, struct af_machine *machine,
                                    struct anyflash_error *err)
@@ -369,13 +413,15 @@ enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
     struct af_cli_inputs inputs = {0};
     enum anyflash_status status = af_cli_catalog_load(cli, &inputs.catalog, err);
     inputs.has_catalog = status == ANYFLASH_OK;
-    if (status == ANYFLASH_OK)
-        status = read_request(cli, &inputs.catalog, &inputs.request, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
         status = af_machines_load(cli, &inputs.machines, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < inputs.machines.count; i++)
         status = assume(cli, &inputs.machines.items[i], err);
     inputs.is_here = inputs.machines.count == 1 && is_here(&cli->options);
+    if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_FILES) != 0)
+        status = add_files(cli, &inputs, err);
+    if (status == ANYFLASH_OK)
+        status = read_request(cli, &inputs.catalog, &inputs.request, err);
     if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
         status = find_proofs(cli, &inputs, err);
     if (status != ANYFLASH_OK) {

@@ -43,7 +43,8 @@ enum anyflash_status af_cli_check_from(struct af_cli *cli, struct anyflash_error
 /* Parts of the input that not every command needs. */
 enum af_cli_input {
     AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */
-    AF_CLI_INPUT_PROOFS = 2    /* what earlier inspections concluded about wheels */
+    AF_CLI_INPUT_PROOFS = 2,   /* what earlier inspections concluded about wheels */
+    AF_CLI_INPUT_FILES = 4     /* wheels on this machine that work with each torch */
 };
 
 /* Everything that a decision depends on. Empty when zero-initialised. */

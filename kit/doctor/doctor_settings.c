@@ -112,7 +112,7 @@ void af_examine_variables(struct af_examination *examination)
 /*
  * A wheel that pip or uv built earlier. Its torch is unknown, so it is reported only if an
  * installer may use it for this Python: the interpreter tag of its name is this Python's, or
- * any.
+ * any. Those of `anyflash build` work with each torch.
  */
 void af_examine_caches(struct af_examination *examination)
 {
@@ -126,6 +126,8 @@ void af_examine_caches(struct af_examination *examination)
                                       (int)version.release[1]);
     for (size_t i = 0; tag != NULL && i < wheels->count; i++) {
         const char *path = af_fact_text_or(&wheels->rows[i].path, "");
+        if (af_fact_is(&wheels->rows[i].tool, "anyflash"))
+            continue;
         if (strstr(path, tag) != NULL || strstr(path, "-py3-") != NULL) {
             af_examination_add(examination, AF_REASON_STALE_CACHE, "%s", path);
             return;

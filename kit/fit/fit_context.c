@@ -59,7 +59,7 @@ bool af_fit_publisher_is_allowed(const struct af_fit_options *options,
     bool all = !options->official_only || wheel->official;
     for (size_t i = 0; i < options->publisher_list_count && all; i++) {
         const struct af_publishers *list = &options->publishers[i];
-        bool any = false;
+        bool any = wheel->path != NULL; /* it is the user's own */
         for (size_t n = 0; n < list->count && !any; n++)
             any = af_publisher_is(wheel, list->names[n]);
         all = any;

@@ -22,7 +22,7 @@ void af_rule_file(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     if (!wheel->valid_name)
         af_fit_wheel_check_add_reason(check, AF_REASON_INVALID_NAME, "rename it first");
-    if (wheel->url == NULL)
+    if (wheel->url == NULL && wheel->path == NULL)
         af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s",
                                       af_equal(wheel->source, "pytorch-wheel-index")
                                           ? "it is only on PyTorch's own package index"

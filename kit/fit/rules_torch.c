@@ -130,6 +130,16 @@ static void refuse_build(struct af_fit_wheel_check *check)
                                       torch->text);
 }
 
+/* flash-attn's Python files register their operators by torch.library, from 2.4 on. */
+static void match_oldest(struct af_fit_wheel_check *check)
+{
+    const struct af_view_torch *torch = &check->view->torch;
+    if (torch->major < 2 || (torch->major == 2 && torch->minor < 4))
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR,
+                                      "torch 2.4 or newer, but torch %s is installed",
+                                      torch->text);
+}
+
 void af_rule_torch(struct af_fit_wheel_check *check)
 {
     const struct af_view_torch *torch = &check->view->torch;
@@ -137,11 +147,17 @@ void af_rule_torch(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MISSING, "%s",
                                       check->view->machine->torch.version.source);
     if (torch->state == AF_FACT_UNKNOWN)
-        af_fit_wheel_check_add_reason(
-            check, AF_REASON_UNKNOWN_TORCH, "the wheel is for torch %s",
-            check->wheel->torch == NULL ? "that it does not name" : check->wheel->torch);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH,
+                                      "the wheel is for torch %s",
+                                      af_catalog_is_torch_free(check->wheel) ? "2.4 and newer"
+                                      : check->wheel->torch == NULL ? "that it does not name"
+                                                                    : check->wheel->torch);
     if (torch->state != AF_FACT_KNOWN || af_fit_wheel_is_pure(check->wheel))
         return;
+    if (af_catalog_is_torch_free(check->wheel)) {
+        match_oldest(check);
+        return;
+    }
     refuse_build(check);
     match_minor(check);
     if (af_verdict_answer(check->bits) != AF_NO || check->arena != NULL)
@@ -192,7 +208,8 @@ void af_rule_cuda(struct af_fit_wheel_check *check)
     if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s",
                                       torch->text);
-    else if (!af_fit_wheel_is_pure(check->wheel) && !check->wheel->rocm)
+    else if (!af_fit_wheel_is_pure(check->wheel) && !check->wheel->rocm &&
+             !af_catalog_is_torch_free(check->wheel)) /* has a CUDA runtime of its own */
         match_cuda(check, af_fit_wheel_cuda_major(check->wheel));
 }
 

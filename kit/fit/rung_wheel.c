@@ -583,6 +583,42 @@ static void say_newer(struct af_rung_context *context, const struct af_catalog_w
                                reasons[i].detail == NULL ? "" : reasons[i].detail);
 }
 
+/*
+ * What the kernels of a file built here are for, from a local version such as
+ * "any.cu13.sm90.hd64.bf16.bwd": "head size 64, bf16, backward".
+ */
+static const char *contents_text(struct af_arena *arena, const char *local)
+{
+    const char *text = NULL;
+    for (const char *at = local; at != NULL; at = strchr(at, '.')) {
+        at += *at == '.';
+        int len = (int)strcspn(at, ".");
+        bool is_head = af_starts_with(at, "hd");
+        bool is_backward = len == 3 && af_starts_with(at, "bwd");
+        if (len == 4 && af_starts_with(at, "full"))
+            return "complete";
+        if (af_starts_with(at, "any") || af_starts_with(at, "cu") || af_starts_with(at, "sm"))
+            continue;
+        text = af_arena_format(arena, "%s%s%s%.*s", text == NULL ? "has only " : text,
+                               text == NULL ? "" : ", ", is_head ? "head size " : "",
+                               is_backward ? 0 : len - 2 * is_head, at + 2 * is_head);
+        if (is_backward && text != NULL)
+            text = af_arena_format(arena, "%sbackward", text);
+    }
+    return text == NULL ? "" : text;
+}
+
+/* "official", "community build by mjun0812; derived, not seen" */
+static const char *origin_text(struct af_arena *arena, const struct af_catalog_wheel *wheel)
+{
+    if (wheel->path != NULL)
+        return af_arena_format(arena, "a file on this machine, for every torch; %s",
+                               contents_text(arena, wheel->local));
+    return af_arena_format(arena, "%s%s%s", wheel->official ? "" : "community build by ",
+                           af_fit_publisher(arena, wheel),
+                           wheel->listed ? "" : "; derived, not seen");
+}
+
 static void say_best(struct af_rung_context *context)
 {
     const struct af_candidate *best = &context->decision->candidates[0];
@@ -604,10 +640,8 @@ static void say_best(struct af_rung_context *context)
     context->rung->price.memory_bytes = 0;
     bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
     context->rung->summary = af_arena_format(
-        context->arena, "%s %s (%s%s%s)%s%s%s", best->wheel->package, best->wheel->version,
-        best->wheel->official ? "" : "community build by ",
-        af_fit_publisher(context->arena, best->wheel),
-        best->wheel->listed ? "" : "; derived, not seen", proved ? ", proved to load" : "",
+        context->arena, "%s %s (%s)%s%s%s", best->wheel->package, best->wheel->version,
+        origin_text(context->arena, best->wheel), proved ? ", proved to load" : "",
         proved && best->wheel->torch != NULL ? ", made for torch " : "",
         proved && best->wheel->torch != NULL ? best->wheel->torch : "");
 }

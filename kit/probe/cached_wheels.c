@@ -1,8 +1,8 @@
 /*
- * cached_wheels.c: the probe of flash-attn wheels that pip and uv built from source and kept.
- * pip has them in CACHE/wheels/AB/CD/EF/HASH/, uv in CACHE/sdists-vN/KIND/.../HASH/ (seen with
- * pip 26 and uv 0.13). The number of folders that are read is bounded; the list of a cache with
- * more may be incomplete.
+ * cached_wheels.c: the probe of flash-attn wheels that were built from source and kept. pip has
+ * them in CACHE/wheels/AB/CD/EF/HASH/, uv in CACHE/sdists-vN/KIND/.../HASH/ (seen with pip 26
+ * and uv 0.13), `anyflash build` in CACHE/build/HASH/wheels/. The number of folders that are
+ * read is bounded; the list of a cache with more may be incomplete.
  */
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
@@ -52,7 +52,7 @@ static void look_into(struct search *search, const char *folder, int depth)
     }
 }
 
-/* $PIP_CACHE_DIR, or $XDG_CACHE_HOME/pip, or ~/.cache/pip; likewise for uv. */
+/* $PIP_CACHE_DIR, or $XDG_CACHE_HOME/pip, or ~/.cache/pip; likewise for the others. */
 static const char *cache_folder(struct search *search, const char *own)
 {
     static const char *const roots[][2] = {{"XDG_CACHE_HOME", ""}, {"HOME", ".cache/"}};
@@ -71,18 +71,38 @@ static const char *cache_folder(struct search *search, const char *own)
     return NULL;
 }
 
+/* Only the folders with finished wheels: the others of a build are many. */
+static void look_into_builds(struct search *search, const char *folder)
+{
+    const char **names = NULL;
+    size_t count = 0;
+    struct af_arena *arena = search->probe->arena;
+    if (folder == NULL ||
+        af_folder_list(arena, folder, NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const char *build = af_path_join(arena, folder, names[i]);
+        look_into(search, build == NULL ? NULL : af_path_join(arena, build, "wheels"),
+                  DEPTH_MAX);
+    }
+}
+
 void af_probe_cached_wheels(struct af_probe *probe)
 {
     struct search pip = {.probe = probe, .tool = "pip"};
     struct search uv = {.probe = probe, .tool = "uv"};
+    struct search own = {.probe = probe, .tool = "anyflash"};
     const char **names = NULL;
     size_t count = 0;
     const char *pip_folder = cache_folder(&pip, "PIP_CACHE_DIR");
     const char *uv_folder = cache_folder(&uv, "UV_CACHE_DIR");
+    const char *own_folder = cache_folder(&own, "ANYFLASH_CACHE");
     probe->machine->cached_wheels.state = AF_FACT_KNOWN;
-    probe->machine->cached_wheels.source = "caches of pip and uv";
+    probe->machine->cached_wheels.source = "caches of pip, uv and anyflash";
     if (pip_folder != NULL)
         look_into(&pip, af_path_join(probe->arena, pip_folder, "wheels"), 1);
+    if (own_folder != NULL)
+        look_into_builds(&own, af_path_join(probe->arena, own_folder, "build"));
     if (uv_folder == NULL || af_folder_list(probe->arena, uv_folder, NAMES_MAX, &names, &count,
                                             NULL, NULL) != ANYFLASH_OK)
         return;

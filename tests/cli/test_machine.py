@@ -38,11 +38,13 @@ def test_record_reads_standard_input(anyflash):
     assert "unknown" in found["platform"]["arch"]
 
 
-def test_wheels_that_pip_and_uv_built_are_found(anyflash, tmp_path):
+def test_wheels_that_were_built_are_found(anyflash, tmp_path):
     name = "flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl"
     places = [f"pip/wheels/ab/cd/ef/0123/{name}",
+              f"anyflash/build/0123/wheels/{name}",
               f"uv/sdists-v11/pypi/flash-attn/2.8.3/k/{name}"]
-    others = [f"uv/sdists-v11/pypi/flash-attn/2.8.3/k/src/{name}",
+    others = [f"anyflash/build/0123/flash-attn/{name}",
+              f"uv/sdists-v11/pypi/flash-attn/2.8.3/k/src/{name}",
               "pip/wheels/ab/cd/ef/0123/einops-0.8.1-py3-none-any.whl"]
     for place in places + others:
         (tmp_path / "cache" / place).parent.mkdir(parents=True, exist_ok=True)

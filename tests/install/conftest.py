@@ -48,16 +48,17 @@ def flash_attn_func(*tensors, **options):
 
 def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
                requires=("torch",), text="", tag="py3-none-any", record=True,
-               module=None):
+               module=None, metadata_local=False):
     """Writes a wheel like flash-attn's: the file name may have a local part that METADATA
     lacks. `module` is the folder of its code, if that is not called as the wheel is."""
-    info = f"{name}-{version}.dist-info"
+    inside = f"{version}+{local}" if metadata_local else version
+    info = f"{name}-{inside}.dist-info"
     code = f"__version__ = '{version}'\n{text}\n{REFUSAL if name == 'flash_attn' else ''}"
     members = {f"{module or name}/__init__.py": code.encode(),
                f"{module or name}/kernels.bin": bytes(range(256)) * 40}
     members.update(files or {})
     members[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {inside}\n"
         + "".join(f"Requires-Dist: {need}\n" for need in requires)).encode()
     members[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n").encode()

@@ -29,6 +29,8 @@ struct row {
 #define FA4 "flash_attn_4-4.0.0b10-py3-none-any.whl"
 #define FA4_OLD "flash_attn_4-4.0.0b4-py3-none-any.whl"
 #define T28 "torch=2.8.0+cu128 "
+#define BUILT                                                                                  \
+    "flash_attn-2.8.3.post2+any.cu13.sm80.sm120.hd64.bf16-py3-none-manylinux_2_28_x86_64.whl"
 
 static const struct row rows[] = {
     {"exact_wheel_fits", LINUX ADA "python=3.12 " T28, PY312_28, "-"},
@@ -134,6 +136,25 @@ static const struct row rows[] = {
      "wheel-not-seen"},
     {"missing_local_in_metadata_is_said", LINUX ADA "python=3.12 " T28, PY312_28,
      "filename-metadata-mismatch"},
+    {"built_wheel_needs_no_cuda_of_torch", LINUX ADA "python=3.9 torch=2.6.0+cu118", BUILT,
+     "-"},
+    {"built_wheel_loads_with_a_later_torch", LINUX ADA "python=3.15 torch=2.19.0+cu150", BUILT,
+     "-"},
+    {"built_wheel_loads_with_a_nightly", LINUX ADA "python=3.12 torch=2.8.0.dev20250319+cu128",
+     BUILT, "-"},
+    {"built_wheel_needs_torch_library", LINUX ADA "python=3.12 torch=2.3.1+cu121", BUILT,
+     "torch-minor-mismatch"},
+    {"built_wheel_needs_a_torch_for_gpus", LINUX ADA "python=3.12 torch=2.8.0+cpu", BUILT,
+     "torch-without-cuda"},
+    {"built_wheel_has_code_for_its_targets", LINUX "sm=12.0 python=3.12 " T28, BUILT, "-"},
+    {"built_wheel_has_code_for_no_other", LINUX "sm=10.0 python=3.12 " T28, BUILT,
+     "sm-not-in-wheel"},
+    {"built_wheel_needs_a_driver", LINUX ADA "driver=570.86.10 python=3.12 " T28, BUILT,
+     "driver-too-old"},
+    {"built_wheel_needs_its_glibc", "os=linux arch=x86_64 glibc=2.27 python=3.12 " ADA T28,
+     BUILT, "glibc-too-old"},
+    {"built_wheel_is_for_its_platform", "os=linux arch=aarch64 glibc=2.35 python=3.12 " ADA T28,
+     BUILT, "wheel-tag-wrong-platform"},
 };
 
 static bool only_notes(const struct af_reason *reasons, size_t count)
@@ -216,6 +237,22 @@ static void test_verdict__stated_arch_replaces_the_gpus(void **state)
     af_machine_release(&machine);
 }
 
+/* The catalog with a wheel that was built on this machine. */
+static int load_with_built(void **state)
+{
+    static const char *const paths[] = {"/cache/" BUILT, "/cache/numpy-2.0-py3-none-any.whl",
+                                        "/cache/no wheel"};
+    struct anyflash_error err;
+    size_t published;
+    if (load_catalog(state) != 0)
+        return -1;
+    published = catalog.count;
+    return af_catalog_add_files(&catalog, paths, AF_COUNT(paths), &err) == ANYFLASH_OK &&
+                   catalog.count == published + 1
+               ? 0
+               : -1;
+}
+
 int main(void)
 {
     struct CMUnitTest tests[AF_COUNT(rows) + 2] = {
@@ -227,5 +264,5 @@ int main(void)
                                            .test_func = test_row,
                                            .initial_state = (void *)(uintptr_t)&rows[i]};
     af_json_start();
-    return cmocka_run_group_tests(tests, load_catalog, release_catalog);
+    return cmocka_run_group_tests(tests, load_with_built, release_catalog);
 }
