@@ -262,9 +262,11 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
     return one->has_facts ? ANYFLASH_OK : read_file(one, arena, err);
 }
 
-static bool is_torch_extension(const struct af_binary *binary)
+/* A Python extension, one of torch, or the library of `anyflash build`. */
+static bool may_have_kernels(const struct af_inspect_extension *one)
 {
-    bool found = binary->init_name != NULL;
+    const struct af_binary *binary = &one->facts.binary;
+    bool found = binary->init_name != NULL || af_ends_with(one->path, "libanyflash_cuda.so");
     for (size_t i = 0; i < binary->needed.count && !found; i++)
         found = af_starts_with(binary->needed.items[i], "libtorch") ||
                 af_starts_with(binary->needed.items[i], "libc10");
@@ -278,8 +280,7 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
     struct af_inspect_extension *one = &target->extensions[index];
     struct af_facts *facts = &one->facts;
     struct af_source source;
-    if (facts->gpu_code == NULL || facts->kernels != NULL ||
-        !is_torch_extension(&facts->binary))
+    if (facts->gpu_code == NULL || facts->kernels != NULL || !may_have_kernels(one))
         return ANYFLASH_OK;
     if (!is_read(arena, af_file_source_open(one->file, &source, NULL)))
         return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
