@@ -83,6 +83,18 @@ static bool is_out_of_phase(const struct af_diagnosis_ranking *ranking,
            (ranking->reached != 0 && (row->cause->phases & ranking->reached) == 0);
 }
 
+/* Whether facts prove it without people's sentences, which may be about another machine. */
+static bool is_without_sentences(struct af_diagnosis_ranking *ranking,
+                                 const struct af_signature_cause *row,
+                                 const struct af_log_hit *hit)
+{
+    const char *missing = NULL;
+    ranking->lookup.without_prose = true;
+    enum af_answer answer = all_hold(ranking, &row->proves, hit, &missing);
+    ranking->lookup.without_prose = false;
+    return answer == AF_YES;
+}
+
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit)
 {
@@ -95,13 +107,14 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     enum af_answer by_facts =
         row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
     bool by_message = row->proof != NULL && made.missing == NULL;
-    made.is_proved = by_facts == AF_YES || by_message;
+    bool is_certain = by_facts == AF_YES && is_without_sentences(ranking, row, hit);
+    made.is_proved = is_certain || by_message;
     made.is_open = made.missing != NULL && !made.is_proved;
     if (by_facts == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
     if (made.is_proved)
         made.missing = NULL;
-    made.by_message = by_message && by_facts != AF_YES;
+    made.by_message = by_message && !is_certain;
     made.score = row->score + (by_facts == AF_YES ? PROOF_SCORE : 0);
     ranking->hypotheses[ranking->count++] = made;
 }

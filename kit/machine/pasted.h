@@ -127,7 +127,7 @@ struct af_pasted_reader {
  * Starts reading a text called `name`, which must outlive the reader. The machine
  * must not be used until af_pasted_end(). In a log (`is_log`) lines that could be
  * requirements instead of installed packages, such as a bare "torch==2.4.0", are
- * passed over.
+ * passed over, and so are versions in sentences.
  */
 void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
                      const char *name, bool is_log);

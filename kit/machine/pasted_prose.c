@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BYTES_MAX (1u << 20) /* people do not write more */
+#define LOG_BYTES_MAX 4096u  /* of a log: what people write above it, without versions */
 #define GPUS_MAX 8
 
 /* A word of the line; `lower` is the whole line in lower case. */
@@ -30,7 +31,9 @@ static const char *find_word(const char *text, const char *words, size_t *len_ou
         size_t len = strcspn(word, "|");
         for (const char *at = strchr(text, *word); at != NULL; at = strchr(at + 1, *word)) {
             bool inside =
-                isalpha((unsigned char)*word) && at > text && isalpha((unsigned char)at[-1]);
+                isalpha((unsigned char)*word) && at > text &&
+                (isalpha((unsigned char)at[-1]) ||
+                 (at[-1] == '.' && at > text + 1 && isalpha((unsigned char)at[-2]))); /* host */
             if (!inside && strncmp(at, word, len) == 0) {
                 *len_out = len;
                 return at;
@@ -371,7 +374,8 @@ static const struct {
     {"linux",
      "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu",
      "ubuntu|debian|fedora|centos|rocky|colab|kaggle|jetpack|linux|pop os|docker"},
-    {"macos", "Darwin|macosx_|-apple-darwin|/Applications/", "macos|macbook"},
+    {"macos", "Darwin|macosx_|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/",
+     "macos|macbook"},
 };
 
 /* "Ubuntu-22.04", "JetPack 6": a Linux system with its release. */
@@ -485,7 +489,7 @@ static bool take_clause(struct af_pasted_reader *reader, struct place *place, si
         if (!wide && (!word || !isalnum((unsigned char)line[at])))
             continue;
         size_t gpu_bytes = wide ? 0 : take_gpu(reader, place);
-        any |= gpu_bytes > 0 || take_version(reader, place);
+        any |= gpu_bytes > 0 || (!reader->is_log && take_version(reader, place));
         place->at += gpu_bytes > 0 ? gpu_bytes - 1 : 0;
     }
     return any;
@@ -497,7 +501,7 @@ bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, boo
     struct place place = {line, lower, 0};
     bool any = false;
     size_t len = strlen(line);
-    if (reader->is_log || reader->prose_bytes + len > BYTES_MAX)
+    if (reader->prose_bytes + len > (reader->is_log ? LOG_BYTES_MAX : BYTES_MAX))
         return false;
     reader->prose_bytes += len;
     for (size_t i = 0; i <= len; i++)

@@ -467,13 +467,13 @@ def _(scene):
     )
 
 
-@failure("no-such-release", given=LINUX)
+@failure("no-such-release", "version-not-published", given=LINUX)
 def _(scene):
     """A flash-attn release that does not exist."""
     pip(scene, scene.env(pip="25.1"), "install", "flash-attn==2.9.99")
 
 
-@failure("uv-no-such-release", given=LINUX)
+@failure("uv-no-such-release", "version-not-published", given=LINUX)
 def _(scene):
     """The same with uv."""
     uv(scene, scene.env(), "install", "flash-attn==2.9.99")

@@ -177,6 +177,57 @@ def test_parts__of_compilers_on_windows_decide_by_their_number(line, cause):
     assert first_cause(f"building 'flash_attn_2_cuda' extension\nnvcc -c x.cu\n{line}") == cause
 
 
+CUTLASS = "C:/w/flash-attention/csrc/cutlass/include\\cute/algorithm/functional.hpp"
+
+
+@pytest.mark.parametrize("text, cause", [
+    (f"{CUTLASS}(104): error: no instance of overloaded function\nWindows 11, torch 2.0.1",
+     "windows-msvc"),
+    ("/r/csrc/flash_attn/src/fmha.cu:62:385: internal compiler error: in undo, at semantics.c\n"
+     "gcc (Spack GCC) 7.5.0", "gcc-too-old"),
+    ("/usr/bin/ld: cannot find -lcudart: No such file or directory\nflash_attn_2_cuda",
+     "cuda-headers-missing"),
+    ("flash_api.cpp:6: fatal error: Python.h: No such file or directory",
+     "python-headers-missing"),
+    ("CalledProcessError: Command '['which', 'g++']' returned non-zero exit status 1.\n"
+     "Failed building wheel for flash-attn", "compiler-missing"),
+    ("collect2: fatal error: ld terminated with signal 9 [Killed]\nflash_attn_2_cuda",
+     "oom-build"),
+    ("error: command 'nvcc' failed: No such file or directory\nFailed to build flash_attn",
+     "nvcc-missing"),
+    ("ERROR: Could not find a version that satisfies the requirement flash-attn==2.9.0 (from "
+     "versions: 0.2.0, 2.8.3)\nERROR: No matching distribution found for flash-attn==2.9.0",
+     "version-not-published"),
+    ("because only flash-attn<=2.8.3 is available and you require flash-attn==2.8.4",
+     "version-not-published"),
+    ("assert all((i.dtype in [torch.float16, torch.bfloat16] for i in (q,k,v)))\n"
+     "flash_attn AssertionError", "dtype-unsupported"),
+    ("python -c 'import flash_attn'\nSegmentation fault (core dumped)", "torch-minor-mismatch"),
+    ("ValueError: BertModel does not support Flash Attention 2.0 yet.",
+     "model-lacks-flash"),
+], ids=lambda value: value if " " not in value else "")
+def test_short_text__is_enough(text, cause):
+    assert first_cause(text) == cause
+
+
+@pytest.mark.parametrize("text, cause", [
+    ("pip install flash-attn on my MacBook M3: OSError: CUDA_HOME environment variable is not "
+     "set.", "no-gpu-platform"),
+    ("ERROR: flash_attn-2.7.4.post1+cu12torch2.5cxx11abiFALSE-cp310-cp310-linux_x86_64.whl is "
+     "not a supported wheel on this platform.\non a GH200, python 3.10",
+     "no-wheel-for-platform"),
+], ids=["system", "processor"])
+def test_sentence__counts_and_proves_nothing(text, cause):
+    answer = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)
+    assert (answer[0]["id"], answer[0]["confidence"]) == (cause, "likely")
+
+
+def test_address__names_no_system_of_the_reader():
+    text = ("/private/var/folders/r/flash-attn/setup.py:78: UserWarning: flash_attn was "
+            "requested, but nvcc was not found. See https://hub.docker.com/r/pytorch/pytorch")
+    assert first_cause(text) == "no-gpu-platform"
+
+
 def test_parts__in_capitals_are_of_a_kind_that_the_table_has():
     rows = (measure.ROOT / "data/log_parts.tsv").read_text(encoding="utf-8").splitlines()
     kinds = {row.split("\t")[0] for row in rows if not row.startswith("#")}

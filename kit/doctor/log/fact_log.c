@@ -114,7 +114,7 @@ static value symbol_built_for(const struct af_lookup *lookup)
 
 static value symbol_in_torch(const struct af_lookup *lookup)
 {
-    const char *torch = af_fact_text_or(&lookup->machine->torch.version, NULL);
+    const char *torch = af_lookup_text(lookup, &lookup->machine->torch.version);
     struct af_catalog_torch_choice choice;
     if (lookup->symbol == NULL || lookup->symbols == NULL || torch == NULL)
         return af_lookup_unknown;
@@ -146,26 +146,27 @@ struct wanted {
 };
 
 /* Number `index` of a known version, or -1. */
-static int number_of(const struct af_fact *fact, int index)
+static int number_of(const struct af_lookup *lookup, const struct af_fact *fact, int index)
 {
     struct af_version version;
-    const char *text = af_fact_text_or(fact, NULL);
+    const char *text = af_lookup_text(lookup, fact);
     if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
         version.release_count <= index || version.release[index] > 1000)
         return -1;
     return (int)version.release[index];
 }
 
-static struct wanted read_wanted(const struct af_machine *machine)
+static struct wanted read_wanted(const struct af_lookup *lookup)
 {
+    const struct af_machine *machine = lookup->machine;
     const struct af_package *package = af_machine_package(machine, "flash-attn");
     return (struct wanted){
-        .torch_major = number_of(&machine->torch.version, 0),
-        .torch_minor = number_of(&machine->torch.version, 1),
-        .python_minor = number_of(&machine->python.version, 1),
-        .os = af_fact_text_or(&machine->platform.os, NULL),
-        .arch = af_fact_text_or(&machine->platform.arch, NULL),
-        .version = package == NULL ? NULL : af_fact_text_or(&package->version, NULL),
+        .torch_major = number_of(lookup, &machine->torch.version, 0),
+        .torch_minor = number_of(lookup, &machine->torch.version, 1),
+        .python_minor = number_of(lookup, &machine->python.version, 1),
+        .os = af_lookup_text(lookup, &machine->platform.os),
+        .arch = af_lookup_text(lookup, &machine->platform.arch),
+        .version = package == NULL ? NULL : af_lookup_text(lookup, &package->version),
     };
 }
 
@@ -219,10 +220,10 @@ static bool agrees(const struct af_catalog_wheel *wheel, const struct wanted *wa
  * Whether flash-attn's authors published a wheel that agrees with all of them; UNKNOWN if one
  * of the facts is unknown. Coarser than kit/fit, which needs more facts than a log has.
  */
-static enum af_answer find_published(const struct af_catalog *catalog,
-                                     const struct af_machine *machine, unsigned what)
+static enum af_answer find_published(const struct af_lookup *lookup, unsigned what)
 {
-    struct wanted wanted = read_wanted(machine);
+    const struct af_catalog *catalog = lookup->catalog;
+    struct wanted wanted = read_wanted(lookup);
     if (!is_known(&wanted, what))
         return AF_UNKNOWN;
     bool is_known_version = false; /* the catalog cannot say what an unlisted version has */
@@ -239,9 +240,7 @@ static enum af_answer find_published(const struct af_catalog *catalog,
 
 value af_lookup_published(const struct af_lookup *lookup, unsigned what)
 {
-    enum af_answer answer = lookup->catalog == NULL
-                                ? AF_UNKNOWN
-                                : find_published(lookup->catalog, lookup->machine, what);
+    enum af_answer answer = lookup->catalog == NULL ? AF_UNKNOWN : find_published(lookup, what);
     if (answer == AF_UNKNOWN)
         return af_lookup_unknown;
     return af_lookup_known(answer == AF_YES ? "true" : "false",

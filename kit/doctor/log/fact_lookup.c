@@ -20,6 +20,16 @@ value af_lookup_known(const char *text, const char *source)
     return text == NULL ? af_lookup_unknown : (value){AF_FACT_KNOWN, text, source};
 }
 
+static bool may_use(const struct af_lookup *lookup, const struct af_fact *fact)
+{
+    return !lookup->without_prose || fact->origin.kind != AF_ORIGIN_PROSE;
+}
+
+const char *af_lookup_text(const struct af_lookup *lookup, const struct af_fact *fact)
+{
+    return may_use(lookup, fact) ? af_fact_text_or(fact, NULL) : NULL;
+}
+
 static value joined(const struct af_fact *fact, struct af_arena *arena)
 {
     const char *text = "";
@@ -29,8 +39,12 @@ static value joined(const struct af_fact *fact, struct af_arena *arena)
     return af_lookup_known(text, fact->source);
 }
 
-static value of_fact(const struct af_fact *fact, enum af_fact_type type, struct af_arena *arena)
+static value of_fact(const struct af_lookup *lookup, const struct af_fact *fact,
+                     enum af_fact_type type)
 {
+    struct af_arena *arena = lookup->arena;
+    if (!may_use(lookup, fact))
+        return af_lookup_unknown;
     if (fact->state != AF_FACT_KNOWN)
         return (value){fact->state, NULL, fact->source};
     if (type == AF_FACT_INT)
@@ -43,9 +57,9 @@ static value of_fact(const struct af_fact *fact, enum af_fact_type type, struct 
     return af_lookup_known(fact->value.text, fact->source);
 }
 
-static value text_fact(const struct af_fact *fact)
+static value text_fact(const struct af_lookup *lookup, const struct af_fact *fact)
 {
-    return of_fact(fact, AF_FACT_TEXT, NULL);
+    return of_fact(lookup, fact, AF_FACT_TEXT);
 }
 
 /* The first `count` numbers of a dotted version. */
@@ -72,7 +86,7 @@ static value lowest_sm(const struct af_lookup *lookup)
     struct af_version best_version = {0};
     for (size_t i = 0; i < gpus->count; i++) {
         struct af_version version;
-        value sm = text_fact(&gpus->rows[i].sm);
+        value sm = text_fact(lookup, &gpus->rows[i].sm);
         if (sm.state != AF_FACT_KNOWN || !af_version_parse(sm.text, strlen(sm.text), &version))
             continue;
         if (af_fact_truth(&gpus->rows[i].visible) == AF_NO)
@@ -88,7 +102,7 @@ static value lowest_sm(const struct af_lookup *lookup)
 static value gpu_vendor(const struct af_lookup *lookup)
 {
     const struct af_gpu_rows *gpus = &lookup->machine->gpus;
-    return gpus->count > 0 ? text_fact(&gpus->rows[0].vendor) : af_lookup_unknown;
+    return gpus->count > 0 ? text_fact(lookup, &gpus->rows[0].vendor) : af_lookup_unknown;
 }
 
 /* The toolkit that torch would use, else the first. */
@@ -97,10 +111,10 @@ static value toolkit_version(const struct af_lookup *lookup)
     const struct af_toolkit_rows *toolkits = &lookup->machine->toolkits;
     for (size_t i = 0; i < toolkits->count; i++) {
         if (af_fact_truth(&toolkits->rows[i].torch_takes_it) == AF_YES)
-            return text_fact(&toolkits->rows[i].version);
+            return text_fact(lookup, &toolkits->rows[i].version);
     }
     if (toolkits->count > 0)
-        return text_fact(&toolkits->rows[0].version);
+        return text_fact(lookup, &toolkits->rows[0].version);
     return (value){toolkits->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
                    toolkits->source};
 }
@@ -109,7 +123,7 @@ static value compiler_version(const struct af_lookup *lookup)
 {
     const struct af_compiler_rows *compilers = &lookup->machine->compilers;
     if (compilers->count > 0)
-        return text_fact(&compilers->rows[0].version);
+        return text_fact(lookup, &compilers->rows[0].version);
     return (value){compilers->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
                    compilers->source};
 }
@@ -119,7 +133,7 @@ static value package_version(const struct af_lookup *lookup, const char *name)
     const struct af_package *package = af_machine_package(lookup->machine, name);
     const struct af_package_rows *packages = &lookup->machine->packages;
     if (package != NULL)
-        return text_fact(&package->version);
+        return text_fact(lookup, &package->version);
     return (value){packages->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
                    packages->source};
 }
@@ -134,7 +148,7 @@ static value torch_cxx11abi(const struct af_lookup *lookup)
 {
     const struct af_fact *fact = &lookup->machine->torch.cxx11abi;
     if (fact->state != AF_FACT_UNKNOWN || lookup->torch_cxx11abi_source == NULL)
-        return of_fact(fact, AF_FACT_BOOL, lookup->arena);
+        return of_fact(lookup, fact, AF_FACT_BOOL);
     return af_lookup_known(lookup->torch_cxx11abi ? "true" : "false",
                            lookup->torch_cxx11abi_source);
 }
@@ -160,7 +174,7 @@ static value memory_gib(const struct af_lookup *lookup)
 static value installer(const struct af_lookup *lookup)
 {
     const struct af_tool_rows *tools = &lookup->machine->tools;
-    return tools->count == 1 ? text_fact(&tools->rows[0].name) : af_lookup_unknown;
+    return tools->count == 1 ? text_fact(lookup, &tools->rows[0].name) : af_lookup_unknown;
 }
 
 /* Derived facts, and commands that show them. */
@@ -233,7 +247,7 @@ static value variable_value(const struct af_lookup *lookup, const char *name)
     const struct af_variable_rows *variables = &lookup->machine->variables;
     for (size_t i = 0; i < variables->count; i++) {
         if (af_fact_is(&variables->rows[i].name, name))
-            return text_fact(&variables->rows[i].value);
+            return text_fact(lookup, &variables->rows[i].value);
     }
     return (value){variables->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
                    variables->source};
@@ -273,7 +287,7 @@ struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char
         return af_lookup_unknown;
     const char *record = (const char *)lookup->machine + group->offset;
     const struct af_fact *facts = (const struct af_fact *)(const void *)record;
-    return of_fact(&facts[field - group->fields], field->type, lookup->arena);
+    return of_fact(lookup, &facts[field - group->fields], field->type);
 }
 
 bool af_lookup_is_name(const char *name)

@@ -24,6 +24,7 @@ struct af_lookup {
     const char *symbol_source;
     bool torch_cxx11abi; /* of torch's published build, if the source is set */
     const char *torch_cxx11abi_source;
+    bool without_prose;     /* facts from people's sentences count as unknown */
     struct af_arena *arena; /* for computed values */
 };
 

@@ -26,6 +26,9 @@ extern const value af_lookup_unknown;
 /* Whether flash-attn's authors published a wheel that agrees with the machine (fact_log.c). */
 value af_lookup_published(const struct af_lookup *lookup, unsigned what);
 
+/* The text of a fact of the record that may be used; NULL if it is not known. */
+const char *af_lookup_text(const struct af_lookup *lookup, const struct af_fact *fact);
+
 /* A known value; unknown if the text is NULL. */
 value af_lookup_known(const char *text, const char *source);
 
