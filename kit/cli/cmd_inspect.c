@@ -10,7 +10,7 @@
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
-#include "kit/probe/environment_hash.h"
+#include "kit/probe/probe.h"
 #include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"

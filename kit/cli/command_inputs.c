@@ -13,8 +13,7 @@
 #include "kit/fit/asked.h"
 #include "kit/fit/fit_assume.h"
 #include "kit/machine/gpu_facts.h"
-#include "kit/probe/catalog_file.h"
-#include "kit/probe/environment_hash.h"
+#include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "kit/system/state_proofs.h"
 

@@ -1,21 +1,127 @@
 /*
  * package.c: facts of one installed package: the limits on flash-attn's version in the code of
- * packages that use it; the small files beside METADATA; and for flash-attn what RECORD
- * lists.
+ * packages that use it; the small files beside METADATA; and for flash-attn and torch whether
+ * the files are there that RECORD lists. Installers consider an installation complete even if
+ * they were killed half-way; only RECORD shows it.
  */
-#include "kit/probe/package.h"
-
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kit/base/text.h"
+#include "kit/formats/elf.h"
 #include "kit/formats/metadata.h"
-#include "kit/probe/library_search.h"
-#include "kit/probe/record_files.h"
+#include "kit/probe/elf_file.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #define CODE_BYTES_MAX (1u * 1024u * 1024u)
 #define VALUE_BYTES 48
+#define LINES_MAX 100000u
+#define NAMED_MAX 8u
+#define SMALL_BYTES_MAX (64u * 1024u)
+#define RECORD_BYTES_MAX (8u * 1024u * 1024u)
+#define RECORD_LINES_MAX 20000u
+#define EXTENSIONS_MAX 16u
+
+/* Where the result goes. Each list names the first few files, relative to `site`. */
+struct record_facts {
+    struct af_fact *missing; /* they do not exist */
+    struct af_fact *changed; /* their size is not the one in RECORD */
+    struct af_fact *broken;  /* of `changed`: libraries cut short, or no ELF files at all */
+};
+
+struct names {
+    const char *items[NAMED_MAX];
+    size_t count;
+};
+
+struct comparison {
+    const struct af_probe *probe;
+    const char *site;
+    struct names missing;
+    struct names changed;
+    struct names broken;
+};
+
+static void add(const struct comparison *comparison, struct names *names, const char *path)
+{
+    if (names->count < NAMED_MAX)
+        names->items[names->count++] = af_arena_text(comparison->probe->arena, path);
+}
+
+/* Loading such a library fails or crashes; one that was stripped later is whole. */
+static bool is_broken_library(const char *path)
+{
+    struct af_mapping mapping;
+    struct af_elf elf;
+    const char *name = af_path_name(path);
+    if (!af_ends_with(name, ".so") && strstr(name, ".so.") == NULL)
+        return false;
+    if (af_file_map(path, &mapping, NULL) != ANYFLASH_OK)
+        return false; /* unreadable for us only */
+    struct af_span bytes = {(const char *)mapping.data, mapping.len};
+    bool broken =
+        af_elf_open_bytes(bytes, path, &elf, NULL) != ANYFLASH_OK || af_elf_is_truncated(&elf);
+    af_file_unmap(&mapping);
+    return broken;
+}
+
+static void compare_file(struct comparison *comparison,
+                         const struct af_formats_record_line *line)
+{
+    char full[2 * AF_FORMATS_RECORD_PATH_BYTES];
+    struct stat found;
+    int len = snprintf(full, sizeof full, "%s/%s", comparison->site, line->path);
+    if (line->path[0] == '/' || len < 0 || (size_t)len >= sizeof full ||
+        af_ends_with(line->path, ".pyc"))
+        return;
+    if (stat(full, &found) != 0) {
+        if (!af_file_exists(full))
+            add(comparison, &comparison->missing, line->path);
+        return;
+    }
+    if (line->size_bytes < 0 || line->size_bytes == (int64_t)found.st_size)
+        return;
+    add(comparison, &comparison->changed, line->path);
+    if (found.st_size == 0 || is_broken_library(full))
+        add(comparison, &comparison->broken, line->path);
+}
+
+static void set_list(const struct comparison *comparison, const struct names *names,
+                     const char *source, struct af_fact *fact)
+{
+    af_fact_list(comparison->probe->arena, fact, names->items, names->count, source);
+}
+
+/*
+ * Compares the existence and size of files, which takes a microsecond each; no file is read
+ * except the header of a library whose size differs. `record` is the content of RECORD at
+ * `path`, or some of its lines. Compiled Python is left out, because anybody may delete it.
+ */
+static void compare_record(const struct af_probe *probe, const char *site, const char *path,
+                           struct af_span record, const struct record_facts *facts)
+{
+    struct comparison comparison = {.probe = probe, .site = site};
+    struct af_formats_record_line line;
+    for (size_t i = 0; i < LINES_MAX && af_formats_record_next(&record, &line); i++)
+        compare_file(&comparison, &line);
+    if (probe->arena->failed)
+        return;
+    set_list(&comparison, &comparison.missing, path, facts->missing);
+    set_list(&comparison, &comparison.changed, path, facts->changed);
+    set_list(&comparison, &comparison.broken, path, facts->broken);
+}
+
+/* Gives all three facts the reason `why`. */
+static void set_comparison_unknown(const struct af_probe *probe, const char *why,
+                                   const struct record_facts *facts)
+{
+    af_fact_unknown(probe->arena, facts->missing, "%s", why);
+    af_fact_unknown(probe->arena, facts->changed, "%s", why);
+    af_fact_unknown(probe->arena, facts->broken, "%s", why);
+}
 
 /*
  * Where packages state their limits. `section` restricts the search to the text from there to
@@ -153,11 +259,6 @@ void af_probe_package_read_window(const struct af_probe *probe, struct af_packag
     }
 }
 
-#define SMALL_BYTES_MAX (64u * 1024u)
-#define RECORD_BYTES_MAX (8u * 1024u * 1024u)
-#define RECORD_LINES_MAX 20000u
-#define EXTENSIONS_MAX 16u
-
 bool af_probe_package_is_flash_attn(const char *name)
 {
     static const char *const names[] = {"flash-attn", "flash-attn-3", "flash-attn-4",
@@ -267,10 +368,10 @@ static void take_line(const struct af_probe *probe, const struct af_formats_reco
     record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
 }
 
-static struct af_probe_record_facts record_facts(struct af_package *package)
+static struct record_facts record_facts(struct af_package *package)
 {
-    return (struct af_probe_record_facts){&package->missing_files, &package->changed_files,
-                                          &package->broken_files};
+    return (struct record_facts){&package->missing_files, &package->changed_files,
+                                 &package->broken_files};
 }
 
 static void set_record_unknown(const struct af_probe *probe, struct af_package *package,
@@ -279,8 +380,8 @@ static void set_record_unknown(const struct af_probe *probe, struct af_package *
     af_fact_unknown(probe->arena, &package->extensions, "%s", why);
     af_fact_unknown(probe->arena, &package->extension_sha256, "%s", why);
     af_fact_unknown(probe->arena, &package->missing_libraries, "%s", why);
-    struct af_probe_record_facts facts = record_facts(package);
-    af_probe_record_unknown(probe, why, &facts);
+    struct record_facts facts = record_facts(package);
+    set_comparison_unknown(probe, why, &facts);
 }
 
 /* Whether the loader and torch find what the compiled modules need. */
@@ -344,8 +445,8 @@ static void read_record(const struct af_probe *probe, struct af_package *package
         set_record_unknown(probe, package, err.message);
         return;
     }
-    struct af_probe_record_facts facts = record_facts(package);
-    af_probe_record_compare(probe, site, path, text, &facts);
+    struct record_facts facts = record_facts(package);
+    compare_record(probe, site, path, text, &facts);
     take_extensions(probe, package, path, text, &record);
     if (probe->arena->failed)
         return;
@@ -470,8 +571,8 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info)
 {
     struct af_torch *torch = &probe->machine->torch;
-    const struct af_probe_record_facts facts = {&torch->missing_files, &torch->changed_files,
-                                                &torch->broken_files};
+    const struct record_facts facts = {&torch->missing_files, &torch->changed_files,
+                                       &torch->broken_files};
     struct anyflash_error err = {0};
     struct line_filter filter = {.len = 0};
     const char *folder = af_path_join(probe->arena, site, "torch");
@@ -482,10 +583,9 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
         end_line(&filter);
         const char *text = af_text_get(&filter.kept);
-        af_probe_record_compare(probe, site, path, (struct af_span){text, strlen(text)},
-                                &facts);
+        compare_record(probe, site, path, (struct af_span){text, strlen(text)}, &facts);
     } else {
-        af_probe_record_unknown(probe, err.message, &facts);
+        set_comparison_unknown(probe, err.message, &facts);
     }
     probe->arena->failed = probe->arena->failed || filter.kept.failed;
     af_text_release(&filter.kept);

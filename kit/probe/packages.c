@@ -6,7 +6,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/probe/package.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #include <ctype.h>

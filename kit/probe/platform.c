@@ -4,7 +4,6 @@
  * of the interpreter.
  */
 #include "kit/probe/elf_file.h"
-#include "kit/probe/libc.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 

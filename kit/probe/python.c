@@ -9,7 +9,6 @@
 #include "kit/formats/platform_tags.h"
 #include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
-#include "kit/probe/libc.h"
 #include "kit/system/file.h"
 
 static const char *machine_of(const struct af_probe *probe, const char *program,

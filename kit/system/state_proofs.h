@@ -5,7 +5,7 @@
  *
  * A row is about the bytes that the address had when it was inspected; an installation proves
  * the file that it downloads. Rows are found by hashes of what the answer depends on
- * (probe/environment_hash.h), so a row is no longer found after torch, Python or the C library
+ * (probe/probe.h), so a row is no longer found after torch, Python or the C library
  * has changed. Inspecting the wheel again stores a new one.
  *
  * Rows only save time, so these functions report no failures: a row that cannot be read counts

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kit/catalog/catalog.h"
-#include "kit/probe/catalog_file.h"
+#include "kit/probe/probe.h"
 #include "tests/unit/every_allocation.h"
 
 #include <string.h>

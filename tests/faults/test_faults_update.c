@@ -17,7 +17,7 @@
 #include "kit/catalog/catalog_stored.h"
 #include "kit/catalog/listing.h"
 #include "kit/formats/zip.h"
-#include "kit/probe/catalog_file.h"
+#include "kit/probe/probe.h"
 #include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"

@@ -7,7 +7,7 @@
 #include "kit/catalog/catalog.h"
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_rows.h"
-#include "kit/probe/catalog_file.h"
+#include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <utime.h>
 
-#include "kit/probe/environment_hash.h"
+#include "kit/probe/probe.h"
 #include "tests/unit/kit/probe/machine_place.h"
 
 #define TORCH "torch/lib/libtorch_cpu.so"
