@@ -1,6 +1,6 @@
 /*
  * source.c: the range check that all sources share, and sources over memory. A
- * source over a file is system/file_source.h.
+ * source over a file is system/file.h.
  */
 #include "kit/base/source.h"
 

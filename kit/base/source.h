@@ -1,5 +1,5 @@
 /*
- * source.h: random access to bytes in memory, in a file (system/file_source.h)
+ * source.h: random access to bytes in memory, in a file (system/file.h)
  * or at a URL that is fetched in parts (proof/remote.h). Functions that read
  * parts of something large take a source; the caller opens and closes it.
  *

@@ -14,7 +14,7 @@
 #include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 
 #define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,

@@ -15,8 +15,8 @@
 #include "kit/fit/rung.h"
 #include "kit/install/pinned_wheels.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+#include "kit/system/progress.h"
 
 #define FILE_BYTES_MAX (4u << 20)
 

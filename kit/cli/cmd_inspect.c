@@ -11,10 +11,10 @@
 #include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
 #include "kit/probe/probe.h"
-#include "kit/proof/proved_wheels.h"
+#include "kit/proof/prover.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
-#include "kit/system/state_proofs.h"
+#include "kit/system/progress.h"
+#include "kit/system/state.h"
 
 const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
 {

@@ -13,7 +13,7 @@
 #include "kit/cli/environment_change.h"
 #include "kit/cli/next_command.h"
 #include "kit/install/named_wheel.h"
-#include "kit/proof/proved_wheels.h"
+#include "kit/proof/prover.h"
 #include "kit/system/file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)

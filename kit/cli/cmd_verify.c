@@ -13,7 +13,7 @@
 #include "kit/install/record.h"
 #include "kit/install/verify.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 
 #define LABEL_COLUMNS 20
 

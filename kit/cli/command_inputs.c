@@ -15,7 +15,7 @@
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
-#include "kit/system/state_proofs.h"
+#include "kit/system/state.h"
 
 #define MODEL_BYTES_MAX (4u * 1024u * 1024u)
 #define TOML_BYTES_MAX (4u << 20)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 #include "kit/system/state.h"
 
 #define MIB (1024.0 * 1024.0)

@@ -20,9 +20,9 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
+#include "kit/system/progress.h"
 
 #define TEXT_BYTES_MAX (4u * 1024u * 1024u)
 #define LINE_BYTES 400

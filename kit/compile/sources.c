@@ -17,8 +17,8 @@
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+#include "kit/system/progress.h"
 
 #define LOCK_BYTES_MAX 65536u
 #define ARCHIVE_BYTES_MAX (UINT64_C(256) << 20)

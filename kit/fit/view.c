@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 
 /*
  * What is certain about the torch of a machine.

@@ -7,7 +7,7 @@
  *
  * Sources: core metadata 2.4 (METADATA), PEP 427 (WHEEL), PEP 376 and the
  * "Recording installed projects" specification (RECORD, INSTALLER), PEP 508
- * (Requires-Dist), PEP 610 (direct_url.json), uv (uv_build.json).
+ * (Requires-Dist and its environment markers), PEP 610 (direct_url.json), uv (uv_build.json).
  */
 #ifndef AF_KIT_FORMATS_METADATA_H
 #define AF_KIT_FORMATS_METADATA_H
@@ -54,7 +54,7 @@ struct af_requirement {
     struct af_span name;
     struct af_span specifier; /* without parentheses and outer blanks; may be empty */
     struct af_span url;       /* of "name @ url", else empty */
-    struct af_span marker;    /* behind ';' (formats/marker.h); may be empty */
+    struct af_span marker;    /* behind ';' (af_marker_holds()); may be empty */
     bool has_marker;
     bool only_for_extra; /* its marker names an extra */
 };
@@ -108,5 +108,25 @@ enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span 
 enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span bytes,
                                        const char *name, const char **specifier_out,
                                        struct anyflash_error *err);
+
+/* Values of the variables of environment markers; NULL: unknown. */
+struct af_marker_environment {
+    const char *python_full_version; /* "3.12.4"; python_version is derived from it */
+    const char *os_name;             /* "posix" */
+    const char *sys_platform;        /* "linux" */
+    const char *platform_system;     /* "Linux" */
+    const char *platform_machine;    /* "x86_64" */
+    const char *implementation_name; /* "cpython" */
+    const char *platform_python_implementation; /* "CPython" */
+    const char *extra;                          /* "" outside of extras */
+};
+
+/*
+ * Whether a requirement with this marker applies; an empty marker always does.
+ * UNKNOWN if it depends on an unknown value or cannot be parsed. Depth and
+ * length are bounded; nothing is allocated.
+ */
+enum af_answer af_marker_holds(struct af_span marker,
+                               const struct af_marker_environment *environment);
 
 #endif

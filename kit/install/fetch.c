@@ -16,8 +16,8 @@
 #include "kit/proof/content_refusal.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+#include "kit/system/progress.h"
 #include "kit/system/state.h"
 
 struct reporter {

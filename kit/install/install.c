@@ -21,9 +21,9 @@
 #include "kit/proof/content_refusal.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
+#include "kit/system/progress.h"
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16

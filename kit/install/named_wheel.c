@@ -11,7 +11,6 @@
 #include "kit/base/source.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
@@ -19,7 +18,6 @@
 #include "kit/install/distribution.h"
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 #include "kit/system/http.h"
 
 #define NEEDS_MAX 8

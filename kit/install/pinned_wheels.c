@@ -10,7 +10,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/catalog/index_page.h"
+#include "kit/catalog/listing.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
@@ -18,7 +18,6 @@
 #include "kit/install/fetch.h"
 #include "kit/proof/prover.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 #include "kit/system/http.h"
 #include "kit/system/output.h"
 

@@ -18,9 +18,9 @@
 #include "kit/install/distribution.h"
 #include "kit/install/record.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
+#include "kit/system/progress.h"
 
 static bool starts_with(struct af_span line, const char *start)
 {

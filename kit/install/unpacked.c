@@ -12,7 +12,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 
 #define ENTRY_POINTS_BYTES_MAX (1u << 20)
 #define FOLDER_NAMES_MAX 200000u

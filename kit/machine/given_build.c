@@ -2,7 +2,7 @@
  * given_build.c: packages, installers, toolkits, compilers, memory, disks and
  * variables given by the user. A list that gets a row here counts as complete.
  */
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
 

@@ -3,7 +3,7 @@
  * that follow from them: platform tags, and the names of extension modules.
  */
 #include "kit/formats/embedded.h"
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/machine/given.h"
 
 #include <ctype.h>

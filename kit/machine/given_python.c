@@ -2,7 +2,7 @@
  * given_python.c: Python and torch given by the user. A given torch replaces the
  * known one: only its own facts, and other facts given by the user, remain.
  */
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
 

@@ -2,7 +2,7 @@
  * key_facts.c: describes a machine by a few facts, each as --given reads it.
  */
 #include "kit/machine/key_facts.h"
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 
 #include <string.h>
 

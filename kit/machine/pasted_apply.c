@@ -3,7 +3,7 @@
  * Values go through the handlers of --given, which derive further facts, in an
  * order in which later ones refine earlier ones.
  */
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <stdio.h>

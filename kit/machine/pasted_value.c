@@ -2,7 +2,7 @@
  * pasted_value.c: the facts that pasted text can state: the form of their values, such as a
  * version or an amount of memory, and which one is kept if lines differ.
  */
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <ctype.h>

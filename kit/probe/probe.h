@@ -33,7 +33,7 @@ enum anyflash_status af_probe_record(struct af_machine *machine, const char *pat
 
 /*
  * What a proof that a wheel loads takes from an environment. A stored proof
- * (system/state_proofs.h) holds as long as its hashes are still the same.
+ * (system/state.h) holds as long as its hashes are still the same.
  */
 struct af_environment_hash {
     /*

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/platform_tags.h"
+#include "kit/formats/tags.h"
 #include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
 #include "kit/system/file.h"

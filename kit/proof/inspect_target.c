@@ -10,7 +10,6 @@
 #include "kit/base/text.h"
 #include "kit/proof/inspect_wheel.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 
 #define FOLDERS_MAX 4000u
 #define NAMES_MAX 20000u

@@ -16,7 +16,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 
 #define START_BYTES 64u /* the header of an ELF file */
 

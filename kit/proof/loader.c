@@ -3,15 +3,110 @@
  * DT_RPATH of the library and of those that loaded it, LD_LIBRARY_PATH, DT_RUNPATH of the
  * library alone, ld.so.cache, default folders. For torch's own libraries, the folders from
  * which torch preloads are searched last.
+ *
+ * Source of the form of ld.so.cache: glibc, sysdeps/generic/dl-cache.h (struct cache_file_new),
+ * preceded by the old format if an old ldconfig wrote the file. Numbers have the byte order of
+ * the machine that wrote the cache, which is this one.
  */
 #include "kit/proof/loader.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/base.h"
 #include "kit/base/text.h"
-#include "kit/formats/ld_cache.h"
+#include "kit/formats/elf.h"
 #include "kit/proof/recorded_libraries.h"
+
+#define ENTRIES_MAX 200000u
+#define OLD_HEADER_BYTES 16u
+#define OLD_ENTRY_BYTES 12u
+#define HEADER_BYTES 48u
+#define ENTRY_BYTES 24u
+#define KIND_LIBC6 3u
+#define KIND_MASK 0xffu
+#define ARCH_MASK 0xff00u
+
+static uint32_t u32_at(struct af_span span, size_t offset)
+{
+    uint32_t number = 0;
+    if (offset <= span.len && span.len - offset >= sizeof number)
+        memcpy(&number, span.data + offset, sizeof number);
+    return number;
+}
+
+/* FLAG_X8664_LIB64 and so on; 0 for machines without a flag. */
+static uint32_t arch_flag(unsigned machine)
+{
+    static const struct {
+        unsigned machine;
+        uint32_t flag;
+    } flags[] = {{AF_ELF_X86_64, 0x0300},
+                 {AF_ELF_S390, 0x0400},
+                 {AF_ELF_PPC64, 0x0500},
+                 {AF_ELF_AARCH64, 0x0a00},
+                 {AF_ELF_RISCV, 0x1000}};
+    for (size_t i = 0; i < AF_COUNT(flags); i++) {
+        if (flags[i].machine == machine)
+            return flags[i].flag;
+    }
+    return 0;
+}
+
+/* The part in the new format: the whole file, or what follows the old format. */
+static struct af_span new_part(struct af_span cache)
+{
+    static const char old_magic[] = "ld.so-1.7.0";
+    size_t at = 0;
+    if (cache.len >= OLD_HEADER_BYTES &&
+        memcmp(cache.data, old_magic, sizeof old_magic - 1) == 0) {
+        size_t bytes = (size_t)u32_at(cache, 12) * OLD_ENTRY_BYTES;
+        at = (OLD_HEADER_BYTES + bytes + 7) / 8 * 8;
+    }
+    if (at > cache.len)
+        at = cache.len;
+    return (struct af_span){cache.data + at, cache.len - at};
+}
+
+/* A text that ends within the span, or NULL. */
+static const char *text_at(struct af_span span, size_t offset)
+{
+    if (offset >= span.len || memchr(span.data + offset, '\0', span.len - offset) == NULL)
+        return NULL;
+    return span.data + offset;
+}
+
+/*
+ * The path that `cache` has for the library `name` and ELF machine `machine`
+ * (enum af_elf_machine). Baseline builds come before those for newer processors.
+ * NULL when there is none or the cache is damaged.
+ */
+static const char *find_in_cache(struct af_span cache, unsigned machine, const char *name)
+{
+    static const char magic[] = "glibc-ld.so.cache1.1";
+    struct af_span part = new_part(cache);
+    const char *found = NULL;
+    if (part.len < HEADER_BYTES || memcmp(part.data, magic, sizeof magic - 1) != 0)
+        return NULL;
+    size_t count = u32_at(part, sizeof magic - 1);
+    size_t capacity = (part.len - HEADER_BYTES) / ENTRY_BYTES;
+    count = count < capacity ? count : capacity;
+    for (size_t i = 0; i < count && i < ENTRIES_MAX; i++) {
+        size_t at = HEADER_BYTES + i * ENTRY_BYTES;
+        uint32_t flags = u32_at(part, at);
+        bool plain = u32_at(part, at + 16) == 0 && u32_at(part, at + 20) == 0;
+        if ((flags & KIND_MASK) != KIND_LIBC6 || (flags & ARCH_MASK) != arch_flag(machine) ||
+            (found != NULL && !plain))
+            continue;
+        const char *key = text_at(part, u32_at(part, at + 4));
+        if (key == NULL || strcmp(key, name) != 0)
+            continue;
+        found = text_at(part, u32_at(part, at + 8));
+        if (plain)
+            return found;
+    }
+    return found;
+}
 
 static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
                                               "/usr/lib/x86_64-linux-gnu",
@@ -228,7 +323,7 @@ static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_
    files. */
 static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
 {
-    const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
+    const char *cached = find_in_cache(loader->cache, loader->machine, name);
     struct af_mapped *found = cached == NULL ? NULL : open_mapped(loader, cached);
     if (found == NULL)
         found = find_in_folders(loader, default_folders, AF_COUNT(default_folders), name);

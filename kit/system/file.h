@@ -15,6 +15,7 @@
 #include "kit/base/json.h"
 #include "kit/base/path.h"
 #include "kit/base/sha256.h"
+#include "kit/base/source.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed by a NUL. Fails
@@ -112,5 +113,13 @@ enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_
                                        struct anyflash_error *err);
 enum anyflash_status af_file_read_input_json(const char *path, size_t max_bytes,
                                              json_t **json_out, struct anyflash_error *err);
+
+/*
+ * Opens a regular file. Fails with NOT_FOUND, IO (also if it is not a regular file) or
+ * NO_MEMORY. Reading fails with DATA if the file has shrunk since it was opened. Release with
+ * af_source_close().
+ */
+enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,
+                                         struct anyflash_error *err);
 
 #endif

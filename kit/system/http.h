@@ -5,7 +5,7 @@
  * AF_HTTP_REDIRECTS_MAX redirects are followed, never from https to http. curl handles proxies
  * (https_proxy, no_proxy, ...); ~/.curlrc and ~/.netrc are not read. Trusted certificates are
  * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. Transfers slower than the limits
- * fail, and a request ends when the user interrupts (interrupt.h). Addresses in messages are
+ * fail, and a request ends when the user interrupts (progress.h). Addresses in messages are
  * scrubbed and shown without user, password and query.
  */
 #ifndef AF_KIT_SYSTEM_HTTP_H

@@ -17,7 +17,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 
 #define POLL_NANOSECONDS 100000000L
 #define HOLDER_BYTES 400

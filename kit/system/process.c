@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/system/interrupt.h"
+#include "kit/system/progress.h"
 
 struct program_call {
     const char *const *argv;

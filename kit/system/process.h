@@ -37,7 +37,7 @@ int64_t af_clock_ms(void);
 /*
  * Reads what a child prints next into `buffer`; waits for it until `deadline_ms`, a time of
  * af_clock_ms(). Returns the number of bytes, 0 at the end of the output, or -1 after the
- * deadline or when the user interrupts (interrupt.h).
+ * deadline or when the user interrupts (progress.h).
  */
 int64_t af_child_read(int out_fd, int64_t deadline_ms, char *buffer, size_t size_bytes);
 

@@ -1,6 +1,7 @@
 /*
- * progress.h: how a long operation reports what it is doing. Nothing in this
- * module prints: the caller's functions decide where messages go.
+ * progress.h: how a long operation reports what it is doing, and learns that the user asked the
+ * program to stop (Ctrl-C, SIGTERM, SIGHUP): long loops and waits call af_interrupted() and
+ * then end cleanly. Nothing here prints: the caller's functions decide where messages go.
  */
 #ifndef AF_KIT_SYSTEM_PROGRESS_H
 #define AF_KIT_SYSTEM_PROGRESS_H
@@ -25,5 +26,16 @@ struct af_progress {
  */
 void af_progress_message(const struct af_progress *progress, const char *format, ...)
     AF_PRINTF(2, 3);
+
+/*
+ * From this call on, the first SIGINT, SIGTERM or SIGHUP only makes af_interrupted() true, and
+ * waiting system calls return. A second one kills the process as usual; an interrupted
+ * installation is then recovered from the journal. A signal that is ignored, as under nohup, is
+ * still ignored. Call it from the main thread.
+ */
+void af_interrupt_catch(void);
+
+/* Whether one of these signals has arrived since af_interrupt_catch(). Safe from any thread. */
+bool af_interrupted(void);
 
 #endif

@@ -18,7 +18,7 @@
 #include "kit/catalog/listing.h"
 #include "kit/formats/zip.h"
 #include "kit/probe/probe.h"
-#include "kit/system/file_source.h"
+#include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 

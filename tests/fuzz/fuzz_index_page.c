@@ -4,7 +4,7 @@
  */
 #include "kit/base/json.h"
 #include "kit/base/sha256.h"
-#include "kit/catalog/index_page.h"
+#include "kit/catalog/listing.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,6 @@
  * fuzz_metadata.c: any text as each of the files of metadata.h.
  */
 #include "kit/base/json.h"
-#include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 

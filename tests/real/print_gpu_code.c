@@ -4,7 +4,7 @@
  * tests/real/gpu_code.py and bench/fatbin.py.
  */
 #include "kit/cli/gpu_code_view.h"
-#include "kit/system/file_source.h"
+#include "kit/system/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "tests/unit/every_allocation.h"
 
 #include "kit/base/json.h"
-#include "kit/catalog/index_page.h"
+#include "kit/catalog/listing.h"
 
 #include <string.h>
 

@@ -33,6 +33,45 @@ static void check(const char *const *words, const char *expected)
 #define CHECK(expected, ...) check((const char *const[]){__VA_ARGS__, NULL}, expected)
 #define LINUX "gpu=H100", "os=linux", "python=3.12"
 
+static void test_assume__fills_in_system_processor_and_python(void **state)
+{
+    struct af_machine machine;
+    (void)state;
+    CHECK("os=linux, arch=x86_64, python=3.12", "gpu=T4", "torch=2.9.1+cu128");
+    DESCRIBE(&machine, "gpu=T4", "torch=2.9.1+cu128");
+    assert_int_equal(af_fit_assume(&machine, NULL), ANYFLASH_OK);
+    assert_string_equal(machine.platform.os.value.text, "linux");
+    assert_string_equal(machine.platform.os.source, "assumed");
+    assert_string_equal(machine.python.version.value.text, "3.12");
+    af_machine_release(&machine);
+}
+
+static void test_assume__keeps_what_is_stated(void **state)
+{
+    (void)state;
+    CHECK("arch=x86_64", "gpu=RTX 4090", "os=windows", "python=3.11");
+    CHECK(NULL, "gpu=T4", "os=linux", "arch=x86_64", "python=3.12");
+}
+
+static void test_assume__knows_the_processor_that_comes_with_a_gpu(void **state)
+{
+    (void)state;
+    CHECK("python=3.12", "gpu=GB200");    /* with aarch64 */
+    CHECK("python=3.12", "gpu=Apple M3"); /* with macOS */
+}
+
+static void test_assume__takes_a_python_that_an_old_torch_has(void **state)
+{
+    (void)state;
+    CHECK("os=linux, arch=x86_64, python=3.11", "gpu=T4", "torch=2.1.2+cu121");
+}
+
+static void test_assume__needs_a_gpu(void **state)
+{
+    (void)state;
+    CHECK(NULL, "torch=2.9.1+cu128");
+}
+
 static void test_assume__takes_the_build_that_pip_gets(void **state)
 {
     (void)state;
@@ -84,6 +123,11 @@ static void test_assume__survives_every_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_assume__fills_in_system_processor_and_python),
+        cmocka_unit_test(test_assume__keeps_what_is_stated),
+        cmocka_unit_test(test_assume__knows_the_processor_that_comes_with_a_gpu),
+        cmocka_unit_test(test_assume__takes_a_python_that_an_old_torch_has),
+        cmocka_unit_test(test_assume__needs_a_gpu),
         cmocka_unit_test(test_assume__takes_the_build_that_pip_gets),
         cmocka_unit_test(test_assume__leaves_the_build_open_where_pip_gets_none_with_cuda),
         cmocka_unit_test(test_assume__keeps_the_build_that_is_stated),

@@ -6,7 +6,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/cubin.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>

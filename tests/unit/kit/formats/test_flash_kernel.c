@@ -5,7 +5,6 @@
  */
 #include "kit/formats/flash_kernel.h"
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kit/formats/marker.h"
+#include "kit/formats/metadata.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/system/file_source.h"
+#include "kit/system/file.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
 #define WHEEL AF_TEST_SEEDS "/fuzz_zip/wheel.zip"

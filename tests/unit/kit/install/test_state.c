@@ -19,7 +19,7 @@
 #include "kit/install/journal.h"
 #include "kit/install/swap.h"
 #include "kit/system/database.h"
-#include "kit/system/state_proofs.h"
+#include "kit/system/state.h"
 #include "tests/unit/every_allocation.h"
 
 /* In memory if possible, because thousands of transactions are synced. */

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "kit/system/file.h"
-#include "kit/system/file_source.h"
 #include "tests/unit/own_folder.h"
 
 static char path[OWN_FOLDER_BYTES + 8];
