@@ -29,7 +29,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/doctor/diagnosis_json.h"
-#include "kit/fit/fit_assume.h"
+#include "kit/fit/fit.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "page/module_choices.h"

@@ -8,7 +8,7 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/query.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 #include "kit/fit/verdict.h"
 
 const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,

@@ -3,7 +3,7 @@
  */
 #include "kit/answer/grid.h"
 
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 
 /* As in the table of torch's releases; NULL: there is no CUDA. */
 static const char *platform_of(const struct af_machine *machine)

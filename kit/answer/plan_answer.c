@@ -7,7 +7,7 @@
 #include <ctype.h>
 
 #include "kit/answer/saved.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 #include "kit/fit/view.h"
 
 /* What a build would produce and need, unless it is impossible. */

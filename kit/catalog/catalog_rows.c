@@ -13,7 +13,7 @@
 #include "kit/base/json.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/catalog/intern.h"
+#include "kit/catalog/catalog_pack.h"
 #include "kit/formats/version.h"
 
 void af_catalog_write_date(struct af_text *rows, const char *date)

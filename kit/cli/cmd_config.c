@@ -11,7 +11,7 @@
 #include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
 #include "kit/config/config.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 #include "kit/fit/rung.h"
 #include "kit/install/pinned_wheels.h"
 #include "kit/system/file.h"

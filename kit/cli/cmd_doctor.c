@@ -12,7 +12,7 @@
 #include "kit/cli/log_doctor.h"
 #include "kit/cli/next_command.h"
 #include "kit/doctor/doctor.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 
 /* Findings beyond this number are only counted, unless --verbose. */
 #define FINDINGS_SHOWN 6

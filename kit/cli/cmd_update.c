@@ -8,7 +8,7 @@
 #include "kit/base/sha256.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/screen.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 #include "kit/install/update.h"
 #include "kit/system/file.h"
 #include "kit/system/state.h"

@@ -2,7 +2,7 @@
  * cmd_version.c: `anyflash version`: the program and its catalog.
  */
 #include "kit/cli/command_inputs.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 
 enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)

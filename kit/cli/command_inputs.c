@@ -10,8 +10,7 @@
 
 #include "kit/base/url.h"
 #include "kit/cli/next_command.h"
-#include "kit/fit/asked.h"
-#include "kit/fit/fit_assume.h"
+#include "kit/fit/fit.h"
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"

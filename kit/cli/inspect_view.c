@@ -15,7 +15,7 @@
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 
 #define CHECK_COLUMNS 10
 #define MISSING_SHOWN 3

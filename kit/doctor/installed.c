@@ -7,7 +7,7 @@
 
 #include "kit/base/url.h"
 #include "kit/doctor/rules.h"
-#include "kit/fit/fit_assume.h"
+#include "kit/fit/fit.h"
 #include "kit/formats/version.h"
 
 /*

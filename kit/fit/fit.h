@@ -13,7 +13,9 @@
 #ifndef AF_KIT_FIT_FIT_H
 #define AF_KIT_FIT_FIT_H
 
+#include "kit/base/json.h"
 #include "kit/catalog/publisher.h"
+#include "kit/catalog/tables.h"
 #include "kit/fit/reason.h"
 #include "kit/machine/machine.h"
 
@@ -266,5 +268,61 @@ enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
                                     struct af_arena *arena,
                                     const struct af_reason **reasons_out, size_t *count_out,
                                     struct anyflash_error *err);
+
+/*
+ * Fails with ARGUMENT if options->package or options->version is given and the catalog has no
+ * such wheel, whoever published it; then *hint_out, in `arena`, names what exists. A release of
+ * flash-attn 2 without wheels exists, too: it can be built.
+ */
+enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
+                                        const struct af_fit_options *options,
+                                        struct af_arena *arena, const char **hint_out,
+                                        struct anyflash_error *err);
+
+/*
+ * JSON parts that the answers of several commands share: verdicts, and the facts behind them.
+ * Each function of fit_json.c returns a new value, or NULL when memory runs out.
+ * docs/reference/json.md describes the members.
+ */
+json_t *af_fit_json_catalog(const struct af_catalog *catalog); /* name, date, count */
+json_t *af_fit_json_machine(const struct af_machine *machine); /* name and remark */
+json_t *af_fit_json_publishers(const struct af_fit_options *options);
+json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel);
+
+/* The wheel with "verdict" and "reasons" (ids); both null where `candidate` is NULL. */
+json_t *af_fit_json_candidate(const struct af_catalog_wheel *wheel,
+                              const struct af_candidate *candidate);
+
+json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count);
+json_t *af_fit_json_rungs(const struct af_decision *decision);
+
+/* The name of the recommended rung, or null if none is possible. */
+json_t *af_fit_json_decision(const struct af_decision *decision);
+
+json_t *af_fit_json_near_misses(const struct af_decision *decision);
+json_t *af_fit_json_filter_counts(const struct af_decision *decision); /* after each group */
+json_t *af_fit_json_candidate_counts(const struct af_decision *decision);
+
+/*
+ * Assumes what a short description of a machine leaves open. The one place that assumes, for
+ * all that decide about described machines.
+ *
+ * States the usual system, processor and Python of a machine, of which at least a GPU, or torch
+ * and a system or a Python are known, where they are unknown: linux, x86_64 (aarch64 on macOS)
+ * and 3.12 (3.11 for torch before 2.2, the first for 3.12). The source of these facts is
+ * "assumed". For a torch whose version names no CUDA, such as "2.9.1", it assumes the CUDA
+ * build that `pip install torch` gets: "torch_cuda=cu128". If pasted text names a CUDA, such as
+ * "CUDA 12.4", and torch has a build for it, that one is assumed. Where pip gets a build
+ * without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that one. Nor
+ * is anything for GPUs of other vendors alone. The machine's name then says what was assumed:
+ * "NAME, assuming os=linux, ...". Fails with NO_MEMORY; facts assumed until then remain.
+ */
+enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
+
+/*
+ * Makes the Python and the CUDA of torch unknown where they were assumed, in a copy of a
+ * machine: what is installed there is not wrong because of them.
+ */
+void af_fit_forget_assumed(struct af_machine *copy);
 
 #endif

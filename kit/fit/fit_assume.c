@@ -2,7 +2,7 @@
  * fit_assume.c: assumes the usual system, processor, Python and build of torch of a described
  * machine.
  */
-#include "kit/fit/fit_assume.h"
+#include "kit/fit/fit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * fit_json.c: reasons, rungs, wheels and candidates as JSON.
  */
-#include "kit/fit/fit_json.h"
+#include "kit/fit/fit.h"
 
 #include "kit/base/sha256.h"
 #include "kit/catalog/publisher.h"

@@ -8,8 +8,8 @@
 #include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
-#include "kit/fit/rank.h"
 #include "kit/fit/rung.h"
+#include "kit/fit/verdict.h"
 
 /*
  * Changing torch affects other packages. torchvision and torchaudio are

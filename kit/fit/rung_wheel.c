@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/fit/rank.h"
 #include "kit/fit/rung.h"
+#include "kit/fit/verdict.h"
 
 /*
  * The wheels that people try first, and why each does not fit: the one that

@@ -6,6 +6,9 @@
  * collects only bits and stops at the first group of rules that rejects the
  * wheel, which makes it fast enough for thousands of wheels. With an arena all
  * rules run and add details.
+ *
+ * Ranks those that fit, best first. The rules of the order and why they exist are in
+ * docs/design/ranking.md.
  */
 #ifndef AF_KIT_FIT_VERDICT_H
 #define AF_KIT_FIT_VERDICT_H
@@ -112,5 +115,16 @@ void af_rule_system(struct af_fit_wheel_check *check);
 void af_rule_driver(struct af_fit_wheel_check *check);
 void af_rule_peers(struct af_fit_wheel_check *check);
 void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */
+
+/* <0 if `a` is better than `b`; 0 only for the same wheel. A total order. */
+int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate *a,
+                    const struct af_candidate *b);
+
+/*
+ * Sorts candidates: those that fit, then the unknown ones, both by rank; then
+ * those that do not fit, in no particular order. Counts the first two groups.
+ */
+void af_rank_sort(const struct af_fit_context *fit, struct af_candidate *candidates,
+                  size_t count, size_t *fitting_out, size_t *unknown_out);
 
 #endif

@@ -13,7 +13,7 @@
 #include "kit/answer/saved.h"
 #include "kit/base/text.h"
 #include "kit/install/stage.h"
-#include "kit/proof/content_refusal.h"
+#include "kit/proof/wheel_content.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"

@@ -8,7 +8,7 @@
 
 #include "kit/config/config.h"
 #include "kit/install/install.h"
-#include "kit/proof/content_refusal.h"
+#include "kit/proof/wheel_content.h"
 
 /* The caller sets the first group. Empty when zero-initialised. Uses the lock's arena. */
 struct af_pinned_wheels {

@@ -3,7 +3,7 @@
 #define AF_KIT_PROBE_ELF_FILE_H
 
 #include "kit/formats/elf.h"
-#include "kit/probe/environment.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 struct af_probe_elf {

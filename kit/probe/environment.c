@@ -2,7 +2,7 @@
  * environment.c: which Python environment uv or pip would install into. Only names and links
  * are examined here; interpreter.c reads the interpreter.
  */
-#include "kit/probe/environment.h"
+#include "kit/probe/probes.h"
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"

@@ -13,7 +13,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/probe/elf_file.h"
-#include "kit/probe/environment.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #define NAMES_MAX 4096u

@@ -8,7 +8,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
 #include "kit/probe/elf_file.h"
-#include "kit/probe/environment.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 static const char *machine_of(const struct af_probe *probe, const char *program,

@@ -8,7 +8,7 @@
  */
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/probe/environment.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * content_refusal.c: the sentence that refuses a wheel, and the options that allow it.
  */
-#include "kit/proof/content_refusal.h"
+#include "kit/proof/wheel_content.h"
 
 #include <string.h>
 

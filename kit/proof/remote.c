@@ -13,7 +13,7 @@
 #include "kit/base/text.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/http_answer.h"
+#include "kit/system/http.h"
 #include "kit/system/output.h"
 #include "kit/system/state.h"
 

@@ -19,7 +19,7 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/http_answer.h"
+#include "kit/system/http.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
 

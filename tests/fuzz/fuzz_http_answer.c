@@ -3,7 +3,7 @@
  * as a URL to show; the results must be printable.
  */
 #include "kit/system/download.h"
-#include "kit/system/http_answer.h"
+#include "kit/system/http.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * test_fit_assume.c: the CUDA build that is assumed of a torch whose version names none.
  */
-#include "kit/fit/fit_assume.h"
+#include "kit/fit/fit.h"
 #include "tests/unit/every_allocation.h"
 
 #include <string.h>

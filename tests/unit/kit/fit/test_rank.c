@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/fit/rank.h"
+#include "kit/fit/verdict.h"
 #include "kit/system/file.h"
 
 #define AF_RANK_RULE(function, rule, why) RULE_##function,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "kit/base/path.h"
-#include "kit/proof/content_refusal.h"
+#include "kit/proof/wheel_content.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"

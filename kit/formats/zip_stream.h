@@ -1,9 +1,9 @@
 /*
- * zip_header.h: what the directory of a zip archive and a member's own header have in common,
+ * zip_stream.h: what the directory of a zip archive and a member's own header have in common,
  * and where they differ. Private to zip.c and zip_stream.c.
  */
-#ifndef AF_KIT_FORMATS_ZIP_HEADER_H
-#define AF_KIT_FORMATS_ZIP_HEADER_H
+#ifndef AF_KIT_FORMATS_ZIP_STREAM_H
+#define AF_KIT_FORMATS_ZIP_STREAM_H
 
 #include "kit/formats/zip.h"
 
