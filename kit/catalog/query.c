@@ -22,34 +22,24 @@
 
 #define AF_QUERY_PARTS_MAX 3
 
-enum af_query_key {
-    AF_QUERY_TORCH,
-    AF_QUERY_PYTHON,
-    AF_QUERY_CUDA,
-    AF_QUERY_ABI,
-    AF_QUERY_PLATFORM,
-    AF_QUERY_PACKAGE,
-    AF_QUERY_VERSION,
-    AF_QUERY_SOURCE,
-    AF_QUERY_SM,
-    AF_QUERY_GLIBC,
-    AF_QUERY_GPU,
-    AF_QUERY_KEY_COUNT,
-    AF_QUERY_FREE = AF_QUERY_KEY_COUNT /* text of the file name */
-};
+#define WORD_BYTES_MAX 256
+#define KEYS_TEXT_BYTES 160
 
+struct key;
+
+/* How a wheel's value must compare with the term's: a set of the orders that match. */
 enum af_query_operator {
-    AF_QUERY_IS,
-    AF_QUERY_IS_NOT,
-    AF_QUERY_AT_LEAST,
-    AF_QUERY_AT_MOST,
-    AF_QUERY_ABOVE,
-    AF_QUERY_BELOW
+    BELOW = 1,
+    EQUAL = 2,
+    ABOVE = 4,
+    NOT_EQUAL = BELOW | ABOVE,
+    AT_MOST = BELOW | EQUAL,
+    AT_LEAST = ABOVE | EQUAL
 };
 
 struct af_query_word {
-    enum af_query_key key;
-    enum af_query_operator operator;
+    const struct key *key;
+    enum af_query_operator op;
     const char *text;              /* the value; of a version: its specifier */
     int parts[AF_QUERY_PARTS_MAX]; /* of numbers, "12.8" */
     int part_count;
@@ -59,37 +49,13 @@ struct af_query_word {
     enum af_answer answer; /* of abi */
 };
 
-#define WORD_BYTES_MAX 256
-#define KEYS_TEXT_BYTES 160
-
-enum kind { NUMBERS, TORCH, PYTHON, SM, ANSWER, GPU, TEXT, VERSION };
-
-static const struct {
-    const char *name;
-    enum kind kind;
-    bool ordered; /* accepts <, <=, >, >= */
-} keys[AF_QUERY_KEY_COUNT] = {
-    [AF_QUERY_TORCH] = {"torch", TORCH, true},
-    [AF_QUERY_PYTHON] = {"python", PYTHON, false},
-    [AF_QUERY_CUDA] = {"cuda", NUMBERS, true},
-    [AF_QUERY_ABI] = {"abi", ANSWER, false},
-    [AF_QUERY_PLATFORM] = {"platform", TEXT, false},
-    [AF_QUERY_PACKAGE] = {"package", TEXT, false},
-    [AF_QUERY_VERSION] = {"version", VERSION, true},
-    [AF_QUERY_SOURCE] = {"source", TEXT, false},
-    [AF_QUERY_SM] = {"sm", SM, false},
-    [AF_QUERY_GLIBC] = {"glibc", NUMBERS, true},
-    [AF_QUERY_GPU] = {"gpu", GPU, false},
-};
-
 /* Longer operators come before their prefixes. */
 static const struct {
     const char *text;
-    enum af_query_operator operator;
+    enum af_query_operator op;
 } operators[] = {
-    {"==", AF_QUERY_IS},      {"!=", AF_QUERY_IS_NOT}, {">=", AF_QUERY_AT_LEAST},
-    {"<=", AF_QUERY_AT_MOST}, {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},
-    {"<", AF_QUERY_BELOW},
+    {"==", EQUAL}, {"!=", NOT_EQUAL}, {">=", AT_LEAST}, {"<=", AT_MOST},
+    {"=", EQUAL},  {">", ABOVE},      {"<", BELOW},
 };
 
 /* A word while it is parsed. */
@@ -106,30 +72,11 @@ static enum anyflash_status refuse(const struct input *input, const char *proble
     return af_fail(input->err, ANYFLASH_E_ARGUMENT, "'%s': %s", shown, problem);
 }
 
-static enum anyflash_status refuse_key(const struct input *input, size_t key_len)
-{
-    const char *names[AF_QUERY_KEY_COUNT];
-    char problem[64 + KEYS_TEXT_BYTES];
-    const char *typed = af_arena_text_n(input->arena, input->word, key_len);
-    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++)
-        names[i] = keys[i].name;
-    const char *near =
-        typed == NULL || key_len == 0 ? NULL : af_nearest(typed, names, AF_QUERY_KEY_COUNT);
-    snprintf(problem, sizeof problem, "no such key; %s%s%skeys are",
-             near == NULL ? "" : "did you mean ", near == NULL ? "" : near,
-             near == NULL ? "" : "? ");
-    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
-        size_t used = strlen(problem);
-        snprintf(problem + used, sizeof problem - used, "%s %s", i == 0 ? "" : ",",
-                 keys[i].name);
-    }
-    return refuse(input, problem);
-}
-
 /* Parses "12.8" to its parts; false for anything else. */
-static bool read_parts(const char *value, struct af_query_word *word)
+static bool read_parts(const struct input *input, const char *value, struct af_query_word *word)
 {
     struct af_version version;
+    (void)input;
     if (value[strspn(value, "0123456789.")] != '\0' ||
         !af_version_parse(value, strlen(value), &version) ||
         version.release_count > AF_QUERY_PARTS_MAX)
@@ -152,7 +99,7 @@ static bool read_torch(const struct input *input, const char *value, struct af_q
     const char *release = af_arena_text_n(input->arena, value, len);
     if (release == NULL)
         return true; /* the arena has failed, which is reported at the end */
-    if (*build != '\0' && (word->operator!= AF_QUERY_IS || !af_starts_with(build, "+cu") ||
+    if (*build != '\0' && (word->op != EQUAL || !af_starts_with(build, "+cu") ||
                            !af_parse_i64(build + 3, 80, 999, &digits)))
         return false;
     if (*build != '\0') {
@@ -160,7 +107,7 @@ static bool read_torch(const struct input *input, const char *value, struct af_q
         word->cuda[1] = (int)(digits % 10);
         word->cuda_count = 2;
     }
-    return read_parts(release, word);
+    return read_parts(input, release, word);
 }
 
 /* "3.12", "3.13t", "cp312", "cp313t", "3". */
@@ -174,11 +121,11 @@ static bool read_python(const struct input *input, const char *value,
         return true; /* the arena has failed, which is reported at the end */
     if (af_starts_with(text, "cp") && strchr(text, '.') == NULL && strlen(text) > 3)
         text = af_arena_format(input->arena, "%c.%s", text[2], text + 3);
-    return text == NULL || (read_parts(text, word) && word->part_count <= 2);
+    return text == NULL || (read_parts(input, text, word) && word->part_count <= 2);
 }
 
 /* "9.0", "90", "sm_90", "sm90": the last digit is the minor. */
-static bool read_sm(const char *value, struct af_query_word *word)
+static bool read_sm(const struct input *input, const char *value, struct af_query_word *word)
 {
     int64_t digits;
     if (af_starts_with(value, "sm"))
@@ -189,163 +136,44 @@ static bool read_sm(const char *value, struct af_query_word *word)
         word->part_count = 2;
         return true;
     }
-    return read_parts(value, word) && word->part_count == 2;
+    return read_parts(input, value, word) && word->part_count == 2;
 }
 
-static bool read_answer(const char *value, struct af_query_word *word)
+static bool read_answer(const struct input *input, const char *value,
+                        struct af_query_word *word)
 {
-    static const struct {
-        const char *text;
-        enum af_answer answer;
-    } answers[] = {{"true", AF_YES}, {"false", AF_NO}, {"unknown", AF_UNKNOWN}};
-    for (size_t i = 0; i < AF_COUNT(answers); i++) {
-        if (af_equal_fold(answers[i].text, value)) {
-            word->answer = answers[i].answer;
-            return true;
-        }
-    }
-    return false;
+    bool yes = af_equal_fold(value, "true");
+    bool no = af_equal_fold(value, "false");
+    (void)input;
+    word->answer = yes ? AF_YES : no ? AF_NO : AF_UNKNOWN;
+    return yes || no || af_equal_fold(value, "unknown");
+}
+
+static bool read_gpu(const struct input *input, const char *value, struct af_query_word *word)
+{
+    (void)input;
+    (void)word;
+    return af_equal_fold(value, "cuda") || af_equal_fold(value, "rocm");
 }
 
 /* The value as a specifier; "2.8" means every 2.8.x, "2.8.3" only itself. */
 static bool read_version(const struct input *input, const char *value,
                          struct af_query_word *word)
 {
-    static const char *const signs[] = {
-        [AF_QUERY_IS] = "==",      [AF_QUERY_IS_NOT] = "!=", [AF_QUERY_AT_LEAST] = ">=",
-        [AF_QUERY_AT_MOST] = "<=", [AF_QUERY_ABOVE] = ">",   [AF_QUERY_BELOW] = "<",
-    };
     struct af_version version;
-    bool exact = word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT;
+    bool exact = word->op == EQUAL || word->op == NOT_EQUAL;
+    const char *sign = "";
+    for (size_t i = AF_COUNT(operators); i-- > 0;)
+        sign = operators[i].op == word->op ? operators[i].text : sign;
     bool plain = af_version_parse(value, strlen(value), &version);
     bool any_below = exact && plain && version.release_count <= 2 &&
                      !af_version_is_prerelease(&version) && version.post < 0 &&
                      version.local[0] == '\0';
     if (strchr(value, ',') != NULL)
         return false;
-    word->text = af_arena_format(input->arena, "%s%s%s", signs[word->operator], value,
-                                 any_below ? ".*" : "");
+    word->text = af_arena_format(input->arena, "%s%s%s", sign, value, any_below ? ".*" : "");
     af_version_parse("0", 1, &version);
     return word->text == NULL || af_specifier_contains(word->text, &version) != AF_UNKNOWN;
-}
-
-static enum anyflash_status read_value(const struct input *input, const char *value,
-                                       struct af_query_word *word)
-{
-    word->text = af_arena_text(input->arena, value);
-    switch (keys[word->key].kind) {
-    case NUMBERS:
-        return read_parts(value, word)
-                   ? ANYFLASH_OK
-                   : refuse(input, "the value is not a number like 12 or 12.8");
-    case TORCH:
-        return read_torch(input, value, word)
-                   ? ANYFLASH_OK
-                   : refuse(input,
-                            "the value is not a version of torch: 2.9, 2.9.1 or, with =, "
-                            "2.9.1+cu128");
-    case PYTHON:
-        return read_python(input, value, word)
-                   ? ANYFLASH_OK
-                   : refuse(input, "the value is not a Python version like 3.12 or 3.13t");
-    case SM:
-        return read_sm(value, word) ? ANYFLASH_OK
-                                    : refuse(input, "the value is not a GPU like 9.0 or sm_90");
-    case ANSWER:
-        return read_answer(value, word)
-                   ? ANYFLASH_OK
-                   : refuse(input, "the value is not one of true, false, unknown");
-    case GPU:
-        return af_equal_fold(value, "cuda") || af_equal_fold(value, "rocm")
-                   ? ANYFLASH_OK
-                   : refuse(input, "gpu is cuda or rocm; a GPU of NVIDIA's is named by its "
-                                   "compute capability, like sm=9.0");
-    case VERSION:
-        return read_version(input, value, word)
-                   ? ANYFLASH_OK
-                   : refuse(input, "the value is not a version like 2.8 or 2.8.3.post1");
-    case TEXT:
-        break;
-    }
-    return ANYFLASH_OK;
-}
-
-static bool find_key(const char *text, size_t len, enum af_query_key *key_out)
-{
-    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
-        if (strlen(keys[i].name) == len && strncasecmp(keys[i].name, text, len) == 0) {
-            *key_out = (enum af_query_key)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Finds the operator at `at`; returns its length, or 0. */
-static size_t find_operator(const char *at, enum af_query_operator *operator_out)
-{
-    for (size_t i = 0; i < AF_COUNT(operators); i++) {
-        if (af_starts_with(at, operators[i].text)) {
-            *operator_out = operators[i].operator;
-            return strlen(operators[i].text);
-        }
-    }
-    return 0;
-}
-
-/* Why the key does not accept the operator, or NULL. */
-static const char *operator_problem(const struct af_query_word *word)
-{
-    if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
-        return NULL;
-    if (!keys[word->key].ordered)
-        return "this key takes = and != only";
-    return NULL;
-}
-
-static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
-{
-    size_t key_len = strcspn(input->word, "=!<>");
-    const char *at = input->word + key_len;
-    word->key = AF_QUERY_FREE;
-    if (strlen(input->word) > WORD_BYTES_MAX)
-        return refuse(input, "the word is too long");
-    if (*input->word == '\0')
-        return refuse(input, "an empty word");
-    if (*at == '\0') {
-        word->text = af_arena_text(input->arena, input->word);
-        return ANYFLASH_OK;
-    }
-    if (!find_key(input->word, key_len, &word->key))
-        return refuse_key(input, key_len);
-    size_t len = find_operator(at, &word->operator);
-    if (len == 0)
-        return refuse(input, "operators are =, !=, <, <=, >, >=");
-    if (operator_problem(word) != NULL)
-        return refuse(input, operator_problem(word));
-    if (at[len] == '\0')
-        return refuse(input, "the value is missing");
-    return read_value(input, at + len, word);
-}
-
-enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
-                                    struct af_arena *arena, struct af_query *query_out,
-                                    struct anyflash_error *err)
-{
-    if (word_count > AF_QUERY_WORDS_MAX)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d search words",
-                       AF_QUERY_WORDS_MAX);
-    struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
-    for (size_t i = 0; parsed != NULL && i < word_count; i++) {
-        struct input input = {words[i], arena, err};
-        enum anyflash_status status = read_word(&input, &parsed[i]);
-        if (status != ANYFLASH_OK)
-            return status;
-    }
-    if (arena->failed)
-        return af_fail_memory(err);
-    *query_out = (struct af_query){parsed, word_count};
-    return ANYFLASH_OK;
 }
 
 static bool is_pure(const struct af_catalog_wheel *wheel)
@@ -363,41 +191,28 @@ static int order_of(const struct af_query_word *word, const int *numbers)
     return 0;
 }
 
-static bool holds_order(enum af_query_operator operator, int order)
-{
-    switch (operator) {
-    case AF_QUERY_IS:
-        return order == 0;
-    case AF_QUERY_IS_NOT:
-        return order != 0;
-    case AF_QUERY_AT_LEAST:
-        return order >= 0;
-    case AF_QUERY_AT_MOST:
-        return order <= 0;
-    case AF_QUERY_ABOVE:
-        return order > 0;
-    case AF_QUERY_BELOW:
-        return order < 0;
-    }
-    return false;
-}
-
 static bool holds_numbers(const struct af_query_word *word,
                           const struct af_catalog_wheel *wheel, const int *numbers)
 {
     if (numbers[0] < 0)
         return is_pure(wheel);
-    return holds_order(word->operator, order_of(word, numbers));
+    int order = order_of(word, numbers);
+    return (word->op & (order < 0 ? BELOW : order > 0 ? ABOVE : EQUAL)) != 0;
 }
 
 static bool holds_torch(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     int torch[] = {wheel->torch_major, wheel->torch_minor, wheel->torch_patch};
     int cuda[] = {wheel->cuda_major, wheel->cuda_minor, -1};
-    struct af_query_word build = {.part_count = word->cuda_count};
+    struct af_query_word build = {.op = EQUAL, .part_count = word->cuda_count};
     memcpy(build.parts, word->cuda, sizeof build.parts);
     return holds_numbers(word, wheel, torch) &&
            (build.part_count == 0 || holds_numbers(&build, wheel, cuda));
+}
+
+static bool holds_cuda(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+{
+    return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
 }
 
 /* "glibc=2.31" matches wheels that load with it; the other operators compare. */
@@ -405,10 +220,10 @@ static bool holds_glibc(const struct af_query_word *word, const struct af_catalo
 {
     int numbers[] = {wheel->glibc_minor < 0 ? -1 : 2, wheel->glibc_minor, -1};
     struct af_query_word loads = *word;
-    if (word->operator== AF_QUERY_IS)
-        loads.operator= AF_QUERY_AT_MOST;
-    if (word->operator== AF_QUERY_IS_NOT)
-        loads.operator= AF_QUERY_ABOVE;
+    if (word->op == EQUAL)
+        loads.op = AT_MOST;
+    if (word->op == NOT_EQUAL)
+        loads.op = ABOVE;
     return holds_numbers(&loads, wheel, numbers);
 }
 
@@ -435,8 +250,10 @@ static bool has_answer(const struct af_query_word *word, const struct af_catalog
  * "linux" matches every Linux, "linux_x86_64" every x86_64 Linux, "aarch64"
  * every aarch64 system.
  */
-static bool is_platform(const char *platform, const char *wanted)
+static bool is_platform(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
+    const char *platform = wheel->platform;
+    const char *wanted = word->text;
     if (strcmp(platform, "any") == 0 || strcmp(platform, wanted) == 0)
         return true;
     if (af_equal_fold(wanted, "windows") || af_equal_fold(wanted, "win"))
@@ -455,9 +272,10 @@ static bool same_letter(char a, char b)
 }
 
 /* Whether a file name contains the text, with '-' and '_' equal: "flash-attn". */
-static bool is_in_name(const char *name, const char *text)
+static bool is_in_name(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
-    for (; *name != '\0'; name++) {
+    const char *text = word->text;
+    for (const char *name = wheel->filename; *name != '\0'; name++) {
         size_t len = 0;
         while (text[len] != '\0' && same_letter(name[len], text[len]))
             len++;
@@ -468,8 +286,10 @@ static bool is_in_name(const char *name, const char *text)
 }
 
 /* Whether names are equal, ignoring case and separators: "flash-attn-4" is flash_attn4. */
-static bool is_package(const char *package, const char *wanted)
+static bool is_package(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
+    const char *package = wheel->package;
+    const char *wanted = word->text;
     static const char separators[] = "-_.";
     for (;;) {
         package += strspn(package, separators);
@@ -481,8 +301,9 @@ static bool is_package(const char *package, const char *wanted)
     }
 }
 
-static bool is_source(const struct af_catalog_wheel *wheel, const char *wanted)
+static bool is_source(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
+    const char *wanted = word->text;
     if (af_equal_fold(wanted, "official"))
         return wheel->official;
     if (af_equal_fold(wanted, "community"))
@@ -511,43 +332,136 @@ static bool has_version(const struct af_query_word *word, const struct af_catalo
            af_specifier_contains(word->text, &version) == AF_YES;
 }
 
-/* Whether the term matches, with "!=" treated as "="; `holds` inverts the result. */
-static bool holds_is(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+static bool is_for_gpu(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
-    switch (word->key) {
-    case AF_QUERY_PYTHON:
-        return loads_in_python(word, wheel);
-    case AF_QUERY_ABI:
-        return has_answer(word, wheel);
-    case AF_QUERY_PLATFORM:
-        return is_platform(wheel->platform, word->text);
-    case AF_QUERY_PACKAGE:
-        return is_package(wheel->package, word->text);
-    case AF_QUERY_SOURCE:
-        return is_source(wheel, word->text);
-    case AF_QUERY_SM:
-        return serves_sm(word, wheel);
-    case AF_QUERY_GPU:
-        return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
-    default:
-        return is_in_name(wheel->filename, word->text);
+    return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
+}
+
+/* What may stand before the operator. */
+static const struct key {
+    const char *name;
+    bool ordered; /* accepts <, <=, >, >= */
+    /*
+     * of an ordered key: whether the term matches; else whether it matches with the operator =
+     */
+    bool (*holds)(const struct af_query_word *word, const struct af_catalog_wheel *wheel);
+    /* false if the value is wrong; NULL: any text is right */
+    bool (*read)(const struct input *input, const char *value, struct af_query_word *word);
+    const char *problem; /* of wrong values */
+} keys[] = {
+    {"torch", true, holds_torch, read_torch,
+     "the value is not a version of torch: 2.9, 2.9.1 or, with =, 2.9.1+cu128"},
+    {"python", false, loads_in_python, read_python,
+     "the value is not a Python version like 3.12 or 3.13t"},
+    {"cuda", true, holds_cuda, read_parts, "the value is not a number like 12 or 12.8"},
+    {"abi", false, has_answer, read_answer, "the value is not one of true, false, unknown"},
+    {"platform", false, is_platform, NULL, NULL},
+    {"package", false, is_package, NULL, NULL},
+    {"version", true, has_version, read_version,
+     "the value is not a version like 2.8 or 2.8.3.post1"},
+    {"source", false, is_source, NULL, NULL},
+    {"sm", false, serves_sm, read_sm, "the value is not a GPU like 9.0 or sm_90"},
+    {"glibc", true, holds_glibc, read_parts, "the value is not a number like 12 or 12.8"},
+    {"gpu", false, is_for_gpu, read_gpu,
+     "gpu is cuda or rocm; a GPU of NVIDIA's is named by its compute capability, like sm=9.0"},
+};
+
+/* The key of a term without one. */
+static const struct key in_name = {.holds = is_in_name};
+
+static enum anyflash_status refuse_key(const struct input *input, size_t key_len)
+{
+    const char *names[AF_COUNT(keys)];
+    char problem[64 + KEYS_TEXT_BYTES];
+    const char *typed = af_arena_text_n(input->arena, input->word, key_len);
+    for (size_t i = 0; i < AF_COUNT(keys); i++)
+        names[i] = keys[i].name;
+    const char *near =
+        typed == NULL || key_len == 0 ? NULL : af_nearest(typed, names, AF_COUNT(keys));
+    snprintf(problem, sizeof problem, "no such key; %s%s%skeys are",
+             near == NULL ? "" : "did you mean ", near == NULL ? "" : near,
+             near == NULL ? "" : "? ");
+    for (size_t i = 0; i < AF_COUNT(keys); i++) {
+        size_t used = strlen(problem);
+        snprintf(problem + used, sizeof problem - used, "%s %s", i == 0 ? "" : ",",
+                 keys[i].name);
     }
+    return refuse(input, problem);
+}
+
+static const struct key *find_key(const char *text, size_t len)
+{
+    for (size_t i = 0; i < AF_COUNT(keys); i++) {
+        if (strlen(keys[i].name) == len && strncasecmp(keys[i].name, text, len) == 0)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+/* Finds the operator at `at`; returns its length, or 0. */
+static size_t find_operator(const char *at, enum af_query_operator *op_out)
+{
+    for (size_t i = 0; i < AF_COUNT(operators); i++) {
+        if (af_starts_with(at, operators[i].text)) {
+            *op_out = operators[i].op;
+            return strlen(operators[i].text);
+        }
+    }
+    return 0;
+}
+
+static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
+{
+    size_t key_len = strcspn(input->word, "=!<>");
+    const char *at = input->word + key_len;
+    *word = (struct af_query_word){.key = &in_name, .op = EQUAL};
+    if (strlen(input->word) > WORD_BYTES_MAX)
+        return refuse(input, "the word is too long");
+    if (*input->word == '\0')
+        return refuse(input, "an empty word");
+    size_t len = find_operator(at, &word->op);
+    const char *value = *at == '\0' ? input->word : at + len;
+    if (*at != '\0') {
+        word->key = find_key(input->word, key_len);
+        if (word->key == NULL)
+            return refuse_key(input, key_len);
+        if (len == 0)
+            return refuse(input, "operators are =, !=, <, <=, >, >=");
+        if (!word->key->ordered && word->op != EQUAL && word->op != NOT_EQUAL)
+            return refuse(input, "this key takes = and != only");
+        if (*value == '\0')
+            return refuse(input, "the value is missing");
+    }
+    word->text = af_arena_text(input->arena, value);
+    if (word->key->read != NULL && !word->key->read(input, value, word))
+        return refuse(input, word->key->problem);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
+                                    struct af_arena *arena, struct af_query *query_out,
+                                    struct anyflash_error *err)
+{
+    if (word_count > AF_QUERY_WORDS_MAX)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d search words",
+                       AF_QUERY_WORDS_MAX);
+    struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
+    for (size_t i = 0; parsed != NULL && i < word_count; i++) {
+        struct input input = {words[i], arena, err};
+        enum anyflash_status status = read_word(&input, &parsed[i]);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *query_out = (struct af_query){parsed, word_count};
+    return ANYFLASH_OK;
 }
 
 static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
-    switch (word->key) {
-    case AF_QUERY_TORCH:
-        return holds_torch(word, wheel);
-    case AF_QUERY_CUDA:
-        return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
-    case AF_QUERY_GLIBC:
-        return holds_glibc(word, wheel);
-    case AF_QUERY_VERSION:
-        return has_version(word, wheel);
-    default:
-        return holds_is(word, wheel) == (word->operator== AF_QUERY_IS);
-    }
+    bool right = word->key->holds(word, wheel);
+    return word->key->ordered ? right : right == (word->op == EQUAL);
 }
 
 static bool matches(const struct af_query *query, const struct af_catalog_wheel *wheel)
@@ -623,8 +537,7 @@ const char *af_query_unbuilt_torch(const struct af_query *query,
 {
     for (size_t i = 0; i < query->count; i++) {
         const struct af_query_word *word = &query->words[i];
-        if (word->key != AF_QUERY_TORCH || word->operator!= AF_QUERY_IS ||
-                                           is_built_for(word, catalog))
+        if (word->key != &keys[0] || word->op != EQUAL || is_built_for(word, catalog))
             continue;
         const char *text = af_arena_format(arena, "%d", word->parts[0]);
         for (int part = 1; part < word->part_count && text != NULL; part++)
