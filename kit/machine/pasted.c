@@ -64,6 +64,13 @@ static size_t ornament_len(const char *at, const char *end, bool *blank_out)
     return (unsigned char)*at < ' ' || *at == 0x7F ? 1 : 0;
 }
 
+/* Whether nothing to leave out begins with this byte: no ornament, escape or timestamp. */
+static bool is_plain(char byte)
+{
+    return byte >= ' ' && byte < 0x7F && byte != '`' && byte != '*' &&
+           !(byte >= '0' && byte <= '9');
+}
+
 /* Writes the line as a person reads it into `buffer` of AF_PASTED_LINE_BYTES; its text. */
 static const char *clean(struct af_span line, char *buffer)
 {
@@ -71,6 +78,10 @@ static const char *clean(struct af_span line, char *buffer)
     size_t len = 0;
     for (const char *at = line.data; at < end && len + 1 < AF_PASTED_LINE_BYTES;) {
         bool blank;
+        if (is_plain(*at)) {
+            buffer[len++] = *at++;
+            continue;
+        }
         size_t skip = *at == '\033' ? escape_len(at, end) : 0;
         if (skip > 0) {
             at += skip;
