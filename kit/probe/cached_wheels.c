@@ -74,12 +74,9 @@ static const char *cache_folder(struct search *search, const char *own)
 /* Only the folders with finished wheels: the others of a build are many. */
 static void look_into_builds(struct search *search, const char *folder)
 {
-    const char **names = NULL;
-    size_t count = 0;
+    const char *const *names;
     struct af_arena *arena = search->probe->arena;
-    if (folder == NULL ||
-        af_folder_list(arena, folder, NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
-        return;
+    size_t count = af_probe_list(search->probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         const char *build = af_path_join(arena, folder, names[i]);
         look_into(search, build == NULL ? NULL : af_path_join(arena, build, "wheels"),
@@ -92,8 +89,7 @@ void af_probe_cached_wheels(struct af_probe *probe)
     struct search pip = {.probe = probe, .tool = "pip"};
     struct search uv = {.probe = probe, .tool = "uv"};
     struct search own = {.probe = probe, .tool = "anyflash"};
-    const char **names = NULL;
-    size_t count = 0;
+    const char *const *names;
     const char *pip_folder = cache_folder(&pip, "PIP_CACHE_DIR");
     const char *uv_folder = cache_folder(&uv, "UV_CACHE_DIR");
     const char *own_folder = cache_folder(&own, "ANYFLASH_CACHE");
@@ -103,9 +99,7 @@ void af_probe_cached_wheels(struct af_probe *probe)
         look_into(&pip, af_path_join(probe->arena, pip_folder, "wheels"), 1);
     if (own_folder != NULL)
         look_into_builds(&own, af_path_join(probe->arena, own_folder, "build"));
-    if (uv_folder == NULL || af_folder_list(probe->arena, uv_folder, NAMES_MAX, &names, &count,
-                                            NULL, NULL) != ANYFLASH_OK)
-        return;
+    size_t count = af_probe_list(probe, uv_folder, &names);
     for (size_t i = 0; i < count; i++)
         if (af_starts_with(names[i], "sdists-v"))
             look_into(&uv, af_path_join(probe->arena, uv_folder, names[i]), 1);

@@ -110,13 +110,7 @@ bool af_cgroup_up(const struct af_probe *probe, struct af_cgroup *cgroup)
 const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup *cgroup,
                            const char *file)
 {
-    struct af_span bytes;
-    const char *path = af_path_join(probe->arena, cgroup->folder, file);
-    if (path == NULL ||
-        af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
-        return NULL;
-    bytes = af_text_trim(bytes);
-    return af_arena_text_n(probe->arena, bytes.data, bytes.len);
+    return af_probe_small_text(probe, af_path_join(probe->arena, cgroup->folder, file));
 }
 
 bool af_cgroup_number(const struct af_probe *probe, const struct af_cgroup *cgroup,

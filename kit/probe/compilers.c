@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_MAX 256u
-
 /* Finds a version such as "12.2.0" between NULs in a binary, with the major version `major`. */
 static const char *version_in_binary(struct af_probe *probe, const char *path, long major)
 {
@@ -42,12 +40,9 @@ static const char *version_in_binary(struct af_probe *probe, const char *path, l
 /* The entry of `folder` with the major version `major` (0: the highest), or NULL. */
 static const char *version_folder(struct af_probe *probe, const char *folder, long major)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *best = NULL;
-    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
-                                         NULL, NULL) != ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         long number = strtol(names[i], NULL, 10);
         if (isdigit((unsigned char)names[i][0]) && (major == 0 || number == major) &&
@@ -61,12 +56,9 @@ static const char *version_folder(struct af_probe *probe, const char *folder, lo
 static const char *gcc_folder_version(struct af_probe *probe, const char *prefix, long major)
 {
     const char *gcc = af_path_join(probe->arena, prefix, "lib/gcc");
-    const char **triples;
-    size_t count;
+    const char *const *triples;
     const char *best = NULL;
-    if (gcc == NULL || af_folder_list(probe->arena, gcc, ENTRIES_MAX, &triples, &count, NULL,
-                                      NULL) != ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, gcc, &triples);
     for (size_t i = 0; i < count; i++) {
         const char *found =
             version_folder(probe, af_path_join(probe->arena, gcc, triples[i]), major);

@@ -51,34 +51,17 @@ static void add_disk(struct af_probe *probe, const char *use, const char *path,
     af_fact_bool(probe->arena, &disk->writable, access(path, W_OK) == 0, "access(2)");
 }
 
-/* Adds UV_CACHE_DIR, PIP_CACHE_DIR, XDG_CACHE_HOME or ~/.cache. */
-static void add_cache(struct af_probe *probe, const char *home)
+/* Adds the folder that the first set variable names, else ~/.cache. */
+static void add_cache(struct af_probe *probe, const char *use, const char *const names[3])
 {
-    static const char *const names[] = {"UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
-        const char *path = af_probe_variable(probe, names[i]);
-        if (path != NULL) {
-            add_disk(probe, "cache", path, names[i]);
-            return;
-        }
-    }
-    if (home != NULL)
-        add_disk(probe, "cache", af_path_join(probe->arena, home, ".cache"), "HOME");
-}
-
-/* Adds the folder of source builds: ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache. */
-static void add_builds(struct af_probe *probe, const char *home)
-{
-    static const char *const names[] = {"ANYFLASH_CACHE", "XDG_CACHE_HOME"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
-        const char *path = af_probe_variable(probe, names[i]);
-        if (path != NULL) {
-            add_disk(probe, "builds", path, names[i]);
-            return;
-        }
-    }
-    if (home != NULL)
-        add_disk(probe, "builds", af_path_join(probe->arena, home, ".cache"), "HOME");
+    const char *path = NULL;
+    size_t i = 0;
+    while (i < 3 && (path = af_probe_variable(probe, names[i])) == NULL)
+        i++;
+    if (path == NULL)
+        path = af_path_join(probe->arena, af_probe_variable(probe, "HOME"), ".cache");
+    if (path != NULL)
+        add_disk(probe, use, path, i < 3 ? names[i] : "HOME");
 }
 
 void af_probe_disks(struct af_probe *probe)
@@ -90,8 +73,10 @@ void af_probe_disks(struct af_probe *probe)
     probe->machine->disks.source = "TMPDIR, cache, environment and home";
     add_disk(probe, "temporary", temporary == NULL ? "/tmp" : temporary,
              temporary == NULL ? "default" : "TMPDIR");
-    add_cache(probe, home);
-    add_builds(probe, home);
+    add_cache(probe, "cache",
+              (const char *const[]){"UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"});
+    add_cache(probe, "builds",
+              (const char *const[]){"ANYFLASH_CACHE", "XDG_CACHE_HOME", "XDG_CACHE_HOME"});
     if (prefix->state == AF_FACT_KNOWN)
         add_disk(probe, "environment", prefix->value.text, prefix->source);
     if (home != NULL)

@@ -13,7 +13,6 @@
 
 #define VERSION_BYTES 24
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
-#define NAMES_MAX 20000u
 
 enum anyflash_status af_probe_elf_open(const struct af_probe *probe, const char *path,
                                        struct af_probe_elf *file_out,
@@ -229,12 +228,9 @@ static const char *find_in_nvidia(const struct af_probe *probe, const char *name
 {
     const struct af_fact *sites = &probe->machine->python.site_packages;
     for (size_t s = 0; s < sites->value.list.count; s++) {
-        const char **names;
-        size_t count;
+        const char *const *names;
         const char *nvidia = af_path_join(probe->arena, sites->value.list.items[s], "nvidia");
-        if (nvidia == NULL || af_folder_list(probe->arena, nvidia, NAMES_MAX, &names, &count,
-                                             NULL, NULL) != ANYFLASH_OK)
-            continue;
+        size_t count = af_probe_list(probe, nvidia, &names);
         for (size_t i = 0; i < count; i++) {
             const char *path =
                 af_arena_format(probe->arena, "%s/%s/lib/%s", nvidia, names[i], name);
@@ -282,14 +278,11 @@ static bool comes_with_packages(const char *name)
 static const char *find_named(const struct af_probe *probe, const char *folder,
                               const char *name)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *exact = af_path_join(probe->arena, folder, name);
     if (exact == NULL || af_file_is_regular(exact))
         return exact;
-    if (af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
-        ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         if (af_starts_with(names[i], name) && names[i][strlen(name)] == '.')
             return af_path_join(probe->arena, folder, names[i]);

@@ -13,9 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PARENTS_MAX 64
 #define PYENV_FILE_BYTES_MAX 4096u
-#define VERSIONS_MAX 512u
 
 static const char *const interpreter_names[] = {"python", "python3"};
 
@@ -73,15 +71,9 @@ static void take_program(const struct af_probe *probe, const char *program,
         environment->prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, real));
 }
 
-/* pyenv's folder: PYENV_ROOT or ~/.pyenv. */
 static const char *pyenv_root(const struct af_probe *probe)
 {
-    const char *root = af_probe_variable(probe, "PYENV_ROOT");
-    const char *home = af_probe_variable(probe, "HOME");
-    if (root != NULL)
-        return af_probe_path(probe, root);
-    return home == NULL ? NULL
-                        : af_path_join(probe->arena, af_probe_path(probe, home), ".pyenv");
+    return af_probe_home(probe, "PYENV_ROOT", ".pyenv");
 }
 
 /* For wanted "3.12": x if `name` is "3.12.x", INT64_MAX if it is "3.12", else -1. */
@@ -96,20 +88,26 @@ static int64_t version_patch(const char *name, const char *wanted)
     return af_parse_i64(name + len + 1, 0, 100000, &patch) ? patch : -1;
 }
 
-/* The interpreter of versions/WANTED, or of the newest WANTED.x. */
-static const char *pyenv_version(const struct af_probe *probe, const char *wanted)
+/*
+ * The interpreter of `folder`/`start`WANTED, or of the newest `start`WANTED.x; what follows a
+ * '-' after the version does not count.
+ */
+static const char *newest_version(const struct af_probe *probe, const char *folder,
+                                  const char *start, const char *wanted)
 {
-    const char *folder = af_path_join(probe->arena, pyenv_root(probe), "versions");
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *best = NULL;
     int64_t best_patch = -1;
-    if (folder == NULL || strchr(wanted, '/') != NULL ||
-        af_folder_list(probe->arena, folder, VERSIONS_MAX, &names, &count, NULL, NULL) !=
-            ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
-        int64_t patch = version_patch(names[i], wanted);
+        const char *version = names[i] + strlen(start);
+        bool right = af_starts_with(names[i], start) &&
+                     (start[0] == '\0' || strchr(version, '-') != NULL);
+        const char *text = !right ? NULL
+                           : start[0] == '\0'
+                               ? version
+                               : af_arena_text_n(probe->arena, version, strcspn(version, "-"));
+        int64_t patch = text == NULL ? -1 : version_patch(text, wanted);
         if (patch > best_patch) {
             best = names[i];
             best_patch = patch;
@@ -118,6 +116,12 @@ static const char *pyenv_version(const struct af_probe *probe, const char *wante
     const char *prefix = af_path_join(probe->arena, folder, best);
     const char *program = prefix == NULL ? NULL : interpreter_in(probe, prefix);
     return program != NULL && af_file_is_executable(program) ? program : NULL;
+}
+
+static const char *pyenv_version(const struct af_probe *probe, const char *wanted)
+{
+    const char *folder = af_path_join(probe->arena, pyenv_root(probe), "versions");
+    return strchr(wanted, '/') != NULL ? NULL : newest_version(probe, folder, "", wanted);
 }
 
 /* The first version in `words` (separated by blanks or colons) that exists. */
@@ -151,14 +155,11 @@ static bool find_upward(const struct af_probe *probe, const char *name,
                         struct af_span *content_out)
 {
     const char *folder = probe->options->folder;
-    for (int i = 0; i < PARENTS_MAX && folder != NULL; i++) {
+    for (; folder != NULL; folder = af_probe_parent(probe, folder)) {
         const char *path = af_path_join(probe->arena, folder, name);
         if (path != NULL && af_file_read(probe->arena, path, PYENV_FILE_BYTES_MAX, content_out,
                                          NULL) == ANYFLASH_OK)
             return true;
-        if (strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
-            return false;
-        folder = af_path_folder(probe->arena, folder);
     }
     return false;
 }
@@ -209,7 +210,7 @@ static void take_path(const struct af_probe *probe, struct af_environment *envir
 static bool take_dot_venv(const struct af_probe *probe, struct af_environment *environment)
 {
     const char *folder = probe->options->folder;
-    for (int i = 0; i < PARENTS_MAX && folder != NULL; i++) {
+    for (; folder != NULL; folder = af_probe_parent(probe, folder)) {
         const char *path = af_path_join(probe->arena, folder, ".venv");
         if (path != NULL && af_file_is_folder(path)) {
             take_prefix(probe, path, ".venv", environment);
@@ -218,54 +219,19 @@ static bool take_dot_venv(const struct af_probe *probe, struct af_environment *e
                     af_arena_format(probe->arena, "'%s/pyvenv.cfg' is missing", path);
             return true;
         }
-        if (strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
-            return false;
-        folder = af_path_folder(probe->arena, folder);
     }
     return false;
 }
 
-/* The folder of Pythons that uv downloaded. */
-static const char *uv_pythons(const struct af_probe *probe)
-{
-    const char *folder = af_probe_variable(probe, "UV_PYTHON_INSTALL_DIR");
-    const char *data = af_probe_variable(probe, "XDG_DATA_HOME");
-    const char *home = af_probe_variable(probe, "HOME");
-    if (folder != NULL)
-        return af_probe_path(probe, folder);
-    if (data != NULL)
-        return af_path_join(probe->arena, af_probe_path(probe, data), "uv/python");
-    return home == NULL ? NULL
-                        : af_path_join(probe->arena, af_probe_path(probe, home),
-                                       ".local/share/uv/python");
-}
-
-/* uv's cpython-WANTED-linux-..., or the newest cpython-WANTED.x-linux-... */
+/* A Python that uv downloaded: cpython-WANTED-linux-..., or the newest cpython-WANTED.x-... */
 static const char *uv_version(const struct af_probe *probe, const char *wanted)
 {
-    static const char start[] = "cpython-";
-    const char *folder = uv_pythons(probe);
-    const char **names;
-    size_t count;
-    const char *best = NULL;
-    int64_t best_patch = -1;
-    if (folder == NULL || af_folder_list(probe->arena, folder, VERSIONS_MAX, &names, &count,
-                                         NULL, NULL) != ANYFLASH_OK)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        const char *version = names[i] + sizeof start - 1;
-        if (!af_starts_with(names[i], start) || strchr(version, '-') == NULL)
-            continue;
-        const char *text = af_arena_text_n(probe->arena, version, strcspn(version, "-"));
-        int64_t patch = text == NULL ? -1 : version_patch(text, wanted);
-        if (patch > best_patch) {
-            best = names[i];
-            best_patch = patch;
-        }
-    }
-    const char *prefix = af_path_join(probe->arena, folder, best);
-    const char *program = prefix == NULL ? NULL : interpreter_in(probe, prefix);
-    return program != NULL && af_file_is_executable(program) ? program : NULL;
+    const char *folder =
+        af_probe_path(probe, af_probe_variable(probe, "UV_PYTHON_INSTALL_DIR"));
+    if (folder == NULL)
+        folder = af_path_join(
+            probe->arena, af_probe_home(probe, "XDG_DATA_HOME", ".local/share"), "uv/python");
+    return newest_version(probe, folder, "cpython-", wanted);
 }
 
 /* The program that --python names: a path, a command, or a version from uv or pyenv. */

@@ -18,9 +18,7 @@
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
-#define SMALL_FILE_BYTES 65536u
-#define DEVICES_MAX 4096u
-#define CUDA_DEVICES_MAX 64
+#define DEVICES_MAX 64
 #define CANDIDATES_MAX 64
 
 enum {
@@ -151,7 +149,7 @@ static int ask_driver(int out_fd, void *context)
     int result = calls.init(0);
     dprintf(out_fd, "init\t%d\n", result);
     if (result == 0 && calls.count(&number) == 0) {
-        for (int i = 0; i < number && i < CUDA_DEVICES_MAX; i++)
+        for (int i = 0; i < number && i < DEVICES_MAX; i++)
             write_device(out_fd, &calls, i);
     }
     return 0;
@@ -211,17 +209,6 @@ static void start_child(struct af_probe *probe, struct af_child *child)
         af_child_start_fork(ask_driver, &candidates, child, NULL);
 }
 
-/* The trimmed text of a small file, or NULL. */
-static const char *small_text(struct af_probe *probe, const char *path)
-{
-    struct af_span bytes;
-    if (path == NULL ||
-        af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
-        return NULL;
-    bytes = af_text_trim(bytes);
-    return af_arena_text_n(probe->arena, bytes.data, bytes.len);
-}
-
 /* The first version such as "580.95.05" after "Kernel Module"; other words vary. */
 static const char *version_in_banner(struct af_probe *probe, const char *banner)
 {
@@ -242,12 +229,12 @@ static void read_kernel_driver(struct af_probe *probe)
     struct af_fact *fact = &probe->machine->driver.kernel_version;
     const char *module = af_probe_path(probe, "/sys/module/nvidia/version");
     const char *proc = af_probe_path(probe, "/proc/driver/nvidia/version");
-    const char *version = small_text(probe, module);
+    const char *version = af_probe_small_text(probe, module);
     if (version != NULL && version[0] != '\0') {
         af_fact_text(probe->arena, fact, version, module);
         return;
     }
-    const char *banner = small_text(probe, proc);
+    const char *banner = af_probe_small_text(probe, proc);
     version = banner == NULL ? NULL : version_in_banner(probe, banner);
     if (version != NULL)
         af_fact_text(probe->arena, fact, version, proc);
@@ -279,7 +266,7 @@ static void add_nvidia(struct af_probe *probe, const char *address, const char *
     const char *path = af_probe_path(
         probe,
         af_arena_format(probe->arena, "/proc/driver/nvidia/gpus/%s/information", address));
-    const char *text = small_text(probe, path);
+    const char *text = af_probe_small_text(probe, path);
     if (gpu == NULL)
         return;
     af_fact_text(probe->arena, &gpu->vendor, "nvidia", folder);
@@ -291,20 +278,19 @@ static void add_nvidia(struct af_probe *probe, const char *address, const char *
 static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
 {
     const char *bus = af_probe_path(probe, "/sys/bus/pci/devices");
-    const char **names;
-    size_t count;
+    const char *const *names;
     size_t found = 0;
-    if (bus == NULL || af_folder_list(probe->arena, bus, DEVICES_MAX, &names, &count, NULL,
-                                      NULL) != ANYFLASH_OK)
-        return 0;
+    size_t count = af_probe_list(probe, bus, &names);
     for (size_t i = 0; i < count; i++) {
         const char *folder = af_path_join(probe->arena, bus, names[i]);
         if (folder == NULL)
             return found;
-        const char *vendor = small_text(probe, af_path_join(probe->arena, folder, "vendor"));
+        const char *vendor =
+            af_probe_small_text(probe, af_path_join(probe->arena, folder, "vendor"));
         if (!af_equal(vendor, "0x10de"))
             continue;
-        const char *kind = small_text(probe, af_path_join(probe->arena, folder, "class"));
+        const char *kind =
+            af_probe_small_text(probe, af_path_join(probe->arena, folder, "class"));
         /* a GPU's audio function is a device, too */
         if (kind == NULL || !af_starts_with(kind, "0x03"))
             continue;
@@ -328,20 +314,17 @@ static void add_amd_from_files(struct af_probe *probe)
 {
     const char *info = af_probe_path(probe, "/opt/rocm/.info/version");
     const char *nodes = af_probe_path(probe, "/sys/class/kfd/kfd/topology/nodes");
-    const char *rocm = small_text(probe, info);
-    const char **names;
-    size_t count;
+    const char *rocm = af_probe_small_text(probe, info);
+    const char *const *names;
     if (rocm != NULL)
         af_fact_text(probe->arena, &probe->machine->driver.rocm, rocm, info);
     else
         af_fact_absent(probe->arena, &probe->machine->driver.rocm,
                        "no /opt/rocm/.info/version");
-    if (nodes == NULL || af_folder_list(probe->arena, nodes, DEVICES_MAX, &names, &count, NULL,
-                                        NULL) != ANYFLASH_OK)
-        return;
+    size_t count = af_probe_list(probe, nodes, &names);
     for (size_t i = 0; i < count; i++) {
         const char *path = af_arena_format(probe->arena, "%s/%s/properties", nodes, names[i]);
-        const char *text = small_text(probe, path);
+        const char *text = af_probe_small_text(probe, path);
         const char *found = text == NULL ? NULL : strstr(text, "gfx_target_version ");
         long number = found == NULL ? 0 : strtol(strchr(found, ' '), NULL, 10);
         struct af_gpu *gpu =

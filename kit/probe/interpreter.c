@@ -16,7 +16,6 @@
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
-#define NAMES_MAX 4096u
 #define SYSCONFIG_BYTES_MAX (1u * 1024u * 1024u)
 #define DETAILS_BYTES_MAX (256u * 1024u)
 #define PATCHLEVEL_BYTES_MAX (64u * 1024u)
@@ -81,12 +80,9 @@ static const char *only_library(const struct af_probe *probe, const char *prefix
     static const char *const folders[] = {"lib", "lib64"};
     const char *found = NULL;
     for (size_t f = 0; f < AF_COUNT(folders); f++) {
-        const char **names;
-        size_t count;
+        const char *const *names;
         const char *path = af_path_join(probe->arena, prefix, folders[f]);
-        if (path == NULL || af_folder_list(probe->arena, path, NAMES_MAX, &names, &count, NULL,
-                                           NULL) != ANYFLASH_OK)
-            continue;
+        size_t count = af_probe_list(probe, path, &names);
         for (size_t i = 0; i < count; i++) {
             char flags[AF_ABI_FLAGS_BYTES];
             int minor;
@@ -263,14 +259,11 @@ static void find_sysconfig(const struct af_probe *probe,
                            struct af_probe_interpreter_files *files)
 {
     static const char start[] = "_sysconfigdata_";
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *other = NULL;
     size_t other_count = 0;
     size_t flags_len = strlen(files->flags);
-    if (af_folder_list(probe->arena, files->stdlib, NAMES_MAX, &names, &count, NULL, NULL) !=
-        ANYFLASH_OK)
-        return;
+    size_t count = af_probe_list(probe, files->stdlib, &names);
     for (size_t i = 0; i < count; i++) {
         const char *flags = names[i] + sizeof start - 1;
         size_t len = af_starts_with(names[i], start) ? strspn(flags, "tdm") : 0;

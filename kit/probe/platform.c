@@ -16,21 +16,14 @@ static void probe_kernel(struct af_probe *probe)
 {
     struct af_platform *platform = &probe->machine->platform;
     struct utsname names;
-    struct af_span release;
     const char *path = af_probe_path(probe, "/proc/sys/kernel/osrelease");
     if (uname(&names) != 0)
         return;
-    const char *text = names.release;
-    const char *source = "uname(2)";
-    if (path != NULL &&
-        af_file_read(probe->arena, path, SMALL_FILE_BYTES, &release, NULL) == ANYFLASH_OK) {
-        release = af_text_trim(release);
-        text = af_arena_text_n(probe->arena, release.data, release.len);
-        source = path;
-    }
+    const char *text = af_probe_small_text(probe, path);
+    const char *source = text == NULL ? "uname(2)" : path;
     af_fact_text(probe->arena, &platform->os, "linux", "uname(2)");
     af_fact_text(probe->arena, &platform->arch, names.machine, "uname(2)");
-    af_fact_text(probe->arena, &platform->kernel, text, source);
+    af_fact_text(probe->arena, &platform->kernel, text == NULL ? names.release : text, source);
 }
 
 /* The value of KEY=value or KEY="value" in os-release(5), or NULL. */

@@ -9,6 +9,8 @@
 #include "kit/system/file.h"
 
 #define TOML_BYTES (1024u * 1024u)
+#define SMALL_FILE_BYTES 65536u
+#define NAMES_MAX 20000u
 
 const char *af_probe_variable(const struct af_probe *probe, const char *name)
 {
@@ -54,6 +56,44 @@ const char *af_probe_on_path_except(const struct af_probe *probe, const char *na
 const char *af_probe_on_path(const struct af_probe *probe, const char *name)
 {
     return af_probe_on_path_except(probe, name, NULL);
+}
+
+const char *af_probe_home(const struct af_probe *probe, const char *variable, const char *below)
+{
+    const char *folder = af_probe_variable(probe, variable);
+    const char *home = af_probe_variable(probe, "HOME");
+    if (folder == NULL && home != NULL)
+        folder = af_path_join(probe->arena, home, below);
+    return af_probe_path(probe, folder);
+}
+
+const char *af_probe_parent(const struct af_probe *probe, const char *folder)
+{
+    bool is_last = folder[0] == '\0' || strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0;
+    return is_last ? NULL : af_path_folder(probe->arena, folder);
+}
+
+const char *af_probe_small_text(const struct af_probe *probe, const char *path)
+{
+    struct af_span bytes;
+    if (path == NULL ||
+        af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
+        return NULL;
+    bytes = af_text_trim(bytes);
+    return af_arena_text_n(probe->arena, bytes.data, bytes.len);
+}
+
+size_t af_probe_list(const struct af_probe *probe, const char *folder,
+                     const char *const **names_out)
+{
+    const char **names = NULL;
+    size_t count = 0;
+    *names_out = NULL;
+    if (folder == NULL || af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL,
+                                         NULL) != ANYFLASH_OK)
+        return 0;
+    *names_out = names;
+    return count;
 }
 
 bool af_probe_toml_has_table(const char *path, const char *table)

@@ -38,6 +38,23 @@ const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
                                     const char *skipped);
 
+/* The folder that `variable` names, else `below` in the user's home; NULL without either. */
+const char *af_probe_home(const struct af_probe *probe, const char *variable,
+                          const char *below);
+
+/* The folder above, for walks from the project's folder upward; NULL after "/" or ".". */
+const char *af_probe_parent(const struct af_probe *probe, const char *folder);
+
+/* The trimmed text of a file of at most 64 KiB, or NULL. */
+const char *af_probe_small_text(const struct af_probe *probe, const char *path);
+
+/*
+ * Names in a folder, sorted by bytes, at most 20,000; returns their number, 0 if `folder` is
+ * NULL or cannot be read.
+ */
+size_t af_probe_list(const struct af_probe *probe, const char *folder,
+                     const char *const **names_out);
+
 /* Whether the TOML file has a table whose name starts with `table`, such as "[tool.uv". */
 bool af_probe_toml_has_table(const char *path, const char *table);
 

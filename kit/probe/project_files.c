@@ -9,9 +9,7 @@
 #include "kit/system/file.h"
 
 #define FILE_BYTES (8u * 1024u * 1024u)
-#define ENTRIES_MAX 4096u
 #define FILES_MAX 64u
-#define FOLDERS_UP_MAX 32
 #define WHEEL_NAME_BYTES 256
 
 static const struct {
@@ -129,12 +127,9 @@ static void add(struct af_probe *probe, const char *path, const char *tool)
 /* Adds the files of one folder; false when it has none. */
 static bool add_folder(struct af_probe *probe, const char *folder)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     bool any = false;
-    if (af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count, NULL, NULL) !=
-        ANYFLASH_OK)
-        return false;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         const char *tool = tool_of(names[i]);
         const char *path = tool == NULL ? NULL : af_path_join(probe->arena, folder, names[i]);
@@ -152,9 +147,6 @@ void af_probe_project_files(struct af_probe *probe)
     const char *folder = probe->options->folder;
     probe->machine->project_files.state = AF_FACT_KNOWN;
     probe->machine->project_files.source = "the project's folder and those above it";
-    for (int i = 0; i < FOLDERS_UP_MAX && folder != NULL; i++) {
-        if (add_folder(probe, folder) || strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
-            return;
-        folder = af_path_folder(probe->arena, folder);
-    }
+    while (folder != NULL && !add_folder(probe, folder))
+        folder = af_probe_parent(probe, folder);
 }

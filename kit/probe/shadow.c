@@ -7,15 +7,10 @@
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
-#define NAMES_MAX 4096
-
 static bool has_file(const struct af_probe *probe, const char *folder, const char *start)
 {
-    const char **names = NULL;
-    size_t count = 0;
-    if (af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
-        ANYFLASH_OK)
-        return false;
+    const char *const *names;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++)
         if (af_starts_with(names[i], start))
             return true;

@@ -12,7 +12,6 @@
 
 #define HEADER_BYTES (128u * 1024u) /* the texts that we search for are in the first 16 KiB */
 #define SMALL_FILE_BYTES 65536u
-#define ENTRIES_MAX 512u
 
 static struct af_toolkit *add_row(struct af_probe *probe, const char *root,
                                   const char *found_by)
@@ -165,12 +164,9 @@ static void add(struct af_probe *probe, const char *root, const char *found_by, 
 static void add_matching(struct af_probe *probe, const char *folder, const char *start,
                          const char *found_by)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     folder = af_probe_path(probe, folder);
-    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
-                                         NULL, NULL) != ANYFLASH_OK)
-        return;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = count; i > 0; i--) { /* newest name first */
         const char *root = af_path_join(probe->arena, folder, names[i - 1]);
         if (root != NULL && af_starts_with(names[i - 1], start))

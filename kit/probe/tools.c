@@ -11,7 +11,7 @@
 #include "kit/system/file.h"
 
 #define FILES_MAX 16
-#define FOLDERS_UP_MAX 64
+#define SMALL_FILE_BYTES 65536u
 
 struct files {
     struct af_probe *probe;
@@ -23,22 +23,11 @@ struct files {
 static bool add_file(struct files *files, const char *folder, const char *name)
 {
     struct af_probe *probe = files->probe;
-    const char *path =
-        folder == NULL ? NULL : af_path_join(probe->arena, af_probe_path(probe, folder), name);
+    const char *path = af_path_join(probe->arena, af_probe_path(probe, folder), name);
     if (path == NULL || !af_file_is_regular(path) || files->count == FILES_MAX)
         return false;
     files->paths[files->count++] = path;
     return true;
-}
-
-/* $XDG_CONFIG_HOME or ~/.config. */
-static const char *config_home(const struct af_probe *probe)
-{
-    const char *folder = af_probe_variable(probe, "XDG_CONFIG_HOME");
-    const char *home = af_probe_variable(probe, "HOME");
-    if (folder != NULL || home == NULL)
-        return folder;
-    return af_path_join(probe->arena, home, ".config");
 }
 
 /*
@@ -48,7 +37,7 @@ static const char *config_home(const struct af_probe *probe)
 static void add_uv_project(struct files *files)
 {
     const char *folder = files->probe->options->folder;
-    for (int i = 0; i < FOLDERS_UP_MAX && folder != NULL; i++) {
+    for (; folder != NULL; folder = af_probe_parent(files->probe, folder)) {
         const char *project = af_path_join(files->probe->arena, folder, "pyproject.toml");
         if (add_file(files, folder, "uv.toml"))
             return;
@@ -57,13 +46,10 @@ static void add_uv_project(struct files *files)
             add_file(files, folder, "pyproject.toml");
             return;
         }
-        if (folder[0] == '\0' || strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
-            return;
-        folder = af_path_folder(files->probe->arena, folder);
     }
 }
 
-static void uv_files(struct files *files)
+static void add_uv_files(struct files *files)
 {
     const char *only = af_probe_variable(files->probe, "UV_CONFIG_FILE");
     if (af_probe_variable(files->probe, "UV_NO_CONFIG") != NULL)
@@ -73,92 +59,95 @@ static void uv_files(struct files *files)
         return;
     }
     add_uv_project(files);
-    add_file(files, config_home(files->probe), "uv/uv.toml");
+    add_file(files, af_probe_home(files->probe, "XDG_CONFIG_HOME", ".config"), "uv/uv.toml");
     if (!add_file(files, "/etc/xdg", "uv/uv.toml"))
         add_file(files, "/etc/uv", "uv.toml");
 }
 
-static void pip_files(struct files *files)
+/* Where the other tools search their settings, highest priority first. */
+static const struct {
+    const char *tool;
+    const char *place; /* a folder, a variable that names one, "." project, "~" settings */
+    const char *name;  /* NULL: the variable names the file */
+} places[] = {
+    {"pip", "PIP_CONFIG_FILE", NULL},
+    {"pip", "", "pip.conf"},
+    {"pip", "~", "pip/pip.conf"},
+    {"pip", "HOME", ".pip/pip.conf"},
+    {"pip", "/etc", "pip.conf"},
+    {"pip", "/etc/xdg", "pip/pip.conf"},
+    {"conda", "CONDARC", NULL},
+    {"conda", "CONDA_PREFIX", ".condarc"},
+    {"conda", "HOME", ".condarc"},
+    {"conda", "~", "conda/.condarc"},
+    {"conda", "/etc/conda", ".condarc"},
+    {"pixi", ".", ".pixi/config.toml"},
+    {"pixi", "HOME", ".pixi/config.toml"},
+    {"pixi", "~", "pixi/config.toml"},
+    {"pixi", "/etc/pixi", "config.toml"},
+    {"poetry", ".", "poetry.toml"},
+    {"poetry", "~", "pypoetry/config.toml"},
+    {"pdm", ".", "pdm.toml"},
+    {"pdm", "~", "pdm/config.toml"},
+    {"pdm", "/etc/xdg/pdm", "config.toml"},
+};
+
+/* The folder of a place in the table; "": the environment. NULL: there is none. */
+static const char *folder_of(const struct af_probe *probe, const char *place)
 {
-    const char *only = af_probe_variable(files->probe, "PIP_CONFIG_FILE");
-    if (af_equal(only, "/dev/null")) /* in pip this means: no configuration file */
-        return;
-    if (only != NULL)
-        files->paths[files->count++] = af_probe_path(files->probe, only);
-    add_file(files, af_fact_text_or(&files->probe->machine->python.prefix, NULL), "pip.conf");
-    add_file(files, config_home(files->probe), "pip/pip.conf");
-    add_file(files, af_probe_variable(files->probe, "HOME"), ".pip/pip.conf");
-    add_file(files, "/etc", "pip.conf");
-    add_file(files, "/etc/xdg", "pip/pip.conf");
+    switch (place[0]) {
+    case '\0':
+        return af_fact_text_or(&probe->machine->python.prefix, NULL);
+    case '~':
+        return af_probe_home(probe, "XDG_CONFIG_HOME", ".config");
+    case '.':
+        return probe->options->folder;
+    case '/':
+        return place;
+    default:
+        return af_probe_variable(probe, place);
+    }
 }
 
-static void conda_files(struct files *files)
+static void add_place(struct files *files, size_t row)
 {
-    const char *home = af_probe_variable(files->probe, "HOME");
-    const char *only = af_probe_variable(files->probe, "CONDARC");
-    if (only != NULL)
-        files->paths[files->count++] = af_probe_path(files->probe, only);
-    add_file(files, af_probe_variable(files->probe, "CONDA_PREFIX"), ".condarc");
-    add_file(files, home, ".condarc");
-    add_file(files, config_home(files->probe), "conda/.condarc");
-    add_file(files, "/etc/conda", ".condarc");
-}
-
-static void pixi_files(struct files *files)
-{
-    add_file(files, files->probe->options->folder, ".pixi/config.toml");
-    add_file(files, af_probe_variable(files->probe, "HOME"), ".pixi/config.toml");
-    add_file(files, config_home(files->probe), "pixi/config.toml");
-    add_file(files, "/etc/pixi", "config.toml");
-}
-
-static void poetry_files(struct files *files)
-{
-    add_file(files, files->probe->options->folder, "poetry.toml");
-    add_file(files, config_home(files->probe), "pypoetry/config.toml");
-}
-
-static void pdm_files(struct files *files)
-{
-    add_file(files, files->probe->options->folder, "pdm.toml");
-    add_file(files, config_home(files->probe), "pdm/config.toml");
-    add_file(files, "/etc/xdg/pdm", "config.toml");
+    const char *folder = folder_of(files->probe, places[row].place);
+    if (places[row].name != NULL)
+        add_file(files, folder, places[row].name);
+    else if (folder != NULL)
+        files->paths[files->count++] = af_probe_path(files->probe, folder);
 }
 
 static void find_config_files(struct af_probe *probe, const char *name,
                               struct af_fact *config_files)
 {
-    static const struct {
-        const char *name;
-        void (*collect)(struct files *files);
-    } tools[] = {{"uv", uv_files},       {"pip", pip_files},   {"conda", conda_files},
-                 {"mamba", conda_files}, {"pixi", pixi_files}, {"poetry", poetry_files},
-                 {"pdm", pdm_files}};
     struct files files = {.probe = probe};
-    for (size_t i = 0; i < AF_COUNT(tools); i++) {
-        if (strcmp(name, tools[i].name) == 0) {
-            tools[i].collect(&files);
-            af_fact_list(probe->arena, config_files, files.paths, files.count,
-                         "its search order, highest priority first");
-            return;
-        }
+    const char *tool = af_equal(name, "mamba") ? "conda" : name;
+    bool known = af_equal(tool, "uv");
+    bool none = af_equal(tool, "pip") && /* in pip this means: no configuration file */
+                af_equal(af_probe_variable(probe, "PIP_CONFIG_FILE"), "/dev/null");
+    if (known)
+        add_uv_files(&files);
+    for (size_t i = 0; i < AF_COUNT(places); i++) {
+        bool is_mine = af_equal(places[i].tool, tool);
+        known = known || is_mine;
+        if (is_mine && !none)
+            add_place(&files, i);
     }
-    af_fact_absent(probe->arena, config_files, "it has none");
+    if (known)
+        af_fact_list(probe->arena, config_files, files.paths, files.count,
+                     "its search order, highest priority first");
+    else
+        af_fact_absent(probe->arena, config_files, "it has none");
 }
-
-#define ENTRIES_MAX 4096u
-#define SMALL_FILE_BYTES 65536u
 
 /* The version in a name "NAME-VERSION.dist-info" within `folder`, or NULL. */
 static const char *dist_info_version(struct af_probe *probe, const char *folder,
                                      const char *name, const char **path_out)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     struct af_info_folder parts;
-    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
-                                         NULL, NULL) != ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         if (!af_info_folder_parse((struct af_span){names[i], strlen(names[i])}, &parts) ||
             parts.egg || parts.version.len == 0 || !af_text_span_equal(parts.name, name))
@@ -178,11 +167,8 @@ static const char *version_beside(struct af_probe *probe, const char *program, c
     const char *bin = real == NULL ? NULL : af_path_folder(probe->arena, real);
     const char *prefix = bin == NULL ? NULL : af_path_folder(probe->arena, bin);
     const char *lib = prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "lib");
-    const char **names;
-    size_t count;
-    if (lib == NULL || af_folder_list(probe->arena, lib, ENTRIES_MAX, &names, &count, NULL,
-                                      NULL) != ANYFLASH_OK)
-        return NULL;
+    const char *const *names;
+    size_t count = af_probe_list(probe, lib, &names);
     for (size_t i = 0; i < 2 * count; i++) {
         if (!af_starts_with(names[i / 2], "python3"))
             continue;
@@ -198,13 +184,9 @@ static const char *version_beside(struct af_probe *probe, const char *program, c
 /* Reads {"version": "0.13.8"} in uv-receipt.json, which uv's own installer writes. */
 static const char *uv_receipt_version(struct af_probe *probe, const char **path_out)
 {
-    const char *home = af_probe_variable(probe, "XDG_CONFIG_HOME");
     json_t *json;
-    if (home == NULL && af_probe_variable(probe, "HOME") != NULL)
-        home = af_path_join(probe->arena, af_probe_variable(probe, "HOME"), ".config");
-    const char *path = home == NULL ? NULL
-                                    : af_path_join(probe->arena, af_probe_path(probe, home),
-                                                   "uv/uv-receipt.json");
+    const char *path = af_path_join(
+        probe->arena, af_probe_home(probe, "XDG_CONFIG_HOME", ".config"), "uv/uv-receipt.json");
     if (path == NULL || !af_file_is_regular(path) ||
         af_file_read_json(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
         return NULL;
@@ -222,12 +204,9 @@ static const char *conda_version(struct af_probe *probe, const char *program, co
     const char *prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, program));
     const char *folder =
         prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "conda-meta");
-    const char **names;
-    size_t count;
+    const char *const *names;
     size_t len = strlen(name);
-    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
-                                         NULL, NULL) != ANYFLASH_OK)
-        return NULL;
+    size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         const char *rest = names[i] + len + 1;
         if (strncmp(names[i], name, len) != 0 || names[i][len] != '-' || rest[0] < '0' ||
