@@ -142,13 +142,6 @@ static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
         if (wheels[i].member != NULL)                                                          \
             af_text_add_n(columns, (const char *)wheels[i].member, AF_SHA256_BYTES);
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_CATALOG_WHEEL_LONG
-#undef AF_CATALOG_WHEEL_TEXT
-#undef AF_CATALOG_WHEEL_JOINED
-#undef AF_CATALOG_WHEEL_NUMBER
-#undef AF_CATALOG_WHEEL_ANSWER
-#undef AF_CATALOG_WHEEL_FLAG
-#undef AF_CATALOG_WHEEL_HASH
 #undef COLUMN
 }
 
@@ -304,13 +297,6 @@ static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels
         if (wheels[i].member != NULL)                                                          \
             wheels[i].member = take(left, AF_SHA256_BYTES);
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_CATALOG_WHEEL_LONG
-#undef AF_CATALOG_WHEEL_TEXT
-#undef AF_CATALOG_WHEEL_JOINED
-#undef AF_CATALOG_WHEEL_NUMBER
-#undef AF_CATALOG_WHEEL_ANSWER
-#undef AF_CATALOG_WHEEL_FLAG
-#undef AF_CATALOG_WHEEL_HASH
 #undef COLUMN
 }
 

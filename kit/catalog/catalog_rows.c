@@ -82,13 +82,6 @@ enum anyflash_status af_catalog_write_row(struct af_text *rows,
 #define AF_CATALOG_WHEEL_NUMBER(member, type)
 #define AF_CATALOG_WHEEL_FLAG(member)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_CATALOG_WHEEL_TEXT
-#undef AF_CATALOG_WHEEL_LONG
-#undef AF_CATALOG_WHEEL_JOINED
-#undef AF_CATALOG_WHEEL_HASH
-#undef AF_CATALOG_WHEEL_ANSWER
-#undef AF_CATALOG_WHEEL_NUMBER
-#undef AF_CATALOG_WHEEL_FLAG
     set_text(&row, "kind", wheel->official ? "official" : "community");
     set_text(&row, "gpu", wheel->rocm ? "rocm" : "cuda");
     set_text(&row, "evidence", wheel->listed ? "listed" : "matrix");
@@ -364,13 +357,6 @@ static bool read_row(struct reading *reading, const json_t *row, struct af_catal
 #define AF_CATALOG_WHEEL_NUMBER(member, type)
 #define AF_CATALOG_WHEEL_FLAG(member)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_CATALOG_WHEEL_TEXT
-#undef AF_CATALOG_WHEEL_LONG
-#undef AF_CATALOG_WHEEL_HASH
-#undef AF_CATALOG_WHEEL_ANSWER
-#undef AF_CATALOG_WHEEL_JOINED
-#undef AF_CATALOG_WHEEL_NUMBER
-#undef AF_CATALOG_WHEEL_FLAG
     if (!read_flag(reading, row, "kind", "official", false, &wheel->official) ||
         !read_flag(reading, row, "gpu", "rocm", false, &wheel->rocm) ||
         !read_flag(reading, row, "evidence", "listed", false, &wheel->listed) ||
