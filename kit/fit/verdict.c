@@ -148,17 +148,6 @@ static size_t bring(struct af_candidate *rest, size_t count, enum af_answer answ
     return front;
 }
 
-void af_rank_sort(const struct af_fit_context *fit, struct af_candidate *candidates,
-                  size_t count, size_t *fitting_out, size_t *unknown_out)
-{
-    size_t fitting = bring(candidates, count, AF_YES);
-    size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
-    af_sort(candidates, fitting, sizeof candidates[0], compare, fit);
-    af_sort(candidates + fitting, unknown, sizeof candidates[0], compare, fit);
-    *fitting_out = fitting;
-    *unknown_out = unknown;
-}
-
 /* In the order of enum af_reason_group. */
 static void (*const rules[])(struct af_fit_wheel_check *check) = {
     af_rule_file,   af_rule_platform, af_rule_python, af_rule_torch, af_rule_cuda,  af_rule_abi,
@@ -199,7 +188,12 @@ void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candida
     }
     for (size_t i = 0; i < count; i++)
         candidates[i].answer = af_verdict_answer(candidates[i].reason_bits);
-    af_rank_sort(fit, candidates, count, fitting_out, unknown_out);
+    size_t fitting = bring(candidates, count, AF_YES);
+    size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
+    af_sort(candidates, fitting, sizeof candidates[0], compare, fit);
+    af_sort(candidates + fitting, unknown, sizeof candidates[0], compare, fit);
+    *fitting_out = fitting;
+    *unknown_out = unknown;
 }
 
 bool af_candidate_is_provable(const struct af_candidate *candidate)

@@ -77,8 +77,9 @@ bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
                                const struct af_catalog_wheel *wheel);
 
 /*
- * Checks candidates, of which only the wheel is set, on all views, and sorts
- * them like af_rank_sort().
+ * Checks candidates, of which only the wheel is set, on all views, and sorts them: those that
+ * fit, then the unknown ones, both by rank; then those that do not fit, in no particular order.
+ * Counts the first two groups.
  */
 void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
                              size_t count, size_t *fitting_out, size_t *unknown_out);
@@ -119,12 +120,5 @@ void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */
 /* <0 if `a` is better than `b`; 0 only for the same wheel. A total order. */
 int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate *a,
                     const struct af_candidate *b);
-
-/*
- * Sorts candidates: those that fit, then the unknown ones, both by rank; then
- * those that do not fit, in no particular order. Counts the first two groups.
- */
-void af_rank_sort(const struct af_fit_context *fit, struct af_candidate *candidates,
-                  size_t count, size_t *fitting_out, size_t *unknown_out);
 
 #endif
