@@ -18,7 +18,6 @@
 .PHONY: run test build page bench wheel release kernels refresh format install clean
 
 PRESET ?= release
-TARGET = all
 TESTS = OFF
 
 run: build
@@ -33,12 +32,12 @@ test:
 	@PRESET=$(PRESET) tests/run quick
 
 # Installs the missing packages of PACKAGE_SETS (tools/packages.sh) and builds TARGET of
-# build/$(PRESET).
+# build/$(PRESET); without TARGET, what CMakePresets.json names, by default everything.
 build:
 	@mkdir -p build
 	@tools/packages.sh $(PACKAGE_SETS)
 	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) -DANYFLASH_CPU_MASK=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
-	@cmake --build --preset $(PRESET) --target $(TARGET)
+	@cmake --build --preset $(PRESET) $(if $(TARGET),--target $(TARGET))
 
 # The web page alone, without the program, for any static host: python3 -m http.server --directory build/page
 page:
