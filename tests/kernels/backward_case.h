@@ -18,6 +18,7 @@
 
 #include "tests/oracle/dropout.h"
 #include "tests/oracle/reference.h"
+#include "tests/oracle/widened.h"
 
 #include "guard.h"
 
@@ -183,32 +184,32 @@ static inline void case_oracle(struct backward_case *c)
         ANYFLASH_OK);
 }
 
-static inline float case_dot(int32_t x_type, const char *x, int32_t y_type, const char *y,
-                             int64_t count)
+static inline float case_dot(const float *x, const float *y, int64_t count)
 {
     float sum = 0;
     for (int64_t d = 0; d < count; d++)
-        sum += af_convert_load(x_type, x, d) * af_convert_load(y_type, y, d);
+        sum += x[d] * y[d];
     return sum;
 }
+
+/* What the plain formulas read: keys and values, and the rows of one query. */
+struct case_rows {
+    struct af_widened k, v;
+    float q[AF_DIM_MAX], o[AF_DIM_MAX], dout[AF_DIM_MAX];
+};
 
 /* One visible pair of the plain formulas: every step rounded to `type`. */
 static inline void case_plain_pair(struct backward_case *c, const struct af_problem *problem,
                                    const struct af_sequence *s, int64_t h, int64_t i, int64_t j,
-                                   float delta, int32_t type, double *const *results)
+                                   float delta, int32_t type, struct case_rows *rows,
+                                   double *const *results)
 {
     const struct anyflash_attend_args *a = &problem->a;
     const int64_t g = h / problem->group, row = case_at(s->batch, a->heads, h, a->q_len, i);
     const int64_t key = case_at(s->batch, a->kv_heads, g, a->k_len, j);
-    const size_t o_bytes = af_dtype_bytes(c->args.dout.dtype);
-    struct anyflash_tensor dout = c->args.dout;
-    if (a->cu_seqlens_q != NULL)
-        dout.batch_stride = 0;
-    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, h, i);
-    const char *k = af_row_of_key(problem, &a->k, s, g, j);
-    const char *v = af_row_of_key(problem, &a->v, s, g, j);
-    const char *go = af_row_of_query(&dout, o_bytes, s, h, i);
-    float x = case_round(type, case_dot(c->dtype, q, c->dtype, k, a->head_dim) * a->scale);
+    const float *k = af_widened_row(&rows->k, problem, &a->k, a->head_dim, s, g, j);
+    const float *v = af_widened_row(&rows->v, problem, &a->v, a->value_dim, s, g, j);
+    float x = case_round(type, case_dot(rows->q, k, a->head_dim) * a->scale);
     float t = a->softcap > 0 ? tanhf(x / a->softcap) : 0, keep = 1;
     float score = a->softcap > 0 ? a->softcap * t : x;
     if (a->bias.data != NULL)
@@ -221,20 +222,34 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
     if (a->dropout > 0)
         keep = af_dropout_keeps(problem, s, h, i, j) ? 1 / (1 - a->dropout) : 0;
     float p = case_round(type, expf(score - (float)c->lse[row]));
-    float dp = case_round(type, case_dot(dout.dtype, go, c->dtype, v, a->value_dim) * keep);
+    float dp = case_round(type, case_dot(rows->dout, v, a->value_dim) * keep);
     float ds = case_round(type, p * (dp - delta));
     float dx = case_round(type, ds * (1 - t * t)) * a->scale;
     results[CASE_DBIAS][row * a->k_len + j] = (double)ds;
     for (int64_t d = 0; d < a->head_dim; d++) {
         double *dq = &results[CASE_DQ][row * a->head_dim + d];
         double *dk = &results[CASE_DK][key * a->head_dim + d];
-        *dq = (double)(float)(*dq + (double)(dx * af_convert_load(c->dtype, k, d)));
-        *dk = (double)(float)(*dk + (double)(dx * af_convert_load(c->dtype, q, d)));
+        *dq = (double)(float)(*dq + (double)(dx * k[d]));
+        *dk = (double)(float)(*dk + (double)(dx * rows->q[d]));
     }
     for (int64_t d = 0; d < a->value_dim; d++) {
         double *dv = &results[CASE_DV][key * a->value_dim + d];
-        *dv = (double)(float)(*dv + (double)(p * keep * af_convert_load(dout.dtype, go, d)));
+        *dv = (double)(float)(*dv + (double)(p * keep * rows->dout[d]));
     }
+}
+
+/* Reads row i of head h of q, o and dout, whose strides are those of its problem. */
+static inline void read_query(struct case_rows *rows, const struct af_problem *problem,
+                              const struct anyflash_tensor *dout, const struct af_sequence *s,
+                              int64_t h, int64_t i)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    af_widen(a->q.dtype, af_row_of_query(&a->q, problem->element_bytes, s, h, i), a->head_dim,
+             rows->q);
+    af_widen(a->o.dtype, af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), s, h, i),
+             a->value_dim, rows->o);
+    af_widen(dout->dtype, af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, h, i),
+             a->value_dim, rows->dout);
 }
 
 /* The plain formulas' gradients, every step rounded to `type`. */
@@ -245,21 +260,24 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
     struct anyflash_tensor dout = c->args.dout;
     if (a->cu_seqlens_q != NULL)
         dout.batch_stride = 0;
+    const size_t keys = (size_t)a->k_len;
+    struct case_rows rows = {.k = {calloc(keys * (size_t)a->head_dim + 1, sizeof(float)),
+                                   calloc(keys + 1, 1), -1, -1},
+                             .v = {calloc(keys * (size_t)a->value_dim + 1, sizeof(float)),
+                                   calloc(keys + 1, 1), -1, -1}};
     for (int64_t b = 0; b < a->batch; b++) {
         struct af_sequence s = af_problem_sequence(&problem, b);
         for (int64_t h = 0; h < a->heads; h++) {
             for (int64_t i = 0; i < s.q_count; i++) {
+                read_query(&rows, &problem, &dout, &s, h, i);
                 struct af_range range = af_visible_range(&problem, &s, i);
                 const float *lse = af_lse_at(&problem, &s, h, i);
-                float delta = case_dot(
-                    dout.dtype, af_row_of_query(&dout, af_dtype_bytes(dout.dtype), &s, h, i),
-                    a->o.dtype, af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i),
-                    a->value_dim);
+                float delta = case_dot(rows.dout, rows.o, a->value_dim);
                 if (c->args.dlse != NULL)
                     delta -= c->args.dlse[lse - a->lse];
                 for (int64_t j = range.first; *lse != -INFINITY && j < range.end; j++) {
                     if (af_mask_allows(&problem, &s, h, i, j))
-                        case_plain_pair(c, &problem, &s, h, i, j, delta, type, results);
+                        case_plain_pair(c, &problem, &s, h, i, j, delta, type, &rows, results);
                 }
                 if (a->sinks != NULL && *lse != -INFINITY)
                     results[CASE_DSINKS][h] -=
@@ -267,6 +285,10 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
             }
         }
     }
+    free(rows.k.numbers);
+    free(rows.k.known);
+    free(rows.v.numbers);
+    free(rows.v.known);
     for (int n = 0; n <= CASE_DV; n++) {
         for (int64_t e = 0; e < c->counts[n]; e++)
             results[n][e] = (double)case_round(c->dtype, results[n][e]);

@@ -8,6 +8,7 @@
 #define AF_TEST_FORWARD_PLAIN_H
 
 #include "tests/oracle/dropout.h"
+#include "tests/oracle/widened.h"
 
 #include "forward_case.h"
 
@@ -18,16 +19,14 @@ static inline float plain_round(int32_t dtype, float x)
                                    : af_f32_of_bf16(af_bf16_of_f32(x));
 }
 
-/* One score of a visible pair. */
+/* One score of a visible pair, from the rows of the query and the key. */
 static inline float plain_score(const struct af_problem *problem, const struct af_sequence *s,
-                                int64_t h, int64_t i, int64_t j)
+                                int64_t h, int64_t i, int64_t j, const float *q, const float *k)
 {
     const struct anyflash_attend_args *a = &problem->a;
-    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, h, i);
-    const char *k = af_row_of_key(problem, &a->k, s, h / problem->group, j);
     float sum = 0;
     for (int64_t d = 0; d < a->head_dim; d++)
-        sum += af_convert_load(a->q.dtype, q, d) * af_convert_load(a->k.dtype, k, d);
+        sum += q[d] * k[d];
     float score =
         sum * a->scale * af_scale_of_key(problem, a->k_scales, s, h / problem->group, j);
     if (a->softcap > 0)
@@ -41,16 +40,29 @@ static inline float plain_score(const struct af_problem *problem, const struct a
     return score;
 }
 
-/* Row i of head h: o [Dv] and its lse. `scores` has room for Sk floats. */
+struct plain_rows {
+    float *scores; /* [Sk] */
+    struct af_widened k, v;
+};
+
+/* Row i of head h: o [Dv] and its lse. */
 static inline void plain_row(const struct af_problem *problem, const struct af_sequence *s,
-                             int64_t h, int64_t i, float *scores, double *o, double *lse)
+                             int64_t h, int64_t i, struct plain_rows *rows, double *o,
+                             double *lse)
 {
     const struct anyflash_attend_args *a = &problem->a;
+    const int64_t kv_head = h / problem->group;
+    float *scores = rows->scores, q[AF_DIM_MAX];
     const struct af_range range = af_visible_range(problem, s, i);
     float line[AF_DIM_MAX] = {0}, top = a->sinks != NULL ? a->sinks[h] : -INFINITY, sum = 0;
+    af_widen(a->q.dtype, af_row_of_query(&a->q, problem->element_bytes, s, h, i), a->head_dim,
+             q);
     for (int64_t j = range.first; j < range.end; j++) {
-        scores[j] =
-            af_mask_allows(problem, s, h, i, j) ? plain_score(problem, s, h, i, j) : -INFINITY;
+        scores[j] = -INFINITY;
+        if (af_mask_allows(problem, s, h, i, j))
+            scores[j] = plain_score(
+                problem, s, h, i, j, q,
+                af_widened_row(&rows->k, problem, &a->k, a->head_dim, s, kv_head, j));
         top = scores[j] > top ? scores[j] : top;
     }
     if (top == -INFINITY) {
@@ -65,10 +77,10 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
         if (scores[j] == -INFINITY ||
             (a->dropout > 0 && !af_dropout_keeps(problem, s, h, i, j)))
             continue;
-        const char *v = af_row_of_key(problem, &a->v, s, h / problem->group, j);
-        p *= af_scale_of_key(problem, a->v_scales, s, h / problem->group, j) / (1 - a->dropout);
+        const float *v = af_widened_row(&rows->v, problem, &a->v, a->value_dim, s, kv_head, j);
+        p *= af_scale_of_key(problem, a->v_scales, s, kv_head, j) / (1 - a->dropout);
         for (int64_t d = 0; d < a->value_dim; d++)
-            line[d] += p * af_convert_load(a->v.dtype, v, d);
+            line[d] += p * v[d];
     }
     for (int64_t d = 0; d < a->value_dim; d++)
         o[d] = (double)plain_round(a->o.dtype, line[d]);
@@ -83,22 +95,28 @@ static inline double plain_forward(const struct af_problem *problem, double *o, 
 {
     double largest = 0;
     const struct anyflash_attend_args *a = &problem->a;
-    float *scores = malloc((size_t)(a->k_len + 1) * sizeof *scores);
+    const size_t keys = (size_t)a->k_len;
+    float *floats =
+        malloc((keys + 1) * (size_t)(1 + a->head_dim + a->value_dim) * sizeof *floats);
+    bool *known = malloc(2 * keys + 1);
+    float *k = floats + keys, *v = k + keys * (size_t)a->head_dim;
+    struct plain_rows rows = {floats, {k, known, -1, -1}, {v, known + keys, -1, -1}};
     for (int64_t b = 0; b < a->batch; b++) {
         struct af_sequence s = af_problem_sequence(problem, b);
         for (int64_t h = 0; h < a->heads; h++) {
             for (int64_t i = 0; i < s.q_count; i++) {
                 int64_t row = (b * a->heads + h) * a->q_len + i;
                 const struct af_range range = af_visible_range(problem, &s, i);
-                plain_row(problem, &s, h, i, scores, o + row * a->value_dim, lse + row);
+                plain_row(problem, &s, h, i, &rows, o + row * a->value_dim, lse + row);
                 for (int64_t j = range.first; j < range.end; j++) {
-                    double size = fabs((double)scores[j]);
+                    double size = fabs((double)rows.scores[j]);
                     largest = isfinite(size) && size > largest ? size : largest;
                 }
             }
         }
     }
-    free(scores);
+    free(floats);
+    free(known);
     return largest;
 }
 

@@ -6,11 +6,11 @@
 
 #include <math.h>
 
-#include "engine/attn/convert.h"
 #include "engine/attn/mask.h"
 #include "engine/base/mem.h"
 
 #include "tests/oracle/dropout.h"
+#include "tests/oracle/widened.h"
 
 /* One query's row of the attention matrix, over keys [0, Sk). */
 struct row {
@@ -21,21 +21,31 @@ struct row {
     double *dscore; /* d result / d score; backward only */
     bool *visible;
     double lse;
-    double sink_weight; /* the sink's share of the softmax */
+    double sink_weight;  /* the sink's share of the softmax */
+    float q[AF_DIM_MAX]; /* the query */
+    struct af_widened k, v;
 };
 
-static enum anyflash_status row_new(struct row *row, int64_t keys, struct anyflash_error *err)
+static enum anyflash_status row_new(struct row *row, const struct anyflash_attend_args *a,
+                                    struct anyflash_error *err)
 {
-    size_t count = (size_t)keys;
-    double *numbers = af_mem_alloc(count * (5 * sizeof(double) + sizeof(bool)));
+    const size_t count = (size_t)a->k_len;
+    const size_t of_keys = count * (size_t)a->head_dim,
+                 of_values = count * (size_t)a->value_dim;
+    double *numbers = af_mem_alloc(count * (5 * sizeof(double) + 3 * sizeof(bool)) +
+                                   (of_keys + of_values) * sizeof(float));
     if (numbers == NULL)
         return af_fail_memory(err);
-    *row = (struct row){.score = numbers,
-                        .slope = numbers + count,
-                        .weight = numbers + 2 * count,
-                        .keep = numbers + 3 * count,
-                        .dscore = numbers + 4 * count,
-                        .visible = (bool *)(numbers + 5 * count)};
+    float *floats = (float *)(numbers + 5 * count);
+    bool *flags = (bool *)(floats + of_keys + of_values);
+    row->score = numbers;
+    row->slope = numbers + count;
+    row->weight = numbers + 2 * count;
+    row->keep = numbers + 3 * count;
+    row->dscore = numbers + 4 * count;
+    row->visible = flags;
+    row->k = (struct af_widened){floats, flags + count, -1, -1};
+    row->v = (struct af_widened){floats + of_keys, flags + 2 * count, -1, -1};
     return ANYFLASH_OK;
 }
 
@@ -44,12 +54,11 @@ static void row_free(struct row *row)
     af_mem_free(row->score);
 }
 
-static double dot(const struct anyflash_attend_args *a, const char *q, const char *k)
+static double dot(const float *x, const float *y, int64_t count)
 {
     double sum = 0;
-    for (int64_t d = 0; d < a->head_dim; d++)
-        sum += (double)af_convert_load(a->q.dtype, q, d) *
-               (double)af_convert_load(a->k.dtype, k, d);
+    for (int64_t d = 0; d < count; d++)
+        sum += (double)x[d] * (double)y[d];
     return sum;
 }
 
@@ -80,16 +89,18 @@ static void fill_scores(const struct af_problem *problem, const struct af_sequen
     const struct anyflash_attend_args *a = &problem->a;
     struct af_range range = af_visible_range(problem, s, i);
     double cap = (double)a->softcap;
-    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, head, i);
+    af_widen(a->q.dtype, af_row_of_query(&a->q, problem->element_bytes, s, head, i),
+             a->head_dim, row->q);
     for (int64_t j = 0; j < s->k_count; j++) {
         row->visible[j] =
             j >= range.first && j < range.end && af_mask_allows(problem, s, head, i, j);
         if (!row->visible[j])
             continue;
-        const char *k = af_row_of_key(problem, &a->k, s, head / problem->group, j);
+        const float *k =
+            af_widened_row(&row->k, problem, &a->k, a->head_dim, s, head / problem->group, j);
         double k_scale =
             (double)af_scale_of_key(problem, a->k_scales, s, head / problem->group, j);
-        double x = (double)a->scale * k_scale * dot(a, q, k);
+        double x = (double)a->scale * k_scale * dot(row->q, k, a->head_dim);
         double t = cap > 0 ? tanh(x / cap) : 0;
         row->slope[j] = 1 - t * t;
         row->score[j] = (cap > 0 ? cap * t : x) + bias_at(problem, s, head, i, j) +
@@ -150,18 +161,18 @@ static void row_fill(const struct af_problem *problem, const struct af_sequence 
 
 /* o = sum of weight * keep * v; a row that sees nothing stays 0. */
 static void output_row(const struct af_problem *problem, const struct af_sequence *s,
-                       int64_t head, const struct row *row, double *o)
+                       int64_t head, struct row *row, double *o)
 {
     const struct anyflash_attend_args *a = &problem->a;
     for (int64_t j = 0; j < s->k_count; j++) {
         if (!row->visible[j])
             continue;
-        const char *v = af_row_of_key(problem, &a->v, s, head / problem->group, j);
+        const float *v =
+            af_widened_row(&row->v, problem, &a->v, a->value_dim, s, head / problem->group, j);
         double v_scale =
             (double)af_scale_of_key(problem, a->v_scales, s, head / problem->group, j);
         for (int64_t d = 0; d < a->value_dim; d++)
-            o[d] += row->weight[j] * row->keep[j] * v_scale *
-                    (double)af_convert_load(a->v.dtype, v, d);
+            o[d] += row->weight[j] * row->keep[j] * v_scale * (double)v[d];
     }
 }
 
@@ -171,7 +182,7 @@ enum anyflash_status af_reference_forward(const struct af_problem *problem, doub
     const struct anyflash_attend_args *a = &problem->a;
     int64_t rows = a->batch * a->heads * a->q_len;
     struct row row;
-    enum anyflash_status status = row_new(&row, a->k_len, err);
+    enum anyflash_status status = row_new(&row, a, err);
     if (status != ANYFLASH_OK)
         return status;
     for (int64_t r = 0; r < rows * a->value_dim && o != NULL; r++)
@@ -201,8 +212,7 @@ struct step {
     const struct af_gradients *gradients;
     struct af_sequence s;
     int64_t head, i;
-    const char *dout; /* [Dv], of type dout_dtype */
-    int32_t dout_dtype;
+    float dout[AF_DIM_MAX];
     double dlse;
 };
 
@@ -216,12 +226,9 @@ static void fill_dscores(const struct step *step, struct row *row)
         row->dscore[j] = 0;
         if (!row->visible[j])
             continue;
-        const char *v = af_row_of_key(step->problem, &a->v, &step->s, kv_head, j);
-        double sum = 0;
-        for (int64_t d = 0; d < a->value_dim; d++)
-            sum += (double)af_convert_load(step->dout_dtype, step->dout, d) *
-                   (double)af_convert_load(a->q.dtype, v, d);
-        row->dscore[j] = row->keep[j] * sum;
+        const float *v =
+            af_widened_row(&row->v, step->problem, &a->v, a->value_dim, &step->s, kv_head, j);
+        row->dscore[j] = row->keep[j] * dot(step->dout, v, a->value_dim);
         delta += row->weight[j] * row->dscore[j];
     }
     for (int64_t j = 0; j < step->s.k_count; j++) {
@@ -233,7 +240,7 @@ static void fill_dscores(const struct step *step, struct row *row)
 }
 
 /* Adds what query i contributes to the gradients of key j. */
-static void add_key(const struct step *step, const struct row *row, int64_t j)
+static void add_key(const struct step *step, struct row *row, int64_t j)
 {
     const struct anyflash_attend_args *a = &step->problem->a;
     const struct af_gradients *g = step->gradients;
@@ -241,17 +248,14 @@ static void add_key(const struct step *step, const struct row *row, int64_t j)
     int64_t key = (step->s.batch * a->kv_heads + kv_head) * a->k_len + j;
     int64_t query = (step->s.batch * a->heads + step->head) * a->q_len + step->i;
     double dx = row->dscore[j] * row->slope[j] * (double)a->scale;
-    const char *q =
-        af_row_of_query(&a->q, step->problem->element_bytes, &step->s, step->head, step->i);
-    const char *k = af_row_of_key(step->problem, &a->k, &step->s, kv_head, j);
+    const float *k =
+        af_widened_row(&row->k, step->problem, &a->k, a->head_dim, &step->s, kv_head, j);
     for (int64_t d = 0; d < a->head_dim && g->dq != NULL; d++)
-        g->dq[query * a->head_dim + d] += dx * (double)af_convert_load(a->q.dtype, k, d);
+        g->dq[query * a->head_dim + d] += dx * (double)k[d];
     for (int64_t d = 0; d < a->head_dim && g->dk != NULL; d++)
-        g->dk[key * a->head_dim + d] += dx * (double)af_convert_load(a->q.dtype, q, d);
+        g->dk[key * a->head_dim + d] += dx * (double)row->q[d];
     for (int64_t d = 0; d < a->value_dim && g->dv != NULL; d++)
-        g->dv[key * a->value_dim + d] +=
-            row->weight[j] * row->keep[j] *
-            (double)af_convert_load(step->dout_dtype, step->dout, d);
+        g->dv[key * a->value_dim + d] += row->weight[j] * row->keep[j] * (double)step->dout[d];
     if (g->dbias != NULL)
         g->dbias[query * a->k_len + j] = row->dscore[j];
 }
@@ -281,8 +285,9 @@ static void backward_sequence(struct step *step, const struct anyflash_tensor *d
             row_fill(step->problem, s, step->head, step->i, row);
             if (row->lse == -INFINITY)
                 continue;
-            step->dout =
-                af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, step->head, step->i);
+            af_widen(dout->dtype,
+                     af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, step->head, step->i),
+                     a->value_dim, step->dout);
             step->dlse =
                 dlse == NULL
                     ? 0
@@ -306,13 +311,13 @@ enum anyflash_status af_reference_backward(const struct af_problem *problem,
     const struct anyflash_attend_args *a = &problem->a;
     struct anyflash_tensor packed = *dout;
     struct row row;
-    enum anyflash_status status = row_new(&row, a->k_len, err);
+    enum anyflash_status status = row_new(&row, a, err);
     if (status != ANYFLASH_OK)
         return status;
     if (a->cu_seqlens_q != NULL)
         packed.batch_stride = 0;
     clear_gradients(a, gradients);
-    struct step step = {.problem = problem, .gradients = gradients, .dout_dtype = dout->dtype};
+    struct step step = {.problem = problem, .gradients = gradients};
     for (int64_t b = 0; b < a->batch; b++) {
         step.s = af_problem_sequence(problem, b);
         backward_sequence(&step, &packed, dlse, &row);
