@@ -111,8 +111,9 @@ def test_wrong_machines_are_refused(anyflash, words, code):
     b'{"schema": "anyflash-machine/1", "platform": {"os": "a", "os": "b"}}',
     b'{"schema": "anyflash-machine/1", "resources": {"cores": 1e400}}',
     b'{"schema": "anyflash-machine/1", "resources": {"cores": 99999999999999999999}}',
-    b'{"schema": "anyflash-machine/1", "platform": ' + b"[" * 100000 + b"]" * 100000 + b"}",
-    b'{"schema": "anyflash-machine/1"}' + b" " * (5 * 1024 * 1024),
+    pytest.param(b'{"schema": "anyflash-machine/1", "platform": ' + b"[" * 100000 +
+                 b"]" * 100000 + b"}", id="deep"),
+    pytest.param(b'{"schema": "anyflash-machine/1"}' + b" " * (5 * 1024 * 1024), id="long"),
 ])
 def test_hostile_records_exit_3_and_name_the_file(anyflash, tmp_path, document):
     (tmp_path / "bad.json").write_bytes(document)

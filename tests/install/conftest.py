@@ -1,6 +1,7 @@
 """Real environments, the real uv and pip, and wheels made here. Tests that lack a tool are
 skipped."""
 import base64
+import contextlib
 import functools
 import hashlib
 import os
@@ -8,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -111,21 +113,18 @@ def visible(tree):
     return {key: value for key, value in tree.items() if ".anyflash" not in key}
 
 
-TEMPLATES = []
-
-
-@pytest.fixture(scope="session", autouse=True)
-def templates(tmp_path_factory):
-    """Uses pytest's temporary folder, so it is removed even after a killed run."""
-    TEMPLATES.append(tmp_path_factory.mktemp("pip-template"))
-
-
 @functools.cache
 def pip_template():
-    """Creating an environment with pip takes seconds, so one is created and copied."""
-    folder = TEMPLATES[0]
-    subprocess.run([HOST_PYTHON, "-m", "venv", folder], check=True)
-    return folder
+    """Creating an environment with pip takes seconds, so one is created beside the program and
+    copied. Runs at the same time each create one, and the first is kept."""
+    kept = Path(PROGRAM).resolve().parent / f"pip-{PYTHON_TAG}"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            made = Path(folder) / "venv"
+            subprocess.run([HOST_PYTHON, "-m", "venv", made], check=True)
+            with contextlib.suppress(OSError):  # another run was first
+                made.rename(kept)
+    return kept
 
 
 class Place:
