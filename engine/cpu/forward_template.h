@@ -22,7 +22,7 @@
  * In three parts: forward_tile_template.h has the state of a task and computes one tile
  * against one block, forward_rows_template.h moves rows in and out, this file runs a
  * task: its blocks, the scratch memory, values that are NaN or infinite. The first part
- * exists once for all types that are converted to floats.
+ * exists once for all types of a file, which have the same words.
  *
  * Error: scores and sums in f32; 2^x to 1.6e-7 relative. The result is within
  * twice the error of the plain formula computed in the type of the tensors.
@@ -46,12 +46,8 @@
 #define AF_AMX 0
 #endif
 
-/* The name of what the types that are converted to floats share. */
-#if AF_PAIRS
-#define AF_SHARED(name) AF_FN(name)
-#else
-#define AF_SHARED(name) name##_floats
-#endif
+/* The name of what the element types of a file share: they have the same words. */
+#define AF_SHARED(name) name##_shared
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
@@ -75,10 +71,8 @@
 #define ROW_LOW (-0x1.fffffep127f)
 #define HIDDEN (-INFINITY)
 
-#if AF_PAIRS || !defined(FORWARD_FLOATS)
-#if !AF_PAIRS
-#define FORWARD_FLOATS
-#endif
+#ifndef FORWARD_SHARED
+#define FORWARD_SHARED
 #include "engine/cpu/forward_tile_template.h"
 #endif
 

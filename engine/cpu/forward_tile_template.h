@@ -3,7 +3,7 @@
  * keys: scores and their maximum, softcap, bias, mask and ALiBi, softmax with the running
  * maximum and sum, dropout, values. First of the three parts of the forward kernel.
  *
- * Parameters: AF_SHARED(name) names, AF_F8, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS
+ * Parameters: AF_SHARED(name) names, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS
  * (forward_template.h). Defines: struct tile, work, block, prefetch, kept; attend_any(), each
  * in AF_SHARED(). With AF_AMX forward_amx_template.h has the products.
  */
@@ -227,11 +227,10 @@ static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(w
     vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f);
     for (int64_t j = 0; j < count; j++) {
         const vec at = vec_set((float)(key + j));
-#if AF_F8 && AF_PAIRS
-        natural =
-            vec_set(a->scale * af_scale_of_key(work->problem, a->k_scales, &task->sequence,
-                                               task->kv_head, task->key_begin + key + j));
-#endif
+        if (AF_PAIRS && a->k_scales != NULL)
+            natural =
+                vec_set(a->scale * af_scale_of_key(work->problem, a->k_scales, &task->sequence,
+                                                   task->kv_head, task->key_begin + key + j));
         for (int v = 0; v < tile->vecs; v++) {
             float *stored = work->scores + (j * tile->vecs + v) * AF_LANES;
             vec s = vec_mul(vec_load(stored), natural);
@@ -245,10 +244,8 @@ static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(w
                 vec away = vec_abs(vec_sub(vec_load(place + v * AF_LANES), at));
                 s = vec_sub(s, vec_mul(vec_load(slope + v * AF_LANES), away));
             }
-#if AF_F8 && AF_PAIRS
-            if (!work->natural)
+            if (AF_PAIRS && !work->natural)
                 s = vec_mul(s, vec_set(AF_LOG2E));
-#endif
             s = vec_between(s, (int32_t)(key + j), tile->lane_first + v * AF_LANES,
                             tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
             top[v] = vec_max(top[v], s);
