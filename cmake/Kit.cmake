@@ -30,6 +30,7 @@ anyflash_room(kit/doctor)
 anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/answer)
 anyflash_room(kit/config)
+anyflash_room(kit/project)
 anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
 anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
 anyflash_room(kit/proof)

@@ -72,7 +72,7 @@ endforeach()
 # one does not link; tests/page/test_module.py names one that it does not need.
 set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
 foreach(room ${anyflash_rooms})
-    if(anyflash_kind_of_${room} STREQUAL "pure" AND NOT room STREQUAL "kit/config")
+    if(anyflash_kind_of_${room} STREQUAL "pure" AND NOT room MATCHES "^kit/(config|project)$")
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
         list(APPEND wasm_own ${sources})
     endif()

@@ -157,6 +157,7 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
         size_t end = find_letter(rest, ']');
         if (end == rest.len)
             return false;
+        made.extras = af_text_trim(part(rest, 1, end));
         rest = af_text_trim(part(rest, end + 1, rest.len));
     }
     size_t marker = find_letter(rest, ';');

@@ -52,6 +52,7 @@ bool af_header_find(struct af_span text, const char *name, struct af_span *value
 struct af_requirement {
     struct af_span text; /* all of it */
     struct af_span name;
+    struct af_span extras;    /* between the brackets; may be empty */
     struct af_span specifier; /* without parentheses and outer blanks; may be empty */
     struct af_span url;       /* of "name @ url", else empty */
     struct af_span marker;    /* behind ';' (af_marker_holds()); may be empty */

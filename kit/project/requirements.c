@@ -1,0 +1,679 @@
+/*
+ * requirements.c: requirement lines, option lines and pyproject.toml.
+ *
+ * Lines are joined, cut and split as pip and uv do it (pip._internal.req.req_file).
+ */
+#include "kit/project/requirements.h"
+
+#include "kit/base/path.h"
+#include "kit/base/text.h"
+#include "kit/base/url.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/toml.h"
+#include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
+
+#include <string.h>
+
+#define NAME_BYTES 256
+
+/* A file that was read, or is being read. */
+struct af_project_file {
+    const char *path;
+    bool constraint;
+    bool open; /* being read: a file that includes it is circular */
+    struct af_project_file *next;
+};
+
+/* Where the reader is. */
+struct at {
+    struct af_project_place place;
+    bool constraint;
+    unsigned depth;
+};
+
+static struct af_span span_of(const char *text)
+{
+    return (struct af_span){text, strlen(text)};
+}
+
+static struct af_span part(struct af_span span, size_t start, size_t end)
+{
+    return (struct af_span){span.data + start, end - start};
+}
+
+static bool is_blank(char letter)
+{
+    return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\f';
+}
+
+static const char *copy(struct af_project *project, struct af_span span)
+{
+    const char *text =
+        span.len == 0 ? "" : af_arena_text_n(project->arena, span.data, span.len);
+    return text == NULL ? "" : text;
+}
+
+static enum anyflash_status check_count(struct af_project *project, const struct at *at,
+                                        struct anyflash_error *err)
+{
+    char shown[AF_URL_SHOWN_BYTES];
+    if (project->arena->failed)
+        return af_fail_memory(err);
+    const char *file = at->place.file == NULL ? "the command" : at->place.file;
+    if (project->item_count++ < AF_PROJECT_ITEMS_MAX)
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_LIMIT, "'%s' asks for more than %u things",
+                   af_text_quote(shown, sizeof shown, file, strlen(file)),
+                   AF_PROJECT_ITEMS_MAX);
+}
+
+/* ---- requirements ---- */
+
+static void append_requirement(struct af_project *project, struct af_project_requirement *made)
+{
+    if (project->last_requirement == NULL)
+        project->requirements = made;
+    else
+        project->last_requirement->next = made;
+    project->last_requirement = made;
+}
+
+/* Takes name, extras, specifier, URL and marker of a PEP 508 text; false if it is none. */
+static bool take_named(struct af_project *project, struct af_span text,
+                       struct af_project_requirement *made)
+{
+    struct af_requirement requirement;
+    char name[NAME_BYTES];
+    if (!af_requirement_parse(text, &requirement) ||
+        !af_name_normalise(requirement.name, name, sizeof name))
+        return false;
+    made->name = copy(project, span_of(name));
+    made->extras = copy(project, requirement.extras);
+    made->specifier = copy(project, requirement.specifier);
+    made->marker = copy(project, requirement.marker);
+    made->url = requirement.url.len == 0 ? NULL : copy(project, requirement.url);
+    return true;
+}
+
+/* Cuts " ; marker" off: a bare ';' may be part of a URL or a path. */
+static struct af_span cut_marker(struct af_project *project, struct af_span text,
+                                 struct af_project_requirement *made)
+{
+    for (size_t i = 1; i < text.len; i++) {
+        if (text.data[i] != ';' || !is_blank(text.data[i - 1]))
+            continue;
+        made->marker = copy(project, af_text_trim(part(text, i + 1, text.len)));
+        return af_text_trim(part(text, 0, i));
+    }
+    return text;
+}
+
+/* The name in "#egg=NAME" or in the wheel's file name at the end of `place`; NULL: unknown. */
+static const char *name_in_place(struct af_project *project, const char *place)
+{
+    static struct af_wheel_name wheel;
+    char name[NAME_BYTES];
+    const char *egg = strstr(place, "#egg=");
+    if (egg != NULL) {
+        struct af_span written = {egg + 5, strcspn(egg + 5, "&[")};
+        return af_name_normalise(written, name, sizeof name) ? copy(project, span_of(name))
+                                                             : NULL;
+    }
+    const char *file = af_url_file_name(project->arena, place);
+    if (file == NULL ||
+        af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID ||
+        !af_name_normalise(span_of(wheel.package), name, sizeof name))
+        return NULL;
+    return copy(project, span_of(name));
+}
+
+static bool is_archive(const char *path)
+{
+    return af_ends_with(path, ".whl") || af_ends_with(path, ".tar.gz") ||
+           af_ends_with(path, ".zip");
+}
+
+/* Takes a URL or a path with extras; leaves both NULL for a line that is neither. */
+static void take_place(struct af_project *project, struct af_span text,
+                       struct af_project_requirement *made)
+{
+    text = cut_marker(project, text, made);
+    const char *place = copy(project, text);
+    if (strstr(place, "://") != NULL && !af_starts_with(place, "file:")) {
+        made->url = place;
+        made->name = name_in_place(project, place);
+        return;
+    }
+    size_t bracket = strcspn(place, "[");
+    if (bracket < text.len && af_ends_with(place, "]")) {
+        made->extras = copy(project, part(text, bracket + 1, text.len - 1));
+        text.len = bracket;
+        place = copy(project, text);
+    }
+    const char *path = af_url_file_path(project->arena, place);
+    bool is_path = path != NULL || strchr(place, '/') != NULL || place[0] == '.' ||
+                   is_archive(place) || made->editable;
+    if (is_path) {
+        made->path = path == NULL ? place : path;
+        made->name = name_in_place(project, place);
+    }
+}
+
+static enum anyflash_status add_project(struct af_project *project, const char *folder,
+                                        const char *extras, struct at at,
+                                        struct anyflash_error *err);
+
+/* Adds the requirement `text`; `hashes` are those of its --hash options. */
+static enum anyflash_status add_requirement(struct af_project *project, struct af_span text,
+                                            const char *hashes, bool editable, struct at at,
+                                            struct anyflash_error *err)
+{
+    struct af_project_requirement *made = af_arena_alloc(project->arena, sizeof *made);
+    enum anyflash_status status = check_count(project, &at, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *made = (struct af_project_requirement){.place = at.place,
+                                            .text = copy(project, text),
+                                            .extras = "",
+                                            .specifier = "",
+                                            .marker = "",
+                                            .hashes = hashes,
+                                            .constraint = at.constraint,
+                                            .editable = editable};
+    if (editable || !take_named(project, text, made))
+        take_place(project, text, made);
+    append_requirement(project, made);
+    if (project->arena->failed)
+        return af_fail_memory(err);
+    bool folder = made->path != NULL && !at.constraint && !is_archive(made->path);
+    return folder ? add_project(project, made->path, made->extras, at, err) : ANYFLASH_OK;
+}
+
+/* ---- pyproject.toml ---- */
+
+/* Whether the comma-separated list has `name`, comparing normalised names. */
+static bool list_has(const char *list, const char *name)
+{
+    char wanted[NAME_BYTES];
+    if (!af_name_normalise(span_of(name), wanted, sizeof wanted))
+        return false;
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+        if (af_name_is(af_text_trim((struct af_span){list, len}), wanted))
+            return true;
+        list += len + (list[len] == ',');
+    }
+    return false;
+}
+
+/* The extras that "NAME[a,b]" in a project called NAME names; NULL if `text` is not that. */
+static const char *own_extras(struct af_project *project, const char *own_name,
+                              const char *text)
+{
+    struct af_requirement requirement;
+    char own[NAME_BYTES];
+    if (own_name == NULL || !af_requirement_parse(span_of(text), &requirement) ||
+        requirement.extras.len == 0 || !af_name_normalise(span_of(own_name), own, sizeof own) ||
+        !af_name_is(requirement.name, own))
+        return NULL;
+    return copy(project, requirement.extras);
+}
+
+static enum anyflash_status add_extras(struct af_project *project, const struct af_toml *toml,
+                                       const char *extras, struct at at,
+                                       struct anyflash_error *err);
+
+/* Adds the strings of an array; a project that names itself with extras means its own. */
+static enum anyflash_status add_array(struct af_project *project, const struct af_toml *toml,
+                                      const struct af_toml_item *array, struct at at,
+                                      struct anyflash_error *err)
+{
+    const char *own_name = af_toml_text(toml, AF_TOML_PATH("project", "name"));
+    enum anyflash_status status = ANYFLASH_OK;
+    const struct af_toml_item *item = array == NULL ? NULL : array->first;
+    for (; item != NULL && status == ANYFLASH_OK; item = item->next) {
+        if (item->text == NULL)
+            continue;
+        const char *extras = own_extras(project, own_name, item->text);
+        if (extras != NULL && at.depth < AF_PROJECT_DEPTH_MAX) {
+            struct at deeper = at;
+            deeper.depth++;
+            status = add_extras(project, toml, extras, deeper, err);
+        } else if (extras == NULL) {
+            status = add_requirement(project, span_of(item->text), "", false, at, err);
+        }
+    }
+    return status;
+}
+
+static enum anyflash_status add_extras(struct af_project *project, const struct af_toml *toml,
+                                       const char *extras, struct at at,
+                                       struct anyflash_error *err)
+{
+    const struct af_toml_item *table =
+        af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies"));
+    enum anyflash_status status = check_count(project, &at, err); /* extras may repeat extras */
+    const struct af_toml_item *item = table == NULL ? NULL : table->first;
+    for (; item != NULL && status == ANYFLASH_OK; item = item->next)
+        if (item->key != NULL && list_has(extras, item->key))
+            status = add_array(project, toml, item, at, err);
+    return status;
+}
+
+/*
+ * Notes that the file is being read. *file_out is NULL if it was read before with the same
+ * meaning. Fails with DATA if it is still being read, and with LIMIT.
+ */
+static enum anyflash_status open_file(struct af_project *project, const char *path,
+                                      const struct at *at, struct af_project_file **file_out,
+                                      struct anyflash_error *err)
+{
+    char shown[AF_URL_SHOWN_BYTES];
+    struct af_project_file *file = project->files;
+    *file_out = NULL;
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    while (file != NULL &&
+           (strcmp(file->path, path) != 0 || file->constraint != at->constraint))
+        file = file->next;
+    if (file != NULL && file->open)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' includes itself", shown);
+    if (file != NULL)
+        return ANYFLASH_OK;
+    if (at->depth >= AF_PROJECT_DEPTH_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is included more than %u files deep", shown,
+                       AF_PROJECT_DEPTH_MAX);
+    if (project->file_count++ >= AF_PROJECT_FILES_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is one of more than %u files", shown,
+                       AF_PROJECT_FILES_MAX);
+    file = af_arena_alloc(project->arena, sizeof *file);
+    if (file == NULL)
+        return af_fail_memory(err);
+    *file = (struct af_project_file){path, at->constraint, true, project->files};
+    project->files = *file_out = file;
+    return ANYFLASH_OK;
+}
+
+/*
+ * Reads and parses the pyproject.toml `path`. *toml_out has no root if the folder has none.
+ */
+static enum anyflash_status read_toml(struct af_project *project, const char *path,
+                                      struct af_toml *toml_out, struct anyflash_error *err)
+{
+    struct af_span text;
+    *toml_out = (struct af_toml){.arena = project->arena};
+    enum anyflash_status status =
+        project->read(project->context, project->arena, path, &text, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *shown = af_text_scrub(project->arena, path, AF_URL_SHOWN_BYTES);
+    return shown == NULL ? af_fail_memory(err)
+                         : af_toml_parse(toml_out, project->arena, text, shown, err);
+}
+
+static enum anyflash_status add_project(struct af_project *project, const char *folder,
+                                        const char *extras, struct at at,
+                                        struct anyflash_error *err)
+{
+    const char *path = af_path_join(project->arena, folder, "pyproject.toml");
+    const char *asked = af_arena_format(project->arena, "%s[%s]", path, extras);
+    struct af_project_file *file;
+    struct af_toml toml;
+    if (path == NULL || asked == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = open_file(project, asked, &at, &file, err);
+    if (status != ANYFLASH_OK || file == NULL)
+        return status;
+    at = (struct at){{path, 0}, false, at.depth + 1};
+    status = read_toml(project, path, &toml, err);
+    if (status == ANYFLASH_OK)
+        status =
+            add_array(project, &toml,
+                      af_toml_find(&toml, AF_TOML_PATH("project", "dependencies")), at, err);
+    else if (status == ANYFLASH_E_NOT_FOUND)
+        status = ANYFLASH_OK; /* an archive, or a project of setup.py alone */
+    if (status == ANYFLASH_OK && toml.root != NULL)
+        status = add_extras(project, &toml, extras, at, err);
+    file->open = false;
+    return status;
+}
+
+static enum anyflash_status add_group(struct af_project *project, const struct af_toml *toml,
+                                      const char *group, struct at at,
+                                      struct anyflash_error *err)
+{
+    const struct af_toml_item *table = af_toml_find(toml, AF_TOML_PATH("dependency-groups"));
+    enum anyflash_status status = check_count(project, &at, err); /* groups may repeat groups */
+    if (status != ANYFLASH_OK)
+        return status;
+    if (at.depth++ >= AF_PROJECT_DEPTH_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "dependency groups are nested more than %u deep",
+                       AF_PROJECT_DEPTH_MAX);
+    for (const struct af_toml_item *item = table == NULL ? NULL : table->first; item != NULL;
+         item = item->next) {
+        if (item->key == NULL || !list_has(group, item->key))
+            continue;
+        status = add_array(project, toml, item, at, err);
+        const struct af_toml_item *entry = item->first;
+        for (; entry != NULL && status == ANYFLASH_OK; entry = entry->next) {
+            const struct af_toml_item *included = af_toml_get(entry, "include-group");
+            if (included != NULL && included->text != NULL)
+                status = add_group(project, toml, included->text, at, err);
+        }
+        break;
+    }
+    return status;
+}
+
+/* ---- lines ---- */
+
+/*
+ * The next word of an option line, without quotes and backslashes (as shlex.split()); NULL at
+ * the end.
+ */
+static const char *next_word(struct af_project *project, struct af_span *rest)
+{
+    *rest = af_text_trim(*rest);
+    char *word = rest->len == 0 ? NULL : af_arena_alloc(project->arena, rest->len + 1);
+    char quote = '\0';
+    size_t at = 0;
+    size_t len = 0;
+    if (word == NULL)
+        return NULL;
+    for (; at < rest->len && (quote != '\0' || !is_blank(rest->data[at])); at++) {
+        char letter = rest->data[at];
+        if (letter == quote && quote != '\0')
+            quote = '\0';
+        else if (quote == '\0' && (letter == '"' || letter == '\''))
+            quote = letter;
+        else if (letter == '\\' && quote != '\'' && at + 1 < rest->len)
+            word[len++] = rest->data[++at];
+        else
+            word[len++] = letter;
+    }
+    *rest = part(*rest, at, rest->len);
+    return word;
+}
+
+struct option_row {
+    const char *name;
+    const char *letter; /* short form, or NULL */
+    bool valued;
+};
+
+static const struct option_row option_rows[] = {
+    {"--requirement", "-r", true},
+    {"--constraint", "-c", true},
+    {"--editable", "-e", true},
+    {"--index-url", "-i", true},
+    {"--extra-index-url", NULL, true},
+    {"--find-links", "-f", true},
+    {"--no-index", NULL, false},
+    {"--no-binary", NULL, true},
+    {"--only-binary", NULL, true},
+    {"--pre", NULL, false},
+    {"--prefer-binary", NULL, false},
+    {"--require-hashes", NULL, false},
+    {"--trusted-host", NULL, true},
+    {"--use-feature", NULL, true},
+    {"--hash", NULL, true},
+    {"--config-settings", "-C", true},
+    {"--global-option", NULL, true},
+};
+
+/* The row of `word`; *value_out is what is attached to it ("--x=y", "-fy"), or NULL. */
+static const struct option_row *find_option(const char *word, const char **value_out)
+{
+    *value_out = NULL;
+    for (size_t i = 0; i < AF_COUNT(option_rows); i++) {
+        const struct option_row *row = &option_rows[i];
+        size_t len = strlen(row->name);
+        if (strncmp(word, row->name, len) == 0 && (word[len] == '\0' || word[len] == '=')) {
+            *value_out = word[len] == '=' ? word + len + 1 : NULL;
+            return row;
+        }
+        if (row->letter != NULL && af_starts_with(word, row->letter)) {
+            *value_out = word[2] == '\0' ? NULL : word + 2 + (word[2] == '=');
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static enum anyflash_status add_option(struct af_project *project, const char *name,
+                                       const char *value, const struct at *at,
+                                       struct anyflash_error *err)
+{
+    struct af_project_option *made = af_arena_alloc(project->arena, sizeof *made);
+    enum anyflash_status status = check_count(project, at, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *made = (struct af_project_option){at->place, name, value, NULL};
+    if (project->last_option == NULL)
+        project->options = made;
+    else
+        project->last_option->next = made;
+    project->last_option = made;
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status add_file(struct af_project *project, const char *path, struct at at,
+                                     struct anyflash_error *err);
+
+/* -r or -c: the path is relative to the folder of the file that names it. */
+static enum anyflash_status include_file(struct af_project *project, const char *path,
+                                         bool constraint, struct at at,
+                                         struct anyflash_error *err)
+{
+    if (strstr(path, "://") != NULL && !af_starts_with(path, "file:"))
+        return add_option(project, constraint ? "--constraint" : "--requirement", path, &at,
+                          err);
+    const char *local = af_url_file_path(project->arena, path);
+    if (local == NULL)
+        local = path;
+    if (local[0] != '/' && at.place.file != NULL && strchr(at.place.file, '/') != NULL)
+        local =
+            af_path_join(project->arena, af_path_folder(project->arena, at.place.file), local);
+    at.constraint = at.constraint || constraint;
+    return local == NULL ? af_fail_memory(err) : add_file(project, local, at, err);
+}
+
+/* A line of options, such as "-r base.txt" or "-i https://... --pre". */
+static enum anyflash_status add_option_line(struct af_project *project, struct af_span line,
+                                            const struct at *at, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    const char *word;
+    while (status == ANYFLASH_OK && (word = next_word(project, &line)) != NULL) {
+        const char *value;
+        const struct option_row *row = find_option(word, &value);
+        if (row == NULL) /* the installer knows what it means */
+            continue;
+        if (row->valued && value == NULL && (value = next_word(project, &line)) == NULL)
+            break;
+        if (row->name == option_rows[0].name || row->name == option_rows[1].name)
+            status = include_file(project, value, row->name == option_rows[1].name, *at, err);
+        else if (row->name == option_rows[2].name)
+            status = add_requirement(project, span_of(value), "", true, *at, err);
+        else
+            status = add_option(project, row->name, value, at, err);
+    }
+    return project->arena->failed ? af_fail_memory(err) : status;
+}
+
+/* "sha256:... sha256:..." of the options behind a requirement. */
+static const char *hashes_of(struct af_project *project, struct af_span options)
+{
+    struct af_text hashes = {0};
+    const char *word;
+    while ((word = next_word(project, &options)) != NULL) {
+        const char *value;
+        const struct option_row *row = find_option(word, &value);
+        if (row != NULL && row->valued && value == NULL)
+            value = next_word(project, &options);
+        if (row == NULL || value == NULL || strcmp(row->name, "--hash") != 0)
+            continue;
+        af_text_add(&hashes, hashes.len == 0 ? "" : " ");
+        af_text_add(&hashes, value);
+    }
+    const char *kept = copy(project, (struct af_span){hashes.data, hashes.len});
+    project->arena->failed |= hashes.failed;
+    af_text_release(&hashes);
+    return kept;
+}
+
+/* One joined line, without its comment: options, or a requirement with options behind it. */
+static enum anyflash_status add_line(struct af_project *project, struct af_span line,
+                                     const struct at *at, struct anyflash_error *err)
+{
+    size_t end = 0;
+    while (end < line.len &&
+           !(line.data[end] == '#' && (end == 0 || is_blank(line.data[end - 1]))))
+        end++;
+    line = af_text_trim(part(line, 0, end));
+    if (line.len == 0)
+        return ANYFLASH_OK;
+    if (line.data[0] == '-')
+        return add_option_line(project, line, at, err);
+    for (end = 1; end < line.len; end++)
+        if (line.data[end] == '-' && is_blank(line.data[end - 1]))
+            break;
+    const char *hashes = hashes_of(project, part(line, end, line.len));
+    return add_requirement(project, af_text_trim(part(line, 0, end)), hashes, false, *at, err);
+}
+
+static bool is_comment(struct af_span line)
+{
+    line = af_text_trim(line);
+    return line.len > 0 && line.data[0] == '#';
+}
+
+/*
+ * Reads the lines of a file, joining those that end in a backslash. A comment line ends such a
+ * joined line.
+ */
+static enum anyflash_status add_lines(struct af_project *project, struct af_span text,
+                                      struct at at, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    struct af_text joined = {0};
+    struct af_span line;
+    int64_t number = 0;
+    bool more = true;
+    while (more && status == ANYFLASH_OK) {
+        more = af_text_line(&text, &line);
+        number += more;
+        if (more && line.len > 0 && line.data[line.len - 1] == '\r')
+            line.len--;
+        if (joined.len == 0)
+            at.place.line = number;
+        bool open =
+            more && !is_comment(line) && line.len > 0 && line.data[line.len - 1] == '\\';
+        if (more) {
+            af_text_add(&joined, is_comment(line) ? " " : "");
+            af_text_add_n(&joined, line.data, line.len - open);
+        }
+        if (joined.failed)
+            status = af_fail_memory(err);
+        if (open || status != ANYFLASH_OK || joined.len == 0)
+            continue;
+        status = add_line(project, (struct af_span){joined.data, joined.len}, &at, err);
+        joined.len = 0;
+    }
+    af_text_release(&joined);
+    return status;
+}
+
+static enum anyflash_status add_file(struct af_project *project, const char *path, struct at at,
+                                     struct anyflash_error *err)
+{
+    struct af_project_file *file;
+    struct af_span text;
+    const char *kept = af_arena_text(project->arena, path);
+    if (kept == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = open_file(project, kept, &at, &file, err);
+    if (status != ANYFLASH_OK || file == NULL)
+        return status;
+    status = project->read(project->context, project->arena, kept, &text, err);
+    at = (struct at){{kept, 0}, at.constraint, at.depth + 1};
+    bool wide =
+        status == ANYFLASH_OK && text.len >= 2 &&
+        (memcmp(text.data, "\xff\xfe", 2) == 0 || memcmp(text.data, "\xfe\xff", 2) == 0);
+    if (wide)
+        status = af_fail(err, ANYFLASH_E_DATA, "'%s' is UTF-16: save it as UTF-8",
+                         af_text_scrub(project->arena, kept, AF_URL_SHOWN_BYTES));
+    if (status == ANYFLASH_OK && text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0)
+        text = part(text, 3, text.len);
+    if (status == ANYFLASH_OK)
+        status = add_lines(project, text, at, err);
+    file->open = false;
+    return status;
+}
+
+/* ---- for others ---- */
+
+enum anyflash_status af_project_add_file(struct af_project *project, const char *path,
+                                         bool constraint, struct anyflash_error *err)
+{
+    return include_file(project, path, constraint, (struct at){0}, err);
+}
+
+enum anyflash_status af_project_add_word(struct af_project *project, const char *word,
+                                         bool editable, struct anyflash_error *err)
+{
+    return add_requirement(project, af_text_trim(span_of(word)), "", editable, (struct at){0},
+                           err);
+}
+
+enum anyflash_status af_project_add_folder(struct af_project *project, const char *folder,
+                                           const char *extras, struct anyflash_error *err)
+{
+    return add_project(project, folder, extras, (struct at){0}, err);
+}
+
+enum anyflash_status af_project_add_group(struct af_project *project, const char *path,
+                                          const char *group, struct anyflash_error *err)
+{
+    struct af_toml toml;
+    enum anyflash_status status = read_toml(project, path, &toml, err);
+    return status != ANYFLASH_OK
+               ? status
+               : add_group(project, &toml, group, (struct at){{path, 0}, false, 0}, err);
+}
+
+const struct af_project_requirement *af_project_next(
+    const struct af_project *project, const struct af_project_requirement *after,
+    const char *name, const struct af_marker_environment *environment)
+{
+    const struct af_project_requirement *at =
+        after == NULL ? project->requirements : after->next;
+    for (; at != NULL; at = at->next)
+        if (at->name != NULL && strcmp(at->name, name) == 0 &&
+            af_marker_holds(span_of(at->marker), environment) != AF_NO)
+            return at;
+    return NULL;
+}
+
+const struct af_project_option *af_project_next_option(const struct af_project *project,
+                                                       const struct af_project_option *after,
+                                                       const char *name)
+{
+    const struct af_project_option *at = after == NULL ? project->options : after->next;
+    while (at != NULL && strcmp(at->name, name) != 0)
+        at = at->next;
+    return at;
+}
+
+const char *af_project_pinned_version(const struct af_project *project,
+                                      const struct af_project_requirement *requirement)
+{
+    struct af_span text = af_text_trim(span_of(requirement->specifier));
+    struct af_version version;
+    if (text.len < 3 || text.data[0] != '=' || text.data[1] != '=')
+        return NULL;
+    text = af_text_trim(part(text, text.data[2] == '=' ? 3 : 2, text.len));
+    return af_version_parse(text.data, text.len, &version)
+               ? af_arena_text_n(project->arena, text.data, text.len)
+               : NULL;
+}

@@ -1,0 +1,122 @@
+/*
+ * requirements.h: what a project asks an installer for: the lines of requirements files, words
+ * of a command, and the dependencies of a pyproject.toml.
+ *
+ * The one reader of requirement lines. It follows nested files and local projects, and keeps
+ * what was written with file and line; it does not decide which markers hold or what fits.
+ * Sources: pip's "Requirements File Format", PEP 508, PEP 621 and PEP 735.
+ */
+#ifndef AF_KIT_PROJECT_REQUIREMENTS_H
+#define AF_KIT_PROJECT_REQUIREMENTS_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/formats/marker.h"
+
+#define AF_PROJECT_FILE_BYTES_MAX (10u << 20)
+#define AF_PROJECT_DEPTH_MAX 16u
+#define AF_PROJECT_FILES_MAX 256u
+#define AF_PROJECT_ITEMS_MAX 100000u /* requirements and options together */
+
+/* Where something is written. */
+struct af_project_place {
+    const char *file; /* NULL: in the command itself */
+    int64_t line; /* of its first line, from 1; 0: the file has no lines or they are unknown */
+};
+
+/* A requirement or constraint. Absent texts are "", absent pointers NULL. */
+struct af_project_requirement {
+    struct af_project_place place;
+    const char *text;      /* as written, without comment and options */
+    const char *name;      /* normalised; NULL: a path, or the line cannot be read */
+    const char *extras;    /* "flash,dev" */
+    const char *specifier; /* "==2.8.3"; "" */
+    const char *marker;    /* "" */
+    const char *url;       /* of "name @ url", or of a line that is only a URL */
+    const char *path;      /* local folder or archive; relative to the current folder */
+    const char *hashes;    /* "sha256:... sha256:...", blank between; "" */
+    bool constraint;       /* limits a version and asks for nothing */
+    bool editable;
+    struct af_project_requirement *next;
+};
+
+/* An option line of a requirements file, such as {"--extra-index-url", "https://..."}. */
+struct af_project_option {
+    struct af_project_place place;
+    const char *name;  /* long form */
+    const char *value; /* NULL: it takes none */
+    struct af_project_option *next;
+};
+
+/*
+ * Reads the whole file `path` into `arena`. Fails as af_file_read() does: NOT_FOUND if there is
+ * none, LIMIT if it has more than AF_PROJECT_FILE_BYTES_MAX bytes.
+ */
+typedef enum anyflash_status af_project_read_file_fn(void *context, struct af_arena *arena,
+                                                     const char *path, struct af_span *text_out,
+                                                     struct anyflash_error *err);
+
+/* What was read, in the order in which it was read. Set arena, read and context first. */
+struct af_project {
+    struct af_arena *arena;
+    af_project_read_file_fn *read;
+    void *context;
+    struct af_project_requirement *requirements;
+    struct af_project_requirement *last_requirement;
+    struct af_project_option *options;
+    struct af_project_option *last_option;
+    struct af_project_file *files; /* those that were read, or are being read */
+    size_t file_count;
+    size_t item_count;
+};
+
+/*
+ * Each adds what it reads to `project`, following -r, -c and local projects. A file that was
+ * read before is not read again. Fail with NO_MEMORY, LIMIT, DATA (a file that includes itself,
+ * UTF-16, or TOML that cannot be parsed), or as `read` fails. Lines that are not requirements
+ * are kept, with neither name nor path: the installer will refuse them. Remote files (-r
+ * https://...) become options "--requirement" and are not read.
+ */
+
+/* A requirements or constraints file. */
+enum anyflash_status af_project_add_file(struct af_project *project, const char *path,
+                                         bool constraint, struct anyflash_error *err);
+
+/* A requirement of a command line: "flash-attn==2.8.3", ".[flash]", a wheel, a URL. */
+enum anyflash_status af_project_add_word(struct af_project *project, const char *word,
+                                         bool editable, struct anyflash_error *err);
+
+/*
+ * The dependencies of folder/pyproject.toml, with those of its extras `extras` ("flash,dev"; ""
+ * for none). A folder without that file adds nothing: only its own setup program could tell.
+ */
+enum anyflash_status af_project_add_folder(struct af_project *project, const char *folder,
+                                           const char *extras, struct anyflash_error *err);
+
+/* The dependency group `group` of the file `path`, with the groups that it includes. */
+enum anyflash_status af_project_add_group(struct af_project *project, const char *path,
+                                          const char *group, struct anyflash_error *err);
+
+/*
+ * The next requirement or constraint on `name` (normalised) after `after` (NULL: from the
+ * start) whose marker does not exclude `environment`; NULL: no more.
+ */
+const struct af_project_requirement *af_project_next(
+    const struct af_project *project, const struct af_project_requirement *after,
+    const char *name, const struct af_marker_environment *environment);
+
+/*
+ * The next option called `name` (long form) after `after` (NULL: from the start), or NULL.
+ */
+const struct af_project_option *af_project_next_option(const struct af_project *project,
+                                                       const struct af_project_option *after,
+                                                       const char *name);
+
+/*
+ * The one version that requirement pins ("==2.8.3" or "===2.8.3", without wildcard), in
+ * `project`'s arena; NULL if it pins none.
+ */
+const char *af_project_pinned_version(const struct af_project *project,
+                                      const struct af_project_requirement *requirement);
+
+#endif
