@@ -626,6 +626,12 @@ enum anyflash_status af_project_add_word(struct af_project *project, const char 
                            err);
 }
 
+enum anyflash_status af_project_add_option(struct af_project *project, const char *name,
+                                           const char *value, struct anyflash_error *err)
+{
+    return add_option(project, name, value, &(struct at){0}, err);
+}
+
 enum anyflash_status af_project_add_folder(struct af_project *project, const char *folder,
                                            const char *extras, struct anyflash_error *err)
 {

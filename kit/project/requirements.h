@@ -86,6 +86,10 @@ enum anyflash_status af_project_add_file(struct af_project *project, const char 
 enum anyflash_status af_project_add_word(struct af_project *project, const char *word,
                                          bool editable, struct anyflash_error *err);
 
+/* An option of a command line, as in a requirements file. Texts are borrowed. */
+enum anyflash_status af_project_add_option(struct af_project *project, const char *name,
+                                           const char *value, struct anyflash_error *err);
+
 /*
  * The dependencies of folder/pyproject.toml, with those of its extras `extras` ("flash,dev"; ""
  * for none). A folder without that file adds nothing: only its own setup program could tell.

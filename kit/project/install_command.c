@@ -1,0 +1,371 @@
+/*
+ * install_command.c: the words of a command, from left to right: what runs the installer, the
+ * installer, its subcommand, its options and requirements.
+ */
+#include "kit/project/install_command.h"
+
+#include "kit/base/path.h"
+#include "kit/base/text.h"
+#include "kit/formats/wheel_name.h"
+
+#include <string.h>
+
+/* Reads the words one by one. */
+struct reader {
+    struct af_project *project;
+    struct af_project_command *command;
+    size_t at;
+    const char *extras; /* of --extra, comma-separated */
+};
+
+/* What an option does to the environment that packages are installed to, or to what is read. */
+enum meaning {
+    MEANS_NOTHING, /* its value is skipped */
+    MEANS_FILE,
+    MEANS_CONSTRAINT,
+    MEANS_EDITABLE,
+    MEANS_GROUP,
+    MEANS_PYTHON,
+    MEANS_KEPT,     /* kept as an option of the project */
+    MEANS_ELSEWHERE /* installs outside this environment, or ignores variables */
+};
+
+struct option_row {
+    const char *names; /* with a blank on either side */
+    enum meaning meaning;
+    bool flag; /* takes no value */
+};
+
+static const struct option_row rows[] = {
+    {" --requirement --requirements -r ", MEANS_FILE, false},
+    {" --constraint --constraints -c ", MEANS_CONSTRAINT, false},
+    {" --editable -e ", MEANS_EDITABLE, false},
+    {" --extra ", MEANS_NOTHING, false},
+    {" --group ", MEANS_GROUP, false},
+    {" --python -p ", MEANS_PYTHON, false},
+    {" --index-url -i --extra-index-url --index --default-index --no-binary --torch-backend ",
+     MEANS_KEPT, false},
+    {" --target -t --prefix --root --platform --python-platform --python-version ",
+     MEANS_ELSEWHERE, false},
+    {" --isolated --user ", MEANS_ELSEWHERE, true},
+};
+
+/* Options whose value is skipped, with a blank on either side. */
+static const char valued[] =
+    " -f --find-links --only-binary --implementation --abi --src --upgrade-strategy -C "
+    "--config-settings --config-setting --global-option --progress-bar --log --proxy --retries "
+    "--timeout --exists-action --trusted-host --cert --client-cert --cache-dir --use-feature "
+    "--use-deprecated --report -b --build-constraint --build-constraints --override "
+    "--overrides --exclude-newer --resolution --prerelease --index-strategy "
+    "--keyring-provider --link-mode -P --upgrade-package --reinstall-package "
+    "--refresh-package --no-build-isolation-package --no-build-package --no-binary-package "
+    "--config-file --directory --project --color --allow-insecure-host ";
+
+/* Programs with a "run" that starts another program in their environment. */
+static const char runners[] = " conda mamba micromamba poetry pdm pipenv hatch pixi uv ";
+
+/* Commands that install what a lock file says: variables do not reach that. */
+static const struct {
+    const char *program;
+    const char *hint;
+} lockers[] = {
+    {"uv",
+     "`anyflash config uv --write` puts the wheel into pyproject.toml; then run it alone"},
+    {"poetry",
+     "`anyflash config poetry` prints the lines for pyproject.toml; then run it alone"},
+    {"pixi", "`anyflash config pixi` prints the lines for its manifest; then run it alone"},
+    {"conda", "`anyflash config conda` prints the lines for environment.yml"},
+    {"mamba", "`anyflash config conda` prints the lines for environment.yml"},
+    {"micromamba", "`anyflash config conda` prints the lines for environment.yml"},
+    {"pdm", "`anyflash config pylock` prints a lock file that pdm reads"},
+};
+
+/* Whether `list`, words with a blank on either side, has the first `len` bytes of `word`. */
+static bool has_word(const char *list, const char *word, size_t len)
+{
+    for (const char *at = list; (at = strchr(at, ' ')) != NULL; at++)
+        if (len > 0 && strncmp(at + 1, word, len) == 0 && at[1 + len] == ' ')
+            return true;
+    return false;
+}
+
+/* "pip", "pip3" or "pip3.11" for "pip". */
+static bool is_program(const char *name, const char *program)
+{
+    size_t len = strlen(program);
+    return strncmp(name, program, len) == 0 &&
+           name[len + strspn(name + len, "0123456789.")] == '\0';
+}
+
+static const char *word_at(const struct reader *reader, size_t at)
+{
+    return at < reader->command->word_count ? reader->command->words[at] : "";
+}
+
+static const char *name_at(const struct reader *reader, size_t at)
+{
+    return af_path_name(word_at(reader, at));
+}
+
+static const char *shown(const struct reader *reader, const char *word)
+{
+    const char *text = af_text_scrub(reader->project->arena, word, 120);
+    return text == NULL ? "" : text;
+}
+
+/* Sets prefix_count for `conda run -n x pip ...`: up to the installer. */
+static void take_prefix(struct reader *reader)
+{
+    const char *runner = name_at(reader, 0);
+    if (!has_word(runners, runner, strlen(runner)) || strcmp(word_at(reader, 1), "run") != 0)
+        return;
+    for (size_t i = 2; i < reader->command->word_count; i++) {
+        const char *name = name_at(reader, i);
+        if (!is_program(name, "pip") && !is_program(name, "python") && strcmp(name, "uv") != 0)
+            continue;
+        reader->at = reader->command->prefix_count = i;
+        return;
+    }
+}
+
+/* Refuses what is neither pip nor uv pip. */
+static void refuse_program(struct reader *reader)
+{
+    struct af_project_command *command = reader->command;
+    const char *name = name_at(reader, reader->at);
+    const char *next = word_at(reader, reader->at + 1);
+    for (size_t i = 0; i < AF_COUNT(lockers); i++) {
+        if (strcmp(name, lockers[i].program) != 0)
+            continue;
+        command->refusal = af_arena_format(reader->project->arena,
+                                           "`%s %s` takes no wheel from outside its own files",
+                                           name, shown(reader, next));
+        command->hint = lockers[i].hint;
+        return;
+    }
+    command->refusal =
+        af_arena_format(reader->project->arena, "'%s' is not an installer that this knows",
+                        shown(reader, word_at(reader, reader->at)));
+    command->hint = "it prepares `pip install`, `python -m pip install` and `uv pip install`";
+}
+
+/* Finds the installer; false if it is not one that variables can prepare. */
+static bool take_installer(struct reader *reader)
+{
+    struct af_project_command *command = reader->command;
+    const char *name = name_at(reader, reader->at);
+    if (is_program(name, "python")) {
+        command->python = word_at(reader, reader->at);
+        size_t at = reader->at + 1;
+        while (word_at(reader, at)[0] == '-' && strcmp(word_at(reader, at), "-m") != 0)
+            at++;
+        if (strcmp(word_at(reader, at), "-m") == 0)
+            reader->at = at + 1;
+        name = word_at(reader, reader->at);
+    } else if (is_program(name, "pip")) {
+        command->pip = word_at(reader, reader->at);
+    }
+    command->uv = strcmp(name, "uv") == 0;
+    if (!is_program(name, "pip") && !command->uv) {
+        refuse_program(reader);
+        return false;
+    }
+    return true;
+}
+
+static const struct option_row *find_row(const char *word, size_t len)
+{
+    for (size_t i = 0; i < AF_COUNT(rows); i++)
+        if (has_word(rows[i].names, word, len))
+            return &rows[i];
+    return NULL;
+}
+
+static enum anyflash_status add_file(struct reader *reader, const char *path, bool constraint,
+                                     struct anyflash_error *err)
+{
+    struct af_arena *arena = reader->project->arena;
+    if (strcmp(path, "-") == 0) {
+        reader->command->refusal = "requirements from standard input can be read only once";
+        reader->command->hint = "write them to a file";
+        return ANYFLASH_OK;
+    }
+    if (strcmp(af_path_name(path), "pyproject.toml") == 0 && !constraint)
+        return af_project_add_folder(reader->project, af_path_folder(arena, path),
+                                     reader->extras, err);
+    return af_project_add_file(reader->project, path, constraint, err);
+}
+
+/* "[PATH:]GROUP" of pip and uv. */
+static enum anyflash_status add_group(struct reader *reader, const char *value,
+                                      struct anyflash_error *err)
+{
+    const char *colon = strrchr(value, ':');
+    if (colon == NULL)
+        return af_project_add_group(reader->project, "pyproject.toml", value, err);
+    const char *path = af_arena_text_n(reader->project->arena, value, (size_t)(colon - value));
+    return path == NULL ? af_fail_memory(err)
+                        : af_project_add_group(reader->project, path, colon + 1, err);
+}
+
+static bool names_flash(const char *list)
+{
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+        struct af_span name = af_text_trim((struct af_span){list, len});
+        if (af_name_is(name, "flash-attn") || af_text_span_equal(name, ":all:"))
+            return true;
+        list += len + (list[len] == ',');
+    }
+    return false;
+}
+
+static enum anyflash_status act(struct reader *reader, enum meaning meaning, const char *name,
+                                const char *value, struct anyflash_error *err)
+{
+    struct af_project_command *command = reader->command;
+    struct af_arena *arena = reader->project->arena;
+    switch (meaning) {
+    case MEANS_FILE:
+    case MEANS_CONSTRAINT:
+        return add_file(reader, value, meaning == MEANS_CONSTRAINT, err);
+    case MEANS_EDITABLE:
+        return af_project_add_word(reader->project, value, true, err);
+    case MEANS_GROUP:
+        return add_group(reader, value, err);
+    case MEANS_PYTHON:
+        command->python = value;
+        return ANYFLASH_OK;
+    case MEANS_KEPT:
+        return af_project_add_option(
+            reader->project, strcmp(name, "-i") == 0 ? "--index-url" : name, value, err);
+    case MEANS_ELSEWHERE:
+        command->refusal = af_arena_format(
+            arena,
+            "with '%s' the packages are not for this environment, or variables do not count",
+            name);
+        command->hint = "`anyflash plan` names the wheel: install it by its address";
+        return ANYFLASH_OK;
+    default:
+        return ANYFLASH_OK;
+    }
+}
+
+/* One option, with its value behind '=', attached to its letter, or in the next word. */
+static enum anyflash_status take_option(struct reader *reader, struct anyflash_error *err)
+{
+    const char *word = word_at(reader, reader->at);
+    bool is_long = word[1] == '-';
+    size_t len = is_long ? strcspn(word, "=") : 2;
+    const struct option_row *row = find_row(word, len);
+    const char *value = is_long ? (word[len] == '=' ? word + len + 1 : NULL)
+                                : (word[2] != '\0' ? word + 2 + (word[2] == '=') : NULL);
+    if (row == NULL && !has_word(valued, word, len))
+        return ANYFLASH_OK; /* a flag */
+    if (value == NULL && (row == NULL || !row->flag))
+        value = word_at(reader, ++reader->at);
+    const char *name = af_arena_text_n(reader->project->arena, word, len);
+    if (name == NULL)
+        return af_fail_memory(err);
+    return row == NULL ? ANYFLASH_OK : act(reader, row->meaning, name, value, err);
+}
+
+/* --extra applies to every pyproject.toml of the command, wherever it stands. */
+static void collect_extras(struct reader *reader)
+{
+    struct af_arena *arena = reader->project->arena;
+    for (size_t i = reader->at; i < reader->command->word_count; i++) {
+        const char *word = word_at(reader, i);
+        const char *value = af_starts_with(word, "--extra=") ? word + 8
+                            : strcmp(word, "--extra") == 0   ? word_at(reader, i + 1)
+                                                             : NULL;
+        if (value != NULL && reader->extras != NULL)
+            reader->extras = af_arena_format(arena, "%s,%s", reader->extras, value);
+    }
+    if (reader->extras == NULL)
+        reader->extras = "";
+}
+
+/* Options and words up to the subcommand; of uv's, "pip" comes first. */
+static enum anyflash_status take_subcommand(struct reader *reader, struct anyflash_error *err)
+{
+    bool pip = !reader->command->uv;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (reader->at++; status == ANYFLASH_OK && reader->at < reader->command->word_count;
+         reader->at++) {
+        const char *word = word_at(reader, reader->at);
+        if (word[0] == '-') {
+            status = take_option(reader, err);
+        } else if (!pip && strcmp(word, "pip") != 0) {
+            if (has_word(" sync add lock run ", word, strlen(word))) {
+                reader->command->refusal = af_arena_format(
+                    reader->project->arena, "`uv %s` installs what uv.lock says", word);
+                reader->command->hint = lockers[0].hint;
+            }
+            return ANYFLASH_OK;
+        } else if (!pip) {
+            pip = true;
+        } else {
+            reader->command->installs = strcmp(word, "install") == 0 ||
+                                        (reader->command->uv && strcmp(word, "sync") == 0);
+            return ANYFLASH_OK;
+        }
+    }
+    return status;
+}
+
+/* What follows the subcommand. The words of `uv pip sync` are files. */
+static enum anyflash_status take_requirements(struct reader *reader, struct anyflash_error *err)
+{
+    bool files = strcmp(word_at(reader, reader->at), "sync") == 0;
+    bool words_only = false;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (reader->at++; status == ANYFLASH_OK && reader->at < reader->command->word_count;
+         reader->at++) {
+        const char *word = word_at(reader, reader->at);
+        if (!words_only && strcmp(word, "--") == 0)
+            words_only = true;
+        else if (!words_only && word[0] == '-')
+            status = take_option(reader, err);
+        else if (files)
+            status = add_file(reader, word, false, err);
+        else
+            status = af_project_add_word(reader->project, word, false, err);
+    }
+    return status;
+}
+
+/* A user who wants flash-attn from source does not want a wheel. */
+static void refuse_source(struct reader *reader)
+{
+    const struct af_project_option *option = NULL;
+    while ((option = af_project_next_option(reader->project, option, "--no-binary")) != NULL)
+        if (option->value != NULL && names_flash(option->value)) {
+            reader->command->refusal = "--no-binary asks for flash-attn from source";
+            reader->command->hint = "`anyflash build` compiles it; without that option a wheel "
+                                    "is installed";
+        }
+}
+
+enum anyflash_status af_project_command_read(struct af_project *project,
+                                             const char *const *words, size_t word_count,
+                                             struct af_project_command *command_out,
+                                             struct anyflash_error *err)
+{
+    struct af_project_command command = {.words = words, .word_count = word_count};
+    struct reader reader = {.project = project, .command = &command, .extras = ""};
+    enum anyflash_status status = ANYFLASH_OK;
+    take_prefix(&reader);
+    if (take_installer(&reader)) {
+        collect_extras(&reader);
+        status = take_subcommand(&reader, err);
+        if (status == ANYFLASH_OK && command.installs)
+            status = take_requirements(&reader, err);
+        refuse_source(&reader);
+    }
+    if (status == ANYFLASH_OK && project->arena->failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        *command_out = command;
+    return status;
+}
