@@ -48,7 +48,7 @@ static const struct {
     {"windows", "nt", "win32", "Windows"},
 };
 
-static struct af_marker_environment environment_of(const struct af_machine *machine)
+struct af_marker_environment af_run_markers(const struct af_machine *machine)
 {
     const char *implementation = af_fact_text_or(&machine->python.implementation, NULL);
     struct af_marker_environment here = {
@@ -357,7 +357,7 @@ enum anyflash_status af_named_wheel_plan(const struct af_run *run, const char *w
     struct named named = {.run = run,
                           .arena = run->arena,
                           .machine = run->machine,
-                          .here = environment_of(run->machine),
+                          .here = af_run_markers(run->machine),
                           .wheel = {.sha256 = sha256}};
     enum anyflash_status status = read_word(&named, word, catalog, err);
     if (status == ANYFLASH_OK)

@@ -5,6 +5,7 @@
 #define AF_KIT_INSTALL_NAMED_WHEEL_H
 
 #include "kit/catalog/catalog.h"
+#include "kit/formats/marker.h"
 #include "kit/install/install.h"
 
 /*
@@ -18,5 +19,8 @@ enum anyflash_status af_named_wheel_plan(const struct af_run *run, const char *w
                                          const char *sha256, const struct af_catalog *catalog,
                                          struct af_plan *plan, const char **hint_out,
                                          struct anyflash_error *err);
+
+/* The values that environment markers have on `machine`; texts are borrowed from it. */
+struct af_marker_environment af_run_markers(const struct af_machine *machine);
 
 #endif

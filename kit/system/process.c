@@ -348,3 +348,67 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
     *result_out = result;
     return ANYFLASH_OK;
 }
+
+/* Only the handler below reads it. It is global because signal handlers get no context. */
+static volatile sig_atomic_t foreground_pid;
+
+/* The terminal signals the whole group; what one process sent to us alone is passed on. */
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code <= 0 && foreground_pid > 0)
+        kill((pid_t)foreground_pid, number);
+}
+
+static const int foreground_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+/* Handles these signals, unless they are ignored; *before has what was set. */
+static void take_signals(struct sigaction before[AF_COUNT(foreground_signals)])
+{
+    struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
+    for (size_t i = 0; i < AF_COUNT(foreground_signals); i++) {
+        sigaction(foreground_signals[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            sigaction(foreground_signals[i], &action, NULL);
+    }
+}
+
+enum anyflash_status af_program_run_foreground(const struct af_program *program,
+                                               struct af_arena *arena, int *exit_code_out,
+                                               struct anyflash_error *err)
+{
+    struct sigaction before[AF_COUNT(foreground_signals)];
+    sigset_t all;
+    sigset_t mask;
+    int wait_status = 0;
+    const char **environment = make_environment(arena, program->environment);
+    if (environment == NULL)
+        return af_fail_memory(err);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &mask); /* until the handler knows the child */
+    take_signals(before);
+    int parent = getpid();
+    pid_t pid = fork();
+    int number = errno;
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        sigprocmask(SIG_SETMASK, &mask, NULL); /* execve() resets the handlers */
+        if (getppid() == parent)
+            execvpe(program->argv[0], (char *const *)(uintptr_t)program->argv,
+                    (char *const *)(uintptr_t)environment);
+        _exit(127);
+    }
+    foreground_pid = pid;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    while (pid > 0 && waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
+        continue;
+    foreground_pid = 0;
+    for (size_t i = 0; i < AF_COUNT(foreground_signals); i++)
+        sigaction(foreground_signals[i], &before[i], NULL);
+    if (pid < 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot start '%s': %s", program->argv[0],
+                       strerror(number));
+    *exit_code_out =
+        WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    return ANYFLASH_OK;
+}

@@ -1,12 +1,13 @@
 /*
- * process.h: running other programs, without a shell. There are three ways:
+ * process.h: running other programs, without a shell. There are four ways:
  *
  * af_child_* starts a program or a fork of this process whose answer is short. Several can run
  * while the caller continues; af_child_collect() waits with a time limit. af_program_run() runs
  * a program that takes long and prints a lot, such as an installer, and waits for it.
+ * af_program_run_foreground() runs a command of the user's.
  *
- * Every child runs in its own process group. The whole group is killed at the end, so no
- * process outlives the call. If this process dies, its children are killed.
+ * The others run each in a process group of their own. The whole group is killed at the end, so
+ * no process outlives the call. If this process dies, its children are killed.
  */
 #ifndef AF_KIT_SYSTEM_PROCESS_H
 #define AF_KIT_SYSTEM_PROCESS_H
@@ -91,5 +92,16 @@ struct af_program_result {
 enum anyflash_status af_program_run(const struct af_program *program, struct af_arena *arena,
                                     struct af_program_result *result_out,
                                     struct anyflash_error *err);
+
+/*
+ * Runs the program in the foreground: it has our terminal, streams and process group, and no
+ * time limit. Ctrl-C reaches it as it reaches us; it decides what to do, and this call waits
+ * for its end. A signal that only we were sent is passed on. *exit_code_out is 128 plus the
+ * number of the signal that ended it; 127: the program does not exist. Fails with IO if it
+ * cannot be started, or NO_MEMORY.
+ */
+enum anyflash_status af_program_run_foreground(const struct af_program *program,
+                                               struct af_arena *arena, int *exit_code_out,
+                                               struct anyflash_error *err);
 
 #endif
