@@ -118,7 +118,7 @@ static void handle_unfinished(struct af_cli *cli)
     if (af_option_given(&cli->options, AF_OPTION_HELP) ||
         af_option_given(&cli->options, AF_OPTION_RECOVER))
         return;
-    if ((command & (AF_ON_INSTALL | AF_ON_UNDO | AF_ON_BUILD)) != 0 && !only_looks)
+    if ((command & (AF_ON_INSTALL | AF_ON_RUN | AF_ON_UNDO | AF_ON_BUILD)) != 0 && !only_looks)
         af_cli_recover(cli);
     else if ((command & (AF_ON_DECIDING | AF_ON_INSPECT | AF_ON_VERIFY | AF_ON_INSTALL |
                          AF_ON_UNDO | AF_ON_BUILD)) != 0)

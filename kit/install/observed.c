@@ -47,7 +47,10 @@ static enum anyflash_status keep(struct af_run *run, const struct af_distributio
         const char *to = af_path_join(run->arena, folder, paths[i]);
         if (from == NULL || to == NULL)
             return af_fail_memory(err);
-        if (af_file_is_regular(from))
+        if (!af_file_is_regular(from))
+            continue;
+        status = af_folder_make(af_path_folder(run->arena, to), 0755, err);
+        if (status == ANYFLASH_OK)
             status = af_file_link_or_copy(run->arena, from, to, err);
     }
     return status;

@@ -45,7 +45,7 @@ enum anyflash_status af_offered_wheel_prove(struct af_run *run,
     return status;
 }
 
-/* Proves the wheel and reads its version; then renames it if its metadata lacks the local part. */
+/* Proves the wheel and reads its version; renames it if its metadata lacks the local part. */
 static enum anyflash_status prove(struct af_run *run, const char *torch,
                                   struct af_offered_wheel *out, struct anyflash_error *err)
 {

@@ -3,7 +3,7 @@ _anyflash() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   local command=doctor words= options= each
   for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case $each in doctor|plan|install|undo|build|find|inspect|config|machine|verify|bench|update|package|shim|providers|version|help) command=$each; break ;; esac
+    case $each in doctor|plan|install|run|undo|build|find|inspect|config|machine|verify|bench|update|package|shim|providers|version|help) command=$each; break ;; esac
   done
   if [[ $before == '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
   if [[ $word == '=' ]]; then word=; fi
@@ -23,6 +23,7 @@ _anyflash() {
   doctor) options='--prefer --explain --report --official --publishers --output --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   plan) options='--prefer --package --version --official --publishers --wheel --all --limit --for --head-dim --dtype --features --inference --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   install) options='--prefer --package --version --official --publishers --from --allow-http --dry-run --plan --download-only --allow-torch-change --allow-content --sha256 --no-wait --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
+  run) options='--official --publishers --from --allow-http --dry-run --allow-torch-change --allow-content --no-wait --arch --catalog --offline --verbose --quiet --color --help' words='' ;;
   undo) options='--list --force --forget --recover --no-wait --python --offline --json --verbose --quiet --color --help' words='' ;;
   build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --format --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
   find) options='--official --publishers --limit --matrix --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
@@ -39,7 +40,7 @@ _anyflash() {
   help) options='--offline --verbose --quiet --color --help' words='' ;;
   esac
   if [[ $COMP_CWORD == 1 || $command == help ]]; then
-    words="$words doctor plan install undo build find inspect config machine verify bench update package shim providers version help"
+    words="$words doctor plan install run undo build find inspect config machine verify bench update package shim providers version help"
   fi
   if [[ $word == -* ]]; then words=$options; fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))

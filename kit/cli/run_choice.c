@@ -1,0 +1,467 @@
+/*
+ * run_choice.c: the command, its environment, torch, the wheel.
+ */
+#include "kit/cli/run_choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/url.h"
+#include "kit/catalog/tables.h"
+#include "kit/install/named_wheel.h"
+#include "kit/machine/given.h"
+#include "kit/proof/remote.h"
+#include "kit/system/file.h"
+#include "kit/system/process.h"
+
+#define PACKAGE AF_CLI_RUN_PACKAGE
+#define INTERPRETER_LIMIT_MS 60000
+#define PREFIX_WORDS_MAX 16
+
+void af_cli_wanted_refuse(struct af_cli_wanted *wanted, const char *reason, const char *hint)
+{
+    wanted->refusal = reason != NULL ? reason : "";
+    wanted->hint = hint;
+}
+
+static enum anyflash_status read_file(void *context, struct af_arena *arena, const char *path,
+                                      struct af_span *text_out, struct anyflash_error *err)
+{
+    (void)context;
+    return af_file_read(arena, path, AF_PROJECT_FILE_BYTES_MAX, text_out, err);
+}
+
+enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err)
+{
+    struct af_cli *cli = wanted->cli;
+    const struct af_word_list *words = &cli->options.words;
+    if (words->count == 0) {
+        cli->hint = "for example: anyflash run -- pip install -r requirements.txt";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'run' needs a command after --");
+    }
+    wanted->project = (struct af_project){.arena = &cli->arena, .read = read_file};
+    enum anyflash_status status = af_project_command_read(&wanted->project, words->items,
+                                                          words->count, &wanted->command, err);
+    if (status == ANYFLASH_OK && wanted->command.refusal != NULL)
+        af_cli_wanted_refuse(wanted, wanted->command.refusal, wanted->command.hint);
+    return status;
+}
+
+/* ---- the environment ---- */
+
+/* The folder of the program `word`, as PATH finds it; NULL: there is none. */
+static const char *program_folder(struct af_arena *arena, const char *word)
+{
+    const char *rest = getenv("PATH");
+    if (strchr(word, '/') != NULL)
+        return af_path_folder(arena, word);
+    while (rest != NULL && *rest != '\0') {
+        size_t len = strcspn(rest, ":");
+        const char *folder = len == 0 ? "." : af_arena_text_n(arena, rest, len);
+        const char *path = folder == NULL ? NULL : af_path_join(arena, folder, word);
+        if (path != NULL && af_file_is_executable(path))
+            return folder;
+        rest += len + (rest[len] == ':');
+    }
+    return NULL;
+}
+
+/* The interpreter beside pip: scripts are installed into the folder of theirs. */
+static const char *python_beside(struct af_cli_wanted *wanted)
+{
+    static const char *const names[] = {"python", "python3"};
+    struct af_arena *arena = &wanted->cli->arena;
+    const char *pip = wanted->command.pip;
+    const char *folder = program_folder(arena, pip);
+    const char *digits = af_path_name(pip) + strlen("pip");
+    if (folder == NULL)
+        return NULL;
+    if (digits[0] != '\0')
+        return af_path_join(arena, folder, af_arena_format(arena, "python%s", digits));
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        const char *path = af_path_join(arena, folder, names[i]);
+        if (path != NULL && af_file_is_executable(path))
+            return path;
+    }
+    return NULL;
+}
+
+/* The command's environment: asks its interpreter, in the way that the command starts it. */
+static enum anyflash_status find_python(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err)
+{
+    const struct af_project_command *command = &wanted->command;
+    struct af_arena *arena = &wanted->cli->arena;
+    const char *argv[PREFIX_WORDS_MAX + 4] = {NULL};
+    struct af_program_result result;
+    size_t count = command->prefix_count;
+    const char *python = command->python != NULL              ? command->python
+                         : command->pip != NULL && count == 0 ? python_beside(wanted)
+                         : count > 0                          ? "python"
+                                                              : NULL;
+    if (python == NULL && command->pip == NULL)
+        return ANYFLASH_OK; /* uv chooses as anyflash does */
+    if (python == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no interpreter was found beside '%s'",
+                       af_text_scrub(arena, command->pip, 200));
+    wanted->cli->options.values[AF_OPTION_PYTHON] = python;
+    if (count > PREFIX_WORDS_MAX ||
+        (count == 0 && (strchr(python, '/') != NULL || af_file_is_folder(python))))
+        return ANYFLASH_OK;
+    memcpy(argv, command->words, count * sizeof *argv);
+    argv[count++] = python;
+    argv[count++] = "-c";
+    argv[count++] = "import sys; print(sys.executable)";
+    const struct af_program program = {.argv = argv, .limit_ms = INTERPRETER_LIMIT_MS};
+    enum anyflash_status status = af_program_run(&program, arena, &result, err);
+    struct af_span line = {"", 0};
+    if (status == ANYFLASH_OK && result.exit_code == 0)
+        line = af_text_trim(result.output);
+    if (status == ANYFLASH_OK && line.len > 0)
+        wanted->cli->options.values[AF_OPTION_PYTHON] =
+            af_arena_text_n(arena, line.data, line.len);
+    return status;
+}
+
+/* Reads the environment, and finds out whether the command asks for flash-attn in it. */
+enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err)
+{
+    enum anyflash_status status = find_python(wanted, err);
+    if (status == ANYFLASH_OK)
+        status = af_change_begin(&wanted->change, wanted->cli, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    wanted->here = af_run_markers(&wanted->change.machine);
+    const struct af_project_requirement *found = NULL;
+    while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
+        if (!found->constraint && wanted->flash == NULL)
+            wanted->flash = found;
+    return ANYFLASH_OK;
+}
+
+/* ---- the decision ---- */
+
+/* Whether what is written about `name` allows the version. */
+static bool allows(const struct af_cli_wanted *wanted, const char *name, const char *version)
+{
+    const struct af_project_requirement *found = NULL;
+    struct af_version parsed;
+    if (!af_version_parse(version, strlen(version), &parsed))
+        return true;
+    while ((found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
+        if (af_specifier_contains(found->specifier, &parsed) == AF_NO)
+            return false;
+    return true;
+}
+
+static const char *pinned(const struct af_cli_wanted *wanted, const char *name)
+{
+    const struct af_project_requirement *found = NULL;
+    const char *version = NULL;
+    while (version == NULL &&
+           (found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
+        version = af_project_pinned_version(&wanted->project, found);
+    return version;
+}
+
+/* "cu128" of an index whose path ends in "/cu128"; NULL: none says it. */
+static const char *index_cuda(struct af_cli_wanted *wanted)
+{
+    for (const struct af_project_option *at = wanted->project.options; at != NULL;
+         at = at->next) {
+        const char *value = at->value == NULL ? "" : at->value;
+        const char *found = strstr(value, "/cu");
+        const char *start = found != NULL ? found + 1 : value;
+        size_t digits = strncmp(start, "cu", 2) == 0 ? strspn(start + 2, "0123456789") : 0;
+        if (digits >= 2 && (start[2 + digits] == '\0' || start[2 + digits] == '/'))
+            return af_arena_text_n(&wanted->cli->arena, start, 2 + digits);
+    }
+    return NULL;
+}
+
+/* "2.8.0+cu128" for "2.8.0": the build that the command's index has. */
+static const char *with_build(struct af_cli_wanted *wanted, const char *version)
+{
+    struct af_version parsed;
+    const struct af_machine *machine = &wanted->change.machine;
+    const char *platform = af_tables_platform(af_fact_text_or(&machine->platform.os, NULL),
+                                              af_fact_text_or(&machine->platform.arch, NULL));
+    if (strchr(version, '+') != NULL || !af_version_parse(version, strlen(version), &parsed))
+        return version;
+    const struct af_catalog_torch_release *release =
+        af_tables_torch((int)parsed.release[0], (int)parsed.release[1]);
+    const char *cuda = index_cuda(wanted);
+    if (cuda == NULL && release != NULL && platform != NULL) {
+        const struct af_catalog_torch_variant *variant = af_tables_default(release, platform);
+        cuda = variant == NULL ? NULL : variant->cuda;
+    }
+    return cuda == NULL ? version
+                        : af_arena_format(&wanted->cli->arena, "%s+%s", version, cuda);
+}
+
+/*
+ * A machine without a GPU may make an image for others: the wheel is then chosen without one.
+ * --arch names one.
+ */
+static void forget_missing_gpu(struct af_cli_wanted *wanted)
+{
+    static const char why[] = "this machine has none, and another one may run it";
+    struct af_machine *machine = &wanted->inputs.machines.items[0];
+    if (machine->gpus.count > 0 || af_option_given(&wanted->cli->options, AF_OPTION_ARCH))
+        return;
+    machine->gpus.state = AF_FACT_UNKNOWN;
+    machine->gpus.source = why;
+    af_fact_unknown(&machine->arena, &machine->driver.kernel_version, "%s", why);
+    af_fact_unknown(&machine->arena, &machine->driver.user_version, "%s", why);
+    af_fact_unknown(&machine->arena, &machine->driver.cuda_api, "%s", why);
+}
+
+/* The plan for this torch (NULL: the installed one) and version of flash-attn (NULL: any). */
+static enum anyflash_status ask(struct af_cli_wanted *wanted, const char *torch,
+                                const char *version, struct anyflash_error *err)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const char *remark;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (torch != NULL) {
+        const char *given = af_arena_format(arena, "torch=%s", torch);
+        status = given == NULL ? af_fail_memory(err)
+                               : af_machine_given_strictly(&wanted->inputs.machines.items[0],
+                                                           given, &remark, err);
+    }
+    if (status != ANYFLASH_OK)
+        return status;
+    af_plan_answer_release(&wanted->answer);
+    wanted->answer = (struct af_plan_answer){.has_plan = false};
+    wanted->inputs.request.fit.version = version;
+    wanted->inputs.request.fit.has_preference = false;
+    return af_plan_answer_make(&wanted->inputs.request, &wanted->answer, err);
+}
+
+/* Whether the answer is a wheel of a version that the project allows. */
+static bool is_wheel(const struct af_cli_wanted *wanted)
+{
+    const struct af_rung *rung = af_plan_answer_rung(&wanted->answer);
+    return rung != NULL && wanted->answer.has_plan && rung->kind == AF_RUNG_WHEEL &&
+           allows(wanted, PACKAGE, rung->wheel->version);
+}
+
+/* The newest version in the catalog before `rank` that the project allows; NULL: none. */
+static const struct af_catalog_wheel *next_version(const struct af_cli_wanted *wanted,
+                                                   int32_t rank)
+{
+    const struct af_catalog *catalog = &wanted->inputs.catalog;
+    const struct af_catalog_wheel *best = NULL;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
+        if (wheel->version_rank < rank && strcmp(wheel->package, "flash_attn") == 0 &&
+            (best == NULL || wheel->version_rank > best->version_rank) &&
+            allows(wanted, PACKAGE, wheel->version))
+            best = wheel;
+    }
+    return best;
+}
+
+/* Asks for the version that is pinned, else for the newest allowed one that fits. */
+static enum anyflash_status ask_versions(struct af_cli_wanted *wanted, const char *torch,
+                                         struct anyflash_error *err)
+{
+    struct af_version version;
+    char text[64];
+    const char *pin = pinned(wanted, PACKAGE);
+    if (pin != NULL && af_version_parse(pin, strlen(pin), &version))
+        pin = af_arena_text(&wanted->cli->arena,
+                            af_version_format(&version, false, text, sizeof text));
+    enum anyflash_status status = ask(wanted, torch, pin, err);
+    const struct af_catalog_wheel *next = NULL;
+    const struct af_rung *rung =
+        status == ANYFLASH_OK ? af_plan_answer_rung(&wanted->answer) : NULL;
+    /* a wheel fits, but perhaps not one that the project allows */
+    bool open = pin == NULL && rung != NULL && rung->kind == AF_RUNG_WHEEL;
+    while (open && status == ANYFLASH_OK && !is_wheel(wanted) &&
+           (next = next_version(wanted, next == NULL ? INT32_MAX : next->version_rank)) != NULL)
+        status = ask(wanted, torch, next->version, err);
+    return status;
+}
+
+/*
+ * No torch is pinned or installed: the newest one that is allowed and has a wheel, else the
+ * newest.
+ */
+static enum anyflash_status choose_torch(struct af_cli_wanted *wanted,
+                                         struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    const char *newest = NULL;
+    for (size_t i = af_tables.torch_count; i-- > 0 && status == ANYFLASH_OK;) {
+        const char *latest = af_tables.torch[i].latest;
+        if (!allows(wanted, "torch", latest))
+            continue;
+        wanted->torch = with_build(wanted, latest);
+        newest = newest == NULL ? wanted->torch : newest;
+        status = ask_versions(wanted, wanted->torch, err);
+        if (status == ANYFLASH_OK && is_wheel(wanted))
+            return ANYFLASH_OK;
+    }
+    wanted->torch = newest;
+    return status == ANYFLASH_OK && newest != NULL ? ask_versions(wanted, newest, err) : status;
+}
+
+/* Which torch there will be, and what fits it. */
+static enum anyflash_status ask_all(struct af_cli_wanted *wanted, struct anyflash_error *err)
+{
+    const char *pin = pinned(wanted, "torch");
+    const char *named = wanted->cli->options.values[AF_OPTION_TORCH_CHANGE];
+    const char *installed = af_fact_text_or(&wanted->change.machine.torch.version, NULL);
+    wanted->torch_stays =
+        named == NULL && installed != NULL && allows(wanted, "torch", installed);
+    if (wanted->torch_stays) {
+        wanted->torch = installed;
+        return ask_versions(wanted, NULL, err);
+    }
+    if (pin == NULL && named == NULL)
+        return choose_torch(wanted, err);
+    wanted->torch = with_build(wanted, named != NULL ? named : pin);
+    return ask_versions(wanted, wanted->torch, err);
+}
+
+static const char *place_text(struct af_cli_wanted *wanted)
+{
+    const struct af_project_place *place = &wanted->flash->place;
+    return place->file == NULL
+               ? wanted->flash->text
+               : af_arena_format(&wanted->cli->arena, "%s:%jd",
+                                 af_text_scrub(&wanted->cli->arena, place->file, 200),
+                                 (intmax_t)place->line);
+}
+
+/* Why there is no wheel to give, and what would help. */
+static void refuse_answer(struct af_cli_wanted *wanted)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const struct af_decision *decision = &wanted->answer.decision;
+    const struct af_rung *change = &decision->rungs[AF_RUNG_TORCH_CHANGE];
+    const char *torch = wanted->torch == NULL ? "this torch" : wanted->torch;
+    af_cli_wanted_refuse(
+        wanted,
+        af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",
+                        place_text(wanted), wanted->flash->specifier, torch),
+        "`anyflash plan` shows every option; `anyflash build` compiles a wheel, and "
+        "`anyflash shim install` installs a stand-in");
+    if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
+        !allows(wanted, PACKAGE, change->wheel->version))
+        return;
+    if (allows(wanted, "torch", change->torch_version))
+        wanted->hint =
+            af_arena_format(arena, "torch %s has one: add --allow-torch-change %s before --",
+                            change->torch_version, change->torch_version);
+    else
+        wanted->hint = af_arena_format(arena,
+                                       "torch %s has one: change the version that the "
+                                       "project pins",
+                                       change->torch_version);
+}
+
+void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256)
+{
+    const struct af_project_requirement *found = NULL;
+    while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL) {
+        if (found->hashes[0] == '\0' ||
+            (sha256 != NULL && strstr(found->hashes, sha256) != NULL))
+            continue;
+        af_cli_wanted_refuse(
+            wanted,
+            af_arena_format(&wanted->cli->arena,
+                            "%s: none of the hashes is that of the wheel that fits, %s",
+                            place_text(wanted), wanted->chosen->filename),
+            sha256 == NULL
+                ? "its hash is not known before it is downloaded"
+                : af_arena_format(&wanted->cli->arena, "add --hash=sha256:%s", sha256));
+        return;
+    }
+}
+
+enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
+                                          struct anyflash_error *err)
+{
+    struct af_options *options = &wanted->cli->options;
+    options->values[AF_OPTION_HERE] = "";
+    enum anyflash_status status = af_cli_inputs_load(
+        wanted->cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &wanted->inputs, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    forget_missing_gpu(wanted);
+    wanted->change.run.machine = wanted->inputs.machines.pointers[0];
+    status = ask_all(wanted, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (!is_wheel(wanted)) {
+        refuse_answer(wanted);
+        return ANYFLASH_OK;
+    }
+    for (size_t i = 0; i < wanted->answer.plan.step_count; i++)
+        if (wanted->answer.plan.steps[i].wheel != NULL)
+            wanted->chosen = wanted->answer.plan.steps[i].wheel;
+    if (wanted->chosen != NULL && wanted->chosen->sha256 != NULL)
+        af_cli_wanted_check_hashes(wanted, wanted->chosen->sha256);
+    return ANYFLASH_OK;
+}
+
+/* ---- a requirement that names its file ---- */
+
+static enum anyflash_status open_place(struct af_cli_wanted *wanted, struct af_http *http,
+                                       struct af_inspect_target *target,
+                                       struct anyflash_error *err)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const struct af_project_requirement *flash = wanted->flash;
+    struct af_source source = {0};
+    if (flash->url == NULL)
+        return af_inspect_target_open(flash->path, arena, target, err);
+    enum anyflash_status status = af_remote_open(http, flash->url, &source, err);
+    if (status == ANYFLASH_E_UNSUPPORTED)
+        status = af_remote_download(http, flash->url, arena, &source, err);
+    return status != ANYFLASH_OK
+               ? status
+               : af_inspect_target_open_source(&source, af_url_file_name(arena, flash->url),
+                                               arena, target, err);
+}
+
+/*
+ * A file or an address that the project names cannot be replaced by variables: it must load
+ * with the torch that will be there.
+ */
+enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
+                                               struct anyflash_error *err)
+{
+    const struct af_project_requirement *flash = wanted->flash;
+    struct af_run *run = &wanted->change.run;
+    struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
+    struct af_inspect_target target = {.name = NULL};
+    const char *objection;
+    const char *pin = pinned(wanted, "torch");
+    const char *file =
+        af_url_file_name(run->arena, flash->url != NULL ? flash->url : flash->path);
+    run->machine = &wanted->change.machine;
+    if (file == NULL || !af_ends_with(file, ".whl")) {
+        af_cli_wanted_refuse(
+            wanted,
+            af_arena_format(run->arena, "%s names sources, which would be compiled",
+                            place_text(wanted)),
+            "name the version instead, as flash-attn==VERSION: a wheel is then chosen");
+        return ANYFLASH_OK;
+    }
+    enum anyflash_status status = open_place(wanted, &http, &target, err);
+    if (status == ANYFLASH_OK)
+        status = af_offered_wheel_prove(
+            run, &target, pin == NULL ? NULL : with_build(wanted, pin), &objection, err);
+    if (status == ANYFLASH_OK && objection != NULL)
+        af_cli_wanted_refuse(
+            wanted, af_arena_format(run->arena, "%s: %s", place_text(wanted), objection),
+            "name the version instead, as flash-attn==VERSION: the wheel that fits is then "
+            "chosen");
+    af_inspect_target_close(&target);
+    return status;
+}

@@ -1,0 +1,60 @@
+/*
+ * run_choice.h: what `anyflash run` decides before it runs anything: what the command asks for,
+ * which torch there will be, and the wheel of flash-attn that fits it.
+ */
+#ifndef AF_KIT_CLI_RUN_CHOICE_H
+#define AF_KIT_CLI_RUN_CHOICE_H
+
+#include "kit/answer/plan_answer.h"
+#include "kit/cli/environment_change.h"
+#include "kit/install/offered_wheel.h"
+#include "kit/project/install_command.h"
+
+#define AF_CLI_RUN_PACKAGE "flash-attn"
+
+/* One run, while it is prepared. The caller sets cli and change.cli. Texts: in its arena. */
+struct af_cli_wanted {
+    struct af_cli *cli;
+    struct af_change change;
+    struct af_cli_inputs inputs;
+    struct af_plan_answer answer;
+    struct af_project project;
+    struct af_project_command command;
+    struct af_marker_environment here;
+    const struct af_project_requirement *flash; /* the first that asks for it; NULL: none */
+    const char *torch;                          /* to be there afterwards; NULL: unknown */
+    bool torch_stays;                           /* it is the installed one */
+    const struct af_step_wheel *chosen;         /* of the answer's plan; NULL: none is needed */
+    struct af_offered_wheel wheel;
+    const char *folder;   /* private, for the wheel; NULL: none */
+    bool has_constraints; /* folder/constraints.txt says something */
+    const char *refusal;
+    const char *hint;
+};
+
+/* Sets the reason why nothing is run; `hint` may be NULL. */
+void af_cli_wanted_refuse(struct af_cli_wanted *wanted, const char *reason, const char *hint);
+
+/* Reads the command and its files: wanted->command and wanted->project. */
+enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err);
+
+/* Reads the command's environment, and finds its requirement on flash-attn. */
+enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err);
+
+/* Chooses torch and the wheel, or refuses. */
+enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
+                                          struct anyflash_error *err);
+
+/*
+ * For a requirement that names a file or an address, which variables cannot replace: refuses
+ * unless it loads with the torch that will be there.
+ */
+enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
+                                               struct anyflash_error *err);
+
+/* Refuses a file that cannot have one of the hashes that the project states. */
+void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256);
+
+#endif

@@ -1,0 +1,248 @@
+"""`anyflash run -- pip install ...`: the real pip and uv, with a local index of stand-in wheels
+and the project's files unchanged."""
+import hashlib
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PROGRAM, PYTHON_TAG, WHEEL_TAG, make_wheel
+from test_plan import fake_torch
+
+OFFICIAL = "cu12torch2.8cxx11abiTRUE"
+ARCH = ("--arch", "8.9")
+
+
+def row(wheel, version, local):
+    return {"source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
+            "version": version, "local": local, "release_tag": f"v{version}",
+            "filename": wheel.name, "cuda": "12", "torch": "2.8", "cxx11abi": True,
+            "url": f"https://example.invalid/{wheel.name.replace('+', '%2B')}",
+            "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+            "python": PYTHON_TAG, "abi": PYTHON_TAG, "platform": "linux_x86_64",
+            "sm": ["8.0", "9.0"], "evidence": "listed"}
+
+
+@pytest.fixture
+def project(place, tmp_path):
+    """An environment with torch, a project in its folder, an index, and a folder of wheels."""
+    fake_torch(place)
+    place.index = tmp_path / "index"
+    place.folder = tmp_path / "wheels"
+    make_wheel(place.index, name="other", version="1.0", requires=())
+    make_wheel(place.index, name="flash_attn", version="9.9", requires=(), tag="py3-none-any")
+    place.wheels = [make_wheel(place.folder, version=version, local=OFFICIAL, tag=WHEEL_TAG,
+                               requires=("torch",)) for version in ("2.7.4", "2.8.3")]
+    place.catalog = tmp_path / "catalog.jsonl"
+    rows = [{"catalog_date": "2026-08-22"}] + [
+        row(wheel, wheel.name.split("-")[1].split("+")[0], OFFICIAL) for wheel in place.wheels]
+    place.catalog.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return place
+
+
+def command(place, *words):
+    if place.installer == "uv":
+        return ["uv", "pip", "install", "--python", place.venv, "--no-index", "--find-links",
+                place.index, *words]
+    return [place.venv / "bin/python", "-m", "pip", "install", "--no-index", "-f", place.index,
+            *words]
+
+
+def call(place, *words):
+    return [PROGRAM, "run", "--catalog", place.catalog, "--from", place.folder, *words]
+
+
+def run(place, *words, options=ARCH, env=None):
+    words = words if words[0] == "--" else ("--", *command(place, *words))
+    done = subprocess.run([str(word) for word in call(place, *options, *words)], cwd=place.root,
+                          env={**place.environment(), **(env or {})}, capture_output=True,
+                          text=True, timeout=120)
+    done.all = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def version(place):
+    return place.python("import importlib.metadata as m; print(m.version('flash-attn'))"
+                        ).stdout.strip()
+
+
+def write(place, text, name="requirements.txt"):
+    path = place.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return name
+
+
+def leftovers(place):
+    cache = place.home / ".cache/anyflash"
+    return [path.name for path in cache.glob("anyflash-run-*")] + place.own()
+
+
+def test_pinned_requirement_gets_its_wheel_and_undo_takes_it_back(project):
+    before = project.tree()
+    write(project, "other\nflash_attn==2.7.4  # a comment\ntorch\n")
+    done = run(project, "-r", "requirements.txt")
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.7.4"
+    assert (project.site / "other").is_dir()
+    undone = project.run("undo")
+    assert undone.returncode == 0, undone.all
+    assert version(project) == "" and (project.site / "other").is_dir()
+    left = {name: value for name, value in project.tree().items()
+            if "packages/other" not in name and name != ".lock"}
+    assert left == before and leftovers(project) == []
+
+
+def test_newest_wheel_that_fits_beats_what_the_index_has(project):
+    done = run(project, "flash-attn")
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.8.3"
+
+
+def test_range_gets_the_newest_wheel_in_it(project):
+    assert run(project, "flash-attn<2.8,>2").returncode == 0
+    assert version(project) == "2.7.4"
+
+
+def test_earlier_version_is_put_back_by_undo(project):
+    assert run(project, "flash-attn==2.7.4").returncode == 0
+    before = project.tree()
+    done = run(project, "flash-attn==2.8.3")
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.8.3"
+    undone = project.run("undo")
+    assert undone.returncode == 0, undone.all
+    assert version(project) == "2.7.4"
+    assert {key for key in before if "anyflash" not in key} == \
+        {key for key in project.tree() if "anyflash" not in key}
+
+
+def test_constraints_nested_files_and_extras_are_followed(project):
+    write(project, "flash-attn<2.8\n", "limits/c.txt")
+    write(project, "-r ../deep/b.txt\n-c c.txt\n", "limits/a.txt")
+    write(project, "flash-attn ; sys_platform == 'linux'\n", "deep/b.txt")
+    done = run(project, "-r", "limits/a.txt")
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.7.4"
+
+
+def test_extra_of_a_local_project_is_found(project):
+    write(project, "[project]\nname = 'tool'\nversion = '1'\n[project.optional-dependencies]\n"
+                   "flash = ['flash-attn==2.7.4']\n", "pyproject.toml")
+    done = run(project, ".[flash]", options=(*ARCH, "--dry-run"))
+    assert done.returncode == 0, done.all
+    assert "flash_attn-2.7.4" in done.stderr
+    done = run(project, "-e", ".", options=(*ARCH, "--dry-run"))
+    assert "does not ask for flash-attn" in done.stderr, done.all
+
+
+def test_marker_that_excludes_this_machine_runs_the_command_unchanged(project):
+    write(project, "other\nflash-attn==1.0 ; sys_platform == 'win32'\n")
+    done = run(project, "-r", "requirements.txt")
+    assert done.returncode == 0, done.all
+    assert "it runs unchanged" in done.stderr and version(project) == ""
+
+
+def test_exit_code_is_the_command_s(project):
+    done = run(project, "no-such-package", "flash-attn")
+    assert done.returncode == 1, done.all
+    assert version(project) == "" and leftovers(project) == []
+    assert run(project, "--", "pip", "no-such-subcommand").returncode != 0
+
+
+def test_version_without_a_wheel_is_refused_before_anything_runs(project):
+    before = project.tree()
+    done = run(project, "other", "flash-attn==2.5.0")
+    assert done.returncode == 1, done.all
+    assert "not run: flash-attn==2.5.0: no wheel of flash-attn==2.5.0 fits" in done.stdout
+    assert project.tree() == before
+
+
+def test_hash_that_matches_installs_and_one_that_cannot_is_refused(project):
+    good = hashlib.sha256(project.wheels[0].read_bytes()).hexdigest()
+    other = hashlib.sha256(next(project.index.glob("other*")).read_bytes()).hexdigest()
+    bad = write(project, f"flash-attn==2.7.4 --hash=sha256:{'0' * 64}\n", "bad.txt")
+    done = run(project, "-r", bad)
+    assert done.returncode == 1 and "none of the hashes" in done.stdout, done.all
+    assert f"--hash=sha256:{good}" in done.stdout
+    write(project, f"other==1.0 \\\n  --hash=sha256:{other}\n"
+                   f"flash-attn==2.7.4 \\\n  --hash=sha256:{good}\n")
+    done = run(project, "--no-deps", "-r", "requirements.txt")
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.7.4"
+
+
+def test_pinned_torch_decides_and_a_torch_without_a_wheel_is_named(project):
+    done = run(project, "torch==2.9.0", "flash-attn", options=(*ARCH, "--dry-run"))
+    assert done.returncode == 1, done.all
+    assert "fits torch 2.9.0+cu128" in done.stdout
+    done = run(project, "torch==2.8.0", "flash-attn", options=(*ARCH, "--dry-run"))
+    assert done.returncode == 0 and "torch 2.8.0+cu128 stays" in done.stderr, done.all
+
+
+def test_machine_without_a_gpu_gets_the_wheel_for_its_torch(project):
+    done = run(project, "flash-attn", options=("--dry-run",))
+    assert done.returncode == 0 and "flash_attn-2.8.3" in done.stderr, done.all
+
+
+def test_settings_of_the_user_are_kept(project):
+    write(project, "other<2\n", "mine.txt")
+    name = "UV_CONSTRAINT" if project.installer == "uv" else "PIP_CONSTRAINT"
+    done = run(project, "other", "flash-attn", env={name: str(project.root / "mine.txt")})
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.8.3"
+
+
+@pytest.mark.parametrize("words, reason", [
+    (("uv", "sync"), "uv.lock"), (("poetry", "install"), "poetry install"),
+    (("conda", "install", "flash-attn"), "conda install"), (("make",), "'make'"),
+    (("pip", "install", "-t", "x", "flash-attn"), "'-t'")])
+def test_what_variables_cannot_prepare_is_refused(project, words, reason):
+    done = run(project, "--", *words)
+    assert done.returncode == 1, done.all
+    assert "not run:" in done.stdout and reason in done.stdout
+
+
+def test_files_that_cannot_be_read_stop_before_the_command(project):
+    write(project, "-r b.txt\n", "a.txt")
+    write(project, "-r a.txt\n", "b.txt")
+    done = run(project, "-r", "a.txt")
+    assert done.returncode == 3 and "'a.txt' includes itself" in done.stderr, done.all
+    done = run(project, "-r", "gone.txt")
+    assert done.returncode == 3 and "gone.txt" in done.stderr, done.all
+    write(project, "#" * (10 * 1024 * 1024 + 1), "big.txt")
+    done = run(project, "-r", "big.txt")
+    assert done.returncode == 3 and "big.txt" in done.stderr, done.all
+
+
+def test_address_of_a_wheel_is_proved_and_sources_are_refused(project):
+    done = run(project, project.wheels[0].rename(project.root / project.wheels[0].name))
+    assert done.returncode == 0 or "version" in done.stderr, done.all
+    done = run(project, "flash-attn @ git+https://example.invalid/f.git")
+    assert done.returncode == 1 and "names sources" in done.stdout, done.all
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_command_and_leaves_nothing(project, number):
+    slow = project.bin / ("uv" if project.installer == "uv" else "pip")
+    slow.unlink(missing_ok=True)
+    slow.write_text("#!/bin/sh\ntouch started\nexec sleep 60\n")
+    slow.chmod(0o755)
+    if project.installer == "uv":
+        words = ["uv", "pip", "install", "--python", project.venv, "flash-attn"]
+    else:
+        (project.bin / "python").symlink_to(project.venv / "bin/python")
+        words = ["pip", "install", "flash-attn"]
+    child = subprocess.Popen([str(word) for word in call(project, *ARCH, "--", *words)],
+                             cwd=project.root, env=project.environment(),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(300):
+        if (project.root / "started").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(0.2)
+    child.send_signal(number)
+    assert child.wait(timeout=30) == 128 + number, child.communicate()
+    assert leftovers(project) == [".anyflash-lock"] or leftovers(project) == []
