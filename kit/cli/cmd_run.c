@@ -1,7 +1,8 @@
 /*
  * cmd_run.c: `anyflash run -- pip install ...`: runs the user's own command, and gives its
- * installer exactly one wheel of flash-attn, by environment variables. The command, the
- * project's files and all other packages stay as they are. run_choice.h decides which wheel.
+ * installer exactly one wheel of flash-attn, by environment variables; for uv by options where
+ * the command has the same ones, since uv then ignores the variable. The project's files and
+ * all other packages stay as they are. run_choice.h decides which wheel.
  */
 #include <errno.h>
 #include <signal.h>
@@ -75,6 +76,8 @@ static enum anyflash_status prepare(struct af_cli_wanted *wanted, struct anyflas
         status = af_offered_wheel_make(&wanted->change.run, wanted->chosen, wanted->folder,
                                        wanted->torch_stays ? NULL : wanted->torch,
                                        &wanted->wheel, err);
+    if (status != ANYFLASH_OK && wanted->chosen != NULL)
+        wanted->cli->hint = "with the wheel in a folder, add --from FOLDER before --";
     if (status != ANYFLASH_OK)
         return status;
     if (wanted->wheel.refusal != NULL)
