@@ -18,14 +18,16 @@ def named(path):
 
 
 def commands_of(page):
-    """The words of each code line that starts with `anyflash`, without its comment."""
+    """The words of each code line that starts with `anyflash`, without its comment, and without
+    another program's command behind `--`."""
     text = page.read_text().replace("\\\n", " ")
     lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
     lines += re.findall(r"`(anyflash [^`]+)`", FENCED.sub("", text))
     for line in lines:
         for part in re.split(r"&&|\||;", line.removeprefix("$ ")):
             if part.strip().split(" ")[0] == "anyflash":
-                yield shlex.split(part, comments=True)[1:]
+                words = shlex.split(part, comments=True)[1:]
+                yield words[:words.index("--")] if "--" in words else words
 
 
 @pytest.fixture
