@@ -1,0 +1,498 @@
+/*
+ * python_imports.c: the tokens of Python, its blocks by indentation, and the imports in them.
+ */
+#include "kit/project/python_imports.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+
+#define BLOCKS_MAX 64
+#define TAB_COLUMNS 8
+
+enum token_kind { END, LINE_END, NAME, STRING, MARK };
+
+struct token {
+    enum token_kind kind;
+    struct af_span text; /* of a string: without prefix and quotes */
+    size_t start;
+    size_t end;
+    size_t line;
+};
+
+enum block_kind { TRY, EXCEPT, CONDITION, FUNCTION, OTHER };
+
+/* The block below a line "try:", "if x:", ... */
+struct block {
+    enum block_kind kind;
+    size_t indent; /* of that line */
+    /* TRY and EXCEPT: the imports below "try:" are those after `before`, up to `last` */
+    struct af_import_statement *before;
+    struct af_import_statement *last;
+    bool catches; /* EXCEPT: ImportError */
+    bool raises;  /* EXCEPT: leaves the handler by an error again */
+};
+
+struct reader {
+    struct af_arena *arena;
+    struct af_span text;
+    size_t at;
+    size_t line;
+    size_t depth;  /* of brackets */
+    bool is_fresh; /* at the start of a logical line */
+    size_t indent; /* of the logical line */
+    struct token token;
+    size_t token_count; /* of the logical line */
+    struct block blocks[BLOCKS_MAX];
+    size_t block_count;
+    struct af_import_statement head; /* before the first */
+    struct af_import_statement *last_import;
+    struct af_import_string **next_string;
+    struct af_span name;   /* the last name, for "install_requires = [" */
+    bool is_assigned;      /* '=' came after it */
+    size_t requires_depth; /* of the brackets of install_requires; 0: outside */
+    struct af_import_facts *facts;
+};
+
+static char peek(const struct reader *reader, size_t ahead)
+{
+    size_t at = reader->at + ahead;
+    return at < reader->text.len ? reader->text.data[at] : '\0';
+}
+
+static bool is_name_letter(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
+}
+
+static bool span_has(struct af_span span, const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i + len <= span.len; i++)
+        if (memcmp(span.data + i, text, len) == 0)
+            return true;
+    return false;
+}
+
+/* Steps over one byte. */
+static void step(struct reader *reader)
+{
+    reader->line += reader->text.data[reader->at++] == '\n';
+}
+
+static void skip_comment(struct reader *reader)
+{
+    while (reader->at < reader->text.len && peek(reader, 0) != '\n')
+        reader->at++;
+}
+
+/* Steps over blank lines, and measures the indentation of the line that follows. */
+static void start_line(struct reader *reader)
+{
+    size_t column = 0;
+    for (; reader->at < reader->text.len; step(reader)) {
+        char letter = peek(reader, 0);
+        if (letter == '#')
+            skip_comment(reader);
+        letter = peek(reader, 0);
+        if (letter == '\n')
+            column = 0;
+        else if (letter == '\t')
+            column += TAB_COLUMNS - column % TAB_COLUMNS;
+        else if (letter == ' ')
+            column++;
+        else if (letter != '\r' && letter != '\f')
+            break;
+        if (reader->at == reader->text.len)
+            break;
+    }
+    reader->indent = column;
+    reader->is_fresh = false;
+    reader->token_count = 0;
+}
+
+/* Steps over blanks, comments, and line ends that do not end a logical line. */
+static void skip_blanks(struct reader *reader)
+{
+    while (reader->at < reader->text.len) {
+        char letter = peek(reader, 0);
+        size_t joined = letter != '\\'                                       ? 0
+                        : peek(reader, 1) == '\n'                            ? 2
+                        : peek(reader, 1) == '\r' && peek(reader, 2) == '\n' ? 3
+                                                                             : 0;
+        if (letter == '#')
+            skip_comment(reader);
+        else if (joined > 0)
+            for (; joined > 0; joined--)
+                step(reader);
+        else if (letter == ' ' || letter == '\t' || letter == '\r' || letter == '\f' ||
+                 (letter == '\n' && reader->depth > 0))
+            step(reader);
+        else
+            return;
+    }
+}
+
+/* A string whose first quote is next. Without the last one it ends with its line or file. */
+static void read_string(struct reader *reader)
+{
+    char quote = peek(reader, 0);
+    size_t quotes = peek(reader, 1) == quote && peek(reader, 2) == quote ? 3 : 1;
+    reader->at += quotes;
+    size_t start = reader->at, found = 0;
+    while (reader->at < reader->text.len && found < quotes) {
+        char letter = peek(reader, 0);
+        if (letter == '\n' && quotes == 1)
+            break;
+        found = letter == quote ? found + 1 : 0;
+        if (letter == '\\' && reader->at + 1 < reader->text.len)
+            step(reader);
+        step(reader);
+    }
+    reader->token.kind = STRING;
+    reader->token.text = (struct af_span){reader->text.data + start,
+                                          reader->at - start - (found == quotes ? quotes : 0)};
+}
+
+static bool is_string_prefix(struct af_span name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (strchr("rRbBuUfFtT", name.data[i]) == NULL)
+            return false;
+    return name.len <= 2;
+}
+
+static void read_name(struct reader *reader)
+{
+    size_t start = reader->at;
+    while (reader->at < reader->text.len && is_name_letter(peek(reader, 0)))
+        reader->at++;
+    struct af_span name = {reader->text.data + start, reader->at - start};
+    char next = peek(reader, 0);
+    if ((next == '"' || next == '\'') && is_string_prefix(name)) {
+        read_string(reader);
+        return;
+    }
+    reader->token.kind = NAME;
+    reader->token.text = name;
+}
+
+static void read_mark(struct reader *reader)
+{
+    char mark = peek(reader, 0);
+    reader->token.kind = mark == '\n' ? LINE_END : MARK;
+    reader->token.text = (struct af_span){reader->text.data + reader->at, 1};
+    step(reader);
+    if (mark == '(' || mark == '[' || mark == '{')
+        reader->depth++;
+    else if ((mark == ')' || mark == ']' || mark == '}') && reader->depth > 0)
+        reader->depth--;
+    reader->is_fresh = mark == '\n';
+}
+
+static bool is_mark(const struct reader *reader, char mark)
+{
+    return reader->token.kind == MARK && reader->token.text.data[0] == mark;
+}
+
+static bool is_word(const struct reader *reader, const char *word)
+{
+    return reader->token.kind == NAME && af_text_span_equal(reader->token.text, word);
+}
+
+static void add_string(struct reader *reader)
+{
+    struct af_import_string *string = af_arena_alloc(reader->arena, sizeof *string);
+    if (string == NULL)
+        return;
+    *string = (struct af_import_string){reader->token.text, reader->token.line, NULL};
+    *reader->next_string = string;
+    reader->next_string = &string->next;
+}
+
+/* Facts that one token states, wherever it is. */
+static void note_token(struct reader *reader)
+{
+    const struct token *token = &reader->token;
+    if (token->kind == NAME || token->kind == STRING)
+        reader->facts->mentions |=
+            span_has(token->text, "flash_attn") || span_has(token->text, "flash_attention");
+    if (reader->depth < reader->requires_depth)
+        reader->requires_depth = 0;
+    if (token->kind == STRING && reader->requires_depth > 0)
+        add_string(reader);
+    if (is_mark(reader, '[') && reader->is_assigned && reader->requires_depth == 0 &&
+        af_text_span_equal(reader->name, "install_requires"))
+        reader->requires_depth = reader->depth;
+    if (token->kind == STRING && reader->is_assigned &&
+        af_text_span_equal(reader->name, "python_requires"))
+        reader->facts->python_requires = token->text;
+    reader->is_assigned = is_mark(reader, '=');
+    if (token->kind == NAME)
+        reader->name = token->text;
+    else if (!reader->is_assigned)
+        reader->name = (struct af_span){0};
+}
+
+static void next(struct reader *reader)
+{
+    if (reader->is_fresh)
+        start_line(reader);
+    skip_blanks(reader);
+    reader->token =
+        (struct token){.kind = END, .start = reader->at, .line = reader->line, .text = {"", 0}};
+    char letter = peek(reader, 0);
+    if (reader->at < reader->text.len && (letter == '"' || letter == '\''))
+        read_string(reader);
+    else if (reader->at < reader->text.len && is_name_letter(letter))
+        read_name(reader);
+    else if (reader->at < reader->text.len)
+        read_mark(reader);
+    reader->token.end = reader->at;
+    reader->token_count++;
+    note_token(reader);
+}
+
+static bool at_end(const struct reader *reader)
+{
+    return reader->token.kind == END || reader->token.kind == LINE_END ||
+           (is_mark(reader, ';') && reader->depth == 0);
+}
+
+/* ---- blocks ---- */
+
+/* The handler is complete: if it goes on without the import, its imports are guarded. */
+static void close_block(struct block *block)
+{
+    if (block->kind != EXCEPT || !block->catches || block->raises ||
+        block->before == block->last)
+        return;
+    for (struct af_import_statement *import = block->before->next; import != NULL;
+         import = import == block->last ? NULL : import->next)
+        import->guard = AF_IMPORT_GUARDED;
+}
+
+static void close_blocks(struct reader *reader, size_t indent)
+{
+    while (reader->block_count > 0 && reader->blocks[reader->block_count - 1].indent >= indent)
+        close_block(&reader->blocks[--reader->block_count]);
+}
+
+static void open_block(struct reader *reader, struct block block)
+{
+    if (reader->block_count < BLOCKS_MAX)
+        reader->blocks[reader->block_count++] = block;
+}
+
+/* Whether the handler "except ...:" that is being read catches an ImportError. */
+static bool reads_catching(struct reader *reader)
+{
+    bool is_bare = true, catches = false;
+    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader)) {
+        is_bare = false;
+        catches |= is_word(reader, "ImportError") || is_word(reader, "ModuleNotFoundError") ||
+                   is_word(reader, "Exception") || is_word(reader, "BaseException");
+    }
+    return is_bare || catches;
+}
+
+/* "except", "finally" and "else" belong to the block of the same indentation before them. */
+static struct block block_after(struct reader *reader, const char *word)
+{
+    struct block block = {.kind = OTHER, .indent = reader->indent};
+    struct block *top =
+        reader->block_count == 0 ? NULL : &reader->blocks[reader->block_count - 1];
+    if (top == NULL || top->indent != reader->indent)
+        return block;
+    bool is_try = top->kind == TRY || top->kind == EXCEPT;
+    if (strcmp(word, "except") == 0 && is_try) {
+        block = (struct block){.kind = EXCEPT, .indent = reader->indent, .before = top->before};
+        block.last = top->kind == TRY ? reader->last_import : top->last;
+        block.catches = reads_catching(reader);
+    } else if (strcmp(word, "finally") != 0 && (is_try || top->kind == CONDITION)) {
+        block.kind = CONDITION;
+    }
+    return block;
+}
+
+/* Whether the line's header mentions suppress(ImportError). */
+static enum block_kind with_kind(struct reader *reader)
+{
+    bool suppresses = false;
+    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader))
+        suppresses |= is_word(reader, "suppress");
+    return suppresses ? CONDITION : OTHER;
+}
+
+static const struct {
+    const char *word;
+    enum block_kind kind;
+} headers[] = {{"try", TRY},       {"if", CONDITION},  {"elif", CONDITION}, {"def", FUNCTION},
+               {"class", OTHER},   {"for", OTHER},     {"while", OTHER},    {"with", OTHER},
+               {"except", EXCEPT}, {"finally", OTHER}, {"else", OTHER}};
+
+/* If the line is the header of a block, opens it and returns true: a statement may follow. */
+static bool read_header(struct reader *reader)
+{
+    if (is_word(reader, "async"))
+        next(reader);
+    size_t row = 0;
+    while (row < AF_COUNT(headers) && !is_word(reader, headers[row].word))
+        row++;
+    if (row == AF_COUNT(headers))
+        return false;
+    const char *word = headers[row].word;
+    struct block block = {.kind = headers[row].kind, .indent = reader->indent};
+    next(reader);
+    if (strcmp(word, "with") == 0)
+        block.kind = with_kind(reader);
+    if (strcmp(word, "except") == 0 || strcmp(word, "finally") == 0 ||
+        strcmp(word, "else") == 0)
+        block = block_after(reader, word);
+    if (block.kind == TRY)
+        block.before = block.last = reader->last_import;
+    while (!at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0))
+        next(reader);
+    close_blocks(reader, reader->indent);
+    open_block(reader, block);
+    return is_mark(reader, ':');
+}
+
+/* ---- statements ---- */
+
+static enum af_import_guard guard_of(const struct reader *reader)
+{
+    enum af_import_guard guard =
+        reader->block_count == BLOCKS_MAX ? AF_IMPORT_GUARDED : AF_IMPORT_FATAL;
+    for (size_t i = 0; i < reader->block_count; i++) {
+        if (reader->blocks[i].kind == FUNCTION)
+            return AF_IMPORT_LAZY;
+        if (reader->blocks[i].kind == CONDITION)
+            guard = AF_IMPORT_GUARDED;
+    }
+    return guard;
+}
+
+static bool is_flash_attn(struct af_span module)
+{
+    static const char name[] = "flash_attn";
+    return module.len >= sizeof name - 1 && memcmp(module.data, name, sizeof name - 1) == 0 &&
+           (module.len == sizeof name - 1 || module.data[sizeof name - 1] == '.');
+}
+
+/* A dotted name. */
+static struct af_span read_module(struct reader *reader)
+{
+    size_t start = reader->token.start, end = start;
+    while (reader->token.kind == NAME || is_mark(reader, '.')) {
+        if (is_word(reader, "import") || is_word(reader, "as"))
+            break;
+        end = reader->token.end;
+        next(reader);
+    }
+    return (struct af_span){reader->text.data + start, end - start};
+}
+
+static void add_import(struct reader *reader, struct af_import_statement made)
+{
+    struct af_import_statement *import = af_arena_alloc(reader->arena, sizeof *import);
+    if (import == NULL)
+        return;
+    made.guard = guard_of(reader);
+    made.indent = reader->indent;
+    *import = made;
+    reader->last_import->next = import;
+    reader->last_import = import;
+}
+
+/* "import ..." and "from ... import ...", whose first word is the token. */
+static void read_import(struct reader *reader)
+{
+    bool is_from = is_word(reader, "from"), found = false;
+    struct af_import_statement import = {.start = reader->token.start,
+                                         .end = reader->token.end,
+                                         .line = reader->token.line,
+                                         .is_alone = reader->token_count == 1};
+    next(reader);
+    if (is_from) {
+        import.module = read_module(reader);
+        found = is_flash_attn(import.module) && is_word(reader, "import");
+        next(reader);
+        if (is_mark(reader, '('))
+            next(reader);
+    }
+    size_t start = reader->token.start, end = start;
+    while (!at_end(reader)) {
+        struct af_span module = read_module(reader);
+        found |= !is_from && is_flash_attn(module);
+        if (module.len > 0)
+            end = (size_t)(module.data - reader->text.data) + module.len;
+        import.end = end > import.end ? end : import.end;
+        if (at_end(reader))
+            break;
+        import.end = reader->token.end;
+        next(reader);
+    }
+    import.names = (struct af_span){reader->text.data + start, end - start};
+    import.is_alone = import.is_alone && !is_mark(reader, ';');
+    if (found)
+        add_import(reader, import);
+}
+
+/* A statement "raise" or "sys.exit()" in a handler means that there is no fallback. */
+static void note_leaving(struct reader *reader)
+{
+    struct block *top =
+        reader->block_count == 0 ? NULL : &reader->blocks[reader->block_count - 1];
+    if (top != NULL && top->kind == EXCEPT &&
+        (is_word(reader, "raise") || is_word(reader, "sys") || is_word(reader, "exit")))
+        top->raises = true;
+}
+
+static void read_statement(struct reader *reader)
+{
+    note_leaving(reader);
+    if (is_word(reader, "import") || is_word(reader, "from"))
+        read_import(reader);
+    while (!at_end(reader))
+        next(reader);
+}
+
+/* One logical line, whose first token was read. */
+static void read_line(struct reader *reader)
+{
+    bool continues = is_word(reader, "except") || is_word(reader, "finally") ||
+                     is_word(reader, "else") || is_word(reader, "elif");
+    close_blocks(reader, reader->indent + continues);
+    if (read_header(reader))
+        next(reader);
+    while (reader->token.kind != LINE_END && reader->token.kind != END) {
+        read_statement(reader);
+        if (is_mark(reader, ';'))
+            next(reader);
+    }
+}
+
+enum anyflash_status af_imports_of_python(struct af_arena *arena, struct af_span text,
+                                          struct af_import_facts *facts_out,
+                                          struct anyflash_error *err)
+{
+    struct reader reader = {.arena = arena,
+                            .text = text,
+                            .line = 1,
+                            .is_fresh = true,
+                            .facts = facts_out,
+                            .next_string = &facts_out->install_requires};
+    *facts_out = (struct af_import_facts){0};
+    reader.last_import = &reader.head;
+    next(&reader);
+    while (reader.token.kind != END) {
+        read_line(&reader);
+        if (reader.token.kind != END)
+            next(&reader);
+    }
+    close_blocks(&reader, 0);
+    facts_out->imports = reader.head.next;
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
