@@ -1,0 +1,74 @@
+/*
+ * findings.h: whether a stranger can install a project, and whether it needs flash-attn at all:
+ * what is wrong, where, why, and changes that repair it. Decided from the project's files, the
+ * catalog and kit/fit. Nothing is read or run.
+ */
+#ifndef AF_KIT_PROJECT_FINDINGS_H
+#define AF_KIT_PROJECT_FINDINGS_H
+
+#include "kit/catalog/catalog.h"
+#include "kit/project/project_fix.h"
+#include "kit/project/project_source.h"
+
+#define AF_PROJECT_FINDING(id, name, title, why, fix) AF_PROJECT_FINDING_##id,
+enum af_project_finding_id {
+#include "kit/project/findings.inc"
+    AF_PROJECT_FINDING_COUNT
+};
+#undef AF_PROJECT_FINDING
+
+/* The general sentences of a finding. */
+struct af_project_finding_row {
+    const char *name; /* "no-wheel" */
+    const char *title;
+    const char *why;
+    const char *fix;
+};
+extern const struct af_project_finding_row af_project_finding_rows[];
+
+/* Texts in the arena; those that come from the project are not scrubbed. */
+struct af_project_finding {
+    enum af_project_finding_id id;
+    const struct af_project_source *source;
+    size_t line;
+    const char *subject;           /* the line, without blanks around it */
+    const char *detail;            /* what was found; NULL: the row says it all */
+    const char *advice;            /* what to do here; NULL: as in the row */
+    struct af_project_edit *edits; /* of `source` */
+    size_t edit_count;             /* 0: no change repairs it */
+    struct af_project_finding *next;
+};
+
+/* What serves where flash-attn cannot be imported. */
+enum af_fallback {
+    AF_FALLBACK_SDPA,    /* torch's scaled_dot_product_attention, where that is enough */
+    AF_FALLBACK_ANYFLASH /* anyflash.flash_attn */
+};
+
+struct af_project_findings {
+    struct af_project_finding *first; /* by file, then by line */
+    size_t count;
+    size_t mention_count; /* files that name flash-attn in any way; 0: the project does not */
+};
+
+/*
+ * Checks the project with these sources, which need not be all of its files, but all that name
+ * torch or flash-attn. Everything is allocated in `arena`, and borrows from the sources. A file
+ * that cannot be parsed gives no findings. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_project_findings_make(struct af_arena *arena,
+                                              const struct af_project_source *sources,
+                                              size_t count, const struct af_catalog *catalog,
+                                              enum af_fallback fallback,
+                                              struct af_project_findings *findings_out,
+                                              struct anyflash_error *err);
+
+/*
+ * The text of `source` with the changes of all findings, in the arena; NULL if there are none,
+ * or without memory.
+ */
+const struct af_span *af_project_findings_repaired(const struct af_project_findings *findings,
+                                                   const struct af_project_source *source,
+                                                   struct af_arena *arena);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * project_source.h: the files of a project that say how it is installed, as text: which they
+ * are, which versions of Python they name, and the lines with commands.
+ */
+#ifndef AF_KIT_PROJECT_PROJECT_SOURCE_H
+#define AF_KIT_PROJECT_PROJECT_SOURCE_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+enum af_project_kind {
+    AF_PROJECT_OTHER,
+    AF_PROJECT_REQUIREMENTS, /* requirements*.txt, or any .txt below a folder requirements/ */
+    AF_PROJECT_PYPROJECT,
+    AF_PROJECT_SETUP, /* setup.py */
+    AF_PROJECT_PYTHON,
+    AF_PROJECT_DOCKERFILE,
+    AF_PROJECT_SCRIPT, /* .sh */
+    AF_PROJECT_README  /* README*, INSTALL*, and other .md and .rst at the top */
+};
+
+struct af_project_source {
+    const char *path; /* relative to the project, with '/' */
+    struct af_span text;
+    enum af_project_kind kind;
+};
+
+/* The kind of the file at this relative path. */
+enum af_project_kind af_project_kind_of(const char *path);
+
+/* The lines of `text` count from 1; the bytes of line `line` with its newline, or nothing. */
+struct af_span af_project_line(struct af_span text, size_t line);
+
+/* The number of the line that has byte `at`. */
+size_t af_project_line_of(struct af_span text, size_t at);
+
+/* A command that installs: "pip install -U torch flash-attn --no-build-isolation". */
+struct af_project_command {
+    size_t line;              /* where it begins */
+    size_t words_at;          /* the byte after "install" */
+    const char *const *words; /* after "install"; with NULL at the end */
+    bool is_isolated;         /* without --no-build-isolation */
+};
+
+/*
+ * The next command "pip install" or "uv pip install" of a script, a Dockerfile or a code block,
+ * from byte *at on; continued lines are one. False if there is none, or the arena failed.
+ */
+bool af_project_next_command(struct af_arena *arena, const struct af_project_source *source,
+                             size_t *at, struct af_project_command *command_out);
+
+#endif
