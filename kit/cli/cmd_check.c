@@ -197,10 +197,10 @@ static void add_diff(struct check *check, bool is_raw)
     struct af_text diff = {0};
     for (size_t i = 0; i < check->count; i++) {
         const struct af_project_source *source = &check->sources[i];
-        const struct af_span *made =
-            af_project_findings_repaired(&check->findings, source, &check->cli->arena);
-        if (made != NULL)
-            af_project_diff(source->path, source->text, *made, &diff);
+        const struct af_project_edit *edits;
+        size_t count =
+            af_project_findings_edits(&check->findings, source, &check->cli->arena, &edits);
+        af_project_diff(source->path, source->text, edits, count, &diff);
     }
     check->cli->out.failed |= diff.failed;
     if (is_raw)
@@ -311,13 +311,18 @@ static enum anyflash_status write_files(struct check *check, struct anyflash_err
     struct af_arena *arena = &check->cli->arena;
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < check->count && status == ANYFLASH_OK; i++) {
-        const struct af_span *made =
-            af_project_findings_repaired(&check->findings, &check->sources[i], arena);
+        const struct af_project_edit *edits;
+        struct af_text made = {0};
+        size_t count =
+            af_project_findings_edits(&check->findings, &check->sources[i], arena, &edits);
         const char *path = af_path_join(arena, check->root, check->sources[i].path);
-        if (made == NULL || path == NULL)
+        if (count == 0 || path == NULL)
             continue;
-        status = af_file_rewrite(arena, path, made, err);
+        af_project_apply(check->sources[i].text, edits, count, &made);
+        struct af_span whole = {af_text_get(&made), made.len};
+        status = made.failed ? af_fail_memory(err) : af_file_rewrite(arena, path, &whole, err);
         check->written_count += status == ANYFLASH_OK;
+        af_text_release(&made);
     }
     return status;
 }

@@ -64,11 +64,11 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
                                               struct anyflash_error *err);
 
 /*
- * The text of `source` with the changes of all findings, in the arena; NULL if there are none,
- * or without memory.
+ * The changes of all findings in `source`, in order, in the arena. Returns how many; 0 also
+ * without memory.
  */
-const struct af_span *af_project_findings_repaired(const struct af_project_findings *findings,
-                                                   const struct af_project_source *source,
-                                                   struct af_arena *arena);
+size_t af_project_findings_edits(const struct af_project_findings *findings,
+                                 const struct af_project_source *source, struct af_arena *arena,
+                                 const struct af_project_edit **edits_out);
 
 #endif

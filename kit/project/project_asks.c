@@ -8,7 +8,6 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/base/url.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/toml.h"
@@ -35,15 +34,17 @@ static const struct af_project_source *find_source(const struct collector *colle
     return NULL;
 }
 
-/* The file reader of requirements.h, over the sources. */
+/*
+ * The file reader of requirements.h, over the sources. Other files, such as those that a run
+ * makes, are empty: what is stated elsewhere counts.
+ */
 static enum anyflash_status read_source(void *context, struct af_arena *arena, const char *path,
                                         struct af_span *text_out, struct anyflash_error *err)
 {
     const struct af_project_source *source = find_source(context, path);
     (void)arena;
-    if (source == NULL)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "the file is not one of the project's");
-    *text_out = source->text;
+    (void)err;
+    *text_out = source == NULL ? (struct af_span){"", 0} : source->text;
     return ANYFLASH_OK;
 }
 
@@ -115,21 +116,15 @@ static void add_text(struct collector *collector, struct af_span text,
         add(collector, place);
 }
 
-/* The name as written, or of a requirement that is only a URL that of its wheel. */
+/* The name as written; of a line that is only a URL as it is normalised. */
 static const char *name_of(struct collector *collector,
                            const struct af_project_requirement *requirement)
 {
-    struct af_wheel_name wheel;
-    const char *file;
-    if (requirement->name != NULL)
-        return af_arena_text_n(collector->arena, requirement->text,
-                               strcspn(requirement->text, "=<>!~[ \t;@("));
-    if (requirement->url == NULL)
-        return NULL;
-    file = af_url_file_name(collector->arena, requirement->url);
-    if (file == NULL || af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID)
-        return NULL;
-    return af_arena_text(collector->arena, wheel.package);
+    size_t len = strcspn(requirement->text, "=<>!~[ \t;@(");
+    bool is_named = requirement->name != NULL &&
+                    af_name_is((struct af_span){requirement->text, len}, requirement->name);
+    return is_named ? af_arena_text_n(collector->arena, requirement->text, len)
+                    : requirement->name;
 }
 
 static enum anyflash_status add_requirements(struct collector *collector,

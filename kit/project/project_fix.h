@@ -15,17 +15,17 @@ struct af_project_edit {
 };
 
 /*
- * Appends `old` with the edits, in any order, to `out`. Of edits that overlap only the first in
- * the text is made.
+ * Sorts the edits by their place; of edits that overlap only the first stays, and of insertions
+ * at the same place all. Returns how many are left. The other functions take such lists.
  */
+size_t af_project_edits_order(struct af_project_edit *edits, size_t count);
+
+/* Appends `old` with the edits to `out`. */
 void af_project_apply(struct af_span old, const struct af_project_edit *edits, size_t count,
                       struct af_text *out);
 
-/*
- * Appends a unified diff from `old` to `made`, with up to two lines around each change; nothing
- * if they are equal.
- */
-void af_project_diff(const char *path, struct af_span old, struct af_span made,
-                     struct af_text *out);
+/* Appends the edits of the file `path` as a unified diff with up to two lines around each. */
+void af_project_diff(const char *path, struct af_span old, const struct af_project_edit *edits,
+                     size_t count, struct af_text *out);
 
 #endif

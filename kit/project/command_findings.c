@@ -1,0 +1,151 @@
+/*
+ * command_findings.c: commands in Dockerfiles, scripts and pages that build flash-attn.
+ */
+#include "kit/project/findings_checker.h"
+
+#include <string.h>
+
+#include "kit/formats/wheel_name.h"
+
+/* What came before a command in its file. */
+struct progress {
+    bool has_torch;
+    enum af_answer has_nvcc; /* of a Dockerfile's image */
+    size_t from_line;        /* of the image */
+};
+
+static bool text_has(const char *text, const char *part)
+{
+    return text != NULL && strstr(text, part) != NULL;
+}
+
+static bool is_package(const char *word, const char *name)
+{
+    size_t len = strcspn(word, "=<>!~[ ;@");
+    return af_name_is((struct af_span){word, len}, name);
+}
+
+/* The image of the last FROM before byte `end`. */
+static void read_image(struct af_project_checker *checker,
+                       const struct af_project_source *source, size_t end,
+                       struct progress *progress)
+{
+    const char *text = af_project_copy(checker, (struct af_span){source->text.data, end});
+    const char *from = NULL;
+    for (const char *at = text; at != NULL && (at = strstr(at, "FROM ")) != NULL; at++)
+        if (at == text || at[-1] == '\n')
+            from = at;
+    if (from == NULL)
+        return;
+    const char *image = af_arena_text_n(checker->arena, from, strcspn(from, "\n"));
+    progress->from_line = af_project_line_of(source->text, (size_t)(from - text));
+    progress->has_torch |= text_has(image, "pytorch");
+    bool lacks = text_has(image, "-runtime") || text_has(image, "-base") ||
+                 text_has(image, " python:") || text_has(image, " ubuntu:") ||
+                 text_has(image, " debian:");
+    bool helps = text_has(text, "FLASH_ATTENTION_SKIP_CUDA_BUILD") ||
+                 text_has(text, "cuda-toolkit") || text_has(text, "nvcc") ||
+                 text_has(image, "-devel");
+    progress->has_nvcc = helps ? AF_YES : lacks ? AF_NO : AF_UNKNOWN;
+}
+
+/* What was written before the command says that torch is there: "conda install pytorch". */
+static bool speaks_of_torch(struct af_project_checker *checker,
+                            const struct af_project_source *source, size_t end)
+{
+    const char *text = af_project_copy(checker, (struct af_span){source->text.data, end});
+    return text_has(text, "pytorch") || text_has(text, "PyTorch") ||
+           (source->kind == AF_PROJECT_README && text_has(text, "torch"));
+}
+
+static bool brings_torch(struct af_project_checker *checker,
+                         const struct af_project_command *command)
+{
+    for (size_t i = 0; command->words[i] != NULL; i++) {
+        const char *word = command->words[i];
+        if (is_package(word, "torch"))
+            return true;
+        if (strcmp(word, "-r") == 0 && command->words[i + 1] != NULL &&
+            af_project_brings_torch(&checker->asks, command->words[i + 1]))
+            return true;
+        if (word[0] == '.' && (word[1] == '\0' || word[1] == '[' || word[1] == '/'))
+            return true; /* the project itself */
+    }
+    return false;
+}
+
+/* Whether a later command of the file installs torch. */
+static bool torch_comes_later(struct af_project_checker *checker,
+                              const struct af_project_source *source, size_t at)
+{
+    struct af_project_command command;
+    while (af_project_next_command(checker->arena, source, &at, &command))
+        if (brings_torch(checker, &command))
+            return true;
+    return false;
+}
+
+static void add_no_nvcc(struct af_project_checker *checker,
+                        const struct af_project_source *source, size_t line, size_t from_line)
+{
+    struct af_project_finding *finding =
+        af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, line);
+    struct af_span from = af_project_line(source->text, from_line);
+    const char *text = af_project_copy(checker, from);
+    const char *tag = text == NULL ? NULL : strstr(text, "-runtime");
+    size_t len = strlen("-runtime");
+    if (tag == NULL && text != NULL && (tag = strstr(text, "-base")) != NULL)
+        len = strlen("-base");
+    if (finding == NULL || tag == NULL)
+        return;
+    size_t at = (size_t)(from.data - source->text.data) + (size_t)(tag - text);
+    af_project_finding_edit(checker, finding, at, at + len, "-devel");
+}
+
+/* A command that builds flash-attn from source. */
+static void check_build(struct af_project_checker *checker,
+                        const struct af_project_source *source,
+                        const struct af_project_command *command,
+                        const struct progress *progress)
+{
+    if (progress->has_nvcc == AF_NO) {
+        add_no_nvcc(checker, source, command->line, progress->from_line);
+        return;
+    }
+    if (command->is_isolated) {
+        struct af_project_finding *finding = af_project_finding_add(
+            checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
+        if (finding == NULL)
+            return;
+        finding->advice = "Build with the torch that is installed. The build also needs ninja, "
+                          "packaging, psutil and, unless a wheel fits, nvcc.";
+        af_project_finding_edit(checker, finding, command->words_at, command->words_at,
+                                " --no-build-isolation");
+        return;
+    }
+    bool is_early =
+        !progress->has_torch && !speaks_of_torch(checker, source, command->words_at);
+    if (is_early && (source->kind == AF_PROJECT_DOCKERFILE ||
+                     torch_comes_later(checker, source, command->words_at)))
+        af_project_finding_add(checker, AF_PROJECT_FINDING_TORCH_AFTER, source, command->line);
+}
+
+void af_project_check_commands(struct af_project_checker *checker,
+                               const struct af_project_source *source)
+{
+    struct progress progress = {.has_nvcc = AF_UNKNOWN};
+    struct af_project_command command;
+    size_t at = 0;
+    while (af_project_next_command(checker->arena, source, &at, &command)) {
+        if (source->kind == AF_PROJECT_DOCKERFILE)
+            read_image(checker, source, command.words_at, &progress);
+        for (size_t i = 0; command.words[i] != NULL; i++) {
+            if (text_has(command.words[i], "flash_attn-") && text_has(command.words[i], ".whl"))
+                af_project_check_wheel(checker, source, command.line, command.words[i], NULL,
+                                       NULL);
+            else if (is_package(command.words[i], "flash-attn"))
+                check_build(checker, source, &command, &progress);
+        }
+        progress.has_torch |= brings_torch(checker, &command);
+    }
+}

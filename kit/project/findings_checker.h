@@ -1,0 +1,59 @@
+/*
+ * findings_checker.h: what the checks share: the project, and adding findings. Private to the
+ * files *findings.c: findings.c checks requirements and wheels, import_findings.c imports, and
+ * command_findings.c commands.
+ */
+#ifndef AF_KIT_PROJECT_FINDINGS_CHECKER_H
+#define AF_KIT_PROJECT_FINDINGS_CHECKER_H
+
+#include "kit/project/findings.h"
+#include "kit/project/project_asks.h"
+
+struct af_project_checker {
+    struct af_arena *arena;
+    const struct af_project_source *sources;
+    size_t count;
+    const struct af_catalog *catalog;
+    enum af_fallback fallback;
+    struct af_project_asks asks;
+    bool has_python;   /* there is a Python file besides setup.py */
+    bool is_mentioned; /* and one names flash-attn */
+    struct af_project_findings *findings;
+    struct af_project_finding **end;
+    struct anyflash_error *err;
+};
+
+/* A copy in the arena; NULL without memory. */
+const char *af_project_copy(struct af_project_checker *checker, struct af_span span);
+
+/* Adds a finding on the line; NULL without memory. */
+struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
+                                                  enum af_project_finding_id id,
+                                                  const struct af_project_source *source,
+                                                  size_t line);
+
+/*
+ * Adds a change. `text` may be NULL without memory: the arena has failed then, and the answer
+ * is not used.
+ */
+void af_project_finding_edit(struct af_project_checker *checker,
+                             struct af_project_finding *finding, size_t start, size_t end,
+                             const char *text);
+
+/*
+ * Checks a wheel that is named by its URL on this line. `ask` is the requirement that names it,
+ * or NULL for a command, and `torch` what the project says of torch, or NULL.
+ */
+void af_project_check_wheel(struct af_project_checker *checker,
+                            const struct af_project_source *source, size_t line,
+                            const char *url, const struct af_project_ask *ask,
+                            const struct af_project_ask *torch);
+
+/* The checks of one source. */
+void af_project_check_imports(struct af_project_checker *checker,
+                              const struct af_project_source *source,
+                              const struct af_import_facts *facts);
+void af_project_check_commands(struct af_project_checker *checker,
+                               const struct af_project_source *source);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * import_findings.c: imports without which a module cannot be imported, and what replaces them.
+ */
+#include "kit/project/findings_checker.h"
+
+#include <string.h>
+
+static const char sdpa_text[] =
+    "except ImportError:\n"
+    "    import torch\n"
+    "\n"
+    "    def %s(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):\n"
+    "        \"\"\"flash_attn_func() by torch alone; q, k, v are (batch, sequence, heads, head "
+    "size).\"\"\"\n"
+    "        q, k, v = (x.transpose(1, 2) for x in (q, k, v))\n"
+    "        if k.shape[1] != q.shape[1]:  # several query heads for each key head\n"
+    "            k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))\n"
+    "        mask = None\n"
+    "        if causal and q.shape[2] != k.shape[2]:  # flash-attn aligns the last rows\n"
+    "            mask = torch.ones(\n"
+    "                q.shape[2], k.shape[2], dtype=torch.bool, device=q.device\n"
+    "            ).tril(k.shape[2] - q.shape[2])\n"
+    "        out = torch.nn.functional.scaled_dot_product_attention(\n"
+    "            q, k, v, attn_mask=mask, dropout_p=dropout_p,\n"
+    "            is_causal=causal and mask is None, scale=softmax_scale)\n"
+    "        if mask is not None:  # rows without keys are 0\n"
+    "            out = out.masked_fill(~mask.any(-1, keepdim=True), 0)\n"
+    "        return out.transpose(1, 2)\n";
+
+static const char *const anyflash_functions[] = {
+    "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_with_kvcache",
+};
+
+/* How an import can be replaced. */
+struct replacement {
+    bool by_anyflash;
+    bool by_sdpa;
+    const char *local; /* the only name that it makes */
+};
+
+/* "flash_attn_func as f": the name, and the name that it gets. */
+static void note_name(struct af_project_checker *checker, struct af_span item,
+                      struct replacement *what)
+{
+    size_t len = 0;
+    while (len < item.len && item.data[len] != ' ' && item.data[len] != '\t')
+        len++;
+    struct af_span name = {item.data, len};
+    struct af_span rest = af_text_trim((struct af_span){item.data + len, item.len - len});
+    bool is_known = false;
+    for (size_t i = 0; i < AF_COUNT(anyflash_functions); i++)
+        is_known |= af_text_span_equal(name, anyflash_functions[i]);
+    what->by_anyflash &= is_known;
+    what->by_sdpa &= what->local == NULL && af_text_span_equal(name, anyflash_functions[0]);
+    bool is_renamed = rest.len > 3 && memcmp(rest.data, "as ", 3) == 0;
+    what->local = af_project_copy(
+        checker,
+        is_renamed ? af_text_trim((struct af_span){rest.data + 3, rest.len - 3}) : name);
+}
+
+static struct replacement replacement_of(struct af_project_checker *checker,
+                                         const struct af_import_statement *import)
+{
+    bool is_interface = af_text_span_equal(import->module, "flash_attn") ||
+                        af_text_span_equal(import->module, "flash_attn.flash_attn_interface");
+    struct replacement what = {is_interface, is_interface, NULL};
+    struct af_span rest = import->names;
+    while (is_interface && rest.len > 0) {
+        const char *comma = memchr(rest.data, ',', rest.len);
+        size_t len = comma == NULL ? rest.len : (size_t)(comma - rest.data);
+        struct af_span item = af_text_trim((struct af_span){rest.data, len});
+        len += comma != NULL;
+        rest = (struct af_span){rest.data + len, rest.len - len};
+        if (item.len > 0)
+            note_name(checker, item, &what);
+    }
+    return what;
+}
+
+/* The statement in a "try:", with what serves where it fails; NULL: nothing does. */
+static const char *guarded_text(struct af_project_checker *checker,
+                                const struct af_project_source *source,
+                                const struct af_import_statement *import)
+{
+    struct replacement what = replacement_of(checker, import);
+    const char *statement =
+        af_project_copy(checker, (struct af_span){source->text.data + import->start,
+                                                  import->end - import->start});
+    if (!import->is_alone || import->indent > 0 || statement == NULL || what.local == NULL ||
+        memchr(import->names.data, '#', import->names.len) != NULL)
+        return NULL;
+    if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA) {
+        const char *rest = af_arena_format(checker->arena, sdpa_text, what.local);
+        return af_arena_format(checker->arena, "try:\n    %s\n%.*s", statement,
+                               rest == NULL ? 0 : (int)strlen(rest) - 1,
+                               rest == NULL ? "" : rest);
+    }
+    if (!what.by_anyflash)
+        return NULL;
+    return af_arena_format(checker->arena,
+                           "try:\n    %s\nexcept ImportError:\n    from anyflash.flash_attn "
+                           "import %s%.*s%s",
+                           statement,
+                           memchr(import->names.data, '\n', import->names.len) ? "(" : "",
+                           (int)import->names.len, import->names.data,
+                           memchr(import->names.data, '\n', import->names.len) ? ")" : "");
+}
+
+void af_project_check_imports(struct af_project_checker *checker,
+                              const struct af_project_source *source,
+                              const struct af_import_facts *facts)
+{
+    struct af_project_finding *finding = NULL;
+    size_t fatal = 0, repaired = 0;
+    for (const struct af_import_statement *import = facts->imports; import != NULL;
+         import = import->next) {
+        if (import->guard != AF_IMPORT_FATAL)
+            continue;
+        if (finding == NULL)
+            finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
+                                             import->line);
+        if (finding == NULL)
+            return;
+        const char *text = guarded_text(checker, source, import);
+        fatal++;
+        repaired += text != NULL;
+        if (text != NULL)
+            af_project_finding_edit(checker, finding, import->start, import->end, text);
+    }
+    if (finding == NULL)
+        return;
+    if (repaired < fatal)
+        finding->advice =
+            "Catch the ImportError. flash-attn's other modules have no replacement "
+            "elsewhere: do without them, or with code of your own.";
+    if (fatal > 1)
+        finding->detail =
+            af_arena_format(checker->arena, "%zu imports at the top of the file", fatal);
+}

@@ -1,0 +1,319 @@
+"""`anyflash check`: what it finds, the changes that it proposes, and hostile projects."""
+import importlib.util
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REQUIRED = {"requirements.txt": "numpy\nflash_attn==2.7.4.post1\ntorch==2.6.0\n"}
+
+
+def repaired(check, files, *words):
+    """The files after `check --write`."""
+    assert check(files, "--write", *words).returncode == 1
+    return {name: (check.folder / name).read_text() for name in files}
+
+
+def test_a_project_without_flash_attn_has_nothing_to_repair(check):
+    done = check({"requirements.txt": "torch==2.6.0\n"})
+    assert (done.returncode, done.stdout) == (0, "This project does not name flash-attn\n")
+
+
+def test_shows_file_line_reason_and_change(check):
+    done = check(REQUIRED)
+    assert done.returncode == 1
+    assert "requirements.txt:2: flash_attn==2.7.4.post1" in done.stdout
+    assert "source-build" in done.stdout and "Why:" in done.stdout and "Fix:" in done.stdout
+    assert "-flash_attn==2.7.4.post1\n+flash_attn @ https://" in done.stdout
+
+
+def test_names_a_wheel_for_each_python_of_the_pinned_torch(check):
+    lines = repaired(check, REQUIRED)["requirements.txt"].splitlines()
+    wheels = [line for line in lines if line.startswith("flash_attn @ ")]
+    assert [line.split("python_version == ")[1][:6] for line in wheels] == [
+        "'3.9' ", "'3.10'", "'3.11'", "'3.12'", "'3.13'"]
+    assert all("torch2.6" in line and "sys_platform == 'linux'" in line for line in wheels)
+    assert lines[0] == "numpy" and lines[-1] == "torch==2.6.0"
+
+
+def test_the_repaired_project_has_no_finding(check, findings):
+    assert findings(repaired(check, REQUIRED)) == []
+
+
+def test_pins_the_nearest_flash_attn_that_has_wheels(check):
+    files = {"requirements.txt": "torch==2.0.0  # old\nflash-attn==1.0.4\n"}
+    assert repaired(check, files)["requirements.txt"] == (
+        "torch==2.0.0  # old\nflash-attn==1.0.9\n")
+
+
+def test_pins_a_torch_that_the_flash_attn_has_wheels_for(check):
+    files = {"requirements.txt": "flash-attn==2.5.7\ntorch>=2.1 ; sys_platform == 'linux'\n"}
+    assert repaired(check, files)["requirements.txt"].splitlines()[1] == (
+        "torch==2.2.2 ; sys_platform == 'linux'")
+
+
+def test_looks_at_the_pythons_that_the_project_states(findings):
+    text = ('[project]\nname = "x"\nrequires-python = ">=3.9"\n'
+            'dependencies = ["torch==2.2.2"]\n'
+            '[project.optional-dependencies]\na = ["flash-attn==2.5.7"]\n')
+    assert findings({"pyproject.toml": text}) == ["no-wheel"]
+    assert findings({"pyproject.toml": text.replace(">=3.9", ">=3.9,<3.12")}) == []
+
+
+def test_moves_a_dependency_into_an_extra(check):
+    text = ('[project]\nname = "x"\ndependencies = [\n  "torch",\n'
+            '  "flash-attn>=2.6",  # fast\n]\n')
+    assert repaired(check, {"pyproject.toml": text})["pyproject.toml"] == (
+        '[project]\nname = "x"\ndependencies = [\n  "torch",\n]\n\n'
+        '[project.optional-dependencies]\nflash = ["flash-attn>=2.6"]\n')
+
+
+def test_moves_it_into_the_table_of_extras_that_is_there(check):
+    text = ('[project]\nname = "x"\ndependencies = ["torch", "flash_attn"]\n'
+            '[project.optional-dependencies]\ndev = ["pytest"]\n')
+    assert repaired(check, {"pyproject.toml": text})["pyproject.toml"] == (
+        '[project]\nname = "x"\ndependencies = ["torch", ]\n'
+        '[project.optional-dependencies]\nflash = ["flash_attn"]\ndev = ["pytest"]\n')
+
+
+def test_removes_what_no_source_uses(check):
+    files = {"requirements.txt": "torch==2.6.0\nflash-attn==2.7.4\n", "a.py": "import os\n"}
+    done = check(files)
+    assert "never-imported" in done.stdout
+    assert repaired(check, files)["requirements.txt"] == "torch==2.6.0\n"
+
+
+@pytest.mark.parametrize("source", [
+    "attn_implementation='flash_attention_2'\n",
+    "try:\n    import flash_attn\nexcept ImportError:\n    pass\n"])
+def test_a_package_that_another_one_uses_is_not_unused(findings, source):
+    assert findings({**REQUIRED, "a.py": source}) == ["source-build"]
+
+
+def test_a_wheel_for_one_python_gets_its_siblings(check):
+    url = ("https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/"
+           "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl")
+    files = {"requirements.txt": f"torch==2.8.0\nflash-attn @ {url}\n"}
+    done = check(files)
+    assert "one-python" in done.stdout and "it is for Python 3.12" in done.stdout
+    assert repaired(check, files)["requirements.txt"].count("python_version") == 5
+    only = {"requirements.txt": files["requirements.txt"],
+            "pyproject.toml": '[project]\nname = "x"\nrequires-python = "==3.12.*"\n'}
+    assert check(only).returncode == 0
+
+
+def test_a_wheel_for_another_torch_is_found(check):
+    url = ("https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/"
+           "flash_attn-2.8.3%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl")
+    done = check({"requirements.txt": f"torch==2.7.1\n{url}\n"})
+    assert "other-torch" in done.stdout
+    assert "for torch 2.8, the project pins 2.7.1" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    ("README.md", "```\npip install flash-attn\n```\n", ["bare-command"]),
+    ("README.md", "Then `pip install 'flash-attn>=2'`.", ["bare-command"]),
+    ("README.md", "Do not install flash-attn by pip.", []),
+    ("docs/other.md", "pip install flash-attn\n", []),
+    ("a.sh", "# pip install flash-attn\necho\n", []),
+    ("a.sh", "pip install \\\n  flash-attn --no-build-isolation\npip install torch\n",
+     ["torch-after"]),
+    ("a.sh", "pip install torch flash-attn --no-build-isolation; pip install torch",
+     ["torch-after"]),
+    ("Dockerfile", "FROM python:3.12\nRUN uv pip install flash-attn==2.8.3\n", ["no-nvcc"]),
+])
+def test_a_page_and_a_script_with_commands_are_read(findings, name, text, expected):
+    assert findings({name: text}) == expected
+
+
+def test_a_runtime_image_becomes_a_devel_image(check):
+    files = {"Dockerfile": "FROM nvidia/cuda:12.8.0-cudnn-runtime-ubuntu24.04 AS a\n"
+                           "RUN pip install torch && pip install flash-attn "
+                           "--no-build-isolation\n"}
+    assert repaired(check, files)["Dockerfile"].startswith(
+        "FROM nvidia/cuda:12.8.0-cudnn-devel-ubuntu24.04 AS a\n")
+
+
+# ---- fallbacks ----
+
+IMPORT = "import os\nfrom flash_attn import flash_attn_func as attend\nX = 1\n"
+
+
+def test_the_fallback_can_be_anyflash(check):
+    assert repaired(check, {"a.py": IMPORT}, "--fallback", "anyflash")["a.py"] == (
+        "import os\ntry:\n    from flash_attn import flash_attn_func as attend\n"
+        "except ImportError:\n    from anyflash.flash_attn import flash_attn_func as attend\n"
+        "X = 1\n")
+
+
+def test_functions_that_torch_lacks_fall_back_to_anyflash(check):
+    source = "from flash_attn import (\n    flash_attn_func,\n    flash_attn_varlen_func,\n)\n"
+    made = repaired(check, {"a.py": source})["a.py"]
+    compile(made, "a.py", "exec")
+    assert "anyflash.flash_attn import (flash_attn_func,\n    flash_attn_varlen_func)" in made
+
+
+def test_other_modules_of_flash_attn_get_no_change(check):
+    done = check({"a.py": "from flash_attn.bert_padding import pad_input\n"})
+    assert "have no replacement elsewhere" in " ".join(done.stdout.split())
+    assert "+++" not in done.stdout
+
+
+def test_the_repaired_module_is_guarded(check, findings):
+    assert findings(repaired(check, {"a.py": IMPORT})) == []
+
+
+def softmax_attention(numpy, q, k, v, scale, causal):
+    """flash-attn's definition, row by row: q [B, Sq, H, D], k and v [B, Sk, G, D]."""
+    out = numpy.zeros(q.shape)
+    batches, rows, heads, _ = q.shape
+    for b, i, h in numpy.ndindex(batches, rows, heads):
+        group = h // (heads // k.shape[2])
+        seen = max(0, i + 1 + k.shape[1] - rows) if causal else k.shape[1]
+        if seen:
+            scores = k[b, :seen, group] @ q[b, i, h] * scale
+            weights = numpy.exp(scores - scores.max())
+            out[b, i, h] = weights @ v[b, :seen, group] / weights.sum()
+    return out
+
+
+@pytest.mark.parametrize("rows, keys, groups, causal", [
+    (5, 5, 4, False), (5, 5, 4, True), (3, 7, 2, True), (7, 3, 1, True), (1, 6, 4, True)])
+def test_the_fallback_computes_what_flash_attn_does(check, rows, keys, groups, causal):
+    torch = pytest.importorskip("torch", reason="needs torch")
+    numpy = pytest.importorskip("numpy", reason="needs NumPy")
+    repaired(check, {"a.py": IMPORT})
+    spec = importlib.util.spec_from_file_location("repaired_a", check.folder / "a.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    generator = torch.Generator().manual_seed(rows * 100 + keys)
+    q, k, v = (torch.randn(2, length, heads, 8, generator=generator, dtype=torch.float64)
+               for length, heads in ((rows, 4), (keys, groups), (keys, groups)))
+    for scale in (None, 0.3):
+        got = module.attend(q, k, v, softmax_scale=scale, causal=causal)
+        want = softmax_attention(numpy, q.numpy(), k.numpy(), v.numpy(), scale or 8 ** -0.5,
+                                 causal)
+        assert got.shape == q.shape
+        assert numpy.abs(got.numpy() - want).max() < 1e-12
+
+
+# ---- forms of the answer ----
+
+def test_the_diff_is_one_that_git_applies(check):
+    files = {**REQUIRED, "a.py": IMPORT, "b/c.py": "import flash_attn\nfrom flash_attn import "
+             "flash_attn_func\n", "no newline.sh": "pip install torch\npip install flash-attn"}
+    diff = check(files, "--diff").stdout
+    subprocess.run(["git", "apply", "-p1", "-"], input=diff, text=True, cwd=check.folder,
+                   check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(check.folder)})
+    applied = {name: (check.folder / name).read_text() for name in files}
+    assert applied == repaired(check, files)
+
+
+def test_write_keeps_line_ends_and_permissions(check):
+    files = {"a.sh": "pip install torch\r\npip install flash-attn\r\n"}
+    check(files)
+    (check.folder / "a.sh").chmod(0o750)
+    assert check({}, "--write").returncode == 1
+    assert (check.folder / "a.sh").read_bytes() == (
+        b"pip install torch\r\npip install --no-build-isolation flash-attn\r\n")
+    assert (check.folder / "a.sh").stat().st_mode & 0o777 == 0o750
+
+
+def test_without_write_nothing_changes(check):
+    for words in ([], ["--diff"], ["--json"], ["--github"]):
+        check(REQUIRED, *words)
+        assert (check.folder / "requirements.txt").read_text() == REQUIRED["requirements.txt"]
+
+
+def test_github_annotations_name_file_and_line(check):
+    done = check({"a,b:c/requirements.txt": "flash-attn\n"}, "--github")
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "::warning file=a%2Cb%3Ac/requirements.txt,line=1,title=source-build::flash-attn is ")
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_normal_project_fits_one_screen(check):
+    assert check(REQUIRED).stdout.count("\n") <= 24
+
+
+@pytest.mark.parametrize("words, code", [(["--fallback", "eager"], 2), (["a", "b"], 2)])
+def test_wrong_words(check, words, code):
+    assert check({}, *words).returncode == code
+
+
+def test_a_folder_that_is_missing(check):
+    done = subprocess.run([os.environ.get("ANYFLASH", "anyflash"), "check", "nowhere"],
+                          capture_output=True, text=True)
+    assert done.returncode == 3 and "folder 'nowhere' does not exist" in done.stderr
+
+
+# ---- hostile projects ----
+
+def test_large_binary_and_unreadable_files_are_left_out(check):
+    files = {"requirements.txt": b"flash-attn\n" * 1000000,
+             "a/requirements.txt": b"flash-attn\0",
+             "b/requirements.txt": b"\xff\xfe\x80flash-attn\n",
+             "c/requirements.txt": "flash-attn\n"}
+    done = check(files, "--json")
+    assert [row["file"] for row in done.json["findings"]] == ["c/requirements.txt"]
+    assert "could not be read" in done.stderr
+
+
+def test_links_are_not_followed(check, tmp_path):
+    (tmp_path / "outside.txt").write_text("flash-attn\n")
+    (check.folder / "requirements.txt").symlink_to(tmp_path / "outside.txt")
+    (check.folder / "loop").symlink_to(".")
+    (check.folder / "self").symlink_to("self")
+    (check.folder / "all").symlink_to("/")
+    os.mkfifo(check.folder / "requirements-pipe.txt")
+    assert check({}).stdout == "This project does not name flash-attn\n"
+
+
+def test_environments_and_dependencies_are_not_the_project(findings):
+    text = "flash-attn\n"
+    assert findings({".git/requirements.txt": text, "env/pyvenv.cfg": "", "env/setup.sh": text,
+                     "env/requirements.txt": text, "node_modules/x/requirements.txt": text,
+                     ".venv/requirements.txt": text}) == []
+
+
+def test_files_that_include_each_other_are_read_once(findings):
+    again = "-r requirements-b.txt\n-r /etc/passwd\n-r requirements-b.txt\n"
+    assert findings({"requirements.txt": again, "requirements-b.txt":
+                     "flash-attn\n-r requirements.txt\n"}) == ["source-build"]
+
+
+def test_control_characters_do_not_reach_the_terminal(check):
+    done = check({"requirements.txt": "flash-attn  # \x1b[31m\x07\n"})
+    assert not {"\x1b", "\x07"} & set(done.stdout) and "\\x1b[31m" in done.stdout
+
+
+def test_malformed_toml_and_python_are_no_error(check):
+    assert check({"pyproject.toml": "[project\nflash-attn", "a.py": "((('''flash_attn",
+                  "setup.py": "install_requires=['flash-attn"}).returncode in (0, 1)
+
+
+def test_many_files_end_soon(check):
+    for i in range(120):
+        (check.folder / str(i)).mkdir()
+        for j in range(100):
+            (check.folder / str(i) / f"{j}.py").touch()
+    done = check({})
+    assert done.returncode == 0 and "more than 10000 files" in done.stderr
+
+
+# ---- where it runs by itself ----
+
+def test_the_hook_and_the_action_call_commands_that_exist(check):
+    root = Path(__file__).resolve().parents[2]
+    hook = (root / ".pre-commit-hooks.yaml").read_text()
+    assert "entry: anyflash check\n" in hook
+    pattern = re.search(r"files: (.*)", hook)[1]
+    assert all(re.search(pattern, name) for name in (
+        "requirements.txt", "requirements/gpu.txt", "pyproject.toml", "a/setup.py",
+        "Dockerfile", "docker/Dockerfile.gpu", "install.sh", "README.md"))
+    assert not re.search(pattern, "a.c")
+    words = re.search(r"anyflash\" check (.*) \"", (root / "action.yml").read_text())[1]
+    assert check(REQUIRED, *words.split()).stdout.startswith("::warning ")
