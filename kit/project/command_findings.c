@@ -102,6 +102,17 @@ static void add_no_nvcc(struct af_project_checker *checker,
     af_project_finding_edit(checker, finding, at, at + len, "-devel");
 }
 
+/* Whether the command takes wheels from elsewhere than an index, and so need not build. */
+static bool has_wheels(const struct af_project_command *command)
+{
+    static const char *const options[] = {"-f", "--find-links", "--no-index", "--only-binary"};
+    for (size_t i = 0; command->words[i] != NULL; i++)
+        for (size_t row = 0; row < AF_COUNT(options); row++)
+            if (af_starts_with(command->words[i], options[row]))
+                return true;
+    return false;
+}
+
 /* A command that builds flash-attn from source. */
 static void check_build(struct af_project_checker *checker,
                         const struct af_project_source *source,
@@ -143,7 +154,7 @@ void af_project_check_commands(struct af_project_checker *checker,
             if (text_has(command.words[i], "flash_attn-") && text_has(command.words[i], ".whl"))
                 af_project_check_wheel(checker, source, command.line, command.words[i], NULL,
                                        NULL);
-            else if (is_package(command.words[i], "flash-attn"))
+            else if (is_package(command.words[i], "flash-attn") && !has_wheels(&command))
                 check_build(checker, source, &command, &progress);
         }
         progress.has_torch |= brings_torch(checker, &command);

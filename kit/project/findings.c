@@ -184,9 +184,9 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
         checker, is_open ? AF_PROJECT_FINDING_OPEN_TORCH : AF_PROJECT_FINDING_NO_WHEEL,
         ask->source, ask->line);
     if (finding == NULL ||
-        af_project_nearest_pins(checker->catalog, &pins,
-                                is_open ? torch->specifier : "==", checker->asks.python_range,
-                                &nearest, checker->err) != ANYFLASH_OK)
+        af_project_nearest_pins(checker->catalog, &pins, is_open ? torch->specifier : NULL,
+                                checker->asks.python_range, &nearest,
+                                checker->err) != ANYFLASH_OK)
         return;
     finding->detail = af_arena_format(
         checker->arena, "there is no wheel of flash-attn %s for torch %s and Python %s",

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "kit/base/path.h"
+
 static const char sdpa_text[] =
     "except ImportError:\n"
     "    import torch\n"
@@ -112,12 +114,36 @@ static const char *guarded_text(struct af_project_checker *checker,
                            memchr(import->names.data, '\n', import->names.len) ? ")" : "");
 }
 
+/* Tests are not installed, as pytest names them. */
+static bool is_test(const char *path)
+{
+    const char *name = af_path_name(path);
+    return af_starts_with(name, "test_") || af_ends_with(name, "_test.py") ||
+           strcmp(name, "conftest.py") == 0 || af_starts_with(path, "tests/") ||
+           strstr(path, "/tests/") != NULL;
+}
+
+/* Whether the project has a package flash_attn of its own, as flash-attn's source has. */
+static bool is_flash_attn(const struct af_project_checker *checker)
+{
+    static const char own[] = "flash_attn/__init__.py";
+    for (size_t i = 0; i < checker->count; i++) {
+        const char *path = checker->sources[i].path;
+        size_t len = strlen(path);
+        if (af_ends_with(path, own) && (len == sizeof own - 1 || path[len - sizeof own] == '/'))
+            return true;
+    }
+    return false;
+}
+
 void af_project_check_imports(struct af_project_checker *checker,
                               const struct af_project_source *source,
                               const struct af_import_facts *facts)
 {
     struct af_project_finding *finding = NULL;
     size_t fatal = 0, repaired = 0;
+    if (is_test(source->path) || is_flash_attn(checker))
+        return;
     for (const struct af_import_statement *import = facts->imports; import != NULL;
          import = import->next) {
         if (import->guard != AF_IMPORT_FATAL)

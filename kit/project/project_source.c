@@ -107,11 +107,33 @@ static const char *next_word(struct af_arena *arena, struct af_span line, size_t
     return made;
 }
 
+/* Whether a line of a page is a command, and no sentence that mentions one. */
+static bool begins_command(struct af_span start)
+{
+    static const char *const words[] = {"uv", "python", "python3", "-m", "sudo", "!",
+                                        "$",  "%",      ">",       "-",  "*",    "RUN"};
+    while ((start = af_text_trim(start)).len > 0) {
+        size_t len = 0, row = 0;
+        while (len < start.len && !is_blank(start.data[len]) && start.data[0] != '!')
+            len++;
+        len += start.data[0] == '!';
+        while (row < AF_COUNT(words) &&
+               !af_text_span_equal((struct af_span){start.data, len}, words[row]))
+            row++;
+        if (row == AF_COUNT(words))
+            return false;
+        start = (struct af_span){start.data + len, start.len - len};
+    }
+    return true;
+}
+
 /* Where "pip install" or "pip3 install" ends in `line`, or 0. */
-static size_t find_install(struct af_span line)
+static size_t find_install(struct af_span line, bool is_page)
 {
     static const char install[] = "install";
     for (size_t i = 0; i + 3 <= line.len; i++) {
+        if (is_page && line.data[i] == 'p' && !begins_command((struct af_span){line.data, i}))
+            return 0;
         if (memcmp(line.data + i, "pip", 3) != 0 ||
             (i > 0 && (isalnum((unsigned char)line.data[i - 1]) || line.data[i - 1] == '_')))
             continue;
@@ -144,7 +166,9 @@ bool af_project_next_command(struct af_arena *arena, const struct af_project_sou
         size_t end = end_of_line(source->text, *at);
         struct af_span line = {source->text.data + *at, end - *at};
         bool is_start = *at == 0 || source->text.data[*at - 1] == '\n';
-        size_t found = is_start && is_comment(source, *at) ? 0 : find_install(line);
+        size_t found = is_start && is_comment(source, *at)
+                           ? 0
+                           : find_install(line, source->kind == AF_PROJECT_README && is_start);
         if (found == 0) {
             *at = end + 1;
             continue;

@@ -108,49 +108,44 @@ const char *af_project_newest_torch(const struct af_catalog *catalog, const char
     return NULL;
 }
 
-/* Whether the description has any wheel; cheaper than naming it. */
-static enum anyflash_status has_wheel(const struct af_catalog *catalog,
-                                      const struct af_project_pins *pins, int python_minor,
-                                      bool *has_out, struct anyflash_error *err)
-{
-    struct af_machine machine;
-    const struct af_machine *machines[] = {&machine};
-    const struct af_fit_options options = {.version = pins->flash};
-    *has_out = false;
-    enum anyflash_status status = describe(&machine, pins->torch, python_minor, err);
-    if (status == ANYFLASH_OK)
-        status = af_fit_has_wheel(catalog, machines, 1, &options, has_out, err);
-    af_machine_release(&machine);
-    return status;
-}
-
 enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
                                                    const struct af_project_pins *pins,
                                                    struct af_project_pythons *pythons,
                                                    struct anyflash_error *err)
 {
+    const struct af_fit_options options = {.version = pins->flash};
     enum anyflash_status status = ANYFLASH_OK;
     size_t kept = 0;
     for (size_t i = 0; status == ANYFLASH_OK && i < pythons->count; i++) {
-        bool has;
-        status = has_wheel(catalog, pins, pythons->minors[i], &has, err);
+        struct af_machine machine;
+        const struct af_machine *machines[] = {&machine};
+        bool has = false;
+        status = describe(&machine, pins->torch, pythons->minors[i], err);
+        if (status == ANYFLASH_OK)
+            status = af_fit_has_wheel(catalog, machines, 1, &options, &has, err);
         if (has)
             pythons->minors[kept++] = pythons->minors[i];
+        af_machine_release(&machine);
     }
     pythons->count = kept;
     return status;
 }
 
-/* Whether there are wheels for all Pythons of the range; for any, if it allows all. */
-static enum anyflash_status serves_all(const struct af_catalog *catalog,
-                                       const struct af_project_pins *pins, const char *range,
-                                       bool *serves_out, struct anyflash_error *err)
+/*
+ * Sets *nearest_out to `tried` if there are wheels for all Pythons of the range; for any, if it
+ * allows all.
+ */
+static enum anyflash_status try_pins(const struct af_catalog *catalog,
+                                     struct af_project_pins tried, const char *range,
+                                     struct af_project_pins *nearest_out,
+                                     struct anyflash_error *err)
 {
     struct af_project_pythons all, with;
-    af_project_pythons_of(pins->torch, range, &all);
+    af_project_pythons_of(tried.torch, range, &all);
     with = all;
-    enum anyflash_status status = af_project_pythons_with_wheel(catalog, pins, &with, err);
-    *serves_out = with.count > 0 && (range[0] == '\0' || with.count == all.count);
+    enum anyflash_status status = af_project_pythons_with_wheel(catalog, &tried, &with, err);
+    if (with.count > 0 && (range[0] == '\0' || with.count == all.count))
+        *nearest_out = tried;
     return status;
 }
 
@@ -163,50 +158,43 @@ static size_t flash_index(const char *version)
     return i;
 }
 
+/* Newer releases of flash-attn, then older ones, each the nearest first. */
 static enum anyflash_status nearest_flash(const struct af_catalog *catalog,
-                                          const struct af_project_pins *pins, const char *range,
+                                          struct af_project_pins pins, const char *range,
                                           struct af_project_pins *nearest_out,
                                           struct anyflash_error *err)
 {
-    size_t start = flash_index(pins->flash), count = af_tables.flash_count;
+    size_t start = flash_index(pins.flash), count = af_tables.flash_count;
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t step = 1; step <= 2 * count; step++) { /* newer ones first, then older ones */
+    for (size_t step = 1;
+         status == ANYFLASH_OK && nearest_out->torch == NULL && step <= 2 * count; step++) {
         size_t i = step < count ? start + step : start - (step - count + 1);
-        struct af_project_pins tried = *pins;
-        bool serves;
         if (i >= count)
             continue;
-        tried.flash = af_tables.flash[i].version;
-        status = serves_all(catalog, &tried, range, &serves, err);
-        if (status != ANYFLASH_OK || serves) {
-            *nearest_out = tried;
-            return status;
-        }
+        pins.flash = af_tables.flash[i].version;
+        status = try_pins(catalog, pins, range, nearest_out, err);
     }
     return status;
 }
 
+/* Releases of torch within `torch_range`, the nearest first, of two the older one. */
 static enum anyflash_status nearest_torch(const struct af_catalog *catalog,
-                                          const struct af_project_pins *pins,
-                                          const char *torch_range, const char *range,
+                                          struct af_project_pins pins, const char *torch_range,
+                                          const char *range,
                                           struct af_project_pins *nearest_out,
                                           struct anyflash_error *err)
 {
-    const struct af_catalog_torch_release *stated = release_of(pins->torch);
+    const struct af_catalog_torch_release *stated = release_of(pins.torch);
     size_t start = stated == NULL ? 0 : (size_t)(stated - af_tables.torch);
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t step = 2; step < 2 * af_tables.torch_count; step++) { /* -1, +1, -2, +2, ... */
+    for (size_t step = 2; status == ANYFLASH_OK && nearest_out->torch == NULL &&
+                          step < 2 * af_tables.torch_count;
+         step++) {
         size_t i = step % 2 == 0 ? start - step / 2 : start + step / 2;
-        struct af_project_pins tried = *pins;
-        bool serves;
         if (i >= af_tables.torch_count || !satisfies(af_tables.torch[i].latest, torch_range))
             continue;
-        tried.torch = af_tables.torch[i].latest;
-        status = serves_all(catalog, &tried, range, &serves, err);
-        if (status != ANYFLASH_OK || serves) {
-            *nearest_out = tried;
-            return status;
-        }
+        pins.torch = af_tables.torch[i].latest;
+        status = try_pins(catalog, pins, range, nearest_out, err);
     }
     return status;
 }
@@ -217,13 +205,12 @@ enum anyflash_status af_project_nearest_pins(const struct af_catalog *catalog,
                                              struct af_project_pins *nearest_out,
                                              struct anyflash_error *err)
 {
-    *nearest_out = (struct af_project_pins){0};
     enum anyflash_status status = ANYFLASH_OK;
-    bool is_open = torch_range[0] != '=';
-    if (!is_open)
-        status = nearest_flash(catalog, pins, range, nearest_out, err);
-    if (status == ANYFLASH_OK && nearest_out->torch == NULL)
-        status =
-            nearest_torch(catalog, pins, is_open ? torch_range : "", range, nearest_out, err);
-    return status;
+    *nearest_out = (struct af_project_pins){0};
+    if (torch_range == NULL)
+        status = nearest_flash(catalog, *pins, range, nearest_out, err);
+    return status != ANYFLASH_OK
+               ? status
+               : nearest_torch(catalog, *pins, torch_range == NULL ? "" : torch_range, range,
+                               nearest_out, err);
 }

@@ -52,10 +52,10 @@ enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *cata
                                                    struct anyflash_error *err);
 
 /*
- * The nearest pins that have wheels for all Pythons of `range` that the torch is for (any, if
- * `range` is ""): another flash-attn, newer ones first, for the same torch; else another torch
- * that satisfies `torch_range`, the nearest release first, for the same flash-attn. Members are
- * NULL if there are none. Fails with NO_MEMORY.
+ * The nearest pins that have wheels for all Pythons of `range` that the torch is for (for any,
+ * if it is ""). If `torch_range` is NULL, torch is pinned: another flash-attn for it, newer ones
+ * first, else another torch. If not, another torch of that range for the same flash-attn.
+ * Members are NULL if there are none. Fails with NO_MEMORY.
  */
 enum anyflash_status af_project_nearest_pins(const struct af_catalog *catalog,
                                              const struct af_project_pins *pins,

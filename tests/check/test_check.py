@@ -114,7 +114,10 @@ def test_a_wheel_for_another_torch_is_found(check):
 
 @pytest.mark.parametrize("name, text, expected", [
     ("README.md", "```\npip install flash-attn\n```\n", ["bare-command"]),
-    ("README.md", "Then `pip install 'flash-attn>=2'`.", ["bare-command"]),
+    ("README.md", "  $ python3 -m pip install 'flash-attn>=2'\n", ["bare-command"]),
+    ("README.md", "`pip install flash-attn` compiles for hours.\n", []),
+    ("README.md", "But pip install flash-attn fails.\n", []),
+    ("README.md", "pip install --no-index -f wheels/ flash-attn\n", []),
     ("README.md", "Do not install flash-attn by pip.", []),
     ("docs/other.md", "pip install flash-attn\n", []),
     ("a.sh", "# pip install flash-attn\necho\n", []),
@@ -153,6 +156,16 @@ def test_functions_that_torch_lacks_fall_back_to_anyflash(check):
     made = repaired(check, {"a.py": source})["a.py"]
     compile(made, "a.py", "exec")
     assert "anyflash.flash_attn import (flash_attn_func,\n    flash_attn_varlen_func)" in made
+
+
+@pytest.mark.parametrize("name", ["tests/a.py", "a/test_b.py", "conftest.py"])
+def test_tests_need_no_fallback(findings, name):
+    assert findings({name: IMPORT}) == []
+
+
+def test_the_project_may_be_flash_attn(findings):
+    assert findings({"a/flash_attn/__init__.py": "from flash_attn.x import y\n",
+                     "a/flash_attn/x.py": "import flash_attn\n"}) == []
 
 
 def test_other_modules_of_flash_attn_get_no_change(check):
