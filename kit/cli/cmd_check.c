@@ -22,6 +22,7 @@ struct check {
     struct af_project_source *sources;
     size_t count;
     size_t entry_count; /* files and folders that were seen */
+    bool is_cut;        /* there are more */
     size_t byte_count;  /* of the sources */
     size_t unread_count;
     bool has_other_python; /* a Python file that does not name flash-attn */
@@ -105,11 +106,14 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         check->unread_count++;
         return;
     }
+    check->is_cut |= is_cut;
     for (size_t i = 0; i < count && !arena->failed; i++) {
         const char *path = af_path_join(arena, folder, names[i]);
         const char *below =
             relative[0] == '\0' ? names[i] : af_path_join(arena, relative, names[i]);
-        if (path == NULL || below == NULL || check->entry_count++ >= FILES_MAX)
+        is_cut = check->entry_count++ >= FILES_MAX;
+        check->is_cut |= is_cut;
+        if (path == NULL || below == NULL || is_cut)
             return;
         if (af_file_is_link(path))
             continue;
@@ -126,6 +130,7 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
     const struct af_word_list *words = &cli->options.words;
     if (words->count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'check' takes one folder");
+    size_t failures = af_mem_failure_count();
     check->root = words->count == 1 ? words->items[0] : ".";
     if (!af_file_is_folder(check->root))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
@@ -133,11 +138,12 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
     check->sources = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *check->sources);
     if (check->sources != NULL)
         read_folder(check, check->root, "");
-    if (check->entry_count > FILES_MAX)
+    if (check->is_cut)
         af_cli_remark(cli, "the project has more than 10000 files: the others were not read");
     if (check->unread_count > 0)
         af_cli_remark(cli, "some files could not be read, or are no text of up to 2 MiB");
-    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
+                                                                   : ANYFLASH_OK;
 }
 
 static enum anyflash_status find(struct check *check, struct anyflash_error *err)

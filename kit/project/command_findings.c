@@ -59,7 +59,7 @@ static bool speaks_of_torch(struct af_project_checker *checker,
 }
 
 static bool brings_torch(struct af_project_checker *checker,
-                         const struct af_project_command *command)
+                         const struct af_project_shell_command *command)
 {
     for (size_t i = 0; command->words[i] != NULL; i++) {
         const char *word = command->words[i];
@@ -78,8 +78,8 @@ static bool brings_torch(struct af_project_checker *checker,
 static bool torch_comes_later(struct af_project_checker *checker,
                               const struct af_project_source *source, size_t at)
 {
-    struct af_project_command command;
-    while (af_project_next_command(checker->arena, source, &at, &command))
+    struct af_project_shell_command command;
+    while (af_project_shell_next(checker->arena, source, &at, &command))
         if (brings_torch(checker, &command))
             return true;
     return false;
@@ -103,7 +103,7 @@ static void add_no_nvcc(struct af_project_checker *checker,
 }
 
 /* Whether the command takes wheels from elsewhere than an index, and so need not build. */
-static bool has_wheels(const struct af_project_command *command)
+static bool has_wheels(const struct af_project_shell_command *command)
 {
     static const char *const options[] = {"-f", "--find-links", "--no-index", "--only-binary"};
     for (size_t i = 0; command->words[i] != NULL; i++)
@@ -113,10 +113,33 @@ static bool has_wheels(const struct af_project_command *command)
     return false;
 }
 
+/* The command builds without torch. A page also says what the build needs. */
+static void add_bare(struct af_project_checker *checker, const struct af_project_source *source,
+                     const struct af_project_shell_command *command)
+{
+    static const char needs[] =
+        "# flash-attn builds with an installed torch, ninja, packaging, "
+        "psutil and, unless a wheel fits, nvcc:\n";
+    struct af_project_finding *finding =
+        af_project_finding_add(checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
+    struct af_span line = af_project_line(source->text, command->line);
+    size_t start = (size_t)(line.data - source->text.data), blanks = 0;
+    if (finding == NULL)
+        return;
+    while (blanks < line.len && (line.data[blanks] == ' ' || line.data[blanks] == '\t'))
+        blanks++;
+    if (source->kind == AF_PROJECT_README && strchr("pu$", line.data[blanks]) != NULL)
+        af_project_finding_edit(
+            checker, finding, start, start,
+            af_arena_format(checker->arena, "%.*s%s", (int)blanks, line.data, needs));
+    af_project_finding_edit(checker, finding, command->words_at, command->words_at,
+                            " --no-build-isolation");
+}
+
 /* A command that builds flash-attn from source. */
 static void check_build(struct af_project_checker *checker,
                         const struct af_project_source *source,
-                        const struct af_project_command *command,
+                        const struct af_project_shell_command *command,
                         const struct progress *progress)
 {
     if (progress->has_nvcc == AF_NO) {
@@ -124,14 +147,7 @@ static void check_build(struct af_project_checker *checker,
         return;
     }
     if (command->is_isolated) {
-        struct af_project_finding *finding = af_project_finding_add(
-            checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
-        if (finding == NULL)
-            return;
-        finding->advice = "Build with the torch that is installed. The build also needs ninja, "
-                          "packaging, psutil and, unless a wheel fits, nvcc.";
-        af_project_finding_edit(checker, finding, command->words_at, command->words_at,
-                                " --no-build-isolation");
+        add_bare(checker, source, command);
         return;
     }
     bool is_early =
@@ -145,9 +161,9 @@ void af_project_check_commands(struct af_project_checker *checker,
                                const struct af_project_source *source)
 {
     struct progress progress = {.has_nvcc = AF_UNKNOWN};
-    struct af_project_command command;
+    struct af_project_shell_command command;
     size_t at = 0;
-    while (af_project_next_command(checker->arena, source, &at, &command)) {
+    while (af_project_shell_next(checker->arena, source, &at, &command)) {
         if (source->kind == AF_PROJECT_DOCKERFILE)
             read_image(checker, source, command.words_at, &progress);
         for (size_t i = 0; command.words[i] != NULL; i++) {

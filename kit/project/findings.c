@@ -53,6 +53,14 @@ void af_project_finding_edit(struct af_project_checker *checker,
         finding->edits[finding->edit_count++] = (struct af_project_edit){start, end, text};
 }
 
+/* The text in the arena; releases it. */
+static const char *take_text(struct af_project_checker *checker, struct af_text *text)
+{
+    const char *taken = af_arena_text(checker->arena, af_text_get(text));
+    af_text_release(text);
+    return taken;
+}
+
 /* "3.10", "3.9 to 3.12" or "3.9, 3.11", in the arena. */
 static const char *pythons_text(struct af_project_checker *checker,
                                 const struct af_project_pythons *list)
@@ -68,9 +76,7 @@ static const char *pythons_text(struct af_project_checker *checker,
                            : is_range ? " to "
                                       : ", ",
                            list->minors[i]);
-    const char *made = af_arena_text(checker->arena, af_text_get(&text));
-    af_text_release(&text);
-    return made;
+    return take_text(checker, &text);
 }
 
 /* ---- requirements ---- */
@@ -118,10 +124,10 @@ static bool edit_urls(struct af_project_checker *checker, struct af_project_find
         af_text_format(&lines, "%s @ %s ; python_version == '3.%d' and " LINUX "\n", ask->name,
                        url == NULL ? "" : url, pythons.minors[i]);
     }
-    if (lines.len > 0)
-        af_project_finding_edit(checker, finding, ask->start, ask->end,
-                                af_arena_text(checker->arena, af_text_get(&lines)));
-    af_text_release(&lines);
+    bool is_empty = lines.len == 0;
+    const char *text = take_text(checker, &lines);
+    if (!is_empty)
+        af_project_finding_edit(checker, finding, ask->start, ask->end, text);
     return finding->edit_count > 0;
 }
 
@@ -218,8 +224,9 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
     struct af_project_pins pins = {ask->pinned, version};
     af_project_pythons_of(version, checker->asks.python_range, &all);
     with = all;
-    if (all.count == 0 || af_project_pythons_with_wheel(checker->catalog, &pins, &with,
-                                                        checker->err) != ANYFLASH_OK)
+    if (all.count == 0 || !af_project_pins_are_known(checker->catalog, &pins) ||
+        af_project_pythons_with_wheel(checker->catalog, &pins, &with, checker->err) !=
+            ANYFLASH_OK)
         return false;
     for (size_t i = 0, at = 0; i < all.count; i++) {
         if (at < with.count && with.minors[at] == all.minors[i])
@@ -357,6 +364,7 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
                                          .findings = findings_out,
                                          .end = &findings_out->first,
                                          .err = err};
+    size_t failures = af_mem_failure_count();
     *findings_out = (struct af_project_findings){0};
     enum anyflash_status status =
         af_project_asks_read(arena, sources, count, &checker.asks, err);
@@ -365,7 +373,9 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
     note_mentions(&checker);
     for (size_t i = 0; i < count && !arena->failed; i++)
         check_source(&checker, i);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    /* A file or a wheel that was not looked at for lack of memory is no answer. */
+    return arena->failed || af_mem_failure_count() != failures ? af_fail_memory(err)
+                                                               : ANYFLASH_OK;
 }
 
 size_t af_project_findings_edits(const struct af_project_findings *findings,

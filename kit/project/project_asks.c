@@ -244,6 +244,13 @@ enum anyflash_status af_project_asks_read(struct af_arena *arena,
     return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
 }
 
+static bool in_same_folder(const struct af_project_source *a, const struct af_project_source *b)
+{
+    size_t a_len = (size_t)(af_path_name(a->path) - a->path);
+    size_t b_len = (size_t)(af_path_name(b->path) - b->path);
+    return a_len == b_len && memcmp(a->path, b->path, a_len) == 0;
+}
+
 const struct af_project_ask *af_project_torch_for(const struct af_project_asks *asks,
                                                   const struct af_project_ask *ask)
 {
@@ -253,7 +260,7 @@ const struct af_project_ask *af_project_torch_for(const struct af_project_asks *
             continue;
         if (at->root == ask->root && (near == NULL || near->pinned == NULL))
             near = at;
-        if (at->pinned != NULL && exact == NULL)
+        if (at->pinned != NULL && exact == NULL && in_same_folder(at->source, ask->source))
             exact = at;
     }
     return near != NULL ? near : exact;

@@ -39,7 +39,7 @@ enum anyflash_status af_project_asks_read(struct af_arena *arena,
 
 /*
  * What the project says of torch where `ask` is stated: in the same file or one that was read
- * with it, else the first exact version elsewhere. NULL: nothing.
+ * with it, else the first exact version in another file of the same folder. NULL: nothing.
  */
 const struct af_project_ask *af_project_torch_for(const struct af_project_asks *asks,
                                                   const struct af_project_ask *ask);

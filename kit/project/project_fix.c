@@ -132,15 +132,15 @@ static size_t add_change(struct hunk *hunk, struct af_span old,
 void af_project_diff(const char *path, struct af_span old, const struct af_project_edit *edits,
                      size_t count, struct af_text *out)
 {
-    struct af_text before = {0}; /* counts the lines before a hunk */
     size_t old_line = 0, new_line = 0, at = 0;
     if (count > 0)
         af_text_format(out, "--- a/%s\n+++ b/%s\n", path, path);
     for (size_t i = 0; i < count;) {
         struct hunk hunk = {.at = back(old, edits[i].start, CONTEXT_LINES)};
-        size_t skipped = add_lines(&before, ' ', old.data + at, hunk.at - at);
-        old_line += skipped;
-        new_line += skipped;
+        for (; at < hunk.at; at++) {
+            old_line += old.data[at] == '\n';
+            new_line += old.data[at] == '\n';
+        }
         do
             i += add_change(&hunk, old, edits + i, count - i);
         while (i < count && edits[i].start < forward(old, hunk.at, 2 * CONTEXT_LINES + 1));
@@ -154,5 +154,4 @@ void af_project_diff(const char *path, struct af_span old, const struct af_proje
         new_line += hunk.new_count;
         af_text_release(&hunk.body);
     }
-    af_text_release(&before);
 }

@@ -159,8 +159,8 @@ static bool is_comment(const struct af_project_source *source, size_t start)
     return start < source->text.len && source->text.data[start] == '#';
 }
 
-bool af_project_next_command(struct af_arena *arena, const struct af_project_source *source,
-                             size_t *at, struct af_project_command *command_out)
+bool af_project_shell_next(struct af_arena *arena, const struct af_project_source *source,
+                           size_t *at, struct af_project_shell_command *command_out)
 {
     while (*at < source->text.len) {
         size_t end = end_of_line(source->text, *at);
@@ -173,10 +173,10 @@ bool af_project_next_command(struct af_arena *arena, const struct af_project_sou
             *at = end + 1;
             continue;
         }
-        *command_out =
-            (struct af_project_command){.line = af_project_line_of(source->text, *at + found),
-                                        .words_at = *at + found,
-                                        .is_isolated = true};
+        *command_out = (struct af_project_shell_command){
+            .line = af_project_line_of(source->text, *at + found),
+            .words_at = *at + found,
+            .is_isolated = true};
         const char **words = af_arena_array(arena, COMMAND_WORDS_MAX + 1, sizeof *words);
         size_t count = 0;
         while (words != NULL && count < COMMAND_WORDS_MAX &&

@@ -35,7 +35,7 @@ struct af_span af_project_line(struct af_span text, size_t line);
 size_t af_project_line_of(struct af_span text, size_t at);
 
 /* A command that installs: "pip install -U torch flash-attn --no-build-isolation". */
-struct af_project_command {
+struct af_project_shell_command {
     size_t line;              /* where it begins */
     size_t words_at;          /* the byte after "install" */
     const char *const *words; /* after "install"; with NULL at the end */
@@ -46,7 +46,7 @@ struct af_project_command {
  * The next command "pip install" or "uv pip install" of a script, a Dockerfile or a code block,
  * from byte *at on; continued lines are one. False if there is none, or the arena failed.
  */
-bool af_project_next_command(struct af_arena *arena, const struct af_project_source *source,
-                             size_t *at, struct af_project_command *command_out);
+bool af_project_shell_next(struct af_arena *arena, const struct af_project_source *source,
+                           size_t *at, struct af_project_shell_command *command_out);
 
 #endif

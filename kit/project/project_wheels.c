@@ -108,6 +108,19 @@ const char *af_project_newest_torch(const struct af_catalog *catalog, const char
     return NULL;
 }
 
+bool af_project_pins_are_known(const struct af_catalog *catalog,
+                               const struct af_project_pins *pins)
+{
+    const struct af_catalog_torch_release *release = release_of(pins->torch);
+    struct af_version stated, newest;
+    const char *last = af_tables.flash[af_tables.flash_count - 1].version;
+    return release != NULL &&
+           !af_catalog_predates_torch(catalog, release->torch_major, release->torch_minor) &&
+           af_version_parse(pins->flash, strlen(pins->flash), &stated) &&
+           af_version_parse(last, strlen(last), &newest) &&
+           af_version_compare_public(&stated, &newest) <= 0;
+}
+
 enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
                                                    const struct af_project_pins *pins,
                                                    struct af_project_pythons *pythons,

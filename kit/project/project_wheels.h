@@ -44,6 +44,12 @@ enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
                                       struct anyflash_error *err);
 
 /*
+ * Whether the catalog can know all wheels for these pins: neither release is newer than it.
+ */
+bool af_project_pins_are_known(const struct af_catalog *catalog,
+                               const struct af_project_pins *pins);
+
+/*
  * Reduces `pythons` to those for which there is a wheel. Fails with NO_MEMORY.
  */
 enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
@@ -52,9 +58,9 @@ enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *cata
                                                    struct anyflash_error *err);
 
 /*
- * The nearest pins that have wheels for all Pythons of `range` that the torch is for (for any,
- * if it is ""). If `torch_range` is NULL, torch is pinned: another flash-attn for it, newer ones
- * first, else another torch. If not, another torch of that range for the same flash-attn.
+ * The nearest pins that have wheels for all Pythons of `range` that torch is for, or for any of
+ * them if `range` is "". If `torch_range` is NULL, torch is pinned: another flash-attn, newer
+ * ones first, else another torch. If not, another torch of that range for the same flash-attn.
  * Members are NULL if there are none. Fails with NO_MEMORY.
  */
 enum anyflash_status af_project_nearest_pins(const struct af_catalog *catalog,

@@ -54,6 +54,18 @@ def test_pins_a_torch_that_the_flash_attn_has_wheels_for(check):
         "torch==2.2.2 ; sys_platform == 'linux'")
 
 
+@pytest.mark.parametrize("pins", ["torch==2.15.0\nflash-attn==2.8.3\n",
+                                  "torch==2.8.0\nflash-attn==99.1\n"])
+def test_what_came_out_after_the_catalog_may_have_wheels(findings, pins):
+    assert findings({"requirements.txt": pins}) == ["source-build"]
+
+
+def test_a_torch_of_another_folder_is_another_project(findings):
+    assert findings({"a/requirements.txt": "flash-attn==1.0.4\n",
+                     "b/requirements.txt": "torch==2.0.0\n"}) == ["source-build"]
+    assert findings({"a/requirements-b.txt": "torch==2.0.0\n"}) == ["no-wheel"]
+
+
 def test_looks_at_the_pythons_that_the_project_states(findings):
     text = ('[project]\nname = "x"\nrequires-python = ">=3.9"\n'
             'dependencies = ["torch==2.2.2"]\n'
@@ -129,6 +141,13 @@ def test_a_wheel_for_another_torch_is_found(check):
 ])
 def test_a_page_and_a_script_with_commands_are_read(findings, name, text, expected):
     assert findings({name: text}) == expected
+
+
+def test_a_page_says_what_the_build_needs(check):
+    text = "1. Setup\n   ```\n   pip install flash-attn\n   ```\n"
+    lines = repaired(check, {"README.md": text})["README.md"].splitlines()
+    assert lines[2].startswith("   # flash-attn builds with an installed torch, ninja, ")
+    assert lines[3] == "   pip install --no-build-isolation flash-attn"
 
 
 def test_a_runtime_image_becomes_a_devel_image(check):
