@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/formats/toml.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/project_wheels.h"
 
@@ -85,7 +86,7 @@ static const char *pythons_text(struct af_project_checker *checker,
 static void edit_pin(struct af_project_checker *checker, struct af_project_finding *finding,
                      const struct af_project_ask *ask, const char *version)
 {
-    if (ask == NULL || ask->source != finding->source || ask->start == ask->end)
+    if (ask->source != finding->source || ask->start == ask->end || ask->url[0] != '\0')
         return;
     const char *text = af_project_copy(
         checker, (struct af_span){ask->source->text.data + ask->start, ask->end - ask->start});
@@ -98,6 +99,15 @@ static void edit_pin(struct af_project_checker *checker, struct af_project_findi
     af_project_finding_edit(checker, finding, ask->start + at,
                             ask->start + at + strlen(ask->specifier),
                             af_arena_format(checker->arena, "==%s", version));
+}
+
+/* Whether the requirement allows the version of the wheel. */
+static bool allows(const struct af_project_ask *ask, const struct af_catalog_wheel *wheel)
+{
+    struct af_version version;
+    return ask->url[0] != '\0' ||
+           (af_version_parse(wheel->version, strlen(wheel->version), &version) &&
+            af_specifier_contains(ask->specifier, &version) == AF_YES);
 }
 
 /*
@@ -116,7 +126,7 @@ static bool edit_urls(struct af_project_checker *checker, struct af_project_find
         const struct af_catalog_wheel *wheel;
         if (af_project_wheel(checker->catalog, pins, pythons.minors[i], &wheel, checker->err) !=
                 ANYFLASH_OK ||
-            wheel == NULL || wheel->url == NULL)
+            wheel == NULL || wheel->url == NULL || !allows(ask, wheel))
             continue;
         const char *url =
             af_url_with_sha256(checker->arena, af_url_encode_plus(checker->arena, wheel->url),
@@ -135,27 +145,27 @@ static bool edit_urls(struct af_project_checker *checker, struct af_project_find
 static void edit_extra(struct af_project_checker *checker, struct af_project_finding *finding,
                        const struct af_project_ask *ask)
 {
-    static const char table[] = "[project.optional-dependencies]";
+    static const char table[] = "\n[project.optional-dependencies]\n";
     struct af_span text = ask->source->text;
     const char *all = af_project_copy(checker, text);
     if (all == NULL || ask->start == ask->end || strstr(all, "\nflash = ") != NULL)
         return;
+    const char *element = af_arena_format(checker->arena, "%s%s%s%s", ask->name, ask->specifier,
+                                          ask->marker[0] == '\0' ? "" : "; ", ask->marker);
+    element = element == NULL ? NULL : af_toml_quote(checker->arena, element);
     const char *line =
-        af_arena_format(checker->arena, "flash = [\"%s%s\"]\n", ask->name, ask->specifier);
+        af_arena_format(checker->arena, "flash = [%s]\n", element == NULL ? "" : element);
     const char *found = strstr(all, table);
-    const char *newline = found == NULL ? NULL : strchr(found, '\n');
-    if (found != NULL && newline == NULL)
-        return;
     af_project_finding_edit(checker, finding, ask->start, ask->end, "");
-    if (newline != NULL) {
-        size_t at = (size_t)(newline - all) + 1;
+    if (found != NULL) {
+        size_t at = (size_t)(found - all) + sizeof table - 1;
         af_project_finding_edit(checker, finding, at, at, line);
         return;
     }
     bool ends = text.len > 0 && text.data[text.len - 1] == '\n';
     af_project_finding_edit(
         checker, finding, text.len, text.len,
-        af_arena_format(checker->arena, "%s\n%s\n%s", ends ? "" : "\n", table, line));
+        af_arena_format(checker->arena, "%s%s%s", ends ? "" : "\n", table, line));
 }
 
 /* flash-attn is required by name: names its wheels, or makes it optional. */
@@ -218,6 +228,8 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
                        const struct af_project_ask *torch)
 {
     struct af_project_pythons all, with, lacking = {.count = 0};
+    if (torch->pinned == NULL && torch->is_decided)
+        return false;
     const char *version = torch->pinned != NULL
                               ? torch->pinned
                               : af_project_newest_torch(checker->catalog, torch->specifier);

@@ -127,6 +127,16 @@ static const char *name_of(struct collector *collector,
                     : requirement->name;
 }
 
+/* Whether the requirement pins a package of which each release needs one torch. */
+static bool decides_torch(const struct af_project_requirement *requirement)
+{
+    static const char *const names[] = {"torchvision", "torchaudio", "vllm", "xformers"};
+    for (size_t i = 0; requirement->name != NULL && i < AF_COUNT(names); i++)
+        if (strcmp(requirement->name, names[i]) == 0)
+            return af_starts_with(requirement->specifier, "==");
+    return false;
+}
+
 static enum anyflash_status add_requirements(struct collector *collector,
                                              const struct af_project_source *root,
                                              struct anyflash_error *err)
@@ -136,8 +146,10 @@ static enum anyflash_status add_requirements(struct collector *collector,
     /* What was read before a line that cannot be is kept. */
     if (af_project_add_file(&project, root->path, false, NULL) == ANYFLASH_E_NO_MEMORY)
         return af_fail_memory(err);
+    bool is_decided = false;
     for (const struct af_project_requirement *at = project.requirements; at != NULL;
          at = at->next) {
+        is_decided |= decides_torch(at);
         struct af_project_ask ask = {.root = root,
                                      .name = name_of(collector, at),
                                      .specifier = at->specifier,
@@ -154,6 +166,8 @@ static enum anyflash_status add_requirements(struct collector *collector,
             ask.end = ask.start; /* it has further lines */
         add(collector, ask);
     }
+    for (struct af_project_ask *ask = collector->asks->first; ask != NULL; ask = ask->next)
+        ask->is_decided |= ask->root == root && is_decided;
     return ANYFLASH_OK;
 }
 

@@ -21,6 +21,7 @@ struct af_project_ask {
     const char *marker;
     const char *url;
     const char *pinned; /* the only version that it allows; NULL: not one */
+    bool is_decided;    /* torch: a pinned package of the same file needs one version of it */
     struct af_project_ask *next;
 };
 

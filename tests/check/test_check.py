@@ -66,6 +66,18 @@ def test_a_torch_of_another_folder_is_another_project(findings):
     assert findings({"a/requirements-b.txt": "torch==2.0.0\n"}) == ["no-wheel"]
 
 
+def test_another_pinned_package_may_decide_which_torch(findings):
+    text = "flash-attn==2.5.7\ntorch\ntorchvision==0.17.2\n"
+    assert findings({"requirements.txt": text}) == ["source-build"]
+
+
+def test_the_wheels_are_of_a_version_that_is_asked_for(check):
+    files = {"requirements.txt": "torch==2.6.0\nflash-attn>=2.5,<2.7\n"}
+    assert "whl" not in repaired(check, files)["requirements.txt"]
+    files = {"requirements.txt": "torch==2.6.0\nflash-attn>=2.5\n"}
+    assert "whl" in repaired(check, files)["requirements.txt"]
+
+
 def test_looks_at_the_pythons_that_the_project_states(findings):
     text = ('[project]\nname = "x"\nrequires-python = ">=3.9"\n'
             'dependencies = ["torch==2.2.2"]\n'
@@ -80,6 +92,13 @@ def test_moves_a_dependency_into_an_extra(check):
     assert repaired(check, {"pyproject.toml": text})["pyproject.toml"] == (
         '[project]\nname = "x"\ndependencies = [\n  "torch",\n]\n\n'
         '[project.optional-dependencies]\nflash = ["flash-attn>=2.6"]\n')
+
+
+def test_keeps_the_marker_of_what_it_moves(check):
+    text = ('[project]\nname = "x"\ndependencies = [\n'
+            "  'flash-attn ; python_version > \"3.9\"'\n]\n")
+    assert repaired(check, {"pyproject.toml": text})["pyproject.toml"].endswith(
+        'flash = ["flash-attn; python_version > \\"3.9\\""]\n')
 
 
 def test_moves_it_into_the_table_of_extras_that_is_there(check):
