@@ -5,7 +5,7 @@
 #define AF_KIT_INSTALL_NAMED_WHEEL_H
 
 #include "kit/catalog/catalog.h"
-#include "kit/formats/marker.h"
+#include "kit/formats/metadata.h"
 #include "kit/install/install.h"
 
 /*

@@ -12,8 +12,8 @@
 #include "kit/base/text.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/fetch.h"
-#include "kit/proof/content_refusal.h"
 #include "kit/proof/prover.h"
+#include "kit/proof/wheel_content.h"
 
 enum anyflash_status af_offered_wheel_prove(struct af_run *run,
                                             struct af_inspect_target *target, const char *torch,

@@ -8,7 +8,6 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/toml.h"
 #include "kit/formats/version.h"

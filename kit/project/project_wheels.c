@@ -8,7 +8,6 @@
 
 #include "kit/base/text.h"
 #include "kit/fit/fit.h"
-#include "kit/fit/fit_assume.h"
 #include "kit/formats/version.h"
 #include "kit/machine/machine.h"
 

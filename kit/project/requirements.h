@@ -11,7 +11,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/formats/marker.h"
+#include "kit/formats/metadata.h"
 
 #define AF_PROJECT_FILE_BYTES_MAX (10u << 20)
 #define AF_PROJECT_DEPTH_MAX 16u
