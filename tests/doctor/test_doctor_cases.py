@@ -214,11 +214,12 @@ def test_short_text__is_enough(text, cause):
     ("pip install flash-attn on my MacBook M3: OSError: CUDA_HOME environment variable is not "
      "set.", "no-gpu-platform"),
     ("ERROR: flash_attn-2.7.4.post1+cu12torch2.5cxx11abiFALSE-cp310-cp310-linux_x86_64.whl is "
-     "not a supported wheel on this platform.\non a GH200, python 3.10",
+     "not a supported wheel on this platform.\nubuntu aarch64 GH200",
      "no-wheel-for-platform"),
 ], ids=["system", "processor"])
 def test_sentence__counts_and_proves_nothing(text, cause):
-    answer = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)
+    case = {"symptom": text, "source_url": "none", "env": {"cores": 8}}
+    answer = measure.ask(case, measure.PROGRAM)
     assert (answer[0]["id"], answer[0]["confidence"]) == (cause, "likely")
 
 
