@@ -389,7 +389,8 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
     struct af_options *options = &wanted->cli->options;
     options->values[AF_OPTION_HERE] = "";
     enum anyflash_status status = af_cli_inputs_load(
-        wanted->cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &wanted->inputs, err);
+        wanted->cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS | AF_CLI_INPUT_FILES,
+        &wanted->inputs, err);
     if (status != ANYFLASH_OK)
         return status;
     forget_missing_gpu(wanted);

@@ -245,7 +245,7 @@ def strike(place, options, victim, number):
 
 def interrupt(place, _torches):
     # One at a time, so that a compiler is running whenever another has ended.
-    options = ("--head-dim", "64,96", "--dtype", "bf16", "--features", "none", "--arch", 90,
+    options = ("--head-dim", "96,160,192", "--dtype", "bf16", "--features", "none", "--arch", 90,
                "--inference", "--jobs", 1)
     all_compiled = []
     for victim, number in (("", signal.SIGINT), ("", signal.SIGKILL), ("cicc", signal.SIGKILL)):
