@@ -106,9 +106,8 @@ static enum anyflash_status find_python(struct af_cli_wanted *wanted,
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no interpreter was found beside '%s'",
                        af_text_scrub(arena, command->pip, 200));
     wanted->cli->options.values[AF_OPTION_PYTHON] = python;
-    if (count > PREFIX_WORDS_MAX ||
-        (count == 0 && (strchr(python, '/') != NULL || af_file_is_folder(python))))
-        return ANYFLASH_OK;
+    if (count > PREFIX_WORDS_MAX || (count == 0 && af_file_is_folder(python)))
+        return ANYFLASH_OK; /* a path may be a script, such as pyenv's */
     memcpy(argv, command->words, count * sizeof *argv);
     argv[count++] = python;
     argv[count++] = "-c";

@@ -245,8 +245,8 @@ def strike(place, options, victim, number):
 
 def interrupt(place, _torches):
     # One at a time, so that a compiler is running whenever another has ended.
-    options = ("--head-dim", "96,160,192", "--dtype", "bf16", "--features", "none", "--arch", 90,
-               "--inference", "--jobs", 1)
+    options = ("--head-dim", "32,96,192,256", "--dtype", "bf16", "--features", "none",
+               "--arch", 90, "--inference", "--jobs", 1)
     all_compiled = []
     for victim, number in (("", signal.SIGINT), ("", signal.SIGKILL), ("cicc", signal.SIGKILL)):
         ended, compiled = strike(place, options, victim, number)
