@@ -342,7 +342,15 @@ static void refuse_answer(struct af_cli_wanted *wanted)
     struct af_arena *arena = &wanted->cli->arena;
     const struct af_decision *decision = &wanted->answer.decision;
     const struct af_rung *change = &decision->rungs[AF_RUNG_TORCH_CHANGE];
+    const struct af_reason *problem = decision->environment_problem;
     const char *torch = wanted->torch == NULL ? "this torch" : wanted->torch;
+    if (problem != NULL) {
+        af_cli_wanted_refuse(
+            wanted,
+            af_arena_format(arena, "%s: %s", af_reason_message(problem->id), problem->detail),
+            af_reason_advice(problem));
+        return;
+    }
     af_cli_wanted_refuse(
         wanted,
         af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",

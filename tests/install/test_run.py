@@ -257,3 +257,10 @@ def test_wheel_that_was_built_here_is_a_candidate(project):
     done = run(project, "-r", "requirements.txt")
     assert done.returncode == 0 and built.name in done.stderr, done.all
     assert version(project) == "2.8.3.post2+any.cu13.sm80.hd64.bf16"
+
+
+def test_environment_that_is_gone_is_named(project):
+    write(project, "flash_attn==2.8.3\n")
+    done = run(project, "--", "uv", "pip", "install", "-r", "requirements.txt",
+               env={"VIRTUAL_ENV": str(project.root / "gone")})
+    assert done.returncode == 1 and done.stdout.startswith("not run: VIRTUAL_ENV names")
