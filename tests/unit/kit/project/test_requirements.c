@@ -172,7 +172,7 @@ static void test_file__bounds_depth(void **state)
 {
     static struct memory_file list[20];
     static char texts[20][24];
-    static char names[20][8];
+    static char names[20][16];
     (void)state;
     for (int i = 0; i < 20; i++) {
         snprintf(names[i], sizeof names[i], "%d", i);
