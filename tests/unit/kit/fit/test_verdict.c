@@ -240,8 +240,8 @@ static void test_verdict__stated_arch_replaces_the_gpus(void **state)
 /* The catalog with a wheel that was built on this machine. */
 static int load_with_built(void **state)
 {
-    static const char *const paths[] = {"/cache/" BUILT, "/cache/numpy-2.0-py3-none-any.whl",
-                                        "/cache/no wheel"};
+    static const char built[] = "/cache/" BUILT;
+    const char *const paths[] = {built, "/cache/numpy-2.0-py3-none-any.whl", "/cache/no wheel"};
     struct anyflash_error err;
     size_t published;
     if (load_catalog(state) != 0)
