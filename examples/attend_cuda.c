@@ -1,6 +1,6 @@
 /*
  * attend_cuda.c: computes attention on an NVIDIA GPU and compares it with the CPU's. The
- * wheel that `anyflash build` makes has the library; FOLDER is its folder flash_attn_2_cuda:
+ * library is in the wheel that `anyflash build` makes; FOLDER is flash_attn_2_cuda inside it:
  *
  *     cc attend_cuda.c -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -LFOLDER \
  *        -lanyflash_cuda -lanyflash -lcudart -lm -Wl,-rpath,FOLDER -o attend_cuda

@@ -22,7 +22,7 @@
  * In three parts: forward_tile_template.h has the state of a task and computes one tile
  * against one block, forward_rows_template.h moves rows in and out, this file runs a
  * task: its blocks, the scratch memory, values that are NaN or infinite. The first part
- * exists once for all types of a file, which have the same words.
+ * is compiled once for all element types of a file that keep tiles in the same form.
  *
  * Error: scores and sums in f32; 2^x to 1.6e-7 relative. The result is within
  * twice the error of the plain formula computed in the type of the tensors.

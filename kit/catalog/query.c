@@ -337,7 +337,7 @@ static bool is_for_gpu(const struct af_query_word *word, const struct af_catalog
     return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
 }
 
-/* What may stand before the operator. */
+/* The keys of a search: what each accepts, and when it matches a wheel. */
 static const struct key {
     const char *name;
     bool ordered; /* accepts <, <=, >, >= */

@@ -1,8 +1,8 @@
 /*
  * cmd_run.c: `anyflash run -- pip install ...`: runs the user's own command, and gives its
- * installer exactly one wheel of flash-attn, by environment variables; for uv by options where
- * the command has the same ones, since uv then ignores the variable. The project's files and
- * all other packages stay as they are. run_choice.h decides which wheel.
+ * installer exactly one wheel of flash-attn. It does that by environment variables; uv ignores
+ * a variable if the command has the same option, so the option is then added. The project's
+ * files and all other packages stay as they are. run_choice.h decides which wheel.
  */
 #include <errno.h>
 #include <signal.h>

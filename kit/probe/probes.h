@@ -84,7 +84,7 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);
 
 /* Parts of the probe of packages, for one package. */
 
-/* Whether the package's own files are examined in detail: flash-attn itself. */
+/* Whether this is flash-attn, whose files are examined in detail. */
 bool af_probe_package_is_flash_attn(const char *name);
 
 /*
@@ -111,8 +111,8 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info);
 
 /*
- * Whether a package whose .dist-info `info` is there has lost what it is imported from: RECORD
- * lists NAME/__init__.py, which `site` does not have. False if RECORD cannot be read.
+ * Whether a package has lost its module, although its .dist-info folder `info` is there: RECORD
+ * lists NAME/__init__.py, and `site` does not have it. False if RECORD cannot be read.
  */
 bool af_probe_package_is_gone(const char *site, const char *info);
 

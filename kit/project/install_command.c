@@ -113,7 +113,7 @@ static const char *shown(const struct reader *reader, const char *word)
     return text == NULL ? "" : text;
 }
 
-/* Sets prefix_count for `conda run -n x pip ...`: up to the installer. */
+/* Counts the words before the installer, as in `conda run -n x pip ...`. */
 static void take_prefix(struct reader *reader)
 {
     const char *runner = name_at(reader, 0);

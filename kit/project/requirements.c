@@ -96,7 +96,7 @@ static bool take_named(struct af_project *project, struct af_span text,
     return true;
 }
 
-/* Cuts " ; marker" off: a bare ';' may be part of a URL or a path. */
+/* Removes " ; marker" from the end. A ';' without a blank may belong to a URL or a path. */
 static struct af_span cut_marker(struct af_project *project, struct af_span text,
                                  struct af_project_requirement *made)
 {
@@ -421,7 +421,7 @@ static const struct option_row option_rows[] = {
     {"--global-option", NULL, true},
 };
 
-/* The row of `word`; *value_out is what is attached to it ("--x=y", "-fy"), or NULL. */
+/* The option that `word` is; *value_out is its value inside the word ("--x=y"), or NULL. */
 static const struct option_row *find_option(const char *word, const char **value_out)
 {
     *value_out = NULL;

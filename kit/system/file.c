@@ -454,18 +454,12 @@ enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA
 enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
                                     uint64_t *size_out, struct anyflash_error *err)
 {
-    char shown[300];
     struct stat about;
-    af_text_quote(shown, sizeof shown, path, strlen(path));
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return af_fail(err, errno == ENOENT ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO,
-                       "cannot open '%s': %s", shown, strerror(errno));
-    enum anyflash_status status;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        status = af_fail(err, ANYFLASH_E_IO, "'%s' is not a regular file", shown);
-    else
-        status = af_file_sha256_fd(fd, path, hex, size_out, err);
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &about, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_file_sha256_fd(fd, path, hex, size_out, err);
     close(fd);
     return status;
 }
@@ -533,25 +527,18 @@ static void close_source(struct af_source *source)
 enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,
                                          struct anyflash_error *err)
 {
-    char shown[SHOWN_BYTES];
     struct stat about;
-    af_text_quote(shown, sizeof shown, path, strlen(path));
-    /* O_NONBLOCK: a FIFO must not block here; it is refused below. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return af_fail(err, errno == ENOENT ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO,
-                       "cannot open '%s': %s", shown, strerror(errno));
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        close(fd);
-        return af_fail(err, ANYFLASH_E_IO, "'%s' is not a regular file", shown);
-    }
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &about, err);
+    if (status != ANYFLASH_OK)
+        return status;
     struct file_source *file = af_mem_alloc(sizeof *file);
     if (file == NULL) {
         close(fd);
         return af_fail_memory(err);
     }
     file->fd = fd;
-    memcpy(file->name, shown, sizeof shown);
+    af_text_quote(file->name, sizeof file->name, path, strlen(path));
     *source_out = (struct af_source){.size_bytes = (uint64_t)about.st_size,
                                      .name = file->name,
                                      .read_at = read_source,

@@ -1,6 +1,6 @@
 /*
- * state.c: opens the state file, and stores conclusions about wheels in it. The journal belongs
- * to journal.c. Used by every command that changes or proves something, and by the check for a
+ * state.c: opens the state file, and stores there what was proved about wheels. journal.c has
+ * the journal. Used by every command that changes or proves something, and by the check for a
  * killed run.
  */
 #include "kit/system/state.h"

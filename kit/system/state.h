@@ -75,8 +75,8 @@ enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *u
  * (probe/probe.h), so a row is no longer found after torch, Python or the C library has
  * changed. Inspecting the wheel again stores a new one.
  *
- * Rows only save time, so these functions report no failures: a row that cannot be read counts
- * as absent, and one that cannot be written is not stored. A NULL state is empty.
+ * Stored proofs only save time, so these functions report no failures: one that cannot be read
+ * counts as absent, and one that cannot be written is not stored. A NULL state is empty.
  */
 #define AF_STATE_PROOFS_MAX 256u
 
