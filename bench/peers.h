@@ -11,7 +11,7 @@
 #include "engine/base/mem.h"
 #include "kit/system/dialog.h"
 
-#define AF_BENCH_PEER_COUNT 8
+#define AF_BENCH_PEER_COUNT 9
 #define AF_BENCH_PYTHONS_MAX 8
 
 /* One library. */

@@ -15,7 +15,8 @@ PROGRAM = Path(os.environ.get("ANYFLASH", "/dev/null"))
 #: For shapes that take minutes under sanitizers; tests/kernels runs small ones there.
 large = pytest.mark.skipif(b"__asan_init" in PROGRAM.read_bytes(),
                            reason="takes minutes with sanitizers")
-PEERS = ("torch", "flex", "zentorch", "vllm", "onnxruntime", "openvino", "onednn", "openblas")
+PEERS = ("torch", "flex", "zentorch", "vllm", "onnxruntime", "openvino", "autoround", "onednn",
+         "openblas")
 
 
 def test_bench_fits_96_columns_and_names_machine_and_compiler(anyflash):
