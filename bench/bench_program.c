@@ -12,13 +12,16 @@
 
 #include "bench/report.h"
 #include "bench/rounds.h"
+#include "bench/textbook_report.h"
 #include "kit/system/output.h"
 
 #define THREADS_MAX 1024
+#define TEXTBOOK_SECONDS 2.0 /* of one length */
+#define TEXTBOOK_SECONDS_QUICK 0.3
 
 static const char usage[] =
     "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON]... [--compare LIBRARY]\n"
-    "                      [--chart FILE] [--threads N] [--json] [--quiet]\n"
+    "                      [--textbook] [--chart FILE] [--threads N] [--json] [--quiet]\n"
     "The options are those of `anyflash bench`, which starts this program: see\n"
     "`anyflash help bench`.\n";
 
@@ -29,6 +32,7 @@ struct options {
     const char *filter;
     const char *chart;
     int threads; /* 0: all usable cores */
+    bool textbook;
     bool quick;
     bool json;
     bool quiet;
@@ -40,6 +44,7 @@ struct bench {
     struct af_arena arena;
     struct options options;
     struct af_bench_report report;
+    struct af_textbook_report textbook;
     struct af_text out; /* what goes to stdout next */
     const char *hint;   /* hint for the error; NULL: none */
 };
@@ -47,9 +52,10 @@ struct bench {
 static enum anyflash_status read_options(struct bench *bench, int argc, char **argv,
                                          struct anyflash_error *err)
 {
-    enum { QUICK = 1, FILTER, PEERS, COMPARE, CHART, THREADS, JSON, QUIET, HELP };
+    enum { QUICK = 1, TEXTBOOK, FILTER, PEERS, COMPARE, CHART, THREADS, JSON, QUIET, HELP };
     static const struct option known[] = {
         {"quick", no_argument, NULL, QUICK},
+        {"textbook", no_argument, NULL, TEXTBOOK},
         {"filter", required_argument, NULL, FILTER},
         {"peers", required_argument, NULL, PEERS},
         {"compare", required_argument, NULL, COMPARE},
@@ -67,6 +73,7 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
     opterr = 0;
     for (int id = 0; (id = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         options->quick = options->quick || id == QUICK;
+        options->textbook = options->textbook || id == TEXTBOOK;
         options->json = options->json || id == JSON;
         options->quiet = options->quiet || id == QUIET;
         options->help = options->help || id == HELP;
@@ -92,6 +99,10 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
         return af_fail(err, ANYFLASH_E_ARGUMENT, "anyflash-bench takes options only");
     if (options->python_count > 0 && bench->report.other_path != NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--peers and --compare exclude each other");
+    if (options->textbook && (options->python_count > 0 || options->filter != NULL ||
+                              bench->report.other_path != NULL))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--textbook excludes --filter, --peers and --compare");
     options->threads = (int)threads;
     bench->report.pythons = options->python_count > 0 ? options->pythons : NULL;
     bench->hint = NULL;
@@ -175,7 +186,10 @@ static enum anyflash_status write_chart(struct bench *bench, struct anyflash_err
     struct af_text chart = {0};
     if (bench->options.chart == NULL)
         return ANYFLASH_OK;
-    af_bench_svg(&bench->report, &chart);
+    if (bench->options.textbook)
+        af_textbook_svg(&bench->textbook, &chart);
+    else
+        af_bench_svg(&bench->report, &chart);
     enum anyflash_status status =
         chart.failed
             ? af_fail_memory(err)
@@ -207,6 +221,48 @@ static enum anyflash_status measure(struct bench *bench, struct anyflash_error *
     return status;
 }
 
+/* --textbook: the lengths, each printed as soon as it was measured. */
+static enum anyflash_status measure_textbook(struct bench *bench, struct anyflash_error *err)
+{
+    const bool is_quick = bench->options.quick, is_json = bench->options.json;
+    struct af_textbook_report *report = &bench->textbook;
+    enum anyflash_status status = ANYFLASH_OK;
+    af_bench_facts_read(&bench->arena, bench->options.threads, &bench->report.facts);
+    af_textbook_start(report, &bench->report.facts);
+    if (!is_json) {
+        af_bench_table_start(&bench->report, &bench->out);
+        af_textbook_table_start(&bench->out);
+    }
+    while (report->count < (is_quick ? AF_TEXTBOOK_LINES_QUICK : AF_TEXTBOOK_LINES) &&
+           status == ANYFLASH_OK) {
+        status = flush(bench, err);
+        show_progress(bench, "textbook attention and the engine");
+        if (status == ANYFLASH_OK)
+            status =
+                af_textbook_next(&bench->arena, report,
+                                 is_quick ? TEXTBOOK_SECONDS_QUICK : TEXTBOOK_SECONDS, err);
+        if (status == ANYFLASH_OK && !is_json)
+            af_textbook_table_line(report, &bench->out);
+    }
+    show_progress(bench, NULL);
+    return status;
+}
+
+/* The JSON, or the last part of the text. */
+static enum anyflash_status add_end(struct bench *bench, struct anyflash_error *err)
+{
+    const bool is_textbook = bench->options.textbook;
+    if (bench->options.json)
+        return af_json_write_take(is_textbook ? af_textbook_json(&bench->textbook)
+                                              : af_bench_json(&bench->report),
+                                  &bench->out, err);
+    if (is_textbook)
+        af_textbook_table_end(&bench->textbook, &bench->out);
+    else
+        af_bench_table_end(&bench->report, &bench->out);
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status run(struct bench *bench, int argc, char **argv,
                                 struct anyflash_error *err)
 {
@@ -215,16 +271,14 @@ static enum anyflash_status run(struct bench *bench, int argc, char **argv,
         fputs(usage, stdout);
         return ANYFLASH_OK;
     }
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK && !bench->options.textbook)
         status = choose_cases(bench, err);
     if (status == ANYFLASH_OK)
-        status = measure(bench, err);
+        status = bench->options.textbook ? measure_textbook(bench, err) : measure(bench, err);
     if (status == ANYFLASH_OK)
         status = write_chart(bench, err);
-    if (status == ANYFLASH_OK && bench->options.json)
-        status = af_json_write_take(af_bench_json(&bench->report), &bench->out, err);
-    else if (status == ANYFLASH_OK)
-        af_bench_table_end(&bench->report, &bench->out);
+    if (status == ANYFLASH_OK)
+        status = add_end(bench, err);
     return status == ANYFLASH_OK ? flush(bench, err) : status;
 }
 

@@ -301,14 +301,19 @@ static double status_bytes(struct af_arena *arena, const char *name)
     return -1;
 }
 
-/* Resets the peak of resident memory (proc(5), clear_refs). */
-static bool reset_peak(void)
+double af_bench_peak_reset(struct af_arena *arena)
 {
-    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC); /* proc(5) */
     bool done = fd >= 0 && write(fd, "5", 1) == 1;
     if (fd >= 0)
         close(fd);
-    return done;
+    return done ? status_bytes(arena, "VmRSS:") : -1;
+}
+
+double af_bench_peak_growth(struct af_arena *arena, double before)
+{
+    const double peak = status_bytes(arena, "VmHWM:");
+    return before < 0 || peak < 0 ? -1 : fmax(0, peak - before);
 }
 
 static enum anyflash_status run_for_memory(struct af_arena *arena,
@@ -321,11 +326,10 @@ static enum anyflash_status run_for_memory(struct af_arena *arena,
     enum anyflash_status status = anyflash_workspace_bytes(context, args, &scratch, err);
     if (status != ANYFLASH_OK)
         return status;
-    double before = reset_peak() ? status_bytes(arena, "VmRSS:") : -1;
+    double before = af_bench_peak_reset(arena);
     status = anyflash_attend(context, args, err);
-    double after = status_bytes(arena, "VmHWM:");
     memory->scratch_bytes = (double)scratch / threads;
-    memory->peak_bytes = before < 0 || after < 0 ? -1 : (after - before) / threads;
+    memory->peak_bytes = af_bench_peak_growth(arena, before) / threads;
     return status;
 }
 

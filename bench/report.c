@@ -53,8 +53,7 @@ bool af_bench_starts_group(const struct af_bench_report *report, size_t i)
            row->level != report->lines[i - 1].row->level;
 }
 
-/* Takes ownership of both. */
-static json_t *append(json_t *list, json_t *item)
+json_t *af_bench_json_append(json_t *list, json_t *item)
 {
     if (list == NULL || item == NULL || json_array_append(list, item) != 0) {
         json_decref(list);
@@ -114,7 +113,7 @@ static json_t *json_line(const struct af_bench_report *report, const struct af_b
     json_t *compared = json_null();
     bool was_asked = report->pythons != NULL && af_bench_has_peers(row);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && was_asked; i++)
-        peers = append(peers, json_peer(report, line, i));
+        peers = af_bench_json_append(peers, json_peer(report, line, i));
     if (report->other_path != NULL)
         compared = json_pack("{s:f, s:f, s:b}", "ratio",
                              af_bench_samples_at(&timing->other_ratio, 0.5), "ratio_spread",
@@ -142,7 +141,7 @@ static json_t *json_memory(const struct af_bench_line *line)
                           "peak_bytes_per_thread", peak));
 }
 
-static json_t *json_machine(const struct af_bench_facts *facts)
+json_t *af_bench_json_machine(const struct af_bench_facts *facts)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s}", "cpu", facts->cpu,
                      "features", facts->features, "caches", facts->caches, "os", facts->os,
@@ -158,16 +157,16 @@ json_t *af_bench_json(const struct af_bench_report *report)
     for (size_t i = 0; i < report->count; i++) {
         const struct af_bench_line *line = &report->lines[i];
         if (line->row->operation == AF_BENCH_MEMORY)
-            memory = append(memory, json_memory(line));
+            memory = af_bench_json_append(memory, json_memory(line));
         else
-            lines = append(lines, json_line(report, line));
+            lines = af_bench_json_append(lines, json_line(report, line));
     }
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++)
-        peers = append(peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name,
-                                        "version", report->peers[i].version, "absence",
-                                        report->peers[i].absence));
+        peers = af_bench_json_append(
+            peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name, "version",
+                             report->peers[i].version, "absence", report->peers[i].absence));
     return json_pack("{s:s, s:s, s:o, s:s?, s:o, s:o, s:o}", "schema", "anyflash-bench/1",
                      "version", anyflash_version_text(), "machine",
-                     json_machine(&report->facts), "compared", report->other_path, "peers",
-                     peers, "results", lines, "memory", memory);
+                     af_bench_json_machine(&report->facts), "compared", report->other_path,
+                     "peers", peers, "results", lines, "memory", memory);
 }

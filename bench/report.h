@@ -61,6 +61,16 @@ void af_bench_table_start(const struct af_bench_report *report, struct af_text *
 void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out);
 void af_bench_table_end(const struct af_bench_report *report, struct af_text *out);
 
+/* Adds `label` and a formatted text, wrapped and indented by `indent` columns. */
+void af_bench_table_wrapped(struct af_text *out, int indent, const char *label,
+                            const char *format, ...) AF_PRINTF(4, 5);
+
+/* Appends `item`; NULL when memory runs out. Takes ownership of both. */
+json_t *af_bench_json_append(json_t *list, json_t *item);
+
+/* The member "machine". */
+json_t *af_bench_json_machine(const struct af_bench_facts *facts);
+
 /* JSON of schema anyflash-bench/1; NULL when memory runs out. */
 json_t *af_bench_json(const struct af_bench_report *report);
 
@@ -70,5 +80,9 @@ json_t *af_bench_json(const struct af_bench_report *report);
  * `out` can fail.
  */
 void af_bench_svg(const struct af_bench_report *report, struct af_text *out);
+
+/* Adds text to a drawing; characters with a meaning in XML are escaped. */
+void af_bench_svg_text(struct af_text *out, double x, double y, const char *attributes,
+                       const char *text);
 
 #endif

@@ -22,9 +22,8 @@ static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {
     "#e08214", "#fdb863", "#d6604d", "#c51b7d", "#8073ac",
     "#4d9221", "#3690c0", "#bf812d", "#35978f"};
 
-/* Adds text; characters with a meaning in XML are escaped. */
-static void add_text(struct af_text *out, double x, double y, const char *attributes,
-                     const char *text)
+void af_bench_svg_text(struct af_text *out, double x, double y, const char *attributes,
+                       const char *text)
 {
     af_text_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
     for (const char *at = text; *at != '\0'; at++) {
@@ -65,9 +64,9 @@ static void add_line(struct af_text *out, const struct af_bench_line *line, doub
     double part = af_bench_line_part(line);
     af_bench_shape(line->row, shape);
     snprintf(value, sizeof value, "%.0f %%, %.4g ms", part * 100, af_bench_line_ms(line));
-    add_text(out, LEFT - 8, y + BAR - 3, "text-anchor=\"end\"", shape);
+    af_bench_svg_text(out, LEFT - 8, y + BAR - 3, "text-anchor=\"end\"", shape);
     add_bar(out, y, part, BAR, "#2166ac");
-    add_text(out, WIDTH - 8, y + BAR - 3, "text-anchor=\"end\" fill=\"#555\"", value);
+    af_bench_svg_text(out, WIDTH - 8, y + BAR - 3, "text-anchor=\"end\" fill=\"#555\"", value);
     y += BAR;
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
         if (peer_part(line, i) <= 0)
@@ -87,7 +86,7 @@ static void add_grid(struct af_text *out, int bottom)
         af_text_format(out,
                        "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"%s\"/>\n", x,
                        TOP, x, bottom, quarter == 4 ? "#b2182b" : "#ddd");
-        add_text(out, x, bottom + 14, "text-anchor=\"middle\" fill=\"#555\"", label);
+        af_bench_svg_text(out, x, bottom + 14, "text-anchor=\"middle\" fill=\"#555\"", label);
     }
 }
 
@@ -95,7 +94,7 @@ static void add_grid(struct af_text *out, int bottom)
 static void add_legend(const struct af_bench_report *report, struct af_text *out)
 {
     double x = LEFT + 70, y = 48;
-    add_text(out, LEFT, y, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
+    af_bench_svg_text(out, LEFT, y, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
         char attributes[64], name[96];
         if (report->peers[i].version == NULL)
@@ -107,7 +106,7 @@ static void add_legend(const struct af_bench_report *report, struct af_text *out
             x = LEFT;
             y += 15;
         }
-        add_text(out, x, y, attributes, name);
+        af_bench_svg_text(out, x, y, attributes, name);
         x += width;
     }
 }
@@ -123,7 +122,7 @@ static void add_heading(struct af_text *out, const struct af_bench_case *row, do
     char text[40];
     snprintf(text, sizeof text, "%s%s", af_bench_operation_text(row->operation),
              row->level == ANYFLASH_CPU_ALL ? "" : ", AVX2 level");
-    add_text(out, 16, y, "font-weight=\"bold\"", text);
+    af_bench_svg_text(out, 16, y, "font-weight=\"bold\"", text);
 }
 
 void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
@@ -141,7 +140,7 @@ void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
     char title[200];
     snprintf(title, sizeof title, "Share of the roof measured beside each run: %s, %d threads",
              report->facts.cpu, report->facts.threads);
-    add_text(out, 16, 28, "font-size=\"16\" font-weight=\"bold\"", title);
+    af_bench_svg_text(out, 16, 28, "font-size=\"16\" font-weight=\"bold\"", title);
     add_legend(report, out);
     add_grid(out, bottom);
     double y = TOP;

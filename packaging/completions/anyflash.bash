@@ -32,7 +32,7 @@ _anyflash() {
   check) options='--write --diff --github --fallback --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   machine) options='--tags --schema --machine --given --here --python --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
-  bench) options='--quick --filter --peers --compare --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;
+  bench) options='--quick --filter --peers --compare --textbook --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;
   package) options='--dry-run --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
   shim) options='--fa3 --python --offline --json --verbose --quiet --color --help' words='install remove status' ;;

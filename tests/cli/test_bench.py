@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 import pty
+import resource
+import signal
 import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
@@ -331,3 +333,51 @@ def test_bench_refuses_what_is_no_build(anyflash, tmp_path, text, says):
 def test_bench_compares_with_peers_or_another_build(anyflash):
     answer = compare(anyflash, "a", "--peers", "b")
     assert answer.code == 2 and "--peers and --compare exclude each other" in answer.err
+
+
+@large
+def test_bench_textbook_has_a_row_for_each_length(anyflash, tmp_path):
+    answer = anyflash("bench", "--textbook", "--quick", "--chart", "c.svg")
+    assert answer.code == 0 and answer.err == "", answer
+    assert max(map(len, answer.out.splitlines())) <= 96
+    table = answer.out[answer.out.index("difference\n"):].splitlines()[1:4]
+    rows = [[float(word) for word in line.split()] for line in table]
+    assert [row[0] for row in rows] == [512, 1024, 2048]
+    for length, engine, textbook, ratio, least, most, difference in rows:
+        assert engine > 0 and textbook > 0 and ratio > 0 and difference < 1e-5
+        tensors, scores = (8 * 4 * length * x / (1 << 20) for x in (4 * 64, length))
+        assert tensors <= least < tensors + 8 and scores + tensors <= most
+    drawing = xml.etree.ElementTree.parse(tmp_path / "c.svg").getroot()
+    texts = [node.text for node in drawing.iter() if node.text]
+    assert texts.count("anyflash") == texts.count("textbook") == 2 and "2048" in texts
+
+
+def limit_memory(kib):
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (kib << 10, kib << 10))
+
+
+@large
+def test_bench_textbook_says_what_does_not_fit(anyflash):
+    words = ["bench", "--textbook", "--quick", "--json", "--threads", "1"]
+    answer = anyflash(*words, preexec_fn=limit_memory(120000))
+    assert answer.code == 0, answer
+    line = json.loads(answer.out)["results"][-1]
+    assert line["length"] == 2048 and line["engine"]["samples"] > 0 and line["ratio"] is None
+    assert line["textbook"] == {"decline": "does not fit: the system refuses the memory"}
+
+
+def test_bench_textbook_times_no_other_shapes_or_libraries(anyflash):
+    for words in (["--filter", "call"], ["--peers", "python3"], ["--compare", "a"]):
+        answer = anyflash("bench", "--textbook", *words)
+        assert answer.code == 2 and "--textbook excludes --filter" in answer.err, answer
+
+
+def test_bench_textbook_can_be_interrupted():
+    """Rows that were printed before stay."""
+    words = [PROGRAM, "bench", "--textbook", "--threads", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        while not child.stdout.readline().startswith(b"     512 "):
+            pass
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGINT
