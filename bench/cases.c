@@ -36,8 +36,7 @@ const struct af_bench_case *af_bench_cases(size_t *count_out)
 
 const char *af_bench_operation_text(enum af_bench_operation operation)
 {
-    static const char *const names[] = {"forward", "backward", "decode",
-                                        "call",    "memory",   "serving"};
+    static const char *const names[] = {"forward", "backward", "decode", "call", "serving"};
     return names[operation];
 }
 
@@ -48,8 +47,7 @@ bool af_bench_can_run(const struct af_bench_case *row)
 
 bool af_bench_has_peers(const struct af_bench_case *row)
 {
-    return row->level == ANYFLASH_CPU_ALL && row->operation != AF_BENCH_MEMORY &&
-           row->operation != AF_BENCH_SERVING;
+    return row->level == ANYFLASH_CPU_ALL && row->operation != AF_BENCH_SERVING;
 }
 
 const char *af_bench_level_text(const struct af_bench_case *row)

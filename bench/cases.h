@@ -7,8 +7,7 @@
 #include "engine/base/base.h"
 
 /*
- * CALL is a decode so small that it times the call overhead; MEMORY is a long
- * forward of which only the extra memory is measured; SERVING is one step of a
+ * CALL is a decode so small that it times the call overhead; SERVING is one step of a
  * server: a batch of sequences with caches of their own lengths.
  */
 enum af_bench_operation {
@@ -16,7 +15,6 @@ enum af_bench_operation {
     AF_BENCH_BACKWARD,
     AF_BENCH_DECODE,
     AF_BENCH_CALL,
-    AF_BENCH_MEMORY,
     AF_BENCH_SERVING
 };
 
@@ -69,7 +67,7 @@ bool af_bench_can_run(const struct af_bench_case *row);
  */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
-/* "forward", "backward", "decode", "call", "memory", "serving". */
+/* "forward", "backward", "decode", "call", "serving". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 
 /* "f32", "bf16" or, for bf16 queries with fp8 keys and values, "e4m3". */

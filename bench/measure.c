@@ -1,6 +1,6 @@
 /*
  * measure.c: measures the engine on one case. Time: roofline, sample, roofline.
- * Memory: one call between two reads of /proc/self/status.
+ * Memory: /proc/self/status before and after.
  */
 #include "bench/measure.h"
 
@@ -314,40 +314,4 @@ double af_bench_peak_growth(struct af_arena *arena, double before)
 {
     const double peak = status_bytes(arena, "VmHWM:");
     return before < 0 || peak < 0 ? -1 : fmax(0, peak - before);
-}
-
-static enum anyflash_status run_for_memory(struct af_arena *arena,
-                                           struct anyflash_context *context,
-                                           const struct anyflash_attend_args *args, int threads,
-                                           struct af_bench_memory *memory,
-                                           struct anyflash_error *err)
-{
-    size_t scratch = 0;
-    enum anyflash_status status = anyflash_workspace_bytes(context, args, &scratch, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    double before = af_bench_peak_reset(arena);
-    status = anyflash_attend(context, args, err);
-    memory->scratch_bytes = (double)scratch / threads;
-    memory->peak_bytes = af_bench_peak_growth(arena, before) / threads;
-    return status;
-}
-
-enum anyflash_status af_bench_measure_memory(struct af_arena *arena,
-                                             const struct af_bench_case *row, int threads,
-                                             struct af_bench_memory *memory_out,
-                                             struct anyflash_error *err)
-{
-    struct af_bench_inputs inputs;
-    struct anyflash_context *context = NULL;
-    struct anyflash_context_args args = {
-        .struct_size = sizeof args, .threads = threads, .cpu_level = (int32_t)row->level};
-    enum anyflash_status status = af_bench_inputs_make(row, &inputs, err);
-    if (status == ANYFLASH_OK)
-        status = anyflash_context_new(&args, &context, err);
-    if (status == ANYFLASH_OK)
-        status = run_for_memory(arena, context, &inputs.args, threads, memory_out, err);
-    anyflash_context_free(context);
-    af_bench_inputs_release(&inputs);
-    return status;
 }

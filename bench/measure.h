@@ -1,7 +1,6 @@
 /*
  * measure.h: the engine on one case: its times, with the roofline measured
- * before and after each of them, and how much memory a forward uses beyond its
- * tensors.
+ * before and after each of them; and how far the process's memory grows.
  */
 #ifndef AF_BENCH_MEASURE_H
 #define AF_BENCH_MEASURE_H
@@ -90,21 +89,5 @@ double af_bench_now_seconds(void);
  */
 double af_bench_peak_reset(struct af_arena *arena);
 double af_bench_peak_growth(struct af_arena *arena, double before);
-
-struct af_bench_memory {
-    double scratch_bytes; /* per thread, as anyflash_workspace_bytes() returns it */
-    double peak_bytes;    /* growth of the process per thread; negative: unknown */
-};
-
-/*
- * Runs `row` once in a new context of `threads` threads. The growth is the
- * process's peak resident memory during the call minus the resident memory
- * before it: Linux only, and only if the peak can be reset. Fails as the engine
- * does, or with NO_MEMORY.
- */
-enum anyflash_status af_bench_measure_memory(struct af_arena *arena,
-                                             const struct af_bench_case *row, int threads,
-                                             struct af_bench_memory *memory_out,
-                                             struct anyflash_error *err);
 
 #endif

@@ -132,15 +132,6 @@ static json_t *json_line(const struct af_bench_report *report, const struct af_b
     return join(json_row(row), figures);
 }
 
-static json_t *json_memory(const struct af_bench_line *line)
-{
-    const struct af_bench_memory *memory = &line->memory;
-    json_t *peak = memory->peak_bytes < 0 ? json_null() : json_real(memory->peak_bytes);
-    return join(json_row(line->row),
-                json_pack("{s:f, s:o}", "scratch_bytes_per_thread", memory->scratch_bytes,
-                          "peak_bytes_per_thread", peak));
-}
-
 json_t *af_bench_json_machine(const struct af_bench_facts *facts)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s}", "cpu", facts->cpu,
@@ -152,21 +143,14 @@ json_t *af_bench_json_machine(const struct af_bench_facts *facts)
 json_t *af_bench_json(const struct af_bench_report *report)
 {
     json_t *lines = json_array();
-    json_t *memory = json_array();
     json_t *peers = json_array();
-    for (size_t i = 0; i < report->count; i++) {
-        const struct af_bench_line *line = &report->lines[i];
-        if (line->row->operation == AF_BENCH_MEMORY)
-            memory = af_bench_json_append(memory, json_memory(line));
-        else
-            lines = af_bench_json_append(lines, json_line(report, line));
-    }
+    for (size_t i = 0; i < report->count; i++)
+        lines = af_bench_json_append(lines, json_line(report, &report->lines[i]));
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++)
         peers = af_bench_json_append(
             peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name, "version",
                              report->peers[i].version, "absence", report->peers[i].absence));
-    return json_pack("{s:s, s:s, s:o, s:s?, s:o, s:o, s:o}", "schema", "anyflash-bench/1",
-                     "version", anyflash_version_text(), "machine",
-                     af_bench_json_machine(&report->facts), "compared", report->other_path,
-                     "peers", peers, "results", lines, "memory", memory);
+    return json_pack("{s:s, s:s, s:o, s:s?, s:o, s:o}", "schema", "anyflash-bench/1", "version",
+                     anyflash_version_text(), "machine", af_bench_json_machine(&report->facts),
+                     "compared", report->other_path, "peers", peers, "results", lines);
 }

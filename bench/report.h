@@ -13,8 +13,7 @@
 
 struct af_bench_line {
     const struct af_bench_case *row;
-    struct af_bench_timing timing; /* except for MEMORY */
-    struct af_bench_memory memory; /* for MEMORY only */
+    struct af_bench_timing timing;
     struct af_bench_peer_timing peers[AF_BENCH_PEER_COUNT];
 };
 

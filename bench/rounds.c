@@ -88,8 +88,6 @@ enum anyflash_status af_bench_line_measure(struct af_arena *arena,
     struct af_bench_line *line = &report->lines[i];
     struct af_bench_engine engine;
     const int threads = report->facts.threads;
-    if (line->row->operation == AF_BENCH_MEMORY)
-        return af_bench_measure_memory(arena, line->row, threads, &line->memory, err);
     enum anyflash_status status = af_bench_engine_prepare(
         line->row, threads, report->other_path != NULL ? &report->other : NULL, &engine,
         &line->timing, err);

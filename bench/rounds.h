@@ -15,7 +15,7 @@ double af_bench_line_seconds(const struct af_bench_report *report, size_t i, boo
                              double elapsed);
 
 /*
- * Times line `i`, or measures its memory. In each round the engine and every peer
+ * Times line `i`. In each round the engine and every peer
  * that supports the case take one turn. Rounds are repeated until `seconds` have
  * passed, which include preparing the peers; there are at least 3. Fails as the engine
  * does, or with NO_MEMORY or IO.

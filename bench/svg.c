@@ -111,10 +111,10 @@ static void add_legend(const struct af_bench_report *report, struct af_text *out
     }
 }
 
-/* CALL and MEMORY have no roofline, so they are not drawn. */
+/* CALL has no roofline, so it is not drawn. */
 static bool is_drawn(const struct af_bench_line *line)
 {
-    return line->row->operation != AF_BENCH_CALL && line->row->operation != AF_BENCH_MEMORY;
+    return line->row->operation != AF_BENCH_CALL;
 }
 
 static void add_heading(struct af_text *out, const struct af_bench_case *row, double y)

@@ -74,11 +74,6 @@ static void add_facts(const struct af_bench_report *report, struct af_text *out)
     }
 }
 
-static bool is_memory(const struct af_bench_line *line)
-{
-    return line->row->operation == AF_BENCH_MEMORY;
-}
-
 static bool is_there(const struct af_bench_report *report, size_t peer)
 {
     return report->pythons != NULL && report->peers[peer].version != NULL;
@@ -101,13 +96,10 @@ static void add_group(const struct af_bench_case *row, struct af_text *out)
 static void add_heading(const struct af_bench_case *row, struct af_text *out)
 {
     add_group(row, out);
-    if (row->operation == AF_BENCH_MEMORY)
-        af_text_format(out, " %14s %14s\n", "scratch MiB", "growth MiB");
-    else
-        af_text_format(out, " %9s%s %6s %8s %7s  %s\n", "median ms",
-                       row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
-                       af_bench_reads(row) ? "GB/s" : "GFLOP/s",
-                       row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
+    af_text_format(out, " %9s%s %6s %8s %7s  %s\n", "median ms",
+                   row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
+                   af_bench_reads(row) ? "GB/s" : "GFLOP/s",
+                   row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
 }
 
 static void add_other_heading(const struct af_bench_case *row, struct af_text *out)
@@ -134,17 +126,6 @@ static void add_shape(const struct af_bench_line *line, struct af_text *out)
     char shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(line->row, shape);
     af_text_format(out, "  %-*s", shape_columns(line->row), shape);
-}
-
-static void add_memory(const struct af_bench_line *line, struct af_text *out)
-{
-    const struct af_bench_memory *memory = &line->memory;
-    add_shape(line, out);
-    af_text_format(out, " %14.2f", memory->scratch_bytes / (1 << 20));
-    if (memory->peak_bytes < 0)
-        af_text_format(out, " %14s\n", "unknown");
-    else
-        af_text_format(out, " %14.2f\n", memory->peak_bytes / (1 << 20));
 }
 
 static void add_line(const struct af_bench_line *line, struct af_text *out)
@@ -289,11 +270,6 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
             out, 2, "",
             "over us: microseconds more than one thread needs to read the keys "
             "and values; with one key that is the whole call.");
-    if (any_of(report, AF_BENCH_MEMORY))
-        af_bench_table_wrapped(
-            out, 2, "",
-            "memory: per thread, without the tensors: what the engine says it "
-            "needs, and by how much the process grew during the call.");
     if (any_peer(report))
         add_peers_note(report, out);
 }
@@ -302,14 +278,12 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
 static void add_figures(const struct af_bench_report *report, size_t i, struct af_text *out)
 {
     const struct af_bench_line *line = &report->lines[i];
-    const bool has_other = report->other_path != NULL && !is_memory(line);
+    const bool has_other = report->other_path != NULL;
     if (af_bench_starts_group(report, i) && has_other)
         add_other_heading(line->row, out);
     else if (af_bench_starts_group(report, i))
         add_heading(line->row, out);
-    if (is_memory(line))
-        add_memory(line, out);
-    else if (has_other)
+    if (has_other)
         add_other_line(line, out);
     else
         add_line(line, out);

@@ -74,16 +74,6 @@ def test_bench_keeps_to_a_lower_level_beside_its_roof(anyflash):
     assert 0 < line["roof_part"] < 1.1
 
 
-@large
-def test_bench_shows_what_a_long_forward_takes_beyond_its_tensors(anyflash):
-    answer = anyflash("bench", "--json", "--filter", "memory bf16")
-    report = json.loads(answer.out)
-    line, = report["memory"]
-    assert report["results"] == [] and line["shape"] == "bf16 H2 S16384 D128"
-    assert 0 < line["scratch_bytes_per_thread"] < 4 << 20
-    assert line["peak_bytes_per_thread"] is None or line["peak_bytes_per_thread"] < 4 << 20
-
-
 def test_bench_filter_takes_whole_words(anyflash):
     answer = anyflash("bench", "--filter", "S51")
     assert answer.code == 2 and "no shape matches --filter" in answer.err
