@@ -6,10 +6,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bench/report.h"
 
-#define WIDTH 940
+#define WIDTH 960
 #define HEIGHT 400
 #define PANEL_WIDTH 340
 #define TOP 84
@@ -85,11 +86,12 @@ static void add_grid(const struct panel *panel, const struct af_textbook_report 
                       "text-anchor=\"middle\" fill=\"#555\"", "N, tokens");
 }
 
-/* The curve of a side, its name at the end, and why it ends early. */
+/* The curve of a side, its name at the end, and why that is not the last length. */
 static void add_curve(const struct panel *panel, const struct af_textbook_report *report,
                       size_t side, struct af_text *out)
 {
-    char attributes[80];
+    const bool is_upper = side == AF_TEXTBOOK_PLAIN;
+    char attributes[80], text[64];
     double x = panel->left, y = BOTTOM;
     size_t count = 0;
     af_text_format(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
@@ -101,19 +103,19 @@ static void add_curve(const struct panel *panel, const struct af_textbook_report
     }
     af_text_format(out, "\"/>\n<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", x, y,
                    colors[side]);
-    snprintf(attributes, sizeof attributes, "fill=\"%s\" font-weight=\"bold\"", colors[side]);
-    y += side == AF_TEXTBOOK_ENGINE ? 14 : 0;
-    af_bench_svg_text(out, x + 8, y, attributes, names[side]);
-    if (count < report->count)
-        af_bench_svg_text(out, x + 8, y - 14, attributes,
-                          report->lines[count].sides[side].decline);
+    const char *decline = count < report->count ? report->lines[count].sides[side].decline : "";
+    snprintf(text, sizeof text, decline[0] != '\0' ? "%s (then %.*s)" : "%s", names[side],
+             (int)strcspn(decline, ":"), decline);
+    snprintf(attributes, sizeof attributes, "fill=\"%s\" font-weight=\"bold\"%s", colors[side],
+             is_upper ? " text-anchor=\"end\"" : "");
+    af_bench_svg_text(out, is_upper ? x - 10 : x + 8, is_upper ? y : y + 14, attributes, text);
 }
 
 void af_textbook_svg(const struct af_textbook_report *report, struct af_text *out)
 {
     struct panel panels[] = {
         {"Time of one call", 74, 10, 1000, {"ms", "s"}, {{0}}, 0, 0},
-        {"Peak memory, tensors included", 520, 4, 1024, {"MiB", "GiB"}, {{0}}, 0, 0},
+        {"Peak memory, tensors included", 545, 4, 1024, {"MiB", "GiB"}, {{0}}, 0, 0},
     };
     char title[200];
     snprintf(title, sizeof title, "Textbook attention beside the engine: %s, %d threads",
