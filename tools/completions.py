@@ -68,7 +68,7 @@ def members(expression, sets):
 
 def words_of(command):
     if command == "config":
-        return strings("kit/cli/cmd_config.c", r'^    \{"([a-z]+)", "')
+        return strings("kit/cli/cmd_config.c", r'\{"([a-z]+)", "[\w.]+"\}')
     return WORDS.get(command, [])
 
 

@@ -23,18 +23,13 @@
 struct kind {
     const char *name;
     const char *file;
-    af_config_maker *make; /* NULL: lines to paste; files of this kind are not edited */
-    const char *next;      /* the command that uses the written file; or NULL */
 };
 
+/* The file of the first kind is edited; for the others there are lines to paste. */
 static const struct kind kinds[] = {
-    {"uv", "pyproject.toml", af_config_uv, "uv lock"},
-    {"pip", "requirements.txt", af_config_pip, "pip install -r requirements.txt"},
-    {"pylock", "pylock.toml", af_config_pylock, NULL},
-    {"poetry", "pyproject.toml", NULL, NULL},
-    {"pixi", "pixi.toml", NULL, NULL},
-    {"conda", "environment.yml", NULL, NULL},
-    {"dockerfile", "Dockerfile", NULL, NULL},
+    {"uv", "pyproject.toml"},     {"pip", "requirements.txt"}, {"pylock", "pylock.toml"},
+    {"poetry", "pyproject.toml"}, {"pixi", "pixi.toml"},       {"conda", "environment.yml"},
+    {"dockerfile", "Dockerfile"},
 };
 
 struct config {
@@ -54,14 +49,19 @@ struct config {
     bool is_written;
 };
 
+static bool is_edited(const struct config *config)
+{
+    return config->kind == &kinds[0];
+}
+
 static enum anyflash_status check_words(struct af_cli *cli, const struct config *config,
                                         struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     bool writes = af_option_given(options, AF_OPTION_WRITE);
-    if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
+    if (af_option_given(options, AF_OPTION_EXTRA) && !is_edited(config))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
-    if (writes && config->kind->make == NULL)
+    if (writes && !is_edited(config))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
@@ -102,8 +102,8 @@ static enum anyflash_status read_file(struct af_cli *cli, struct config *config,
     if (stated != NULL && !af_file_is_folder(stated))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
                        af_text_scrub(&cli->arena, stated, 160));
-    config->path = af_file_find(&cli->arena, folder, config->kind->file,
-                                stated == NULL && config->kind->make == af_config_uv);
+    if (is_edited(config))
+        config->path = af_file_find(&cli->arena, folder, config->kind->file, stated == NULL);
     config->is_new = config->path == NULL;
     if (config->is_new)
         config->path = af_path_join(&cli->arena, folder, config->kind->file);
@@ -142,7 +142,7 @@ static enum anyflash_status decide(struct af_cli *cli, struct config *config,
 static enum anyflash_status choose(struct af_cli *cli, struct config *config,
                                    struct anyflash_error *err)
 {
-    bool by_path = config->kind->make == af_config_uv;
+    bool by_path = is_edited(config);
     const char *source = cli->options.values[AF_OPTION_SOURCE];
     enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
                              : strcmp(source, "path") == 0                 ? AF_PIN_PATH
@@ -183,7 +183,7 @@ static enum anyflash_status find_wheels(struct af_cli *cli, struct config *confi
 static void note_uv_toml(struct af_cli *cli, struct config *config)
 {
     const char *path = af_path_join(&cli->arena, config->wheels.project, "uv.toml");
-    if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
+    if (is_edited(config) && path != NULL && af_file_is_regular(path))
         af_config_lock_note(&config->lock,
                             "there is a uv.toml next to pyproject.toml: uv reads its settings "
                             "from that file and ignores no-build-package and "
@@ -205,10 +205,9 @@ static enum anyflash_status make_text(struct af_cli *cli, struct config *config,
     const struct af_config_options options = {
         .extra = cli->options.values[AF_OPTION_EXTRA],
         .is_written = af_option_given(&cli->options, AF_OPTION_WRITE)};
-    return config->kind->make == NULL
-               ? af_config_fragment(lock, config->kind->name, &config->made, err)
-               : config->kind->make(lock, &options, config->old, config->shown, &config->made,
-                                    err);
+    return is_edited(config)
+               ? af_config_uv(lock, &options, config->old, config->shown, &config->made, err)
+               : af_config_fragment(lock, config->kind->name, &config->made, err);
 }
 
 /*
@@ -236,7 +235,7 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
 {
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
     enum anyflash_status status = ANYFLASH_OK;
-    if (writes && config->kind->make == af_config_uv)
+    if (writes)
         status = fetch_wheels(cli, config, err);
     if (status == ANYFLASH_OK)
         status = make_text(cli, config, &config->lock, err);
@@ -324,8 +323,8 @@ static void view_written(struct af_cli *cli, const struct config *config)
                      config->shown);
     af_screen_format(&screen, 6, "File: ", AF_TONE_PLAIN, "%s",
                      af_text_scrub(&cli->arena, config->path, 4096));
-    if (config->is_written && config->kind->next != NULL)
-        af_screen_format(&screen, 6, "Next: ", AF_TONE_PLAIN, "`%s`", config->kind->next);
+    if (config->is_written)
+        af_screen_add(&screen, 6, "Next: ", AF_TONE_PLAIN, "`uv lock`");
 }
 
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,

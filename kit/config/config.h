@@ -95,23 +95,18 @@ struct af_config_options {
 };
 
 /*
- * One writer per file that is edited. Each takes the text of a file ("" if there is
- * none) and sets the new text, in the lock's arena. Fails with DATA if the file
- * cannot be parsed, UNSUPPORTED if the tool would not install the right thing, with
- * the reason.
+ * Takes the text of the pyproject.toml `name` ("" if there is none) and sets the new text, in
+ * the lock's arena. Fails with DATA if the file cannot be parsed, UNSUPPORTED if uv would not
+ * install the right thing, with the reason.
  */
-typedef enum anyflash_status af_config_maker(struct af_config_lock *lock,
-                                             const struct af_config_options *options,
-                                             struct af_span old, const char *name,
-                                             struct af_span *new_out,
-                                             struct anyflash_error *err);
-af_config_maker af_config_uv;     /* pyproject.toml */
-af_config_maker af_config_pip;    /* requirements.txt */
-af_config_maker af_config_pylock; /* pylock.toml */
+enum anyflash_status af_config_uv(struct af_config_lock *lock,
+                                  const struct af_config_options *options, struct af_span old,
+                                  const char *name, struct af_span *new_out,
+                                  struct anyflash_error *err);
 
 /*
- * Sets lines for the user to paste, in the lock's arena. `tool`: poetry, pixi, conda or
- * dockerfile. Fails with UNSUPPORTED for more than one pin, or if the tool cannot
+ * Sets lines for the user to paste, in the lock's arena. `tool`: pip, pylock, poetry, pixi,
+ * conda or dockerfile. Fails with UNSUPPORTED for more than one pin, or if the tool cannot
  * install what was decided.
  */
 enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char *tool,

@@ -6,7 +6,7 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/config/config_parts.h"
+#include "kit/config/config.h"
 
 /* value_of() has the <names>; a line is left out if one of its values is unknown. */
 struct fragment {
@@ -16,6 +16,19 @@ struct fragment {
 };
 
 static const struct fragment fragments[] = {
+    /* The hash in the address does not turn on hash mode for all other lines. */
+    {"pip",
+     "--only-binary <package>\n"
+     "torch==<torch>.*\n"
+     "<package> @ <url_with_hash> ; <marker>\n",
+     NULL},
+    /* An archive without a version is the only form that both pip and uv accept. */
+    {"pylock",
+     "[[packages]]\n"
+     "name = \"<package>\"\n"
+     "marker = \"<marker>\"\n"
+     "archive = { url = \"<url>\", hashes = { sha256 = \"<sha256>\" } }\n",
+     NULL},
     {"poetry",
      "[tool.poetry.dependencies]\n"
      "torch = \"<torch>.*\"\n"
@@ -83,6 +96,7 @@ static const char *value_of(struct af_arena *arena, const struct af_config_lock 
         {"version", pin->version},
         {"file", pin->file},
         {"url", pin->url},
+        {"sha256", sha256},
         {"url_with_hash", af_url_with_sha256(arena, pin->url, sha256)},
         {"checksum",
          sha256 == NULL ? "" : af_arena_format(arena, "--checksum=sha256:%s ", sha256)},
@@ -134,6 +148,28 @@ static bool is_conda(const struct af_config_lock *lock)
     return true;
 }
 
+/* Fails with UNSUPPORTED, with the reason, if the lines cannot say what was decided. */
+static enum anyflash_status check_lock(const struct af_config_lock *lock,
+                                       const struct fragment *fragment, bool from_conda,
+                                       struct anyflash_error *err)
+{
+    if (lock->is_build && !from_conda)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "%s cannot lock a source build: it has no setting that names the torch "
+                       "to build against",
+                       fragment->tool);
+    if (lock->pin_count > 1)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "the lines for %s are for one machine: ask for one at a time",
+                       fragment->tool);
+    if (lock->pins[0].facts.sha256 == NULL && strstr(fragment->text, "<sha256>") != NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "pylock.toml needs the hash of '%s', which the catalog does not have: "
+                       "--from takes it from the file, in a folder",
+                       lock->pins[0].file);
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char *tool,
                                         struct af_span *new_out, struct anyflash_error *err)
 {
@@ -143,11 +179,7 @@ enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char 
     while (strcmp(fragment->tool, tool) != 0)
         fragment++;
     bool from_conda = fragment->conda_text != NULL && is_conda(lock);
-    enum anyflash_status status =
-        from_conda ? ANYFLASH_OK : af_config_lock_wants_wheels(lock, tool, err);
-    if (status == ANYFLASH_OK && lock->pin_count > 1)
-        status = af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                         "the lines for %s are for one machine: ask for one at a time", tool);
+    enum anyflash_status status = check_lock(lock, fragment, from_conda, err);
     if (status != ANYFLASH_OK)
         return status;
     const char *text = from_conda ? fragment->conda_text : fragment->text;
@@ -157,8 +189,10 @@ enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char 
     if (from_conda)
         af_config_lock_note(lock, "torch comes from conda-forge, so flash-attn does too: "
                                   "conda-forge's builds state which torch they are for");
-    else if (strstr(text, "hash>") != NULL || strstr(text, "<checksum>") != NULL)
-        af_config_lock_note_hashes(lock);
+    else if (lock->pins[0].facts.sha256 == NULL &&
+             (strstr(text, "hash>") != NULL || strstr(text, "<checksum>") != NULL))
+        af_config_lock_note(lock, "no hash is written, because the catalog has none; name the "
+                                  "folder of the file with --from to add it");
     new_out->len = out.len;
     new_out->data = out.failed ? NULL : af_arena_text_n(lock->arena, out.data, out.len);
     af_text_release(&out);

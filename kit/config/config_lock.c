@@ -8,13 +8,12 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/config/config_parts.h"
+#include "kit/config/config.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 
 #define NOTE_BYTES 1024
-#define SHOWN_BYTES 160
 
 void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
 {
@@ -28,14 +27,6 @@ void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
             return;
     if (lock->note_count < AF_CONFIG_NOTES_MAX)
         lock->notes[lock->note_count++] = af_arena_text(lock->arena, text);
-}
-
-bool af_config_requirement_is(const char *text, const char *package)
-{
-    struct af_requirement requirement;
-    return text != NULL &&
-           af_requirement_parse((struct af_span){text, strlen(text)}, &requirement) &&
-           af_name_is(requirement.name, package);
 }
 
 /* The marker for the wheel's Python tags; "" for any; NULL if they are not recognised. */
@@ -412,137 +403,4 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
     if (!lock->arena->failed && lock->pin_count > 0)
         lock->marker = union_marker(lock);
     return lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-}
-
-const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin)
-{
-    return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
-}
-
-bool af_config_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
-                             int64_t minor)
-{
-    char *text = af_arena_text_n(arena, specifier.data, specifier.len);
-    for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
-        const char *rest = plus + strcspn(plus, ", ");
-        memmove(plus, rest, strlen(rest) + 1);
-    }
-    for (int patch = 0; text != NULL && patch < 40; patch++) {
-        struct af_version version = {.release = {major, minor, patch},
-                                     .release_count = 3,
-                                     .pre = -1,
-                                     .post = -1,
-                                     .dev = -1};
-        if (af_specifier_contains(text, &version) != AF_NO)
-            return true;
-    }
-    return text == NULL;
-}
-
-bool af_pin_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
-                          struct af_span specifier)
-{
-    struct af_version torch;
-    return pin->torch == NULL || specifier.len == 0 ||
-           !af_version_parse(pin->torch, strlen(pin->torch), &torch) ||
-           af_config_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
-}
-
-const char *af_config_lock_specifier(struct af_config_lock *lock, struct af_span specifier)
-{
-    char shown[SHOWN_BYTES];
-    const char *text =
-        specifier.len == 0 ? "" : af_arena_text_n(lock->arena, specifier.data, specifier.len);
-    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
-        struct af_version version;
-        const char *own = lock->pins[i].version;
-        if (af_version_parse(own, strlen(own), &version) &&
-            af_specifier_contains(text, &version) == AF_YES)
-            continue;
-        af_config_lock_note(lock,
-                            "'%s%s' excludes version %s, which was chosen: the specifier is "
-                            "left out",
-                            lock->package,
-                            af_text_quote(shown, sizeof shown, text, strlen(text)), own);
-        return "";
-    }
-    return text;
-}
-
-/* Adds `requirement`, with the pin's marker if other pins need something else. */
-static void add_requirement(struct af_config_lock *lock, const char **list, size_t *count,
-                            const char *requirement, const char *marker)
-{
-    if (requirement != NULL && marker != NULL)
-        requirement = af_arena_format(lock->arena, "%s ; %s", requirement, marker);
-    for (size_t i = 0; i < *count; i++)
-        if (af_equal(list[i], requirement))
-            return;
-    if (requirement != NULL)
-        list[(*count)++] = requirement;
-}
-
-static bool torch_differs(const struct af_config_lock *lock)
-{
-    for (size_t i = 1; i < lock->pin_count; i++) {
-        const char *a = lock->pins[0].torch;
-        const char *b = lock->pins[i].torch;
-        if ((a == NULL) != (b == NULL) || (a != NULL && strcmp(a, b) != 0))
-            return true;
-    }
-    return false;
-}
-
-/* flash-attn before 2.6 also required what its setup.py used. */
-static bool is_early(const struct af_pin *pin)
-{
-    struct af_version version;
-    static const struct af_version change = {
-        .release = {2, 6}, .release_count = 2, .pre = -1, .post = -1, .dev = -1};
-    return af_version_parse(pin->version, strlen(pin->version), &version) &&
-           af_version_compare_public(&version, &change) < 0;
-}
-
-/* The wheel's own requirements except torch; if unknown, those of flash-attn. */
-static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const char **list,
-                    size_t *count)
-{
-    if (pin->facts.requires_dist == NULL) {
-        add_requirement(lock, list, count, "einops", NULL);
-        add_requirement(lock, list, count, is_early(pin) ? "packaging" : NULL, NULL);
-        add_requirement(lock, list, count, is_early(pin) ? "ninja" : NULL, NULL);
-        return;
-    }
-    for (size_t i = 0; i < pin->facts.requires_count; i++)
-        if (!af_config_requirement_is(pin->facts.requires_dist[i], "torch") ||
-            pin->torch == NULL)
-            add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
-}
-
-bool af_config_lock_knows_requirements(const struct af_config_lock *lock)
-{
-    for (size_t i = 0; i < lock->pin_count; i++) {
-        const struct af_pin *pin = &lock->pins[i];
-        if (pin->wheel != NULL && pin->facts.requires_dist == NULL &&
-            strcmp(pin->wheel->package, "flash_attn") != 0)
-            return false;
-    }
-    return true;
-}
-
-size_t af_config_lock_requirements(struct af_config_lock *lock, const char ***list_out)
-{
-    size_t capacity = 2 * AF_PINS_MAX;
-    size_t count = 0;
-    bool differs = torch_differs(lock);
-    for (size_t i = 0; i < lock->pin_count; i++)
-        capacity += lock->pins[i].facts.requires_count;
-    const char **list = af_arena_array(lock->arena, capacity, sizeof *list);
-    *list_out = list;
-    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
-        add_requirement(lock, list, &count, af_pin_torch_requirement(lock, &lock->pins[i]),
-                        differs ? lock->pins[i].marker : NULL);
-    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
-        add_own(lock, &lock->pins[i], list, &count);
-    return count;
 }

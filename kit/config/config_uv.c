@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/config/config_parts.h"
+#include "kit/config/config.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
@@ -24,6 +24,165 @@ struct writer {
     struct af_toml toml;
     struct anyflash_error *err;
 };
+
+/* Whether the requirement `text` is for `package` (normalised). */
+static bool is_for(const char *text, const char *package)
+{
+    struct af_requirement requirement;
+    return text != NULL &&
+           af_requirement_parse((struct af_span){text, strlen(text)}, &requirement) &&
+           af_name_is(requirement.name, package);
+}
+
+/* "torch==2.8.*"; NULL: the wheel works with any. */
+static const char *torch_requirement(struct af_config_lock *lock, const struct af_pin *pin)
+{
+    return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
+}
+
+/*
+ * Whether some release MAJOR.MINOR.PATCH satisfies the specifier; a local version in the
+ * specifier is ignored.
+ */
+static bool is_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
+                             int64_t minor)
+{
+    char *text = af_arena_text_n(arena, specifier.data, specifier.len);
+    for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
+        const char *rest = plus + strcspn(plus, ", ");
+        memmove(plus, rest, strlen(rest) + 1);
+    }
+    for (int patch = 0; text != NULL && patch < 40; patch++) {
+        struct af_version version = {.release = {major, minor, patch},
+                                     .release_count = 3,
+                                     .pre = -1,
+                                     .post = -1,
+                                     .dev = -1};
+        if (af_specifier_contains(text, &version) != AF_NO)
+            return true;
+    }
+    return text == NULL;
+}
+
+/* Whether the specifier allows the torch that the pin was built for. */
+static bool is_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
+                             struct af_span specifier)
+{
+    struct af_version torch;
+    return pin->torch == NULL || specifier.len == 0 ||
+           !af_version_parse(pin->torch, strlen(pin->torch), &torch) ||
+           is_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
+}
+
+/*
+ * The specifier of the package that the file has, if all pins satisfy it; else "", and a
+ * note says that it goes. NULL if memory runs out.
+ */
+static const char *kept_specifier(struct af_config_lock *lock, struct af_span specifier)
+{
+    char shown[ERROR_NAME_BYTES];
+    const char *text =
+        specifier.len == 0 ? "" : af_arena_text_n(lock->arena, specifier.data, specifier.len);
+    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
+        struct af_version version;
+        const char *own = lock->pins[i].version;
+        if (af_version_parse(own, strlen(own), &version) &&
+            af_specifier_contains(text, &version) == AF_YES)
+            continue;
+        af_config_lock_note(lock,
+                            "'%s%s' excludes version %s, which was chosen: the specifier is "
+                            "left out",
+                            lock->package,
+                            af_text_quote(shown, sizeof shown, text, strlen(text)), own);
+        return "";
+    }
+    return text;
+}
+
+/* Adds `requirement`, with the pin's marker if other pins need something else. */
+static void add_requirement(struct af_config_lock *lock, const char **list, size_t *count,
+                            const char *requirement, const char *marker)
+{
+    if (requirement != NULL && marker != NULL)
+        requirement = af_arena_format(lock->arena, "%s ; %s", requirement, marker);
+    for (size_t i = 0; i < *count; i++)
+        if (af_equal(list[i], requirement))
+            return;
+    if (requirement != NULL)
+        list[(*count)++] = requirement;
+}
+
+static bool torch_differs(const struct af_config_lock *lock)
+{
+    for (size_t i = 1; i < lock->pin_count; i++) {
+        const char *a = lock->pins[0].torch;
+        const char *b = lock->pins[i].torch;
+        if ((a == NULL) != (b == NULL) || (a != NULL && strcmp(a, b) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* flash-attn before 2.6 also required what its setup.py used. */
+static bool is_early(const struct af_pin *pin)
+{
+    struct af_version version;
+    static const struct af_version change = {
+        .release = {2, 6}, .release_count = 2, .pre = -1, .post = -1, .dev = -1};
+    return af_version_parse(pin->version, strlen(pin->version), &version) &&
+           af_version_compare_public(&version, &change) < 0;
+}
+
+/* The wheel's own requirements except torch; if unknown, those of flash-attn. */
+static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const char **list,
+                    size_t *count)
+{
+    if (pin->facts.requires_dist == NULL) {
+        add_requirement(lock, list, count, "einops", NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "packaging" : NULL, NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "ninja" : NULL, NULL);
+        return;
+    }
+    for (size_t i = 0; i < pin->facts.requires_count; i++)
+        if (!is_for(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
+            add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
+}
+
+/*
+ * Whether the requirements are known: they are for flash-attn itself, and for files that
+ * were read.
+ */
+static bool knows_requirements(const struct af_config_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->wheel != NULL && pin->facts.requires_dist == NULL &&
+            strcmp(pin->wheel->package, "flash_attn") != 0)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * What the wheel needs, with torch pinned: Requires-Dist values, in *list_out. Where pins
+ * differ, each requirement has its pin's marker.
+ */
+static size_t requirements_of(struct af_config_lock *lock, const char ***list_out)
+{
+    size_t capacity = 2 * AF_PINS_MAX;
+    size_t count = 0;
+    bool differs = torch_differs(lock);
+    for (size_t i = 0; i < lock->pin_count; i++)
+        capacity += lock->pins[i].facts.requires_count;
+    const char **list = af_arena_array(lock->arena, capacity, sizeof *list);
+    *list_out = list;
+    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+        add_requirement(lock, list, &count, torch_requirement(lock, &lock->pins[i]),
+                        differs ? lock->pins[i].marker : NULL);
+    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+        add_own(lock, &lock->pins[i], list, &count);
+    return count;
+}
 
 /* ["a", "b"], or one element per line if the list is long. */
 static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
@@ -70,9 +229,9 @@ static enum anyflash_status check_python(struct writer *writer)
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
         const struct af_pin *pin = &writer->lock->pins[i];
         if (pin->python_minor >= 0 &&
-            !af_config_minor_allowed(writer->lock->arena,
-                                     (struct af_span){specifier, strlen(specifier)}, 3,
-                                     pin->python_minor))
+            !is_minor_allowed(writer->lock->arena,
+                              (struct af_span){specifier, strlen(specifier)}, 3,
+                              pin->python_minor))
             return af_fail(
                 writer->err, ANYFLASH_E_UNSUPPORTED,
                 "the wheel is for Python 3.%d, and requires-python is '%s': uv would lock it "
@@ -100,7 +259,7 @@ static void note_torch_excluded(struct writer *writer, const struct af_toml_item
         return;
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
         const struct af_pin *pin = &writer->lock->pins[i];
-        if (!af_pin_torch_allowed(writer->lock->arena, pin, line.specifier))
+        if (!is_torch_allowed(writer->lock->arena, pin, line.specifier))
             af_config_lock_note(writer->lock,
                                 "the project has '%s', but %s was chosen for torch %s: change "
                                 "that line, or `uv lock` fails",
@@ -127,7 +286,7 @@ static const char *dependency(struct writer *writer, const char *old)
     struct af_requirement requirement = {.has_marker = false};
     const char *specifier = "";
     if (old != NULL && af_requirement_parse((struct af_span){old, strlen(old)}, &requirement))
-        specifier = af_config_lock_specifier(lock, requirement.specifier);
+        specifier = kept_specifier(lock, requirement.specifier);
     if (lock->is_build)
         specifier = af_arena_format(lock->arena, "==%s", lock->pins[0].version);
     else if (lock->pins[0].index != NULL)
@@ -146,7 +305,7 @@ static const struct af_toml_item *listed(const struct af_toml_item *array, const
     if (array == NULL || array->kind != AF_TOML_ARRAY)
         return NULL;
     for (const struct af_toml_item *item = array->first; item != NULL; item = item->next)
-        if (af_config_requirement_is(item->text, package))
+        if (is_for(item->text, package))
             return item;
     return NULL;
 }
@@ -333,7 +492,7 @@ static enum anyflash_status set_metadata(struct writer *writer)
 {
     const char **list = NULL;
     struct af_config_lock *lock = writer->lock;
-    size_t count = af_config_lock_requirements(lock, &list);
+    size_t count = requirements_of(lock, &list);
     const char *value = list == NULL ? NULL : list_text(lock->arena, list, count);
     const char *name = af_toml_quote(lock->arena, lock->package);
     const struct af_toml_item *block = metadata_block(writer);
@@ -472,7 +631,7 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
         note_torch_lines(&writer);
     if (status == ANYFLASH_OK)
         status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
-    if (status == ANYFLASH_OK && af_config_lock_knows_requirements(lock))
+    if (status == ANYFLASH_OK && knows_requirements(lock))
         status = set_metadata(&writer);
     else if (status == ANYFLASH_OK)
         af_config_lock_note(lock,

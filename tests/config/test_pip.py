@@ -4,6 +4,17 @@ import hashlib
 import pytest
 from conftest import PIP_PYTHON, PYTHON, UV, VERSION
 
+PYLOCK = 'lock-version = "1.0"\ncreated-by = "hand"\n\n'
+
+
+def paste(world, kind, wheel, head):
+    """Writes the file that has the printed lines after `head`; its path."""
+    printed = world.config("config", kind, "--from", str(wheel.parent))
+    assert printed.code == 0, printed
+    path = world.project / {"pip": "requirements.txt", "pylock": "pylock.toml"}[kind]
+    path.write_text(head + printed.out)
+    return path
+
 
 @pytest.fixture(params=["pip", "uv"])
 def installer(request, world):
@@ -28,8 +39,7 @@ def installer(request, world):
 def test_requirements_install_with_the_hash_checked(world, installer, honest):
     world.machine()
     wheel = world.wheel(honest=honest)
-    (world.project / "requirements.txt").write_text("# mine\ntorch\n")
-    assert world.config("config", "pip", "--write", "--from", str(wheel.parent)).code == 0
+    paste(world, "pip", wheel, "# mine\ntorch\n")
     done = installer("-r", "requirements.txt")
     assert done.code == 0, done
     assert world.installed("torch") == ["torch-2.8.0.dist-info"]
@@ -41,8 +51,7 @@ def test_requirements_install_with_the_hash_checked(world, installer, honest):
 def test_requirements_with_a_wrong_hash_stop(world, installer):
     world.machine()
     wheel = world.wheel()
-    assert world.config("config", "pip", "--write", "--from", str(wheel.parent)).code == 0
-    path = world.project / "requirements.txt"
+    path = paste(world, "pip", wheel, "")
     head, digest = path.read_text().split("#sha256=")
     path.write_text(f"{head}#sha256={'0' * 64}{digest[64:]}")
     done = installer("-r", "requirements.txt")
@@ -62,7 +71,7 @@ def test_a_url_of_plan_is_checked_by_its_hash(world, installer, digest, code):
 def test_requirements_serve_as_constraints(world, installer):
     world.machine()
     wheel = world.wheel()
-    assert world.config("config", "pip", "--write", "--from", str(wheel.parent)).code == 0
+    paste(world, "pip", wheel, "")
     done = installer("-c", "requirements.txt", "torch", "flash-attn")
     assert done.code == 0, done
     assert world.installed("torch") == ["torch-2.8.0.dist-info"]
@@ -73,7 +82,7 @@ def test_requirements_serve_as_constraints(world, installer):
 def test_pylock_installs(world, installer, honest):
     world.machine()
     wheel = world.wheel(honest=honest)
-    assert world.config("config", "pylock", "--write", "--from", str(wheel.parent)).code == 0
+    paste(world, "pylock", wheel, PYLOCK)
     done = installer("-r", "pylock.toml", "--no-deps")
     assert done.code == 0, done
     assert len(world.installed("flash_attn")) == 1
@@ -82,25 +91,8 @@ def test_pylock_installs(world, installer, honest):
 def test_pylock_with_a_wrong_hash_stops(world, installer):
     world.machine()
     wheel = world.wheel()
-    assert world.config("config", "pylock", "--write", "--from", str(wheel.parent)).code == 0
-    path = world.project / "pylock.toml"
+    path = paste(world, "pylock", wheel, PYLOCK)
     head, digest = path.read_text().split('sha256 = "')
     path.write_text(f'{head}sha256 = "{"0" * 64}{digest[64:]}')
     done = installer("-r", "pylock.toml", "--no-deps")
     assert done.code == 1 and "hash" in (done.out + done.err).lower(), done
-
-
-def test_pylock_that_uv_exported_is_made_readable_for_both(world, installer):
-    """uv's own export of an official wheel has a version that uv itself then refuses."""
-    if UV is None:
-        pytest.skip("needs uv: pip install uv, on PATH or as $UV")
-    world.pyproject()
-    world.machine()
-    wheel = world.wheel()
-    assert world.config("config", "uv", "--write", "--source", "url").code == 0
-    exported = world.uv("export", "--format", "pylock.toml", "-o", "pylock.toml", "-q")
-    assert exported.code == 0, exported
-    assert world.config("config", "pylock", "--write", "--from", str(wheel.parent)).code == 0
-    done = installer("-r", "pylock.toml")
-    assert done.code == 0, done
-    assert world.installed("torch") == ["torch-2.8.0.dist-info"]
