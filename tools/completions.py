@@ -15,7 +15,7 @@ FOLDER = ROOT / "packaging/completions"
 # Values of options with a closed set. Options whose argument is a path complete files.
 VALUES = {"color": "auto always never", "dtype": "bf16 fp16", "format": "text json",
           "prefer": "wheel torch-kernels torch-change build engine",
-          "source": "auto path url index", "toolkit": "auto system index"}
+          "source": "auto path url", "toolkit": "auto system index"}
 PATHS = ("FILE", "DIR", "PATH", "FOLDER", "ENV", "LIBRARY", "PYTHON", "CONFIG", "FROM")
 WORDS = {"package": ["install"], "shim": ["install", "remove", "status"]}
 

@@ -41,8 +41,7 @@ struct af_catalog_wheel {
     const char *sm;          /* SMs with a cubin, joined by ' ': "8.0 9.0" */
     const char *sm_basis;
     const char *note;
-    const char *index; /* package index that serves this file too, ending in '/'; NULL: none */
-    const char *path;  /* a file on this machine, of af_catalog_add_files(); NULL: published */
+    const char *path; /* a file on this machine, of af_catalog_add_files(); NULL: published */
     const unsigned char *sha256;       /* of the file, AF_SHA256_BYTES; NULL: unknown */
     enum af_answer cxx11abi;           /* as labelled in the name */
     enum af_answer cxx11abi_effective; /* as found in the extension */

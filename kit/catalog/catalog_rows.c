@@ -331,8 +331,6 @@ static bool check_handles(struct reading *reading, const struct af_catalog_wheel
         return bad(reading, "filename", "is not a wheel's file name");
     if (wheel->url != NULL && !is_address(wheel->url))
         return bad(reading, "url", "is not an https URL");
-    if (wheel->index != NULL && (!is_address(wheel->index) || !af_ends_with(wheel->index, "/")))
-        return bad(reading, "index", "is not an https URL that ends in '/'");
     return true;
 }
 

@@ -1,13 +1,11 @@
 /*
  * listing.h: converts a page of a repository's releases, as GitHub's API returns
  * it, to the form of data/wheels.jsonl. Rows contain only what file names say;
- * the wheel check finds the rest. Finds a file in a project's page of a package index.
+ * the wheel check finds the rest.
  *
  * Source: GitHub REST API, "List releases": an array of releases, each with
  * tag_name and assets, each of those with name, state, browser_download_url and,
- * for files uploaded since June 2025, digest ("sha256:HEX"). Pages of
- * indexes: PEP 503 (HTML: links whose text is the file name) and PEP 691 (JSON: "files", each
- * with filename, url and hashes).
+ * for files uploaded since June 2025, digest ("sha256:HEX").
  */
 #ifndef AF_KIT_CATALOG_LISTING_H
 #define AF_KIT_CATALOG_LISTING_H
@@ -47,21 +45,5 @@ enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      const struct af_listing_source *source,
                                      struct af_text *rows, struct af_listing_counts *counts,
                                      struct anyflash_error *err);
-
-#define AF_INDEX_PAGE_BYTES_MAX (32u << 20)
-
-/* The value of the Accept header for such a page. */
-#define AF_INDEX_PAGE_ACCEPT "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-
-/*
- * Whether the page lists the file `filename` (decoded, with '+'). *sha256_out: its
- * hash as 64 digits in `arena`; NULL: the page has none. `name` is for errors.
- * Fails with DATA for a page that starts as JSON and is not a project's page, or
- * NO_MEMORY.
- */
-enum anyflash_status af_index_page_find(struct af_span page, const char *name,
-                                        const char *filename, struct af_arena *arena,
-                                        bool *found_out, const char **sha256_out,
-                                        struct anyflash_error *err);
 
 #endif

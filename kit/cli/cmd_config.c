@@ -146,10 +146,9 @@ static enum anyflash_status choose(struct af_cli *cli, struct config *config,
     const char *source = cli->options.values[AF_OPTION_SOURCE];
     enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
                              : strcmp(source, "path") == 0                 ? AF_PIN_PATH
-                             : strcmp(source, "index") == 0                ? AF_PIN_INDEX
                                                                            : AF_PIN_URL;
     if (how == AF_PIN_URL && strcmp(source, "url") != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path, url or index");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
     if (source != NULL && !by_path)
         return af_fail(
             err, ANYFLASH_E_ARGUMENT,
@@ -284,11 +283,10 @@ static json_t *pins_json(const struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version",
-                      pin->version, "filename", af_json_text(pin->file), "url",
-                      af_json_text(pin->url), "publisher", publisher_json(pin), "path",
-                      af_json_text(pin->path), "index", af_json_text(pin->index), "sha256",
-                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
+                      "publisher", publisher_json(pin), "path", af_json_text(pin->path),
+                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
                       af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;

@@ -32,8 +32,6 @@ struct af_pin {
     const char *file;            /* its name as published */
     const char *plain;           /* its name without the local version */
     const char *path;            /* of the plain file, "wheels/..."; NULL: it is not local */
-    const char *index;           /* the package index that is pinned; NULL: path or URL */
-    const char *index_name;      /* its name in the configuration, as "astral-cu128" */
     const char *marker;          /* never empty: the machines that this is for */
     const char *python_marker;   /* the part about Python, or "" */
     const char *platform_marker; /* the part about the platform, or "" */
@@ -45,7 +43,7 @@ struct af_pin {
 };
 
 /* What uv is given as the source of the wheel. */
-enum af_pin_source { AF_PIN_AUTO, AF_PIN_PATH, AF_PIN_URL, AF_PIN_INDEX };
+enum af_pin_source { AF_PIN_AUTO, AF_PIN_PATH, AF_PIN_URL };
 
 struct af_config_lock {
     struct af_arena *arena;        /* belongs to the caller */
@@ -77,11 +75,7 @@ enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct a
 /* Releases the decisions. Does nothing to a zero-initialised lock. */
 void af_config_lock_release(struct af_config_lock *lock);
 
-/*
- * Chooses each pin's source by its facts, and sets markers and notes. Fails with UNSUPPORTED
- * if a package index was asked for and a wheel has none, or cannot be told from others there
- * by its version.
- */
+/* Chooses each pin's source by its facts, and sets markers. Fails with NO_MEMORY. */
 enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            enum af_pin_source source,
                                            struct anyflash_error *err);

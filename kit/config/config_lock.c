@@ -306,59 +306,10 @@ static enum af_answer is_honest(const struct af_pin *pin)
     return pin->wheel->metadata_has_local;
 }
 
-/*
- * "astral-cu128" for "https://wheels.astral.sh/simple/cu128/": the last two labels
- * of the host without the top-level domain, and the last folder.
- */
-static const char *index_name(struct af_arena *arena, const char *url)
-{
-    const char *host = strstr(url, "://") + 3;
-    size_t host_len = strcspn(host, ":/");
-    size_t end = host_len;
-    while (end > 0 && host[end - 1] != '.')
-        end--;
-    end = end > 0 ? end - 1 : host_len;
-    size_t start = end;
-    while (start > 0 && host[start - 1] != '.')
-        start--;
-    size_t last = strlen(url) - 1;
-    size_t folder = last;
-    while (folder > 0 && url[folder - 1] != '/')
-        folder--;
-    char *name =
-        af_arena_text(arena, af_arena_format(arena, "%.*s-%.*s", (int)(end - start),
-                                             host + start, (int)(last - folder), url + folder));
-    for (char *at = name; at != NULL && *at != '\0'; at++)
-        *at = (*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') ? *at : '-';
-    return name;
-}
-
-/* In an index the version, with its local part, is all that tells a wheel from others. */
-static enum anyflash_status take_index(struct af_config_lock *lock, struct af_pin *pin,
-                                       struct anyflash_error *err)
-{
-    const struct af_pin *first = &lock->pins[0];
-    if (pin->wheel->index == NULL || pin->wheel->local == NULL ||
-        pin->metadata_has_local != AF_YES)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "no publisher's package index is known for '%s': leave out --source",
-                       pin->file);
-    if (!af_equal(first->version, pin->version) ||
-        !af_equal(first->wheel->local, pin->wheel->local))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' and '%s' have different versions, and one dependency cannot name "
-                       "both",
-                       first->file, pin->file);
-    pin->index = pin->wheel->index;
-    pin->index_name = index_name(lock->arena, pin->index);
-    return ANYFLASH_OK;
-}
-
 static void name_pin(struct af_config_lock *lock, struct af_pin *pin, enum af_pin_source source)
 {
     pin->metadata_has_local = is_honest(pin);
     pin->path = NULL;
-    pin->index = NULL;
     if (source == AF_PIN_PATH || (source == AF_PIN_AUTO && pin->metadata_has_local == AF_NO))
         pin->path = af_arena_format(lock->arena, "wheels/%s",
                                     pin->metadata_has_local == AF_NO ? pin->plain : pin->file);
@@ -387,19 +338,14 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            enum af_pin_source source,
                                            struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
+    for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
         pin->marker = join_markers(lock->arena, pin->python_marker, pin->platform_marker);
         if (pin->marker != NULL && pin->marker[0] == '\0')
             pin->marker = "python_version >= '3'";
         if (pin->wheel != NULL)
             name_pin(lock, pin, source);
-        if (pin->wheel != NULL && source == AF_PIN_INDEX)
-            status = take_index(lock, pin, err);
     }
-    if (status != ANYFLASH_OK)
-        return status;
     if (!lock->arena->failed && lock->pin_count > 0)
         lock->marker = union_marker(lock);
     return lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;

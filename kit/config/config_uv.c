@@ -289,9 +289,6 @@ static const char *dependency(struct writer *writer, const char *old)
         specifier = kept_specifier(lock, requirement.specifier);
     if (lock->is_build)
         specifier = af_arena_format(lock->arena, "==%s", lock->pins[0].version);
-    else if (lock->pins[0].index != NULL)
-        specifier = af_arena_format(lock->arena, "==%s+%s", lock->pins[0].version,
-                                    lock->pins[0].wheel->local);
     const char *text =
         specifier == NULL
             ? NULL
@@ -432,11 +429,9 @@ static const char *sources_text(struct af_config_lock *lock)
     const char *text = "[\n";
     for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        const char *place = pin->index != NULL  ? pin->index_name
-                            : pin->path != NULL ? pin->path
-                                                : pin->url;
-        const char *kind = pin->index != NULL ? "index" : pin->path != NULL ? "path" : "url";
-        const char *quoted = af_toml_quote(lock->arena, place);
+        const char *kind = pin->path != NULL ? "path" : "url";
+        const char *quoted =
+            af_toml_quote(lock->arena, pin->path != NULL ? pin->path : pin->url);
         const char *marker = af_toml_quote(lock->arena, pin->marker);
         text = quoted == NULL || marker == NULL
                    ? NULL
@@ -446,45 +441,19 @@ static const char *sources_text(struct af_config_lock *lock)
     return text == NULL ? NULL : af_arena_format(lock->arena, "%s]", text);
 }
 
-/* The block of [[tool.uv.KEY]] with that name, or NULL. */
-static const struct af_toml_item *named_block(const struct writer *writer, const char *key,
-                                              const char *wanted)
+/* The package's block of [[tool.uv.dependency-metadata]], or NULL. */
+static const struct af_toml_item *metadata_block(const struct writer *writer)
 {
     const struct af_toml_item *list =
-        af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", key));
+        af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "dependency-metadata"));
     const struct af_toml_item *block = list == NULL ? NULL : list->first;
     for (; block != NULL; block = block->next) {
         const struct af_toml_item *name = af_toml_get(block, "name");
         if (name != NULL && name->text != NULL &&
-            af_name_is((struct af_span){name->text, strlen(name->text)}, wanted))
+            af_name_is((struct af_span){name->text, strlen(name->text)}, writer->lock->package))
             return block;
     }
     return NULL;
-}
-
-static const struct af_toml_item *metadata_block(const struct writer *writer)
-{
-    return named_block(writer, "dependency-metadata", writer->lock->package);
-}
-
-/* Adds the index. It is explicit: no package but those that name it comes from it. */
-static enum anyflash_status set_index(struct writer *writer, const struct af_pin *pin)
-{
-    struct af_arena *arena = writer->lock->arena;
-    const char *url = af_toml_quote(arena, pin->index);
-    const char *name = af_toml_quote(arena, pin->index_name);
-    const struct af_toml_item *block = named_block(writer, "index", pin->index_name);
-    if (url == NULL || name == NULL)
-        return af_fail_memory(writer->err);
-    if (block == NULL)
-        return af_toml_append_table(&writer->toml, AF_TOML_PATH("tool", "uv", "index"),
-                                    (const char *const[]){"name", "url", "explicit"},
-                                    (const char *const[]){name, url, "true"}, 3, writer->err);
-    enum anyflash_status status = af_toml_set_in(&writer->toml, block, "url", url, writer->err);
-    return status != ANYFLASH_OK
-               ? status
-               : af_toml_set_in(&writer->toml, named_block(writer, "index", pin->index_name),
-                                "explicit", "true", writer->err);
 }
 
 /* Without a version, because it would not match a wheel whose name has a local part. */
@@ -608,9 +577,6 @@ static enum anyflash_status write_wheels(struct writer *writer)
         status = set_keyed(writer, "extra-build-variables", NULL);
     if (status == ANYFLASH_OK)
         status = set_keyed(writer, "sources", sources);
-    for (size_t i = 0; status == ANYFLASH_OK && i < writer->lock->pin_count; i++)
-        if (writer->lock->pins[i].index != NULL)
-            status = set_index(writer, &writer->lock->pins[i]);
     return status;
 }
 

@@ -259,60 +259,12 @@ static enum anyflash_status fetch_pin(struct af_pinned_wheels *wheels, size_t in
     return status;
 }
 
-/* Sets *sha256_out to the hash that the pin's index has for its file; NULL: none. */
-static enum anyflash_status ask_index(const struct af_pinned_wheels *wheels,
-                                      const struct af_pin *pin, const char **sha256_out,
-                                      struct anyflash_error *err)
-{
-    struct af_arena *arena = wheels->lock->arena;
-    const struct af_http http = {.allow_http = wheels->run->allow_http,
-                                 .offline = wheels->run->offline};
-    struct af_http_answer answer;
-    struct af_span page;
-    bool found = false;
-    const char *url = af_arena_format(arena, "%s%s/", pin->index, wheels->lock->package);
-    if (url == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status = af_http_get_bytes(
-        &http, url, AF_INDEX_PAGE_ACCEPT, AF_INDEX_PAGE_BYTES_MAX, arena, &page, &answer, err);
-    if (status == ANYFLASH_OK)
-        status = af_index_page_find(page, url, pin->file, arena, &found, sha256_out, err);
-    if (status == ANYFLASH_OK && !found)
-        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the index %s does not list '%s'", url,
-                         pin->file);
-    return status;
-}
-
-/* The index must have exactly the decided file, with the hash that is known. */
-static enum anyflash_status check_index(struct af_pinned_wheels *wheels, struct af_pin *pin,
-                                        struct anyflash_error *err)
-{
-    const char *known = pin->facts.sha256;
-    const char *sha256 = NULL;
-    enum anyflash_status status = ask_index(wheels, pin, &sha256, err);
-    if (status == ANYFLASH_OK && known != NULL && sha256 != NULL &&
-        !af_sha256_equal(known, sha256))
-        status =
-            af_fail(err, ANYFLASH_E_DATA, "the index has '%s' with SHA-256 %s, expected %s",
-                    pin->file, sha256, known);
-    if (status != ANYFLASH_OK) {
-        wheels->hint = "the project is unchanged; without `--source index` the wheel is locked "
-                       "by its URL";
-        return status;
-    }
-    pin->facts.sha256 = known != NULL ? known : sha256;
-    return ANYFLASH_OK;
-}
-
 enum anyflash_status af_pinned_wheels_fetch(struct af_pinned_wheels *wheels,
                                             struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < wheels->lock->pin_count; i++) {
-        struct af_pin *pin = &wheels->lock->pins[i];
-        if (pin->index != NULL)
-            status = check_index(wheels, pin, err);
-        else if (pin->path != NULL && wheels->paths[i] == NULL)
+        if (wheels->lock->pins[i].path != NULL && wheels->paths[i] == NULL)
             status = fetch_pin(wheels, i, err);
     }
     return status;
@@ -360,11 +312,6 @@ enum anyflash_status af_pinned_wheels_place(struct af_pinned_wheels *wheels, boo
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        if (pin->index != NULL && !writes)
-            af_config_lock_note(lock,
-                                "not checked yet: `--write` asks the index whether it has "
-                                "'%s'",
-                                pin->file);
         if (pin->path != NULL && wheels->paths[i] == NULL && !writes)
             af_config_lock_note(lock,
                                 "'%s' does not exist yet: `--write` downloads it, checks it, "

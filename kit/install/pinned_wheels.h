@@ -32,7 +32,7 @@ enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
 
 /*
  * Gets the file of every pin that needs one and has none, into the cache, and sets the pin's
- * facts from it; asks the package index of a pin whether it has the pin's file. Fails with DATA
+ * facts from it. Fails with DATA
  * if a file is not what the catalog or its name says, UNSUPPORTED if it does not load on the
  * pin's machine, or as af_fetch(); wheels->hint then says what to do.
  */

@@ -36,7 +36,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from build update' -l check -d '
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l project -d 'the project\'s folder (default: this folder or the nearest parent that has the configuration file)' -r
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l extra -d 'add flash-attn to this optional extra (default: to the dependencies)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from config install run' -l from -d 'use wheels from this folder. install: for machines without a network; config: read hashes from these wheels and copy them into the project' -r
-complete -c anyflash -n '__fish_seen_subcommand_from config' -l source -d 'how uv gets the wheel: path, url, or index, its publisher\'s package index (default auto: path if uv would otherwise reinstall from the URL on every sync)' -x -a 'auto path url index'
+complete -c anyflash -n '__fish_seen_subcommand_from config' -l source -d 'how uv gets the wheel: path or url (default auto: path if uv would otherwise reinstall from the URL on every sync)' -x -a 'auto path url'
 complete -c anyflash -n '__fish_seen_subcommand_from plan' -l wheel -d 'check this one wheel of the catalog and say why it fits or not' -x
 complete -c anyflash -n '__fish_seen_subcommand_from plan' -l all -d 'list every wheel with its verdict, best first'
 complete -c anyflash -n '__fish_seen_subcommand_from find plan' -l limit -d 'list at most N wheels' -x

@@ -430,7 +430,7 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
     ([], "'config' takes one argument: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
     (["npm"], "'npm' is not a kind of configuration: uv, pip, pylock, poetry, pixi, conda, d"),
     (["uv", "pip"], "'config' takes one argument"),
-    (["uv", "--source", "ftp"], "--source takes auto, path, url or index"),
+    (["uv", "--source", "ftp"], "--source takes auto, path or url"),
     (["pip", "--source", "url"], "--source works only with `config uv`"),
     (["uv", "--check"], "--check"),
     (["pip", "--write"], "--write is not supported"),

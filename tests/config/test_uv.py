@@ -67,25 +67,6 @@ def test_honest_wheel_is_named_by_address_and_stays(uv_world):
     assert_stable(world)
 
 
-def test_honest_wheel_is_locked_from_its_publishers_index(uv_world):
-    world = uv_world
-    world.pyproject()
-    world.machine()
-    wheel = world.wheel(honest=True)
-    shutil.copy(wheel, world.index.folder("flash-attn"))
-    world.rows[0]["index"] = f"{world.index.address}/simple/"
-    world.rows[0]["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    written = world.config("config", "uv", "--write", "--source", "index")
-    assert written.code == 0, written
-    assert "explicit = true" in (world.project / "pyproject.toml").read_text()
-    done = world.uv("lock")
-    assert done.code == 0, done
-    assert world.uv("sync").code == 0
-    assert len(world.installed("flash_attn")) == 1
-    assert world.installed("torch") == ["torch-2.8.0.dist-info"]
-    assert_stable(world)
-
-
 def test_torch_of_the_project_that_the_wheel_does_not_fit_stops_the_lock(uv_world):
     world = uv_world
     path = world.pyproject()
