@@ -257,8 +257,8 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
 
 static json_t *publisher_json(const struct af_pin *pin)
 {
-    const char *source = pin->wheel == NULL ? NULL : pin->wheel->source;
-    return source == NULL ? json_null() : json_stringn(source, af_publisher_len(source));
+    const char *source = pin->wheel->source;
+    return json_stringn(source, af_publisher_len(source));
 }
 
 /* A file that others will install without asking: says which are not the authors'. */
@@ -267,7 +267,7 @@ static void tell_publishers(struct af_cli *cli, const struct af_config_lock *loc
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_catalog_wheel *wheel = lock->pins[i].wheel;
         const char *remark =
-            wheel == NULL || wheel->official
+            wheel->official
                 ? NULL
                 : af_arena_format(&cli->arena, "'%s' is a community build by %s",
                                   lock->pins[i].file, af_fit_publisher(&cli->arena, wheel));
@@ -281,13 +281,13 @@ static json_t *pins_json(const struct af_config_lock *lock)
     json_t *list = json_array();
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
-                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "publisher", publisher_json(pin), "path", af_json_text(pin->path),
-                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
-                      af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
+        list = af_json_append(list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o}",
+                                              "version", pin->version, "filename", pin->file,
+                                              "url", pin->url, "publisher", publisher_json(pin),
+                                              "path", af_json_text(pin->path), "sha256",
+                                              af_json_text(pin->facts.sha256), "marker",
+                                              pin->marker, "torch", af_json_text(pin->torch),
+                                              "machine", af_fit_json_machine(pin->machine)));
     }
     return list;
 }

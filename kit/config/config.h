@@ -22,13 +22,13 @@ struct af_config_wheel_facts {
     size_t requires_count;
 };
 
-/* One wheel, or a source build if `wheel` is NULL. Texts in the lock's arena. */
+/* One wheel. Texts in the lock's arena. */
 struct af_pin {
     const struct af_machine *machine;
     const struct af_rung *rung;
     const struct af_catalog_wheel *wheel;
     const char *version;         /* public version, such as "2.8.3" */
-    const char *url;             /* '+' as %2B; NULL for a build */
+    const char *url;             /* '+' as %2B */
     const char *file;            /* its name as published */
     const char *plain;           /* its name without the local version */
     const char *path;            /* of the plain file, "wheels/..."; NULL: it is not local */
@@ -52,7 +52,6 @@ struct af_config_lock {
     const char *package; /* as installers list it: "flash-attn" */
     struct af_pin pins[AF_PINS_MAX];
     size_t pin_count;
-    bool is_build;
     const char *marker; /* about all pins together */
     const char *notes[AF_CONFIG_NOTES_MAX];
     size_t note_count;
@@ -60,9 +59,9 @@ struct af_config_lock {
 
 /*
  * Makes one decision for each group of machines that a marker can distinguish, and the pins
- * from them. Fails with UNSUPPORTED, with the reason, if a decision cannot be locked (no wheel
- * and no build; a build beside wheels; two wheels that no marker can distinguish), LIMIT, or as
- * af_fit_decide(). Catalog, machines and arena must outlive the lock, which must be released
+ * from them. Fails with UNSUPPORTED, with the reason, if a decision cannot be locked (no
+ * published wheel; two wheels that no marker can distinguish), LIMIT, or as af_fit_decide().
+ * Catalog, machines and arena must outlive the lock, which must be released
  * also after a failure.
  */
 enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct af_arena *arena,

@@ -150,14 +150,9 @@ static bool is_conda(const struct af_config_lock *lock)
 
 /* Fails with UNSUPPORTED, with the reason, if the lines cannot say what was decided. */
 static enum anyflash_status check_lock(const struct af_config_lock *lock,
-                                       const struct fragment *fragment, bool from_conda,
+                                       const struct fragment *fragment,
                                        struct anyflash_error *err)
 {
-    if (lock->is_build && !from_conda)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "%s cannot lock a source build: it has no setting that names the torch "
-                       "to build against",
-                       fragment->tool);
     if (lock->pin_count > 1)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "the lines for %s are for one machine: ask for one at a time",
@@ -179,7 +174,7 @@ enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char 
     while (strcmp(fragment->tool, tool) != 0)
         fragment++;
     bool from_conda = fragment->conda_text != NULL && is_conda(lock);
-    enum anyflash_status status = check_lock(lock, fragment, from_conda, err);
+    enum anyflash_status status = check_lock(lock, fragment, err);
     if (status != ANYFLASH_OK)
         return status;
     const char *text = from_conda ? fragment->conda_text : fragment->text;

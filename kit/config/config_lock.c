@@ -82,19 +82,6 @@ static const char *join_markers(struct af_arena *arena, const char *a, const cha
     return a[0] == '\0' ? b : b[0] == '\0' ? a : af_arena_format(arena, "%s and %s", a, b);
 }
 
-/* The markers of a build come from the machine's own facts. */
-static void mark_build(struct af_config_lock *lock, struct af_pin *pin)
-{
-    const char *os = af_fact_text_or(&pin->machine->platform.os, "linux");
-    const char *arch = af_fact_text_or(&pin->machine->platform.arch, NULL);
-    const char *tag = strcmp(os, "windows") == 0 ? "win" : os;
-    pin->python_marker = "";
-    pin->platform_marker =
-        arch == NULL
-            ? "sys_platform == 'linux'"
-            : platform_marker(lock->arena, af_arena_format(lock->arena, "%s_%s", tag, arch));
-}
-
 /* "cu128" of the torch that the pin is for. */
 static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
 {
@@ -140,18 +127,6 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     lock->package = af_wheel_listed_name(lock->arena, wheel->package);
 }
 
-static void fill_build(struct af_config_lock *lock, struct af_pin *pin)
-{
-    const char *version = af_fact_text_or(&pin->machine->torch.version, "");
-    const char *minor = strchr(version, '.');
-    size_t len = minor == NULL ? 0 : strcspn(minor + 1, ".+") + 1;
-    pin->version = pin->rung->build.flash_attn;
-    pin->python_minor = -1;
-    if (minor != NULL)
-        pin->torch = af_arena_text_n(lock->arena, version, (size_t)(minor - version) + len);
-    mark_build(lock, pin);
-}
-
 /* Whether some machine would satisfy both markers. */
 static bool overlap(const struct af_pin *a, const struct af_pin *b)
 {
@@ -170,12 +145,6 @@ static enum anyflash_status check_pin(struct af_config_lock *lock, const struct 
                        "no marker can say for which machines '%s' is", pin->file);
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *other = &lock->pins[i];
-        if ((other->wheel == NULL) != (pin->wheel == NULL))
-            return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                           "'%s' would build from source, but '%s' would use a wheel: one "
-                           "configuration cannot both forbid and require builds",
-                           (pin->wheel == NULL ? pin : other)->machine->name,
-                           (pin->wheel == NULL ? other : pin)->machine->name);
         if (other->wheel == pin->wheel &&
             strcmp(other->platform_marker, pin->platform_marker) == 0)
             *is_known_out = true;
@@ -205,19 +174,14 @@ static enum anyflash_status add_pin(struct af_config_lock *lock,
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",
                        decision->missing_fact != NULL ? decision->missing_fact : "");
     pin.wheel = pin.rung->wheel;
-    if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.setup_lacks != NULL)
+    if (pin.wheel == NULL || pin.wheel->url == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "flash-attn's own setup.py cannot build for '%s': %s; `anyflash "
-                       "build` can: lock the wheel that it builds",
-                       machine->name, pin.rung->build.setup_lacks);
-    if (pin.wheel != NULL && pin.wheel->url != NULL)
-        fill_wheel(lock, &pin);
-    else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->build.flash_attn != NULL)
-        fill_build(lock, &pin);
-    else
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the decision for '%s' is %s: there is no flash-attn to lock",
-                       machine->name, af_rung_name(pin.rung->kind));
+                       "the decision for '%s' is %s: there is no flash-attn to lock%s",
+                       machine->name, af_rung_name(pin.rung->kind),
+                       pin.rung->kind == AF_RUNG_BUILD
+                           ? "; `anyflash build` makes a wheel, and `uv add FILE` locks that"
+                           : "");
+    fill_wheel(lock, &pin);
     if (lock->arena->failed)
         return af_fail_memory(err);
     if (lock->pin_count == AF_PINS_MAX)
@@ -225,7 +189,6 @@ static enum anyflash_status add_pin(struct af_config_lock *lock,
     enum anyflash_status status = check_pin(lock, &pin, &is_known, err);
     if (status != ANYFLASH_OK || is_known)
         return status;
-    lock->is_build = pin.wheel == NULL;
     lock->pins[lock->pin_count++] = pin;
     return ANYFLASH_OK;
 }
@@ -343,8 +306,7 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
         pin->marker = join_markers(lock->arena, pin->python_marker, pin->platform_marker);
         if (pin->marker != NULL && pin->marker[0] == '\0')
             pin->marker = "python_version >= '3'";
-        if (pin->wheel != NULL)
-            name_pin(lock, pin, source);
+        name_pin(lock, pin, source);
     }
     if (!lock->arena->failed && lock->pin_count > 0)
         lock->marker = union_marker(lock);

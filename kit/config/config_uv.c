@@ -1,8 +1,7 @@
 /*
  * config_uv.c: pyproject.toml for uv: sources with disjoint markers, a
  * dependency with a marker no wider than theirs, the torch that the wheel was
- * built for, and no build. For a source build: settings that make uv build
- * again when torch changes.
+ * built for, and no build.
  *
  * Each step below is one edit of the file. docs/reference/config.md has the
  * reasons, each observed with real uv.
@@ -156,8 +155,7 @@ static bool knows_requirements(const struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        if (pin->wheel != NULL && pin->facts.requires_dist == NULL &&
-            strcmp(pin->wheel->package, "flash_attn") != 0)
+        if (pin->facts.requires_dist == NULL && strcmp(pin->wheel->package, "flash_attn") != 0)
             return false;
     }
     return true;
@@ -287,8 +285,6 @@ static const char *dependency(struct writer *writer, const char *old)
     const char *specifier = "";
     if (old != NULL && af_requirement_parse((struct af_span){old, strlen(old)}, &requirement))
         specifier = kept_specifier(lock, requirement.specifier);
-    if (lock->is_build)
-        specifier = af_arena_format(lock->arena, "==%s", lock->pins[0].version);
     const char *text =
         specifier == NULL
             ? NULL
@@ -399,28 +395,22 @@ static const struct af_toml_item *package_key(const struct af_toml_item *table,
     return NULL;
 }
 
-/* Sets [tool.uv.TABLE] package = value; NULL removes it. */
-static enum anyflash_status set_keyed(struct writer *writer, const char *table,
-                                      const char *value)
+/* Sets [tool.uv.sources] package = value. */
+static enum anyflash_status set_sources(struct writer *writer, const char *value)
 {
-    struct af_toml_path path = AF_TOML_PATH("tool", "uv", table);
-    const struct af_toml_item *parent = af_toml_find(&writer->toml, path);
-    const struct af_toml_item *item = package_key(parent, writer->lock->package);
-    if (item == NULL && value == NULL)
-        return ANYFLASH_OK;
-    if (item == NULL)
-        return af_toml_set(&writer->toml,
-                           AF_TOML_PATH("tool", "uv", table, writer->lock->package), value,
-                           writer->err);
-    if (value == NULL) {
-        bool last = parent->origin == AF_TOML_HEADER && parent->child_count == 1;
-        return af_toml_remove(&writer->toml, last ? parent : item, writer->err);
-    }
-    if (item->origin == AF_TOML_HEADER) { /* [tool.uv.sources.flash-attn] */
-        enum anyflash_status status = af_toml_remove(&writer->toml, item, writer->err);
-        return status != ANYFLASH_OK ? status : set_keyed(writer, table, value);
-    }
-    return af_toml_replace(&writer->toml, item, value, writer->err);
+    const struct af_toml_item *item =
+        package_key(af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources")),
+                    writer->lock->package);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (item != NULL && item->origin != AF_TOML_HEADER)
+        return af_toml_replace(&writer->toml, item, value, writer->err);
+    if (item != NULL) /* [tool.uv.sources.flash-attn] */
+        status = af_toml_remove(&writer->toml, item, writer->err);
+    return status != ANYFLASH_OK
+               ? status
+               : af_toml_set(&writer->toml,
+                             AF_TOML_PATH("tool", "uv", "sources", writer->lock->package),
+                             value, writer->err);
 }
 
 /* The sources, one line for each pin. */
@@ -477,40 +467,6 @@ static enum anyflash_status set_metadata(struct writer *writer)
     const struct af_toml_item *version = af_toml_get(metadata_block(writer), "version");
     if (status == ANYFLASH_OK && version != NULL)
         status = af_toml_remove(&writer->toml, version, writer->err);
-    return status;
-}
-
-/* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: only variables that change the result. */
-static const char *variables_text(struct af_config_lock *lock)
-{
-    const char *archs = lock->pins[0].rung->build.arch_list;
-    const char *quoted = archs == NULL ? NULL : af_toml_quote(lock->arena, archs);
-    return quoted == NULL ? "{ FLASH_ATTENTION_FORCE_BUILD = \"TRUE\" }"
-                          : af_arena_format(lock->arena,
-                                            "{ FLASH_ATTENTION_FORCE_BUILD = \"TRUE\", "
-                                            "FLASH_ATTN_CUDA_ARCHS = %s }",
-                                            quoted);
-}
-
-static enum anyflash_status write_build(struct writer *writer)
-{
-    enum anyflash_status status = set_listed(writer, "no-build-package", false);
-    if (status == ANYFLASH_OK)
-        status = set_listed(writer, "no-build-isolation-package", false);
-    if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "sources", NULL);
-    if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "extra-build-dependencies",
-                           "[{ requirement = \"torch\", match-runtime = true }, \"packaging\", "
-                           "\"psutil\", \"ninja\", \"wheel\"]");
-    if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "extra-build-variables", variables_text(writer->lock));
-    int jobs = writer->lock->pins[0].rung->build.jobs;
-    af_config_lock_note(writer->lock,
-                        "set MAX_JOBS=%d NVCC_THREADS=1 for `uv sync`: they only affect "
-                        "the build's time and memory, so they are not in the file, where "
-                        "they would become part of the key under which uv caches the build",
-                        jobs < 1 ? 1 : jobs);
     return status;
 }
 
@@ -572,11 +528,7 @@ static enum anyflash_status write_wheels(struct writer *writer)
     if (status == ANYFLASH_OK)
         status = set_listed(writer, "no-build-isolation-package", false);
     if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "extra-build-dependencies", NULL);
-    if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "extra-build-variables", NULL);
-    if (status == ANYFLASH_OK)
-        status = set_keyed(writer, "sources", sources);
+        status = set_sources(writer, sources);
     return status;
 }
 
@@ -596,7 +548,7 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
     if (status == ANYFLASH_OK)
         note_torch_lines(&writer);
     if (status == ANYFLASH_OK)
-        status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
+        status = write_wheels(&writer);
     if (status == ANYFLASH_OK && knows_requirements(lock))
         status = set_metadata(&writer);
     else if (status == ANYFLASH_OK)

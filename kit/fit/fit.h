@@ -77,7 +77,6 @@ struct af_rung_source_build {
     size_t word_count;
     const struct af_toolkit *toolkit; /* of the system, that is used; NULL: none */
     bool toolkit_from_index;          /* the compiler comes from the package index */
-    const char *setup_lacks;          /* why setup.py alone cannot do it here; NULL: it can */
 };
 
 struct af_rung {

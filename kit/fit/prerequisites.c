@@ -173,12 +173,6 @@ int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
     return row == NULL ? -1 : row->gcc_max;
 }
 
-static bool needs_cxx20(const struct af_rung_build_target *build)
-{
-    const struct af_catalog_torch_release *release = build->view->torch.release;
-    return release != NULL && release->cxx_std_min >= 20;
-}
-
 static void check_compiler(struct af_rung_build_target *build)
 {
     const struct af_compiler_rows *list = &build->view->machine->compilers;
@@ -223,10 +217,6 @@ void af_rung_build_check_tools(struct af_rung_build_target *build)
 {
     check_toolkit(build);
     check_compiler(build);
-    if (build->context->rung->build.toolkit_from_index)
-        build->context->rung->build.setup_lacks = "there is no CUDA toolkit on the system";
-    else if (needs_cxx20(build))
-        build->context->rung->build.setup_lacks = "this torch's headers need C++20";
 }
 
 /* Bytes of memory that a build may use; -1: unknown. */

@@ -155,8 +155,6 @@ enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
-        if (pin->wheel == NULL)
-            continue;
         wheels->paths[i] = find_file(wheels, pin);
         if (wheels->paths[i] != NULL)
             status = read_facts(lock, pin, wheels->paths[i], &pin->facts, err);

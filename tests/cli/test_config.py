@@ -239,33 +239,6 @@ def test_a_specifier_is_not_dropped_silently(anyflash, project):
             "specifier is left out") in answer.err
 
 
-def test_uv_build_locks_torch_and_variables(anyflash, project):
-    answer = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build")
-    made = tomllib.loads(answer.out)
-    uv = made["tool"]["uv"]
-    assert {"requirement": "torch", "match-runtime": True} in (
-        uv["extra-build-dependencies"]["flash-attn"])
-    assert uv["extra-build-variables"]["flash-attn"]["FLASH_ATTN_CUDA_ARCHS"] == "80"
-    assert uv["dependency-metadata"][0] == {
-        "name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}
-    assert "no-build-package" not in uv and "no-build-isolation-package" not in uv
-    assert f"flash-attn==2.8.3.post2 ; {LINUX}" in made["project"]["dependencies"]
-    assert "MAX_JOBS=7" in answer.err
-
-
-def test_uv_from_build_to_wheel_and_back_leaves_nothing_behind(anyflash, project):
-    build = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write")
-    assert build.code == 0
-    built = (project / "pyproject.toml").read_text()
-    official_wheel(project / "wheels", name=PLAIN)
-    assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
-    wheel = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]
-    assert sorted(wheel) == ["dependency-metadata", "no-build-package", "sources"]
-    assert anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write").code == 0
-    again = tomllib.loads((project / "pyproject.toml").read_text())
-    assert again == tomllib.loads(built)
-
-
 def test_uv_takes_the_version_out_of_its_metadata_block(anyflash, project):
     block = ('\n[[tool.uv.dependency-metadata]]\nname = "Flash-Attn"  # mine\n'
              'version = "2.8.3"\nrequires-dist = ["torch"]\nrequires-python = ">=3.9"\n')
@@ -320,9 +293,11 @@ def test_pip_lines_name_the_address_and_the_torch(anyflash, tmp_path):
     assert "no hash is written" in anyflash("config", "pip", "-m", RTX4090).err
 
 
-def test_pip_cannot_lock_a_build(anyflash):
-    answer = anyflash("config", "pip", "-m", RTX4090, "--prefer", "build")
-    assert answer.code == 1 and "cannot lock a source build" in answer.err
+@pytest.mark.parametrize("kind", ["uv", "pip"])
+def test_a_build_is_no_wheel_to_lock(anyflash, project, kind):
+    answer = anyflash("config", kind, "-m", RTX4090, "--prefer", "build")
+    assert answer.code == 1 and answer.out == ""
+    assert "there is no flash-attn to lock; `anyflash build` makes a wheel" in answer.err
 
 
 def test_pylock_is_an_archive_without_version(anyflash, tmp_path):

@@ -1,8 +1,7 @@
 """A project, an index and the real uv and pip, to test what `anyflash config` writes.
 
 `tests/run config` prepares what is needed: uv on PATH or in $UV, pip 26 in $PIP_PYTHON's
-environment, and in $BUILD_WHEELS the wheels that a build needs (setuptools, wheel,
-packaging, psutil, ninja). Tests that lack one of these are skipped.
+environment. Tests that lack one of these are skipped.
 """
 import os
 import pathlib
@@ -23,7 +22,6 @@ PYTHON, MINOR = subprocess.run([os.environ.get("CONFIG_PYTHON") or sys.executabl
                                capture_output=True, text=True, check=True).stdout.split()
 MINOR = int(MINOR)
 PIP_PYTHON = os.environ.get("PIP_PYTHON")
-BUILD_WHEELS = os.environ.get("BUILD_WHEELS")
 TEMPLATE = HERE.parent / "cases" / "machines" / "rtx4090-torch2.8.json"
 TAG = f"cp3{MINOR}-cp3{MINOR}-linux_x86_64"
 VERSION = "2.8.3"
@@ -59,10 +57,6 @@ class World:
             for version in versions:
                 loopback.make_wheel(self.index.folder(name), name, version, "py3-none-any")
         loopback.make_sdist(self.index.folder("flash-attn"), SDIST)
-        for path in pathlib.Path(BUILD_WHEELS).glob("*.whl") if BUILD_WHEELS else ():
-            target = self.index.folder(path.name.split("-")[0].replace("_", "-").lower())
-            target.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
 
     def wheel(self, *, minor=MINOR, honest=False, arch="x86_64", torch="2.8"):
         """Publishes a flash-attn wheel in a release, with a row of the catalog; its path."""
@@ -118,9 +112,6 @@ class World:
     def uv_version(self):
         words = self.uv("--version").out.split()
         return tuple(int(part) for part in words[1].split(".")[:2])
-
-    def python(self, code):
-        return self.run([str(self.project / ".venv/bin/python"), "-c", code])
 
     def installed(self, name):
         """The dist-info folders of a package in the project's environment."""

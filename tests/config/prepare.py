@@ -3,8 +3,7 @@
 
     prepare.py FOLDER [UV_VERSION]
 
-It makes a virtual environment with uv, pip and pytest, and downloads the wheels that a source
-build needs. Existing files are kept.
+It makes a virtual environment with uv, pip and pytest. Existing files are kept.
 """
 import pathlib
 import subprocess
@@ -12,11 +11,9 @@ import sys
 import venv
 
 UV = "0.13.8"
-BUILD = ("setuptools", "wheel", "packaging", "psutil", "ninja")
 RUN = """\
 #!/bin/sh
 UV='{folder}/bin/uv' PIP_PYTHON='{folder}/bin/python' CONFIG_PYTHON='{folder}/bin/python' \\
-    BUILD_WHEELS='{folder}/build-wheels' \\
     exec '{folder}/bin/python' -m pytest -q -p no:cacheprovider '{tests}' "$@"
 """
 
@@ -25,16 +22,12 @@ def main():
     folder = pathlib.Path(sys.argv[1]).resolve()
     version = sys.argv[2] if len(sys.argv) > 2 else UV
     python = folder / "bin/python"
-    wheels = folder / "build-wheels"
     if not python.exists():
         venv.create(folder, with_pip=True)
     if not (folder / f"uv-{version}").exists():
         subprocess.run([python, "-m", "pip", "install", "-q", "-U", "pip", "pytest",
                         f"uv=={version}"], check=True)
         (folder / f"uv-{version}").touch()
-    if not list(wheels.glob("ninja-*.whl")):
-        subprocess.run([python, "-m", "pip", "download", "-q", "--no-deps", "-d", wheels,
-                        *BUILD], check=True)
     run = folder / "run"
     run.write_text(RUN.format(folder=folder, tests=pathlib.Path(__file__).resolve().parent))
     run.chmod(0o755)

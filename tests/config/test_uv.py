@@ -1,9 +1,8 @@
 """What `anyflash config uv` writes, locked and synchronised by the real uv."""
 import hashlib
-import shutil
 
 import pytest
-from conftest import BUILD_WHEELS, MINOR, SDIST, VERSION
+from conftest import MINOR, SDIST, VERSION
 
 OTHER = MINOR + 1
 
@@ -150,50 +149,3 @@ def test_python_outside_requires_python_is_refused_before_uv_drops_it(uv_world):
     world.wheel()
     done = world.config("config", "uv", "--write")
     assert done.code == 1 and "install nothing" in done.err
-
-
-def build_world(world):
-    if BUILD_WHEELS is None:
-        pytest.skip("needs $BUILD_WHEELS, a folder with what `pip download setuptools wheel "
-                    "packaging ninja psutil` got")
-    world.pyproject()
-    world.machine()
-    written = world.config("config", "uv", "--write", "--prefer", "build")
-    assert written.code == 0, written
-    return world
-
-
-def torch_of_build(world):
-    return world.python("import flash_attn; print(flash_attn.torch_of_build)").out.strip()
-
-
-def test_source_build_locks_without_building_and_stays(uv_world):
-    world = build_world(uv_world)
-    assert world.uv("lock").code == 0
-    done = world.uv("sync")
-    assert done.code == 0, done
-    assert torch_of_build(world) == "2.8.0"
-    assert_stable(world)
-
-
-def test_torch_change_brings_no_stale_build_back(uv_world):
-    world = build_world(uv_world)
-    assert world.uv("sync").code == 0 and torch_of_build(world) == "2.8.0"
-    world.records.clear()
-    world.machine(torch="2.9.0+cu128")
-    assert world.config("config", "uv", "--write", "--prefer", "build").code == 0
-    assert world.uv("sync").code == 0
-    assert torch_of_build(world) == "2.9.0"
-    shutil.rmtree(world.project / ".venv")
-    assert world.uv("sync").code == 0 and torch_of_build(world) == "2.9.0"
-    assert_stable(world)
-
-
-def test_from_build_to_wheel_installs_the_wheel(uv_world):
-    world = build_world(uv_world)
-    assert world.uv("sync").code == 0 and torch_of_build(world) == "2.8.0"
-    world.wheel()
-    locked(world)
-    assert world.uv("sync").code == 0
-    assert world.installed("flash_attn") == [f"flash_attn-{VERSION}.dist-info"]
-    assert_stable(world)

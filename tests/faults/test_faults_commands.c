@@ -56,7 +56,7 @@ static const struct command commands[] = {
     ROW(AF_EXIT_NO, "find", "torch=2.9", FEW_WHEELS),
     ROW(AF_EXIT_YES, "find", "--machine", NEWER, FEW_WHEELS, "--json"),
     ROW(AF_EXIT_YES, "config", "uv", "--machine", OLDER, "--project", PROJECT),
-    ROW(AF_EXIT_YES, "config", "uv", "--prefer", "build", "--machine", OLDER, "--project",
+    ROW(AF_EXIT_NO, "config", "uv", "--prefer", "build", "--machine", OLDER, "--project",
         PROJECT),
     ROW(AF_EXIT_YES, "config", "pip", "--json", "--machine", OLDER, "--project", PROJECT),
     ROW(AF_EXIT_YES, "config", "pixi", "--machine", OLDER, "--project", PROJECT),
