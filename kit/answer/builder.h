@@ -31,15 +31,6 @@ struct af_builder {
     size_t word_count;
 };
 
-/*
- * A builder of steps for `machine` in plan->arena, which it initialises. The
- * end function publishes the plan, or releases everything if memory ran out.
- */
-void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
-                      const struct af_machine *machine);
-enum anyflash_status af_builder_finish(const struct af_builder *builder, struct af_plan *made,
-                                       struct af_plan *plan_out, struct anyflash_error *err);
-
 /* A step without a command; the formatted text is its title. */
 void af_builder_advice(struct af_builder *builder, const char *format, ...) AF_PRINTF(2, 3);
 
@@ -66,15 +57,8 @@ const struct af_package *af_builder_package(const struct af_builder *builder, co
 /* If the current environment is not writable, makes a new one first. */
 void af_plan_prepare(struct af_builder *builder);
 
-/* Installs one exact file. */
-void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel);
-
-/*
- * Runs code that shows whether the package works; af_plan_check() uses the code
- * known for a package.
- */
+/* Runs code that shows whether the package works. */
 void af_plan_try(struct af_builder *builder, const char *code, const char *module);
-void af_plan_check(struct af_builder *builder, const char *package);
 
 /*
  * Puts anyflash's own Python package into the target, unless it is there;

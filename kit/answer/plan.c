@@ -41,7 +41,8 @@ static const char *full_version(struct af_arena *arena, const struct af_catalog_
                                 : af_arena_format(arena, "%s+%s", wheel->version, wheel->local);
 }
 
-void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
+/* Installs one exact file. */
+static void install_file(struct af_builder *builder, const struct af_step_wheel *wheel)
 {
     bool uv = builder->target.uv;
     struct af_step_wheel *kept = af_arena_alloc(builder->arena, sizeof *kept);
@@ -77,7 +78,7 @@ static void install_wheel(struct af_builder *builder, const struct af_catalog_wh
                                        .path = af_arena_text(builder->arena, wheel->path),
                                        .sha256 = af_catalog_sha256(builder->arena, wheel),
                                        .version = full_version(builder->arena, wheel)};
-    af_plan_file(builder, &file);
+    install_file(builder, &file);
 }
 
 static bool is_listed(const struct af_fact *list, const char *name)
@@ -182,7 +183,8 @@ void af_plan_try(struct af_builder *builder, const char *code, const char *modul
         af_builder_last(builder)->module = af_arena_text(builder->arena, module);
 }
 
-void af_plan_check(struct af_builder *builder, const char *package)
+/* Runs the code that is known to show whether the package works. */
+static void try_known(struct af_builder *builder, const char *package)
 {
     if (af_equal(package, "flash_attn") || af_equal(package, "flash-attn"))
         af_plan_try(builder, "import torch, flash_attn; print(flash_attn.__version__)",
@@ -255,7 +257,7 @@ static void add_wheel(struct af_builder *builder)
         install_fa4_needs(builder);
     else
         install_einops(builder);
-    af_plan_check(builder, wheel->package);
+    try_known(builder, wheel->package);
     tell_notes(builder);
     if (builder->rung->official_elsewhere != NULL)
         offer_official(builder, builder->rung->official_elsewhere);
@@ -436,8 +438,8 @@ static void make_steps(struct af_builder *builder)
     }
 }
 
-void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
-                      const struct af_machine *machine)
+static void begin(struct af_builder *builder, struct af_plan *plan,
+                  const struct af_machine *machine)
 {
     af_arena_init(&plan->arena);
     *builder = (struct af_builder){.arena = &plan->arena,
@@ -445,8 +447,8 @@ void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
     builder->steps = af_arena_array(&plan->arena, AF_STEPS_MAX, sizeof *builder->steps);
 }
 
-enum anyflash_status af_builder_finish(const struct af_builder *builder, struct af_plan *made,
-                                       struct af_plan *plan, struct anyflash_error *err)
+static enum anyflash_status finish(const struct af_builder *builder, struct af_plan *made,
+                                   struct af_plan *plan, struct anyflash_error *err)
 {
     if (made->arena.failed) {
         af_arena_release(&made->arena);
@@ -472,11 +474,11 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
     if (machine_count == 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to plan for");
     struct af_builder builder;
-    af_builder_begin(&builder, &made, machines[0]);
+    begin(&builder, &made, machines[0]);
     builder.rung = &decision->rungs[decision->recommended];
     if (decision->possible)
         make_steps(&builder);
-    return af_builder_finish(&builder, &made, plan, err);
+    return finish(&builder, &made, plan, err);
 }
 
 /*
@@ -488,7 +490,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
 {
     const char *torch =
         builder->target.machine->torch.version.state == AF_FACT_KNOWN ? "torch, " : "";
-    af_plan_file(builder, wheel);
+    install_file(builder, wheel);
     for (size_t i = 0; i < count; i++) {
         af_builder_install(builder);
         af_builder_word(builder, "--no-deps");
@@ -498,7 +500,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
     }
     bool known = af_equal(module, "flash_attn") && torch[0] != '\0';
     if (known)
-        af_plan_check(builder, module);
+        try_known(builder, module);
     else if (module != NULL)
         af_plan_try(builder, af_arena_format(builder->arena, "import %s%s", torch, module),
                     NULL);
@@ -509,13 +511,13 @@ enum anyflash_status af_plan_make_package(const struct af_machine *machine,
 {
     struct af_plan made = {.rung = AF_RUNG_ENGINE};
     struct af_builder builder;
-    af_builder_begin(&builder, &made, machine);
+    begin(&builder, &made, machine);
     if (!af_plan_package_is_there(machine)) {
         af_plan_prepare(&builder);
         af_plan_package(&builder);
         af_plan_try_package(&builder);
     }
-    return af_builder_finish(&builder, &made, plan, err);
+    return finish(&builder, &made, plan, err);
 }
 
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
@@ -525,7 +527,7 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
 {
     struct af_plan made = {.rung = AF_RUNG_WHEEL};
     struct af_builder builder;
-    af_builder_begin(&builder, &made, machine);
+    begin(&builder, &made, machine);
     struct af_step_wheel kept = {
         .package = af_arena_text(&made.arena, wheel->package),
         .filename = af_arena_text(&made.arena, wheel->filename),
@@ -538,7 +540,7 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
         af_plan_prepare(&builder);
         add_wheel_steps(&builder, &kept, module, missing, missing_count);
     }
-    return af_builder_finish(&builder, &made, plan, err);
+    return finish(&builder, &made, plan, err);
 }
 
 void af_plan_release(struct af_plan *plan)

@@ -6,7 +6,7 @@
 
 #include <ctype.h>
 
-#include "kit/answer/saved.h"
+#include "kit/answer/plan_json.h"
 #include "kit/fit/fit.h"
 #include "kit/fit/view.h"
 
@@ -417,7 +417,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:o}",
-        "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
+        "schema", "anyflash-plan/1", "headline", answer->headline, "way",
         af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer), "next",
         af_plan_next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
         af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),

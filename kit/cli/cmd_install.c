@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/answer/plan_answer.h"
-#include "kit/answer/saved.h"
+#include "kit/answer/plan_json.h"
 #include "kit/base/json.h"
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
@@ -22,7 +22,7 @@ struct install {
     struct af_change change;
     struct af_cli_inputs inputs;
     struct af_plan_answer answer; /* empty unless the plan comes from a decision */
-    struct af_plan other;         /* a saved plan, or the plan for a named wheel */
+    struct af_plan other;         /* the plan for a named wheel */
     bool has_other;
     struct af_plan shown;       /* for printing: addresses without secrets; nothing is owned */
     const struct af_plan *plan; /* points to one of the three above; NULL: no plan */
@@ -70,8 +70,6 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "nothing to download: WHEEL is already a local file");
     }
-    if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "give either a wheel or --plan, not both");
     if (options->words.count == 0 && sha256 != NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 needs a WHEEL argument");
     if (sha256 != NULL && !af_sha256_is_hex(sha256))
@@ -84,47 +82,14 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     return ANYFLASH_OK;
 }
 
-/* The file of a saved plan: from --plan, or left in --from by --download-only; NULL: none. */
-static const char *saved_plan(struct af_cli *cli)
-{
-    const char *from = cli->options.values[AF_OPTION_FROM];
-    const char *plan = cli->options.values[AF_OPTION_PLAN];
-    if (plan != NULL || from == NULL || cli->options.words.count > 0)
-        return plan;
-    plan = af_path_join(&cli->arena, from, AF_INSTALL_DOWNLOAD_PLAN);
-    return plan != NULL && af_file_is_regular(plan) ? plan : NULL;
-}
-
-static enum anyflash_status read_plan(struct af_cli *cli, struct install *install,
-                                      const char *path, struct anyflash_error *err)
-{
-    json_t *json;
-    const char *changed = NULL;
-    const struct af_machine *machine = install->inputs.machines.pointers[0];
-    enum anyflash_status status = af_file_read_input_json(path, AF_PLAN_BYTES_MAX, &json, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->other,
-                          &changed, err);
-    json_decref(json);
-    install->has_other = status == ANYFLASH_OK && changed == NULL;
-    if (changed != NULL)
-        install->done = (struct af_install_result){
-            .answer = AF_NO,
-            .reason = changed,
-            .hint = af_arena_format(&cli->arena, "run `%s` again",
-                                    af_cli_next_command(cli, AF_COMMAND_PLAN, NULL))};
-    return status;
-}
-
 /* Makes the plan for the wheel that the user names; a URL may be in the catalog. */
 static enum anyflash_status name_wheel(struct af_cli *cli, struct install *install,
                                        struct anyflash_error *err)
 {
     const char *word = cli->options.words.items[0];
     struct af_cli_inputs *inputs = &install->inputs;
-    enum anyflash_status status = ANYFLASH_OK;
-    if (af_url_is_http(word)) {
+    enum anyflash_status status = af_machines_load(cli, &inputs->machines, err);
+    if (status == ANYFLASH_OK && af_url_is_http(word)) {
         status = af_cli_catalog_load(cli, &inputs->catalog, err);
         inputs->has_catalog = status == ANYFLASH_OK;
     }
@@ -136,16 +101,6 @@ static enum anyflash_status name_wheel(struct af_cli *cli, struct install *insta
                             &inputs->catalog, &install->other, &cli->hint, err);
     install->has_other = status == ANYFLASH_OK;
     return status;
-}
-
-/* Reads a saved plan, or makes one for a named wheel: neither needs a decision. */
-static enum anyflash_status take_plan(struct af_cli *cli, struct install *install,
-                                      const char *path, struct anyflash_error *err)
-{
-    enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    return path != NULL ? read_plan(cli, install, path, err) : name_wheel(cli, install, err);
 }
 
 /* The plan of `anyflash package install`. */
@@ -196,9 +151,8 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
 {
     if (cli->options.command == AF_COMMAND_PACKAGE)
         return make_package_plan(cli, install, err);
-    const char *path = saved_plan(cli);
-    if (path != NULL || cli->options.words.count == 1) {
-        enum anyflash_status status = take_plan(cli, install, path, err);
+    if (cli->options.words.count == 1) {
+        enum anyflash_status status = name_wheel(cli, install, err);
         install->plan = install->has_other ? &install->other : NULL;
         return status;
     }
@@ -302,10 +256,12 @@ static void view_done(struct af_cli *cli, const struct install *install)
     }
     if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
         af_screen_format(&screen, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
-        const char *words[] = {"--from", done->title, NULL};
-        af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN,
-                         "`%s` installs from there, without a network",
-                         af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
+        const char *words[] = {"--from",   done->title,  done->wheel,
+                               "--sha256", done->sha256, NULL};
+        af_screen_add(&screen, 2, "  ", AF_TONE_PLAIN,
+                      "this installs from there, without a network:");
+        af_screen_command(&screen, 4, AF_SHELL_POSIX,
+                          af_cli_next_command(cli, AF_COMMAND_INSTALL, words));
         return;
     }
     if (!done->changed) {
@@ -380,7 +336,7 @@ static const char *hash_source(struct af_cli *cli)
         return "--sha256";
     if (words->count > 0 && strstr(words->items[0], "#sha256=") != NULL)
         return "the address";
-    return saved_plan(cli) != NULL ? "the plan" : "the catalog";
+    return "the catalog";
 }
 
 static enum anyflash_status act(struct af_cli *cli, struct install *install,

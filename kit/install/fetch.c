@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/answer/saved.h"
 #include "kit/base/text.h"
 #include "kit/install/stage.h"
 #include "kit/proof/wheel_content.h"
@@ -188,32 +187,6 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
     return status == ANYFLASH_OK ? af_fetch(run, &wheel, folder, &fetched, err) : status;
 }
 
-/* Writes the plan with the hashes of the files. */
-static enum anyflash_status write_plan(struct af_run *run, const struct af_plan *plan,
-                                       const char *const *hashes, const char *folder,
-                                       struct anyflash_error *err)
-{
-    const char *path = af_path_join(run->arena, folder, AF_INSTALL_DOWNLOAD_PLAN);
-    struct af_plan shown;
-    af_plan_hide_addresses(plan, run->arena, &shown); /* the files are there */
-    json_t *steps = af_plan_steps_json(&shown, run->arena);
-    bool good = steps != NULL && path != NULL && !run->arena->failed;
-    for (size_t i = 0; good && i < plan->step_count; i++) {
-        json_t *wheel = json_object_get(json_array_get(steps, i), "wheel");
-        if (hashes[i] != NULL)
-            good = json_object_set_new(wheel, "sha256", json_string(hashes[i])) == 0;
-    }
-    json_t *json = json_pack("{s:s, s:o, s:o}", "schema", AF_PLAN_SCHEMA, "facts",
-                             af_plan_facts_json(run->machine), "steps", steps);
-    char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (text == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status = af_file_write_text(run->arena, path, text, err);
-    af_mem_free(text);
-    return status;
-}
-
 /* Removes the downloaded wheel if it contains more than its package; `refusal` says why. */
 static enum anyflash_status check_content(struct af_run *run, const struct af_fetched *fetched,
                                           bool is_downloaded,
@@ -229,7 +202,8 @@ static enum anyflash_status check_content(struct af_run *run, const struct af_fe
 
 static enum anyflash_status get_step(struct af_run *run, const struct af_plan *plan,
                                      const struct af_step *step, const char *folder,
-                                     const char **hash_out, struct af_content_refusal *refusal,
+                                     struct af_install_result *done,
+                                     struct af_content_refusal *refusal,
                                      struct anyflash_error *err)
 {
     struct af_fetched fetched;
@@ -240,8 +214,8 @@ static enum anyflash_status get_step(struct af_run *run, const struct af_plan *p
                        "only wheels can be downloaded, but the plan says: %s", step->title);
     if (step->wheel != NULL) {
         status = af_fetch(run, step->wheel, folder, &fetched, err);
-        if (status == ANYFLASH_OK)
-            *hash_out = af_arena_text(run->arena, fetched.sha256);
+        done->wheel = af_arena_text(run->arena, fetched.path);
+        done->sha256 = af_arena_text(run->arena, fetched.sha256);
         if (status == ANYFLASH_OK)
             status = check_content(
                 run, &fetched, step->wheel->path == NULL && run->from == NULL, refusal, err);
@@ -256,23 +230,21 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
                                          const char *folder, struct af_install_result *done,
                                          struct anyflash_error *err)
 {
-    const char **hashes = af_arena_array(run->arena, plan->step_count + 1, sizeof *hashes);
-    if (hashes == NULL)
-        return af_fail_memory(err);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST)
         return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", folder,
                        strerror(errno));
     enum anyflash_status status = ANYFLASH_OK;
     struct af_content_refusal refusal = {NULL, NULL};
+    struct af_install_result made = {.title = folder};
     for (size_t i = 0; status == ANYFLASH_OK && refusal.reason == NULL && i < plan->step_count;
          i++)
-        status = get_step(run, plan, &plan->steps[i], folder, &hashes[i], &refusal, err);
-    if (status == ANYFLASH_OK && refusal.reason == NULL)
-        status = write_plan(run, plan, hashes, folder, err);
+        status = get_step(run, plan, &plan->steps[i], folder, &made, &refusal, err);
+    made.answer = refusal.reason == NULL ? AF_YES : AF_NO;
+    made.reason = refusal.reason;
+    made.hint = refusal.hint;
+    if (status == ANYFLASH_OK && run->arena->failed)
+        status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
-        *done = (struct af_install_result){.answer = refusal.reason == NULL ? AF_YES : AF_NO,
-                                           .reason = refusal.reason,
-                                           .hint = refusal.hint,
-                                           .title = folder};
+        *done = made;
     return status;
 }

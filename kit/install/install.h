@@ -46,8 +46,10 @@ struct af_run {
 struct af_install_result {
     enum af_answer answer; /* NO: refused, see `reason`; nothing was changed */
     const char *reason;
-    const char *hint;  /* what the user can do about it; or NULL */
-    const char *title; /* what was done, as in the journal */
+    const char *hint;   /* what the user can do about it; or NULL */
+    const char *title;  /* what was done, as in the journal */
+    const char *wheel;  /* downloaded, with its folder; or NULL */
+    const char *sha256; /* of that file */
     bool changed;
     int64_t id; /* the operation's id in the journal; 0: nothing had to be done */
     /* Check after the installation; row_count is 0 if these packages have none. */
@@ -71,11 +73,9 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
 
 /*
  * Only downloads: gets the files of the plan, and those that uv or pip would choose, into
- * `folder`, which is created, and writes the plan with their hashes beside them
- * (AF_INSTALL_DOWNLOAD_PLAN). With that plan and run->from they can be installed on another
- * machine. Needs neither lock nor state. Requirements must have pure Python wheels.
+ * `folder`, which is created. With run->from they can be installed on another machine. Needs
+ * neither lock nor state. Requirements must have pure Python wheels.
  */
-#define AF_INSTALL_DOWNLOAD_PLAN "plan.json"
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
                                          const char *folder, struct af_install_result *done,
                                          struct anyflash_error *err);

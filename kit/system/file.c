@@ -464,31 +464,17 @@ enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYT
     return status;
 }
 
-static enum anyflash_status read_json(const char *path, bool is_input, size_t max_bytes,
-                                      json_t **json_out, struct anyflash_error *err)
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_span bytes;
     af_arena_init(&arena);
-    enum anyflash_status status = is_input
-                                      ? af_file_read_input(&arena, path, max_bytes, &bytes, err)
-                                      : af_file_read(&arena, path, max_bytes, &bytes, err);
+    enum anyflash_status status = af_file_read(&arena, path, max_bytes, &bytes, err);
     if (status == ANYFLASH_OK)
         status = af_json_parse(bytes, max_bytes, path, json_out, err);
     af_arena_release(&arena);
     return status;
-}
-
-enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
-                                       struct anyflash_error *err)
-{
-    return read_json(path, false, max_bytes, json_out, err);
-}
-
-enum anyflash_status af_file_read_input_json(const char *path, size_t max_bytes,
-                                             json_t **json_out, struct anyflash_error *err)
-{
-    return read_json(path, true, max_bytes, json_out, err);
 }
 
 struct file_source {

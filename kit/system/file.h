@@ -108,11 +108,9 @@ enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYT
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err);
 
-/* af_file_read(), or af_file_read_input(), and af_json_parse(). */
+/* af_file_read() and af_json_parse(). */
 enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
                                        struct anyflash_error *err);
-enum anyflash_status af_file_read_input_json(const char *path, size_t max_bytes,
-                                             json_t **json_out, struct anyflash_error *err);
 
 /*
  * Opens a regular file. Fails with NOT_FOUND, IO (also if it is not a regular file) or

@@ -44,7 +44,6 @@ complete -c anyflash -n '__fish_seen_subcommand_from inspect' -l against -d 'the
 complete -c anyflash -n '__fish_seen_subcommand_from config inspect install run update' -l allow-http -d 'also allow unencrypted URLs (http://), for example of your own server'
 complete -c anyflash -n '__fish_seen_subcommand_from inspect' -l torch -d 'check with this torch, which need not be installed, for example 2.9.1+cu128' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build install package run' -l dry-run -d 'print the plan and change nothing'
-complete -c anyflash -n '__fish_seen_subcommand_from install' -l plan -d 'carry out this plan, written by anyflash plan --json; anyflash refuses it if the machine has changed since' -r
 complete -c anyflash -n '__fish_seen_subcommand_from install' -l download-only -d 'only download the files, for a machine without network' -r
 complete -c anyflash -n '__fish_seen_subcommand_from install run' -l allow-torch-change -d 'allow the plan to change torch to exactly this version, for example 2.9.1+cu128; any if the plan names no version' -x
 complete -c anyflash -n '__fish_seen_subcommand_from config install run' -l allow-content -d 'accept a wheel that contains NAME beside its package: a file, folder or command, as inspect names it; can be repeated' -x

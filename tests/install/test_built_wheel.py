@@ -81,12 +81,3 @@ def test_another_machine_does_not_have_it(place, tmp_path):
     done = subprocess.run([PROGRAM, "plan", "--catalog", place.words[1], "--machine", record,
                            "--json"], capture_output=True, env=place.environment())
     assert json.loads(done.stdout)["decision"] != "wheel"
-
-
-def test_a_saved_plan_says_that_it_is_for_one_machine(place, tmp_path):
-    built(place.home / ".cache/anyflash/build/0123456789abcdef/wheels")
-    saved = tmp_path / "plan.json"
-    saved.write_text(json.dumps(plan(place)))
-    done = place.run("install", "--plan", saved, *GIVEN)
-    assert done.returncode == 3
-    assert "a file of the machine that it was made on" in " ".join(done.stderr.split())

@@ -95,15 +95,6 @@ def test_install_does_the_step_that_plan_prints(quick_place):
     assert quick_place.tree() == before
 
 
-def test_a_saved_plan_brings_the_package(quick_place, tmp_path):
-    saved = tmp_path / "plan.json"
-    saved.write_text(quick_place.run("plan", *ENGINE, "--json").stdout)
-    done = quick_place.run("install", "--plan", saved, *ENGINE[2:], "--json")
-    answer = json.loads(done.stdout)
-    assert done.returncode == 0 and answer["changed"], done.all
-    assert [step["kind"] for step in answer["steps"]] == ["own", "try"]
-
-
 @pytest.mark.parametrize("words, text", [
     ([], "missing action of 'package'"),
     (["remove"], "'package' takes one action, install"),
