@@ -136,22 +136,6 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
     return status;
 }
 
-enum anyflash_status af_plan_grid_make(const struct af_plan_request *request,
-                                       struct af_arena *arena, struct af_plan_grid *grid,
-                                       struct anyflash_error *err)
-{
-    struct af_plan_grid made;
-    if (request->machine_count == 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to decide for");
-    enum anyflash_status status = af_plan_grid_outline(request->machines[0], arena, &made, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < made.row_count * made.column_count; i++)
-        if (made.cells[i].is_published)
-            status = af_plan_grid_decide(request, arena, &made.cells[i], err);
-    if (status == ANYFLASH_OK)
-        *grid = made;
-    return status;
-}
-
 json_t *af_plan_grid_cell_json(const struct af_plan_grid_cell *cell)
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "torch", cell->torch, "build",
@@ -169,19 +153,4 @@ json_t *af_plan_ways_json(void)
                             "title", af_plan_way_title((enum af_plan_way)way), "label",
                             af_json_text(af_plan_way_label((enum af_plan_way)way))));
     return list;
-}
-
-json_t *af_plan_grid_json(const struct af_plan_grid *grid,
-                          const struct af_plan_request *request)
-{
-    json_t *cells = json_array();
-    json_t *machines = json_array();
-    for (size_t i = 0; i < grid->row_count * grid->column_count; i++)
-        if (grid->cells[i].is_published)
-            cells = af_json_append(cells, af_plan_grid_cell_json(&grid->cells[i]));
-    for (size_t i = 0; i < request->machine_count; i++)
-        machines = af_json_append(machines, af_fit_json_machine(request->machines[i]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "schema", "anyflash-grid/1", "machines",
-                     machines, "cells", cells, "ways", af_plan_ways_json(), "catalog",
-                     af_fit_json_catalog(request->catalog));
 }

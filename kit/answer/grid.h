@@ -43,14 +43,7 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
                                          struct af_arena *arena, struct af_plan_grid_cell *cell,
                                          struct anyflash_error *err);
 
-/* The whole grid, each published cell decided. Fails as the two functions above do. */
-enum anyflash_status af_plan_grid_make(const struct af_plan_request *request,
-                                       struct af_arena *arena, struct af_plan_grid *grid,
-                                       struct anyflash_error *err);
-
-/* New objects; NULL when memory runs out. "anyflash-grid/1", one of its cells, its legend. */
-json_t *af_plan_grid_json(const struct af_plan_grid *grid,
-                          const struct af_plan_request *request);
+/* New objects; NULL when memory runs out. A cell, and the legend of all. */
 json_t *af_plan_grid_cell_json(const struct af_plan_grid_cell *cell);
 json_t *af_plan_ways_json(void);
 

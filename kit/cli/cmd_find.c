@@ -1,15 +1,13 @@
 /*
  * cmd_find.c: `anyflash find WORD...`: the wheels of the catalog that match all
  * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
- * machine was named; with --matrix the best way for every torch and CUDA build, as
- * JSON. kit/answer makes the answers and their JSON.
+ * machine was named. kit/answer makes the answers and their JSON.
  */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "kit/answer/find_answer.h"
-#include "kit/answer/grid.h"
 #include "kit/base/url.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/wheel_table.h"
@@ -118,8 +116,8 @@ static const char *const *words_of(struct af_cli *cli)
     return words;
 }
 
-static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_out,
-                                        struct anyflash_error *err)
+enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
 {
     struct af_cli_inputs inputs = {0};
     struct af_plan_find_request request = {.words = words_of(cli),
@@ -140,29 +138,4 @@ static enum anyflash_status list_wheels(struct af_cli *cli, enum af_exit *exit_o
     af_plan_find_release(&answer);
     af_cli_inputs_release(&inputs);
     return status;
-}
-
-/* --matrix: no list of wheels, so nothing that narrows one. */
-static enum anyflash_status print_grid(struct af_cli *cli, struct anyflash_error *err)
-{
-    struct af_cli_inputs inputs;
-    struct af_plan_grid grid;
-    if (cli->options.words.count > 0 || af_option_given(&cli->options, AF_OPTION_LIMIT))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--matrix cannot be used with %s",
-                       cli->options.words.count > 0 ? "search words" : "--limit");
-    enum anyflash_status status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, &inputs, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_plan_grid_make(&inputs.request, &cli->arena, &grid, err);
-    if (status == ANYFLASH_OK)
-        status = af_cli_json_take(cli, af_plan_grid_json(&grid, &inputs.request), err);
-    af_cli_inputs_release(&inputs);
-    return status;
-}
-
-enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
-                                 struct anyflash_error *err)
-{
-    return af_option_given(&cli->options, AF_OPTION_MATRIX) ? print_grid(cli, err)
-                                                            : list_wheels(cli, exit_out, err);
 }

@@ -26,7 +26,7 @@ _anyflash() {
   run) options='--official --publishers --from --allow-http --dry-run --allow-torch-change --allow-content --no-wait --arch --catalog --offline --verbose --quiet --color --help' words='' ;;
   undo) options='--list --force --forget --recover --no-wait --python --offline --json --verbose --quiet --color --help' words='' ;;
   build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --format --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
-  find) options='--official --publishers --limit --matrix --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
+  find) options='--official --publishers --limit --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   inspect) options='--against --allow-http --torch --machine --arch --offline --json --verbose --quiet --color --help' words='' ;;
   config) options='--prefer --package --version --official --publishers --write --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;
   check) options='--write --diff --github --fallback --catalog --offline --json --verbose --quiet --color --help' words='' ;;

@@ -42,7 +42,6 @@ def test_each_kind_of_configuration(anyflash, kind):
 @pytest.mark.parametrize("words", [
     ("build", "--check"),
     ("build", "--clean", "--dry-run"),
-    ("find", "--matrix", "--here"),
     ("doctor",),
     ("find", "torch=2.9", "--limit", "20"),
     ("find", "torch=2.9", "--here", "--limit", "20"),

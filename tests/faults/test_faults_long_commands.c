@@ -15,14 +15,10 @@
 #include "whole_command.h"
 
 #define LOG AF_TEST_SEEDS "/fuzz_log/symbol.log"
-#define FEW_WHEELS AF_TEST_DATA "/faults/few_wheels.jsonl"
-#define RTX4090 AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
 
 static const struct command commands[] = {
     {{"anyflash", "doctor", LOG, "--given", "torch=2.4.0+cu121"}, AF_EXIT_YES},
     {{"anyflash", "doctor", LOG, "--json", "--given", "torch=2.4.0+cu121"}, AF_EXIT_YES},
-    {{"anyflash", "find", "--matrix", "--catalog", FEW_WHEELS, "--machine", RTX4090},
-     AF_EXIT_YES},
 };
 
 static void test_long_commands__survive_lack_of_memory(void **state)

@@ -113,10 +113,15 @@ def test_module__choices_name_what_is_assumed():
 def test_module__decides_cells_of_the_matrix_as_the_program_does(tmp_path):
     given = [fact for fact in GIVEN if not fact.startswith("torch")]
     words = [word for fact in given for word in ("--given", fact)]
-    cells = json.loads(native("find", "--matrix", *words, tmp_path=tmp_path))["cells"]
-    requests = [{"command": "cell", "torch": cell["torch"], "build": cell["build"],
-                 "machines": [{"name": "x", "given": given}]} for cell in cells[::5]]
-    assert [json.loads(answer) for answer in ask(requests)] == cells[::5]
+    machine = {"name": "x", "given": given}
+    cells = [{"torch": row["torch"], "build": build}
+             for row in choices_of(machine)["rows"] for build in row["builds"]][::5]
+    answers = ask([{"command": "cell", "machines": [machine], **cell} for cell in cells])
+    for cell, answer in zip(cells, map(json.loads, answers), strict=True):
+        torch = f"torch={cell['torch']}+{cell['build']}"
+        plan = json.loads(native("plan", "--json", *words, "--given", torch, tmp_path=tmp_path))
+        assert {**cell, "way": plan["way"], "headline": plan["headline"]} == {
+            key: answer[key] for key in ("torch", "build", "way", "headline")}
 
 
 @pytest.mark.parametrize("words", SEARCHES)

@@ -95,19 +95,6 @@ static void test_decide__says_when_a_fact_is_missing(void **state)
     close_world(&world);
 }
 
-static void test_make__refuses_a_request_without_a_machine(void **state)
-{
-    struct world world;
-    struct af_plan_grid grid;
-    struct anyflash_error err;
-    (void)state;
-    open_world(&world, RTX4090);
-    world.request.machine_count = 0;
-    assert_int_equal(af_plan_grid_make(&world.request, &world.arena, &grid, &err),
-                     ANYFLASH_E_ARGUMENT);
-    close_world(&world);
-}
-
 static void test_decide__survives_failed_allocations(void **state)
 {
     struct anyflash_error err;
@@ -148,19 +135,15 @@ static void test_json__is_null_when_an_allocation_fails(void **state)
 {
     struct af_plan_grid_cell cell = {"2.8.0", "cu128", true,          AF_PLAN_WAY_OFFICIAL,
                                      "2.8.3", "2.8.3", "A wheel fits"};
-    const struct af_plan_grid grid = {&cell, 1, 1};
     struct every_allocation each = {.nth = 0};
-    struct world world;
     (void)state;
-    open_world(&world, RTX4090);
     while (every_allocation_next(&each)) {
         every_allocation_begin(&each);
-        json_t *json = af_plan_grid_json(&grid, &world.request);
+        json_t *json = af_plan_grid_cell_json(&cell);
         every_allocation_end(&each);
         assert_int_equal(json == NULL, each.failed);
         json_decref(json);
     }
-    close_world(&world);
 }
 
 int main(void)
@@ -170,7 +153,6 @@ int main(void)
         cmocka_unit_test(test_outline__is_empty_on_macos),
         cmocka_unit_test(test_decide__replaces_the_torch_of_the_machine),
         cmocka_unit_test(test_decide__says_when_a_fact_is_missing),
-        cmocka_unit_test(test_make__refuses_a_request_without_a_machine),
         cmocka_unit_test(test_decide__survives_failed_allocations),
         cmocka_unit_test(test_outline__survives_each_failed_allocation),
         cmocka_unit_test(test_json__is_null_when_an_allocation_fails),
