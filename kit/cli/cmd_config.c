@@ -349,6 +349,8 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                        : config->refusal.reason != NULL ? config->refusal.hint
                                                         : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
+    if (cli->arena.failed)
+        return af_fail_memory(err);
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
