@@ -402,7 +402,7 @@ static json_t *machines_json(struct af_plan_answer *answer)
     return list;
 }
 
-json_t *af_plan_next_json(const struct af_plan_next *next)
+static json_t *next_json(const struct af_plan_next *next)
 {
     return json_pack("{s:s, s:o, s:o, s:o}", "kind", af_plan_next_name(next->kind), "text",
                      af_json_text(next->text), "command", af_json_text(next->command), "undo",
@@ -419,7 +419,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         "s:o}",
         "schema", "anyflash-plan/1", "headline", answer->headline, "way",
         af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer), "next",
-        af_plan_next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
+        next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
         af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
         "wheel",
         rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),

@@ -105,9 +105,6 @@ const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON *
 const char *af_plan_way_title(enum af_plan_way way); /* "official wheel" */
 const char *af_plan_way_label(enum af_plan_way way); /* one word; NULL: the wheel's version */
 
-/* {"kind": ..., "text": ..., "command": ..., "undo": ...}, a new object. */
-json_t *af_plan_next_json(const struct af_plan_next *next);
-
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 

@@ -11,7 +11,6 @@
 #include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/cli/content_view.h"
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
@@ -313,6 +312,25 @@ static uint64_t bytes_read(const struct af_inspect_target *target)
     return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
 }
 
+/* What the wheel contains beside what its package's own wheels contain: a line for each. */
+static void view_content(struct af_screen *screen, const struct af_content *content)
+{
+    if (content->count == 0 && content->package != NULL)
+        af_screen_format(screen, 9, "content", AF_TONE_PLAIN,
+                         "nothing beside what %s's own wheels contain", content->package);
+    for (size_t i = 0; i < content->count; i++) {
+        const struct af_content_finding *finding = &content->findings[i];
+        af_screen_format(
+            screen, 9, i == 0 ? "content" : "",
+            finding->is_refused ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s: %s%s%s%s",
+            finding->is_refused ? "unexpected: " : "", finding->name,
+            af_content_kind_why(finding->kind), finding->detail != NULL ? " (" : "",
+            finding->detail != NULL ? finding->detail : "", finding->detail != NULL ? ")" : "");
+    }
+    if (content->unlisted_count > 0)
+        af_screen_format(screen, 9, "", AF_TONE_BAD, "and %zu more", content->unlisted_count);
+}
+
 /* What the wheel says about itself, and how much of it was fetched. */
 static void view_wheel(struct af_screen *screen, const struct af_inspection *inspection)
 {
@@ -331,7 +349,7 @@ static void view_wheel(struct af_screen *screen, const struct af_inspection *ins
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         af_screen_format(screen, 9, "", AF_TONE_BAD, "contradiction: %s",
                          wheel->contradictions.items[i]);
-    af_cli_content_view(screen, &inspection->content);
+    view_content(screen, &inspection->content);
 }
 
 /*
@@ -469,6 +487,21 @@ static json_t *extension_json(const struct af_inspect_extension *extension,
                      "no", "problem", extension->problem, "checks", "missing", "gpu_code");
 }
 
+static json_t *content_json(const struct af_content *content)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < content->count; i++) {
+        const struct af_content_finding *finding = &content->findings[i];
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:s, s:s, s:o, s:b}", "kind", af_content_kind_name(finding->kind),
+                      "name", finding->name, "why", af_content_kind_why(finding->kind),
+                      "detail", af_json_text(finding->detail), "refused", finding->is_refused));
+    }
+    return json_pack("{s:o, s:o, s:I}", "package", af_json_text(content->package), "unexpected",
+                     list, "unlisted", (json_int_t)content->unlisted_count);
+}
+
 /* What a wheel says about itself, or null. */
 static json_t *wheel_json(const struct af_inspection *inspection)
 {
@@ -486,13 +519,7 @@ static json_t *wheel_json(const struct af_inspection *inspection)
         "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
         af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag), "needs_torch",
         af_json_text(wheel->needs_torch), "stated_torch", af_json_text(wheel->stated_torch),
-        "lies", lies, "content", af_cli_content_json(&inspection->content));
-}
-
-/* The torch that the proofs are for; NULL: unknown. */
-static const char *torch_of(const struct af_inspection *inspection)
-{
-    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
+        "lies", lies, "content", content_json(&inspection->content));
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
@@ -509,7 +536,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(inspection), "machine",
                   af_fit_json_machine(af_inspection_machine(inspection)), "torch",
-                  torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
-                  af_json_answer(inspection->answer), "extensions", list),
+                  torch_version(inspection), "torch_note", inspection->prover.choice.note,
+                  "verdict", af_json_answer(inspection->answer), "extensions", list),
         err);
 }

@@ -320,7 +320,8 @@ void af_selection_macros(const struct af_selection *selection,
     macros_out[count] = NULL;
 }
 
-bool af_selection_is_all(const struct af_selection *selection)
+/* Whether it is everything. */
+static bool is_all(const struct af_selection *selection)
 {
     struct af_selection full;
     af_selection_all(&full);
@@ -394,7 +395,7 @@ const char *af_selection_text(const struct af_selection *selection, struct af_ar
 const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
-    bool full = af_selection_is_all(selection);
+    bool full = is_all(selection);
     if (full)
         add(&text, ".", "full");
     for (size_t i = 0; i < selection->arch_count; i++)

@@ -41,9 +41,6 @@ struct af_selection {
 /* Selects everything: all head sizes, types and features, with backward. `archs` stay. */
 void af_selection_all(struct af_selection *selection);
 
-/* Whether it is everything. */
-bool af_selection_is_all(const struct af_selection *selection);
-
 /* Adds the kernels for `head_dim` (rounded up); false below 1 or above 256. */
 bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim);
 
