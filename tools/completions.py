@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "packaging/completions"
 
 # Values of options with a closed set. Options whose argument is a path complete files.
-VALUES = {"color": "auto always never", "dtype": "bf16 fp16", "format": "text json",
+VALUES = {"color": "auto always never", "dtype": "bf16 fp16",
           "prefer": "wheel torch-kernels torch-change build engine",
           "source": "auto path url", "toolkit": "auto system index"}
 PATHS = ("FILE", "DIR", "PATH", "FOLDER", "ENV", "LIBRARY", "PYTHON", "CONFIG", "FROM")

@@ -245,16 +245,12 @@ static enum anyflash_status print_check(struct af_cli *cli, struct af_build *bui
                                         struct af_build_resources resources,
                                         enum af_exit *exit_out, struct anyflash_error *err)
 {
-    const char *format = cli->options.values[AF_OPTION_FORMAT];
     struct af_build_check check;
-    bool json = af_option_given(&cli->options, AF_OPTION_JSON) || af_equal(format, "json");
-    if (format != NULL && !af_equal(format, "json") && !af_equal(format, "text"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format of --check takes text or json");
     enum anyflash_status status = af_build_check(build, resources, &check, err);
     if (status != ANYFLASH_OK)
         return status;
     *exit_out = check.can_start ? AF_EXIT_YES : AF_EXIT_NO;
-    if (json)
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_build_check_json(cli, build, &check, err);
     af_cli_build_view_check(cli, build, &check);
     return af_cli_finish(cli, err);
@@ -334,8 +330,6 @@ static enum anyflash_status check_words(const struct af_options *options,
     bool checks = af_option_given(options, AF_OPTION_CHECK);
     if (checks && af_option_given(options, AF_OPTION_CLEAN))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --clean");
-    if (options->values[AF_OPTION_FORMAT] != NULL && !checks)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format only works with --check");
     if (options->words.count > 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'build' takes no arguments");
     return ANYFLASH_OK;

@@ -14,7 +14,6 @@ _anyflash() {
   --source) COMPREPLY=($(compgen -W 'auto path url' -- "$word")); return ;;
   --dtype) COMPREPLY=($(compgen -W 'bf16 fp16' -- "$word")); return ;;
   --toolkit) COMPREPLY=($(compgen -W 'auto system index' -- "$word")); return ;;
-  --format) COMPREPLY=($(compgen -W 'text json' -- "$word")); return ;;
   --given|-g) compopt -o nospace; COMPREPLY=($(compgen -W 'os= arch= platform= distribution= glibc= musl= libc= glibcxx= wsl= container= python= torch= torch_cuda= cxx11abi= flash_attn= xformers= vllm= transformers= transformer_engine= installer= uv= pip= ninja= gpu= sm= vram_gb= driver= cuda_api= rocm= visible_devices= cuda_toolkit= nvcc= gcc= clang= ram_gb= swap_gb= cores= disk_gb= env=' -- "$word")); return ;;
   --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
   --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--memory|--jobs|--filter|--peers|--compare|--chart|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
@@ -25,7 +24,7 @@ _anyflash() {
   install) options='--prefer --package --version --official --publishers --from --allow-http --dry-run --download-only --allow-torch-change --allow-content --sha256 --no-wait --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   run) options='--official --publishers --from --allow-http --dry-run --allow-torch-change --allow-content --no-wait --arch --catalog --offline --verbose --quiet --color --help' words='' ;;
   undo) options='--list --force --forget --recover --no-wait --python --offline --json --verbose --quiet --color --help' words='' ;;
-  build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --format --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
+  build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
   find) options='--official --publishers --limit --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
   inspect) options='--against --allow-http --torch --machine --arch --offline --json --verbose --quiet --color --help' words='' ;;
   config) options='--prefer --package --version --official --publishers --write --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;

@@ -66,7 +66,6 @@ complete -c anyflash -n '__fish_seen_subcommand_from build' -l full -d 'build ev
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l memory -d 'use at most this much memory, for example 8G (default: all available memory)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l jobs -d 'run at most N compilers at once (default: the number of idle cores)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l toolkit -d 'where to get the CUDA compiler: system, index (PyPI) or auto (default: the system\'s if it fits torch)' -x -a 'auto system index'
-complete -c anyflash -n '__fish_seen_subcommand_from build' -l format -d 'the output of --check: text (default) or json' -x -a 'text json'
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l clean -d 'remove what builds keep in the cache; with --dry-run only list it'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l quick -d 'only a few shapes, in less than 10 seconds'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l filter -d 'only shapes whose name contains all these words, for example: forward bf16 D64' -x

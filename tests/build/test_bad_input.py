@@ -324,7 +324,7 @@ def test_neither_uv_nor_venv(world):
 
 
 def test_check_says_what_is_there_and_what_is_not(world):
-    said = world.run("--check", "--format", "json")
+    said = world.run("--check", "--json")
     check = json.loads(said.out)
     assert said.code == 0 and check["can_start"], said
     verdicts = {row["name"]: row["verdict"] for row in check["prerequisites"]}

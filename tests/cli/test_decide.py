@@ -637,8 +637,6 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
 
 @pytest.mark.parametrize("words, text", [
     (["--check", "--clean"], "--check cannot be used with --clean"),
-    (["--head-dim", "64", "--format", "json"], "--format only works with --check"),
-    (["--check", "--format", "yaml"], "--format of --check takes text or json"),
     (["--full", "--for", "x"], "--full cannot be used with --for"),
     (["wheel.whl"], "'build' takes no arguments"),
     (["--head-dim", "0"], "use 1 to 256"),
