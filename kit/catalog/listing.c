@@ -9,7 +9,6 @@
 #include "kit/base/json.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/base/url.h"
 #include "kit/formats/wheel_name.h"
 
 #define PACKAGE_START "flash-attn"

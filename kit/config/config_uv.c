@@ -6,7 +6,6 @@
  * Each step below is one edit of the file. docs/reference/config.md has the
  * reasons, each observed with real uv.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/text.h"
