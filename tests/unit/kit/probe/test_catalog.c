@@ -80,7 +80,6 @@ static void assert_row(const struct af_catalog_wheel *wheel, const json_t *row)
     assert_text(wheel->glibc_basis, row, "glibc_basis");
     assert_text(wheel->sm_basis, row, "sm_basis");
     assert_text(wheel->note, row, "note");
-    assert_text(wheel->index, row, "index");
     assert_answer(wheel->cxx11abi, row, "cxx11abi");
     assert_answer(wheel->cxx11abi_effective, row, "cxx11abi_effective");
     assert_answer(wheel->metadata_has_local, row, "metadata_has_local");
