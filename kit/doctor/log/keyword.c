@@ -14,13 +14,6 @@ static uint32_t hash_at(const char *text)
     return (window * UINT32_C(0x9E3779B1)) >> 16;
 }
 
-/* Adds the windows of the word to how often each hash occurs in words. */
-static void count_windows(struct af_span word, uint32_t *counts)
-{
-    for (size_t at = 0; at + AF_KEYWORD_BYTES_MIN <= word.len; at++)
-        counts[hash_at(word.data + at)]++;
-}
-
 /* The window that is rarest in words; of equal ones the last, because messages often differ
    at their ends: "undefined symbol: ...". */
 static size_t choose_window(struct af_span word, const uint32_t *counts)
@@ -57,7 +50,8 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
     if (arena->failed)
         return af_fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        count_windows(words[i], counts);
+        for (size_t at = 0; at + AF_KEYWORD_BYTES_MIN <= words[i].len; at++)
+            counts[hash_at(words[i].data + at)]++;
     for (size_t i = 0; i < count; i++) {
         table.windows[i] = choose_window(words[i], counts);
         if (words[i].len >= AF_KEYWORD_BYTES_MIN)

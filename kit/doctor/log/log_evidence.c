@@ -195,25 +195,24 @@ static void note_fact(struct af_log_evidence *evidence, const struct af_log_fact
     fact->line = number;
 }
 
+static void note_value(struct af_log_evidence *evidence, const char *key, const char *fact,
+                       const char *value, uint64_t number)
+{
+    struct af_log_fact_row row = {2, key, fact, "%", NULL, af_log_fact_slot(key)};
+    struct af_pattern_match match = {.capture_count = 1};
+    match.captures[0].value = (struct af_span){value, strlen(value)};
+    if (value[0] != '\0')
+        note_fact(evidence, &row, &match, number);
+}
+
 /* The setup.py of flash-attn makes a wheel's name from its environment. */
 static void note_guess(struct af_log_evidence *evidence, uint64_t number)
 {
     struct af_wheel_local local;
     const struct af_wheel_name *wheel = &evidence->wheel;
-    struct af_pattern_match match = {.capture_count = 1};
-    static const struct {
-        const char *key;
-        const char *fact;
-    } keys[] = {{"torch", "torch.version"}, {"python", "python.version"}};
     af_wheel_local_parse(wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
-    const char *values[] = {local.torch, wheel->python};
-    for (size_t i = 0; i < AF_COUNT(keys); i++) {
-        struct af_log_fact_row row = {2,   keys[i].key, keys[i].fact,
-                                      "%", NULL,        af_log_fact_slot(keys[i].key)};
-        match.captures[0].value = (struct af_span){values[i], strlen(values[i])};
-        if (values[i][0] != '\0')
-            note_fact(evidence, &row, &match, number);
-    }
+    note_value(evidence, "torch", "torch.version", local.torch, number);
+    note_value(evidence, "python", "python.version", wheel->python, number);
 }
 
 static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern_match *match,

@@ -46,23 +46,17 @@ const struct af_log_fact_row *af_log_fact_row(size_t index)
     return &rows[index];
 }
 
-static bool is_unknown(const struct af_machine *machine, const char *name,
-                       struct af_arena *arena)
-{
-    struct af_lookup lookup = {.machine = machine, .arena = arena};
-    return af_lookup_find(&lookup, name).state == AF_FACT_UNKNOWN;
-}
-
 /* Sets facts of the given strengths, but only those that are unknown so far. */
 static enum anyflash_status fill_in(struct af_log_evidence *evidence,
                                     struct af_machine *machine, int weakest, int strongest,
                                     struct anyflash_error *err)
 {
+    struct af_lookup lookup = {.machine = machine, .arena = evidence->arena};
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < SLOT_COUNT; i++) {
         const struct af_log_fact *fact = &evidence->facts[i];
         if (fact->strength < weakest || fact->strength > strongest ||
-            !is_unknown(machine, fact->fact, evidence->arena))
+            af_lookup_find(&lookup, fact->fact).state != AF_FACT_UNKNOWN)
             continue;
         const char *place = af_log_evidence_place(evidence, fact->line, evidence->arena);
         status = place == NULL

@@ -12,6 +12,7 @@
 #define JOINED_BYTES 900u     /* of wrapped lines that are joined, at most, on either side */
 #define WRAP_COLUMNS 79u      /* the narrowest terminal that is expected */
 #define WRAP_COLUMNS_MAX 260u /* the widest */
+#define ALIKE_BYTES 8u        /* lines that begin with the same ones are two messages */
 #define PREFIXES_MAX 8
 
 static bool is_digit(char letter)
@@ -102,17 +103,25 @@ static void add_blank(struct cleaned *cleaned)
     cleaned->width++;
 }
 
+static bool is_plain(char byte)
+{
+    return byte > ' ' && byte < 0x7F && byte != '[' && byte != '^';
+}
+
 static void clean(const char *raw, size_t len, struct cleaned *cleaned)
 {
     for (size_t at = 0; at < len;) {
+        size_t end = at;
+        while (end < len && is_plain(raw[end]))
+            end++;
+        memcpy(cleaned->text + cleaned->len, raw + at, end - at);
+        cleaned->len += end - at;
+        cleaned->width += end - at;
+        at = end;
+        if (at == len)
+            break;
         unsigned char byte = (unsigned char)raw[at];
         size_t skipped = 0;
-        if (byte > ' ' && byte < 0x7F && byte != '[' && byte != '^') {
-            cleaned->text[cleaned->len++] = (char)byte;
-            cleaned->width++;
-            at++;
-            continue;
-        }
         if (byte == 0x1B)
             skipped = escape_length(raw + at, len - at);
         else if (byte == '[' || byte == '^')
@@ -284,6 +293,9 @@ static bool is_wrapped(const struct af_log_lines *lines, const struct cleaned *n
     if (lines->before_len == 0 || now->len == 0 || lines->before_width > WRAP_COLUMNS_MAX ||
         lines->before_width < WRAP_COLUMNS / 2)
         return false;
+    if (lines->before_len >= ALIKE_BYTES && now->len >= ALIKE_BYTES &&
+        memcmp(lines->before, now->text, ALIKE_BYTES) == 0)
+        return false; /* two messages of one kind, such as ptxas prints them */
     while (word < now->len && now->text[word] != ' ')
         word++;
     bool fills = lines->before_width + 1 + word > WRAP_COLUMNS;

@@ -120,6 +120,18 @@ static void wrapped_lines_are_given_joined_too(void **state)
     assert_lines("short\nlines\n", "1:short\n2:lines");
 }
 
+static void lines_that_begin_alike_are_not_joined(void **state)
+{
+    (void)state;
+    const char *used = "ptxas info : Used 168 registers, 616 bytes cmem[0], 24 bytes cmem[2], "
+                       "8 bytes cmem[4]";
+    char both[300];
+    char expected[300];
+    snprintf(both, sizeof both, "%s\n%s\n", used, used);
+    snprintf(expected, sizeof expected, "1:%s\n2:%s", used, used);
+    assert_lines(both, expected);
+}
+
 static void a_long_line_comes_in_overlapping_pieces(void **state)
 {
     (void)state;
@@ -159,6 +171,7 @@ int main(void)
         cmocka_unit_test(frames_and_prefixes_are_left_out),
         cmocka_unit_test(what_only_looks_like_a_prefix_stays),
         cmocka_unit_test(wrapped_lines_are_given_joined_too),
+        cmocka_unit_test(lines_that_begin_alike_are_not_joined),
         cmocka_unit_test(a_long_line_comes_in_overlapping_pieces),
         cmocka_unit_test(nul_bytes_are_left_out),
     };
