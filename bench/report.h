@@ -61,8 +61,8 @@ void af_bench_table_line(const struct af_bench_report *report, size_t i, struct 
 void af_bench_table_end(const struct af_bench_report *report, struct af_text *out);
 
 /* Adds `label` and a formatted text, wrapped and indented by `indent` columns. */
-void af_bench_table_wrapped(struct af_text *out, int indent, const char *label,
-                            const char *format, ...) AF_PRINTF(4, 5);
+void af_bench_wrap(struct af_text *out, int indent, const char *label, const char *format, ...)
+    AF_PRINTF(4, 5);
 
 /* Appends `item`; NULL when memory runs out. Takes ownership of both. */
 json_t *af_bench_json_append(json_t *list, json_t *item);

@@ -27,8 +27,7 @@ static int columns_of_output(void)
     return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
 }
 
-void af_bench_table_wrapped(struct af_text *out, int indent, const char *label,
-                            const char *format, ...)
+void af_bench_wrap(struct af_text *out, int indent, const char *label, const char *format, ...)
 {
     char text[PARAGRAPH_BYTES];
     const int columns = columns_of_output();
@@ -57,20 +56,19 @@ void af_bench_table_wrapped(struct af_text *out, int indent, const char *label,
 static void add_facts(const struct af_bench_report *report, struct af_text *out)
 {
     const struct af_bench_facts *facts = &report->facts;
-    af_bench_table_wrapped(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu,
-                           facts->features, facts->caches[0] != '\0' ? ", " : "",
-                           facts->caches);
-    af_bench_table_wrapped(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads,
-                           facts->cores, facts->os);
-    af_bench_table_wrapped(out, FACT_INDENT, "built by", "%s", facts->compiler);
+    af_bench_wrap(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu, facts->features,
+                  facts->caches[0] != '\0' ? ", " : "", facts->caches);
+    af_bench_wrap(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads,
+                  facts->cores, facts->os);
+    af_bench_wrap(out, FACT_INDENT, "built by", "%s", facts->compiler);
     if (report->other_path != NULL)
-        af_bench_table_wrapped(out, FACT_INDENT, "compared", "%s", report->other_path);
+        af_bench_wrap(out, FACT_INDENT, "compared", "%s", report->other_path);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
         const struct af_bench_peer *peer = &report->peers[i];
-        af_bench_table_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
-                               peer->version != NULL   ? peer->version
-                               : peer->absence != NULL ? peer->absence
-                                                       : "not available");
+        af_bench_wrap(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
+                      peer->version != NULL   ? peer->version
+                      : peer->absence != NULL ? peer->absence
+                                              : "not available");
     }
 }
 
@@ -229,12 +227,12 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
             if (af_bench_peer_agrees(report->lines[i].row,
                                      report->lines[i].peers[p].difference))
                 difference = fmax(difference, report->lines[i].peers[p].difference);
-    af_bench_table_wrapped(out, 2, "",
-                           "best: the fastest peer. *: computed in another type. -: not "
-                           "supported by this peer. !=: its results are not those of the "
-                           "engine; all other results agree with it within %.1e of the "
-                           "largest value.",
-                           difference);
+    af_bench_wrap(out, 2, "",
+                  "best: the fastest peer. *: computed in another type. -: not "
+                  "supported by this peer. !=: its results are not those of the "
+                  "engine; all other results agree with it within %.1e of the "
+                  "largest value.",
+                  difference);
 }
 
 /* Explains the terms of the table. */
@@ -242,22 +240,21 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
     af_text_add(out, "\n");
     if (report->other_path != NULL) {
-        af_bench_table_wrapped(
-            out, 2, "",
-            "ratio: the time of the library given by --compare, divided by this "
-            "library's, on the same inputs and by turns: the median, and the middle "
-            "half.");
+        af_bench_wrap(out, 2, "",
+                      "ratio: the time of the library given by --compare, divided by this "
+                      "library's, on the same inputs and by turns: the median, and the middle "
+                      "half.");
         return;
     }
-    af_bench_table_wrapped(out, 2, "",
-                           "roof: speed as a percentage of this machine's limit, which is "
-                           "measured around each sample: multiply-adds in registers (%s, and "
-                           "%s for bf16; or the level that a row names), for decode a plain "
-                           "read of the same keys and values. spread: width of the middle "
-                           "half of the samples.",
-                           report->facts.roof_f32, report->facts.roof_bf16);
+    af_bench_wrap(out, 2, "",
+                  "roof: speed as a percentage of this machine's limit, which is "
+                  "measured around each sample: multiply-adds in registers (%s, and "
+                  "%s for bf16; or the level that a row names), for decode a plain "
+                  "read of the same keys and values. spread: width of the middle "
+                  "half of the samples.",
+                  report->facts.roof_f32, report->facts.roof_bf16);
     if (any_of(report, AF_BENCH_SERVING))
-        af_bench_table_wrapped(
+        af_bench_wrap(
             out, 2, "",
             "serving: one step for a batch of B sequences, each with its own number of "
             "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
@@ -266,10 +263,9 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
             "is the time to read the keys and values or the time of the arithmetic, "
             "whichever is longer.");
     if (any_of(report, AF_BENCH_CALL))
-        af_bench_table_wrapped(
-            out, 2, "",
-            "over us: microseconds more than one thread needs to read the keys "
-            "and values; with one key that is the whole call.");
+        af_bench_wrap(out, 2, "",
+                      "over us: microseconds more than one thread needs to read the keys "
+                      "and values; with one key that is the whole call.");
     if (any_peer(report))
         add_peers_note(report, out);
 }
@@ -295,10 +291,9 @@ void af_bench_table_start(const struct af_bench_report *report, struct af_text *
     if (!any_peer(report))
         return;
     af_text_add(out, "\n");
-    af_bench_table_wrapped(
-        out, 0, "",
-        "How many times as long the peers take as the engine, on the same inputs and "
-        "by turns with it");
+    af_bench_wrap(out, 0, "",
+                  "How many times as long the peers take as the engine, on the same inputs and "
+                  "by turns with it");
 }
 
 void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out)

@@ -218,16 +218,16 @@ void af_textbook_table_line(const struct af_textbook_report *report, struct af_t
 void af_textbook_table_end(const struct af_textbook_report *report, struct af_text *out)
 {
     af_text_add(out, "\n");
-    af_bench_table_wrapped(
+    af_bench_wrap(
         out, 2, "",
         "textbook: attention that writes all N x N scores of %d heads of size %d to memory, "
         "in f32, with blocked loops of this program (%s). ratio: its time divided by the "
         "engine's. peak: memory with q, k, v and the result.",
         AF_TEXTBOOK_HEADS, AF_TEXTBOOK_DIM, af_textbook_instructions());
-    af_bench_table_wrapped(out, 2, "",
-                           "Four fifths of the free memory are %.1f GiB: the scores fit up to "
-                           "N = %.0f.",
-                           report->usable_bytes / GIB, longest_length(report));
+    af_bench_wrap(out, 2, "",
+                  "Four fifths of the free memory are %.1f GiB: the scores fit up to "
+                  "N = %.0f.",
+                  report->usable_bytes / GIB, longest_length(report));
 }
 
 static json_t *json_side(const struct af_textbook_figures *figures)

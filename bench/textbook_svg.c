@@ -103,7 +103,9 @@ static void add_curve(const struct panel *panel, const struct af_textbook_report
     }
     af_text_format(out, "\"/>\n<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", x, y,
                    colors[side]);
-    const char *decline = count < report->count ? report->lines[count].sides[side].decline : "";
+    /* At the lower curve there is no room for a reason. */
+    const char *decline =
+        is_upper && count < report->count ? report->lines[count].sides[side].decline : "";
     snprintf(text, sizeof text, decline[0] != '\0' ? "%s (then %.*s)" : "%s", names[side],
              (int)strcspn(decline, ":"), decline);
     snprintf(attributes, sizeof attributes, "fill=\"%s\" font-weight=\"bold\"%s", colors[side],
