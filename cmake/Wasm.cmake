@@ -78,7 +78,7 @@ foreach(room ${anyflash_rooms})
     endif()
 endforeach()
 list(FILTER wasm_own EXCLUDE REGEX
-     "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|wheel_archive|zip)")
+     "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|wheel_archive|wheel_pack|zip)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed|scrub)")
 list(FILTER wasm_own EXCLUDE REGEX

@@ -230,6 +230,20 @@ bool af_sha256_from_hex(const char *hex, unsigned char bytes[AF_SHA256_BYTES])
     return true;
 }
 
+void af_sha256_to_record(const char *hex, char text[AF_SHA256_RECORD_BYTES])
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    unsigned char bytes[AF_SHA256_BYTES + 1] = {0};
+    af_sha256_from_hex(hex, bytes);
+    for (size_t i = 0; i < AF_SHA256_RECORD_BYTES - 1; i++) {
+        size_t bit = 6 * i;
+        unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
+        text[i] = letters[pair >> (10 - bit % 8) & 63];
+    }
+    text[AF_SHA256_RECORD_BYTES - 1] = '\0';
+}
+
 bool af_sha256_equal(const char *hex_a, const char *hex_b)
 {
     return af_sha256_is_hex(hex_a) && af_sha256_is_hex(hex_b) && strcasecmp(hex_a, hex_b) == 0;

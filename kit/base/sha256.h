@@ -30,6 +30,10 @@ void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);
 void af_sha256_to_hex(const unsigned char *bytes, char hex[AF_SHA256_HEX_BYTES]);
 bool af_sha256_from_hex(const char *hex, unsigned char bytes[AF_SHA256_BYTES]);
 
+/* The hash `hex` as RECORD writes it: base64url without padding (PEP 376), with a NUL. */
+#define AF_SHA256_RECORD_BYTES 44
+void af_sha256_to_record(const char *hex, char text[AF_SHA256_RECORD_BYTES]);
+
 /* Whether `text` is 64 hexadecimal digits, in either case. */
 bool af_sha256_is_hex(const char *text);
 

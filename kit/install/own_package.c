@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 
 #include "kit/base/text.h"
-#include "kit/install/record.h"
+#include "kit/formats/wheel_pack.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define FOLDERS_MAX 64
 #define NAMES_MAX 1024
 #define VERSION_BYTES_MAX 4096
+#define FILE_BYTES_MAX (256u << 20)
 
 /* Where the files are, seen from the folder of the program. */
 struct place {
@@ -28,10 +28,12 @@ static const struct place places[] = {
 };
 static const char *const libraries[] = {"libanyflash.so", "libanyflash_python.so"};
 
-struct writing {
-    struct af_arena *arena;
-    const char *site;    /* the site folder in the stage */
-    struct af_text rows; /* of RECORD */
+/* The files of this program, and the wheel that is made of them. */
+struct making {
+    struct af_wheel_pack pack;
+    const char *program;
+    const char *python;    /* the folder of the Python files */
+    const char *libraries; /* the folder of the libraries; NULL: that one */
     struct anyflash_error *err;
 };
 
@@ -46,137 +48,80 @@ static bool is_package(struct af_arena *arena, const char *folder)
            strstr(text.data, quoted) != NULL;
 }
 
-/* Adds the row of a file that is in place. */
-static enum anyflash_status add_row(struct writing *writing, const char *path)
+static enum anyflash_status add_file(struct making *making, const char *from, const char *name)
 {
-    char hex[AF_SHA256_HEX_BYTES];
-    char hash[AF_RECORD_HASH_BYTES];
-    uint64_t size_bytes;
-    const char *full = af_path_join(writing->arena, writing->site, path);
-    if (full == NULL)
-        return af_fail_memory(writing->err);
-    enum anyflash_status status = af_file_sha256(full, hex, &size_bytes, writing->err);
-    if (status != ANYFLASH_OK)
-        return status;
-    af_record_hash(hex, hash);
-    af_text_format(&writing->rows, "%s,sha256=%s,%ju\n", path, hash, (uintmax_t)size_bytes);
-    return ANYFLASH_OK;
-}
-
-/* Copies a file to `path`, below the site folder. */
-static enum anyflash_status add_file(struct writing *writing, const char *from,
-                                     const char *path)
-{
-    const char *full = af_path_join(writing->arena, writing->site, path);
-    const char *folder = full == NULL ? NULL : af_path_folder(writing->arena, full);
-    if (folder == NULL || from == NULL)
-        return af_fail_memory(writing->err);
-    enum anyflash_status status = af_folder_make(folder, 0755, writing->err);
+    struct af_span bytes;
+    if (from == NULL || name == NULL)
+        return af_fail_memory(making->err);
+    enum anyflash_status status =
+        af_file_read(making->pack.arena, from, FILE_BYTES_MAX, &bytes, making->err);
     if (status == ANYFLASH_OK)
-        status = af_file_copy(writing->arena, from, full, writing->err);
-    if (status == ANYFLASH_OK && af_file_is_executable(from) && chmod(full, 0755) != 0)
-        status = af_fail(writing->err, ANYFLASH_E_IO, "cannot make '%s' executable", full);
-    return status == ANYFLASH_OK ? add_row(writing, path) : status;
+        af_wheel_pack_add(&making->pack, name, bytes,
+                          af_file_is_executable(from) ? 0755 : 0644);
+    return status;
 }
 
-static enum anyflash_status add_text(struct writing *writing, const char *info,
-                                     const char *name, const char *text)
+/* Adds the files below `from` as those below `name`, without Python's caches. */
+static enum anyflash_status add_folder(struct making *making, const char *from,
+                                       const char *name)
 {
-    const char *path = af_path_join(writing->arena, info, name);
-    const char *full = path == NULL ? NULL : af_path_join(writing->arena, writing->site, path);
-    if (full == NULL || text == NULL)
-        return af_fail_memory(writing->err);
-    enum anyflash_status status = af_file_write_text(writing->arena, full, text, writing->err);
-    return status == ANYFLASH_OK ? add_row(writing, path) : status;
-}
-
-/* Copies the files below `from` to the folder anyflash, without Python's caches. */
-static enum anyflash_status add_tree(struct writing *writing, const char *from)
-{
-    struct af_arena *arena = writing->arena;
-    const char *folders[FOLDERS_MAX] = {"anyflash"};
-    size_t last = 1;
-    for (size_t at = 0; at < last; at++) {
-        const char **names;
-        size_t count;
-        const char *below = folders[at] + strlen("anyflash");
-        const char *folder = af_arena_format(arena, "%s%s", from, below);
-        if (folder == NULL)
-            return af_fail_memory(writing->err);
-        enum anyflash_status status =
-            af_folder_list(arena, folder, NAMES_MAX, &names, &count, NULL, writing->err);
-        for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
-            const char *path = af_path_join(arena, folder, names[i]);
-            const char *target = af_path_join(arena, folders[at], names[i]);
-            if (path == NULL || target == NULL)
-                return af_fail_memory(writing->err);
-            if (!af_file_is_folder(path))
-                status = add_file(writing, path, target);
-            else if (strcmp(names[i], "__pycache__") != 0 && last == FOLDERS_MAX)
-                status =
-                    af_fail(writing->err, ANYFLASH_E_LIMIT, "too many folders in '%s'", from);
-            else if (strcmp(names[i], "__pycache__") != 0)
-                folders[last++] = target;
-        }
-        if (status != ANYFLASH_OK)
-            return status;
+    struct af_arena *arena = making->pack.arena;
+    const char **names;
+    size_t count;
+    enum anyflash_status status = from == NULL ? af_fail_memory(making->err)
+                                               : af_folder_list(arena, from, NAMES_MAX, &names,
+                                                                &count, NULL, making->err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        const char *path = af_path_join(arena, from, names[i]);
+        const char *inner = af_path_join(arena, name, names[i]);
+        if (path == NULL || inner == NULL)
+            return af_fail_memory(making->err);
+        if (!af_file_is_folder(path))
+            status = add_file(making, path, inner);
+        else if (strcmp(names[i], "__pycache__") != 0)
+            status = add_folder(making, path, inner);
     }
-    return ANYFLASH_OK;
+    return status;
 }
 
 /*
- * The libraries and the program, where they are not among the Python files. Distributions put
- * the libraries, or links to them, there.
+ * The Python package. Distributions put the libraries, or links to them, among the Python
+ * files.
  */
-static enum anyflash_status add_binaries(struct writing *writing, const char *program,
-                                         const char *python, const char *folder)
+static enum anyflash_status add_package(struct making *making)
 {
-    enum anyflash_status status = ANYFLASH_OK;
+    struct af_arena *arena = making->pack.arena;
+    enum anyflash_status status = add_folder(making, making->python, "anyflash");
+    if (making->libraries == NULL)
+        return status;
     for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(libraries); i++) {
-        const char *added = af_path_join(writing->arena, python, libraries[i]);
+        const char *added = af_path_join(arena, making->python, libraries[i]);
         if (added == NULL)
-            return af_fail_memory(writing->err);
+            return af_fail_memory(making->err);
         if (af_file_is_absent(added))
-            status = add_file(writing, af_path_join(writing->arena, folder, libraries[i]),
-                              af_path_join(writing->arena, "anyflash", libraries[i]));
+            status = add_file(making, af_path_join(arena, making->libraries, libraries[i]),
+                              af_path_join(arena, "anyflash", libraries[i]));
     }
-    return status == ANYFLASH_OK ? add_file(writing, program, "anyflash/bin/anyflash") : status;
+    return status == ANYFLASH_OK ? add_file(making, making->program, "anyflash/bin/anyflash")
+                                 : status;
 }
 
-static enum anyflash_status add_metadata(struct writing *writing)
+/* METADATA and WHEEL. */
+static void describe(struct making *making, const char *name, const char *version,
+                     const char *tag, const char *rest)
 {
-    struct af_arena *arena = writing->arena;
-    const char *version = anyflash_version_text();
-    const char *info = af_arena_format(arena, "anyflash-%s.dist-info", version);
-    const char *folder = info == NULL ? NULL : af_path_join(arena, writing->site, info);
-    if (folder == NULL)
-        return af_fail_memory(writing->err);
-    enum anyflash_status status = af_folder_make(folder, 0755, writing->err);
-    if (status == ANYFLASH_OK)
-        status = add_text(writing, info, "METADATA",
-                          af_arena_format(arena,
-                                          "Metadata-Version: 2.1\nName: anyflash\nVersion: "
-                                          "%s\nSummary: FlashAttention on any machine\n"
-                                          "License: BSD-3-Clause\nRequires-Python: >=3.9\n",
-                                          version));
-    if (status == ANYFLASH_OK)
-        status = add_text(writing, info, "WHEEL",
-                          af_arena_format(arena,
-                                          "Wheel-Version: 1.0\nGenerator: anyflash %s\n"
-                                          "Root-Is-Purelib: false\nTag: py3-none-any\n",
-                                          version));
-    if (status == ANYFLASH_OK)
-        status = add_text(writing, info, "entry_points.txt",
-                          "[vllm.general_plugins]\nanyflash = anyflash.vllm:register\n");
-    if (status == ANYFLASH_OK)
-        status = add_text(writing, info, "INSTALLER", "anyflash\n");
-    if (status != ANYFLASH_OK)
-        return status;
-    af_text_format(&writing->rows, "%s/RECORD,,\n", info);
-    const char *record = af_path_join(arena, folder, "RECORD");
-    if (record == NULL || writing->rows.failed)
-        return af_fail_memory(writing->err);
-    return af_file_write_text(arena, record, af_text_get(&writing->rows), writing->err);
+    struct af_arena *arena = making->pack.arena;
+    af_wheel_pack_information(
+        &making->pack, "METADATA",
+        af_arena_format(arena,
+                        "Metadata-Version: 2.1\nName: %s\nVersion: %s\n"
+                        "License: BSD-3-Clause\nRequires-Python: >=3.9\n%s",
+                        name, version, rest));
+    af_wheel_pack_information(&making->pack, "WHEEL",
+                              af_arena_format(arena,
+                                              "Wheel-Version: 1.0\nGenerator: anyflash %s\n"
+                                              "Root-Is-Purelib: false\nTag: %s\n",
+                                              anyflash_version_text(), tag));
 }
 
 /* The site folder in the stage, where an installer's --prefix would put it. */
@@ -191,38 +136,65 @@ static const char *site_in_stage(const struct af_stage *stage)
 }
 
 /* Finds the files beside the running program. */
-static const struct place *find_place(struct af_arena *arena, const char *folder,
-                                      const char **python_out)
+static enum anyflash_status find(struct making *making, struct af_arena *arena,
+                                 struct anyflash_error *err)
 {
-    for (size_t i = 0; i < AF_COUNT(places); i++) {
-        *python_out = af_path_join(arena, folder, places[i].python);
-        if (is_package(arena, *python_out))
-            return &places[i];
+    const char *program = af_file_real_path(arena, "/proc/self/exe");
+    const char *folder = program == NULL ? NULL : af_path_folder(arena, program);
+    *making = (struct making){.program = program, .err = err};
+    making->pack.arena = arena;
+    for (size_t i = 0; folder != NULL && i < AF_COUNT(places); i++) {
+        making->python = af_path_join(arena, folder, places[i].python);
+        making->libraries = places[i].libraries == NULL
+                                ? NULL
+                                : af_path_join(arena, folder, places[i].libraries);
+        if (is_package(arena, making->python))
+            return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
-    return NULL;
+    return arena->failed ? af_fail_memory(err)
+                         : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                                   "the Python package of anyflash %s is not beside this "
+                                   "program; `make install` and the Python wheel both bring it",
+                                   anyflash_version_text());
+}
+
+/* Writes the members to the site folder, as an installer would unpack them. */
+static enum anyflash_status unpack(const struct making *making, const char *site)
+{
+    struct af_arena *arena = making->pack.arena;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < making->pack.count; i++) {
+        const struct af_wheel_member *member = &making->pack.members[i];
+        const char *path = af_path_join(arena, site, member->name);
+        const char *folder = path == NULL ? NULL : af_path_folder(arena, path);
+        if (folder == NULL)
+            return af_fail_memory(making->err);
+        status = af_folder_make(folder, 0755, making->err);
+        if (status == ANYFLASH_OK)
+            status = af_file_write(arena, path, &member->bytes, 1, making->err);
+        if (status == ANYFLASH_OK && member->mode == 0755 && chmod(path, member->mode) != 0)
+            status = af_fail(making->err, ANYFLASH_E_IO, "cannot make '%s' executable", path);
+    }
+    return status;
 }
 
 enum anyflash_status af_own_package_stage(struct af_stage *stage, struct anyflash_error *err)
 {
     struct af_arena *arena = stage->run->arena;
-    const char *program = af_file_real_path(arena, "/proc/self/exe");
-    const char *folder = program == NULL ? NULL : af_path_folder(arena, program);
-    const char *python = NULL;
-    const struct place *place = folder == NULL ? NULL : find_place(arena, folder, &python);
-    struct writing writing = {.arena = arena, .site = site_in_stage(stage), .err = err};
-    if (arena->failed)
-        return af_fail_memory(err);
-    if (place == NULL)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "the Python package of anyflash %s is not beside this program; `make "
-                       "install` and the Python wheel both bring it",
-                       anyflash_version_text());
-    enum anyflash_status status = add_tree(&writing, python);
-    if (status == ANYFLASH_OK && place->libraries != NULL)
-        status = add_binaries(&writing, program, python,
-                              af_path_join(arena, folder, place->libraries));
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    const char *version = anyflash_version_text();
+    enum anyflash_status status =
+        making == NULL ? af_fail_memory(err) : find(making, arena, err);
     if (status == ANYFLASH_OK)
-        status = add_metadata(&writing);
-    af_text_release(&writing.rows);
-    return status;
+        status = add_package(making);
+    if (status != ANYFLASH_OK)
+        return status;
+    making->pack.information = af_arena_format(arena, "anyflash-%s.dist-info", version);
+    describe(making, "anyflash", version, "py3-none-any",
+             "Summary: FlashAttention on any machine\n");
+    af_wheel_pack_information(&making->pack, "entry_points.txt",
+                              "[vllm.general_plugins]\nanyflash = anyflash.vllm:register\n");
+    af_wheel_pack_information(&making->pack, "INSTALLER", "anyflash\n");
+    status = af_wheel_pack_record(&making->pack, err);
+    return status == ANYFLASH_OK ? unpack(making, site_in_stage(stage)) : status;
 }

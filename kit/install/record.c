@@ -23,27 +23,6 @@ struct check {
     struct af_record_result *result;
 };
 
-static int digit(char letter)
-{
-    return letter <= '9' ? letter - '0' : letter - 'a' + 10;
-}
-
-void af_record_hash(const char *hex, char text[AF_RECORD_HASH_BYTES])
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for (size_t i = 0; i < 43; i++) {
-        size_t bit = i * 6;
-        unsigned pair = 0;
-        for (size_t j = 0; j < 3; j++) { /* the twelve bits from the digit of `bit` on */
-            size_t at = bit / 4 + j;
-            pair = pair << 4 | (unsigned)(at < 64 ? digit(hex[at]) : 0);
-        }
-        text[i] = letters[pair >> (12 - 6 - bit % 4) & 63];
-    }
-    text[43] = '\0';
-}
-
 const char *af_record_fault_text(enum af_record_fault_kind kind)
 {
     static const char *const texts[] = {

@@ -12,10 +12,6 @@
 #include "engine/base/mem.h"
 
 #define AF_RECORD_FAULTS_MAX 16u
-#define AF_RECORD_HASH_BYTES 44
-
-/* A SHA-256 in the form of RECORD: base64url without padding (PEP 376), with a NUL. */
-void af_record_hash(const char *hex, char text[AF_RECORD_HASH_BYTES]);
 
 /*
  * Whether a path of RECORD may be read or moved: relative to the site folder, ".." only at its

@@ -37,7 +37,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
                                            struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    char hash[AF_RECORD_HASH_BYTES];
+    char hash[AF_SHA256_RECORD_BYTES];
     struct af_span record;
     struct af_span line;
     struct af_text made = {0};
@@ -56,7 +56,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
         af_text_add(&made, "\n");
     }
     af_sha256_bytes((struct af_span){text, strlen(text)}, hex);
-    af_record_hash(hex, hash);
+    af_sha256_to_record(hex, hash);
     af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
     status = made.failed ? af_fail_memory(err)
                          : af_file_write_text(arena, path, af_text_get(&made), err);
