@@ -25,10 +25,23 @@ static bool has_vendor(const struct af_machine *machine, const char *vendor)
     return false;
 }
 
+/* Whether a stand-in for flash-attn, as `anyflash run` makes it, contains the package. */
+static bool is_in_stand_in(const struct af_machine *machine)
+{
+    const struct af_package *shim = af_machine_shim(machine);
+    const struct af_fact *list = shim == NULL ? NULL : &shim->extensions;
+    for (size_t i = 0;
+         list != NULL && list->state == AF_FACT_KNOWN && i < list->value.list.count; i++)
+        if (af_starts_with(list->value.list.items[i], "anyflash/"))
+            return true;
+    return false;
+}
+
 bool af_plan_package_is_there(const struct af_machine *machine)
 {
     const struct af_package *package = package_in(machine);
-    return package != NULL && af_fact_is(&package->version, anyflash_version_text());
+    return package == NULL ? is_in_stand_in(machine)
+                           : af_fact_is(&package->version, anyflash_version_text());
 }
 
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
@@ -350,7 +363,7 @@ void af_plan_kernels(struct af_builder *builder)
     if (brings)
         af_plan_package(builder);
     tell_vendor(builder);
-    if (brings || (serves && package_in(machine) != NULL))
+    if (brings || (serves && (package_in(machine) != NULL || is_in_stand_in(machine))))
         use_package(builder);
     else
         use_torch(builder, serves ? refusal : NULL);

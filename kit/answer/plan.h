@@ -92,7 +92,10 @@ enum anyflash_status af_plan_make_package(const struct af_machine *machine,
  */
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena);
 
-/* Whether this version of anyflash's Python package is in the environment. */
+/*
+ * Whether anyflash's Python package is in the environment: this version of it, or any inside a
+ * stand-in for flash-attn.
+ */
 bool af_plan_package_is_there(const struct af_machine *machine);
 
 /* The commands to type if a wheel may load but its bytes have to prove it. */

@@ -1,8 +1,8 @@
 /*
  * cmd_run.c: `anyflash run -- pip install ...`: runs the user's own command, and gives its
- * installer exactly one wheel of flash-attn. It does that by environment variables; uv ignores
- * a variable if the command has the same option, so the option is then added. The project's
- * files and all other packages stay as they are. run_choice.h decides which wheel.
+ * installer exactly one wheel of flash-attn. It does that by environment variables; where uv
+ * has none, or ignores it because the command has the same option, the option is added. The
+ * project's files and all other packages stay as they are. run_choice.h decides which wheel.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 
 #include "kit/cli/run_choice.h"
 #include "kit/install/observed.h"
+#include "kit/install/own_package.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
@@ -76,6 +77,11 @@ static enum anyflash_status prepare(struct af_cli_wanted *wanted, struct anyflas
         status = af_offered_wheel_make(&wanted->change.run, wanted->chosen, wanted->folder,
                                        wanted->torch_stays ? NULL : wanted->torch,
                                        &wanted->wheel, err);
+    if (status == ANYFLASH_OK && wanted->stand_in != NULL) {
+        wanted->wheel.version = wanted->stand_in;
+        status = af_own_package_stand_in(&wanted->change.run, wanted->stand_in, wanted->folder,
+                                         &wanted->wheel.path, err);
+    }
     if (status != ANYFLASH_OK && wanted->chosen != NULL)
         wanted->cli->hint = "with the wheel in a folder, add --from FOLDER before --";
     if (status != ANYFLASH_OK)
@@ -115,8 +121,8 @@ static const char *variable(struct af_arena *arena, const char *name, char separ
 struct told {
     const char *option;
     const char *letter; /* its short form; NULL: none */
-    const char *name;
-    char separator; /* between several values of the variable */
+    const char *name;   /* NULL: there is none */
+    char separator;     /* between several values of the variable */
     const char *value;
 };
 
@@ -147,7 +153,7 @@ static enum anyflash_status start(struct af_cli_wanted *wanted, int *exit_code_o
     };
     const struct told uv[] = {
         {"--constraint", "-c", "UV_CONSTRAINT", ' ', file},
-        {"--no-build-package", NULL, "UV_NO_BUILD_PACKAGE", ' ', package},
+        {"--only-binary", NULL, NULL, ' ', package},
         {"--find-links", "-f", "UV_FIND_LINKS", ',', links},
     };
     const struct told *told = wanted->command.uv ? uv : pip;
@@ -162,7 +168,7 @@ static enum anyflash_status start(struct af_cli_wanted *wanted, int *exit_code_o
     for (size_t i = 0; i < AF_COUNT(uv); i++) {
         if (told[i].value == NULL)
             continue;
-        if (wanted->command.uv && has_option(words, &told[i])) {
+        if (told[i].name == NULL || (wanted->command.uv && has_option(words, &told[i]))) {
             argv[count++] = told[i].option;
             argv[count++] = told[i].value;
         } else {
@@ -175,14 +181,19 @@ static enum anyflash_status start(struct af_cli_wanted *wanted, int *exit_code_o
     return af_program_run_foreground(&program, arena, exit_code_out, err);
 }
 
-/* Checks what the command installed; a wheel that does not load is a failure of it. */
+/*
+ * Checks what the command installed; a package that does not load is a failure of it. So is one
+ * that should have been replaced, but has the version that was asked for.
+ */
 static enum anyflash_status verify(struct af_cli_wanted *wanted,
                                    const struct af_observed *observed, int *exit_code,
                                    struct anyflash_error *err)
 {
     struct af_run *run = &wanted->change.run;
     struct af_verify_report report = {.row_count = 0};
-    if (!observed->changed || observed->after.folder == NULL)
+    bool kept = !observed->changed && *exit_code == 0 && wanted->wheel.path != NULL &&
+                af_machine_flash_attn(run->machine) != NULL;
+    if (observed->after.folder == NULL || (!observed->changed && !kept))
         return ANYFLASH_OK;
     const struct af_verify_options options = {
         .python = af_fact_text_or(&run->machine->python.executable, NULL),
@@ -193,12 +204,20 @@ static enum anyflash_status verify(struct af_cli_wanted *wanted,
         if (report.rows[i].answer == AF_NO)
             af_progress_message(&run->progress, "%s: no, %s", report.rows[i].name,
                                 report.rows[i].evidence);
-    if (*exit_code == 0 && report.row_count > 0 && af_verify_answer(&report) == AF_NO)
+    bool fails = report.row_count > 0 && af_verify_answer(&report) == AF_NO;
+    if (*exit_code == 0 && fails)
         *exit_code = AF_EXIT_NO;
-    af_progress_message(
-        &run->progress, "installed: flash-attn %s; `%s` takes it back", observed->after.version,
-        af_run_command(run, "undo",
-                       af_arena_format(run->arena, "%jd", (intmax_t)observed->operation.id)));
+    if (observed->changed)
+        af_progress_message(&run->progress, "installed: %s %s; `%s` takes it back",
+                            observed->operation.title, observed->after.version,
+                            af_run_command(run, "undo",
+                                           af_arena_format(run->arena, "%jd",
+                                                           (intmax_t)observed->operation.id)));
+    else if (fails)
+        af_progress_message(&run->progress,
+                            "flash-attn %s was there before and stays, because its version is "
+                            "the right one: uninstall it, then run this again",
+                            observed->after.version);
     return status;
 }
 
@@ -214,7 +233,10 @@ static enum anyflash_status run_observed(struct af_cli_wanted *wanted, int *exit
     if (af_fact_truth(&run->machine->python.writable) != AF_NO) {
         status = af_change_lock(&wanted->change, err);
         if (status == ANYFLASH_OK)
-            status = af_observed_begin(run, PACKAGE, &observed, err);
+            status = af_observed_begin(
+                run, PACKAGE,
+                wanted->stand_in == NULL ? PACKAGE : "anyflash's stand-in for " PACKAGE,
+                &observed, err);
     }
     if (status != ANYFLASH_OK)
         return status;
@@ -226,13 +248,31 @@ static enum anyflash_status run_observed(struct af_cli_wanted *wanted, int *exit
     return status == ANYFLASH_OK ? verify(wanted, &observed, exit_code_out, err) : status;
 }
 
+static void tell_stand_in(struct af_cli_wanted *wanted)
+{
+    const char *preferred = wanted->cli->options.values[AF_OPTION_PREFER];
+    const char *why = preferred != NULL ? ""
+                                        : af_arena_format(&wanted->cli->arena,
+                                                          "no flash-attn wheel fits torch %s; ",
+                                                          wanted->torch);
+    const char *remark = af_arena_format(
+        &wanted->cli->arena,
+        "%sinstalling anyflash's stand-in as flash-attn %s, which computes with "
+        "torch's own kernels",
+        why, wanted->stand_in);
+    if (remark != NULL)
+        af_cli_remark(wanted->cli, remark);
+}
+
 static void tell_choice(struct af_cli_wanted *wanted)
 {
     const struct af_progress *progress = &wanted->change.run.progress;
     if (wanted->torch != NULL)
         af_progress_message(progress, "torch %s%s", wanted->torch,
                             wanted->torch_stays ? " stays" : "");
-    if (wanted->chosen != NULL)
+    if (wanted->stand_in != NULL)
+        tell_stand_in(wanted);
+    else if (wanted->chosen != NULL)
         af_progress_message(progress, "flash-attn: %s", wanted->chosen->filename);
     else if (wanted->refusal == NULL && wanted->flash->url == NULL &&
              wanted->flash->path == NULL)

@@ -165,10 +165,11 @@ static void view(struct af_cli *cli, const struct verify *verify)
     }
     af_screen_add(&screen, 0, "", tone_of(answer), conclusion(answer));
     af_screen_gap(&screen);
-    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "%s %s in %s",
-                     af_fact_text_or(&package->name, "?"),
-                     af_fact_text_or(&package->version, "of unknown version"),
-                     af_fact_text_or(&package->folder, prefix));
+    af_screen_format(
+        &screen, 0, "", AF_TONE_STRONG, "%s %s%s in %s", af_fact_text_or(&package->name, "?"),
+        af_fact_text_or(&package->version, "of unknown version"),
+        package == af_machine_shim(verify->machine) ? " (anyflash's stand-in)" : "",
+        af_fact_text_or(&package->folder, prefix));
     for (size_t i = 0; i < verify->report.row_count; i++) {
         const struct af_verify_row *row = &verify->report.rows[i];
         const char *label = af_arena_format(&cli->arena, "  %s", row->name);

@@ -9,6 +9,7 @@
 #include "kit/base/url.h"
 #include "kit/catalog/tables.h"
 #include "kit/install/named_wheel.h"
+#include "kit/install/own_package.h"
 #include "kit/machine/given.h"
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
@@ -31,6 +32,36 @@ static enum anyflash_status read_file(void *context, struct af_arena *arena, con
     return af_file_read(arena, path, AF_PROJECT_FILE_BYTES_MAX, text_out, err);
 }
 
+/* Whether a list of packages that are to be compiled has flash-attn. */
+static bool names_flash(const char *list)
+{
+    static const char separators[] = " ,";
+    static const char *const all[] = {":all:", "1", "true"}; /* UV_NO_BINARY is yes or no */
+    while (*list != '\0') {
+        struct af_span name = {list, strcspn(list, separators)};
+        if (af_name_is(name, PACKAGE))
+            return true;
+        for (size_t i = 0; i < AF_COUNT(all); i++)
+            if (af_text_span_equal(name, all[i]))
+                return true;
+        list += name.len + (list[name.len] != '\0');
+    }
+    return false;
+}
+
+/* A user who wants flash-attn from source wants no wheel. `what` says so by this list. */
+static enum anyflash_status check_source(struct af_cli_wanted *wanted, const char *what,
+                                         const char *list, struct anyflash_error *err)
+{
+    if (list == NULL || !names_flash(list))
+        return ANYFLASH_OK;
+    wanted->cli->hint = af_arena_format(&wanted->cli->arena,
+                                        "`anyflash build` compiles a wheel; without %s one "
+                                        "that fits is installed",
+                                        what);
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s asks for flash-attn from source", what);
+}
+
 enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
                                         struct anyflash_error *err)
 {
@@ -43,6 +74,10 @@ enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
     wanted->project = (struct af_project){.arena = &cli->arena, .read = read_file};
     enum anyflash_status status = af_project_command_read(&wanted->project, words->items,
                                                           words->count, &wanted->command, err);
+    const struct af_project_option *option = NULL;
+    while (status == ANYFLASH_OK &&
+           (option = af_project_next_option(&wanted->project, option, "--no-binary")) != NULL)
+        status = check_source(wanted, option->name, option->value, err);
     if (status == ANYFLASH_OK && wanted->command.refusal != NULL)
         af_cli_wanted_refuse(wanted, wanted->command.refusal, wanted->command.hint);
     return status;
@@ -137,7 +172,13 @@ enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
     while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
         if (!found->constraint && wanted->flash == NULL)
             wanted->flash = found;
-    return ANYFLASH_OK;
+    static const char *const names[] = {"PIP_NO_BINARY", "UV_NO_BINARY",
+                                        "UV_NO_BINARY_PACKAGE"};
+    for (size_t i = 0; wanted->flash != NULL && status == ANYFLASH_OK && i < AF_COUNT(names);
+         i++)
+        if (af_starts_with(names[i], "UV") == wanted->command.uv)
+            status = check_source(wanted, names[i], getenv(names[i]), err);
+    return status;
 }
 
 /* ---- the decision ---- */
@@ -263,16 +304,23 @@ static const struct af_catalog_wheel *next_version(const struct af_cli_wanted *w
     return best;
 }
 
-/* Asks for the version that is pinned, else for the newest allowed one that fits. */
-static enum anyflash_status ask_versions(struct af_cli_wanted *wanted, const char *torch,
-                                         struct anyflash_error *err)
+/* The pinned version of flash-attn in normal form; NULL: none is. */
+static const char *pinned_version(struct af_cli_wanted *wanted, bool with_local)
 {
     struct af_version version;
     char text[64];
     const char *pin = pinned(wanted, PACKAGE);
-    if (pin != NULL && af_version_parse(pin, strlen(pin), &version))
-        pin = af_arena_text(&wanted->cli->arena,
-                            af_version_format(&version, false, text, sizeof text));
+    return pin == NULL || !af_version_parse(pin, strlen(pin), &version)
+               ? pin
+               : af_arena_text(&wanted->cli->arena,
+                               af_version_format(&version, with_local, text, sizeof text));
+}
+
+/* Asks for the version that is pinned, else for the newest allowed one that fits. */
+static enum anyflash_status ask_versions(struct af_cli_wanted *wanted, const char *torch,
+                                         struct anyflash_error *err)
+{
+    const char *pin = pinned_version(wanted, false);
     enum anyflash_status status = ask(wanted, torch, pin, err);
     const struct af_catalog_wheel *next = NULL;
     const struct af_rung *rung =
@@ -344,6 +392,10 @@ static void refuse_answer(struct af_cli_wanted *wanted)
     const struct af_rung *change = &decision->rungs[AF_RUNG_TORCH_CHANGE];
     const struct af_reason *problem = decision->environment_problem;
     const char *torch = wanted->torch == NULL ? "this torch" : wanted->torch;
+    const char *other =
+        change->torch_cuda == NULL
+            ? change->torch_version
+            : af_arena_format(arena, "%s+%s", change->torch_version, change->torch_cuda);
     if (problem != NULL) {
         af_cli_wanted_refuse(
             wanted,
@@ -355,20 +407,18 @@ static void refuse_answer(struct af_cli_wanted *wanted)
         wanted,
         af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",
                         place_text(wanted), wanted->flash->specifier, torch),
-        "`anyflash plan` shows every option; `anyflash build` compiles a wheel, and "
-        "`anyflash shim install` installs a stand-in");
+        "`anyflash plan` shows every option; `anyflash build` compiles a wheel");
     if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
         !allows(wanted, PACKAGE, change->wheel->version))
         return;
     if (allows(wanted, "torch", change->torch_version))
-        wanted->hint =
-            af_arena_format(arena, "torch %s has one: add --allow-torch-change %s before --",
-                            change->torch_version, change->torch_version);
+        wanted->hint = af_arena_format(
+            arena, "torch %s has one: add --allow-torch-change %s before --", other, other);
     else
         wanted->hint = af_arena_format(arena,
                                        "torch %s has one: change the version that the "
                                        "project pins",
-                                       change->torch_version);
+                                       other);
 }
 
 void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256)
@@ -378,16 +428,63 @@ void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256
         if (found->hashes[0] == '\0' ||
             (sha256 != NULL && strstr(found->hashes, sha256) != NULL))
             continue;
-        af_cli_wanted_refuse(
-            wanted,
-            af_arena_format(&wanted->cli->arena,
-                            "%s: none of the hashes is that of the wheel that fits, %s",
-                            place_text(wanted), wanted->chosen->filename),
-            sha256 == NULL
-                ? "its hash is not known before it is downloaded"
-                : af_arena_format(&wanted->cli->arena, "add --hash=sha256:%s", sha256));
+        struct af_arena *arena = &wanted->cli->arena;
+        if (wanted->stand_in != NULL)
+            af_cli_wanted_refuse(
+                wanted,
+                af_arena_format(arena,
+                                "%s: no wheel of flash-attn fits torch %s here, "
+                                "and no stand-in can have these hashes",
+                                place_text(wanted), wanted->torch),
+                "without the hashes the stand-in is installed; `anyflash plan` "
+                "shows every option");
+        else
+            af_cli_wanted_refuse(
+                wanted,
+                af_arena_format(arena,
+                                "%s: none of the hashes is that of the wheel that fits, %s",
+                                place_text(wanted), wanted->chosen->filename),
+                sha256 == NULL ? "its hash is not known before it is downloaded"
+                               : af_arena_format(arena, "add --hash=sha256:%s", sha256));
         return;
     }
+}
+
+/*
+ * The version under which anyflash's own flash_attn satisfies the project: the pinned one, that
+ * of its modules, or the newest that is allowed. NULL: it cannot compute here, or has another
+ * interface than the versions that the project allows.
+ */
+static const char *stand_in_version(struct af_cli_wanted *wanted)
+{
+    const struct af_decision *decision = &wanted->answer.decision;
+    const struct af_catalog_wheel *newest = next_version(wanted, INT32_MAX);
+    const char *version = pinned_version(wanted, true);
+    if (version == NULL && allows(wanted, PACKAGE, AF_OWN_PACKAGE_STAND_IN))
+        version = AF_OWN_PACKAGE_STAND_IN;
+    else if (version == NULL && newest != NULL)
+        version = newest->version;
+    bool serves =
+        decision->environment_problem == NULL && wanted->torch != NULL &&
+        decision->rungs[AF_RUNG_TORCH_KERNELS].answer != AF_NO &&
+        af_plan_package_refusal(wanted->change.run.machine, &wanted->cli->arena) == NULL;
+    return serves && version != NULL && af_starts_with(version, "2.") &&
+                   allows(wanted, PACKAGE, version)
+               ? version
+               : NULL;
+}
+
+/* Why there is no stand-in for a user who asks for it. */
+static void refuse_stand_in(struct af_cli_wanted *wanted)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const struct af_rung *kernels = &wanted->answer.decision.rungs[AF_RUNG_TORCH_KERNELS];
+    const char *why = af_plan_package_refusal(wanted->change.run.machine, arena);
+    if (why == NULL)
+        why = kernels->answer == AF_NO ? kernels->summary
+                                       : "no stand-in has a version that is allowed";
+    af_cli_wanted_refuse(wanted, af_arena_format(arena, "%s: %s", place_text(wanted), why),
+                         "`anyflash plan` shows every option");
 }
 
 enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
@@ -400,13 +497,23 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
         &wanted->inputs, err);
     if (status != ANYFLASH_OK)
         return status;
+    const struct af_fit_options *fit = &wanted->inputs.request.fit;
+    enum af_rung_kind prefer = fit->has_preference ? fit->preference : AF_RUNG_COUNT;
+    if (fit->has_preference && prefer != AF_RUNG_WHEEL && prefer != AF_RUNG_TORCH_KERNELS)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'run' takes --prefer wheel or torch-kernels");
     forget_missing_gpu(wanted);
     wanted->change.run.machine = wanted->inputs.machines.pointers[0];
     status = ask_all(wanted, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (!is_wheel(wanted)) {
-        refuse_answer(wanted);
+    if (!is_wheel(wanted) || prefer == AF_RUNG_TORCH_KERNELS) {
+        wanted->stand_in = prefer == AF_RUNG_WHEEL ? NULL : stand_in_version(wanted);
+        if (wanted->stand_in == NULL && prefer == AF_RUNG_TORCH_KERNELS)
+            refuse_stand_in(wanted);
+        else if (wanted->stand_in == NULL)
+            refuse_answer(wanted);
+        else
+            af_cli_wanted_check_hashes(wanted, NULL);
         return ANYFLASH_OK;
     }
     for (size_t i = 0; i < wanted->answer.plan.step_count; i++)

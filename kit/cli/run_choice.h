@@ -1,6 +1,6 @@
 /*
  * run_choice.h: what `anyflash run` decides before it runs anything: what the command asks for,
- * which torch there will be, and the wheel of flash-attn that fits it.
+ * which torch there will be, and the wheel of flash-attn that fits it, or a stand-in.
  */
 #ifndef AF_KIT_CLI_RUN_CHOICE_H
 #define AF_KIT_CLI_RUN_CHOICE_H
@@ -25,6 +25,7 @@ struct af_cli_wanted {
     const char *torch;                          /* to be there afterwards; NULL: unknown */
     bool torch_stays;                           /* it is the installed one */
     const struct af_step_wheel *chosen;         /* of the answer's plan; NULL: none is needed */
+    const char *stand_in; /* the version of anyflash's own flash_attn; NULL: it is not needed */
     struct af_offered_wheel wheel;
     const char *folder;   /* private, for the wheel; NULL: none */
     bool has_constraints; /* folder/constraints.txt says something */
@@ -35,7 +36,10 @@ struct af_cli_wanted {
 /* Sets the reason why nothing is run; `hint` may be NULL. */
 void af_cli_wanted_refuse(struct af_cli_wanted *wanted, const char *reason, const char *hint);
 
-/* Reads the command and its files: wanted->command and wanted->project. */
+/*
+ * Reads the command and its files: wanted->command and wanted->project. This and the next one
+ * fail with ARGUMENT if flash-attn is to be compiled (--no-binary).
+ */
 enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
                                         struct anyflash_error *err);
 
@@ -43,7 +47,10 @@ enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
 enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
                                         struct anyflash_error *err);
 
-/* Chooses torch and the wheel, or refuses. */
+/*
+ * Chooses torch and the wheel or the stand-in, or refuses. Fails with ARGUMENT for a --prefer
+ * that is neither.
+ */
 enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
                                           struct anyflash_error *err);
 
@@ -54,7 +61,7 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
 enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
                                                struct anyflash_error *err);
 
-/* Refuses a file that cannot have one of the hashes that the project states. */
+/* Refuses a wheel that cannot have one of the hashes that the project states. */
 void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256);
 
 #endif

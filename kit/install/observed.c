@@ -63,12 +63,13 @@ static const char *inner(struct af_run *run, const char *root)
 }
 
 enum anyflash_status af_observed_begin(struct af_run *run, const char *package,
-                                       struct af_observed *observed, struct anyflash_error *err)
+                                       const char *title, struct af_observed *observed,
+                                       struct anyflash_error *err)
 {
     struct af_operation *operation = &observed->operation;
     *observed = (struct af_observed){.package = package};
     operation->kind = AF_OPERATION_INSTALL;
-    operation->title = package;
+    operation->title = title;
     enum anyflash_status status = find(run, package, &observed->before, err);
     if (status == ANYFLASH_OK)
         status = af_operation_begin(run, operation, err);

@@ -20,10 +20,10 @@ struct af_observed {
 
 /*
  * Before the program starts: keeps the files of the installed package, by links where possible.
- * run->site must be locked and run->state open.
+ * `title` names the change in the journal. run->site must be locked and run->state open.
  */
 enum anyflash_status af_observed_begin(struct af_run *run, const char *package,
-                                       struct af_observed *observed,
+                                       const char *title, struct af_observed *observed,
                                        struct anyflash_error *err);
 
 /*

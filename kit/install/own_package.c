@@ -1,6 +1,7 @@
 /*
  * own_package.c: finds the files of anyflash's Python package and writes them as an
- * installed distribution. pyproject.toml describes the wheel of the same package.
+ * installed distribution, or as a wheel that is called flash-attn. pyproject.toml describes the
+ * wheel of the same package.
  */
 #include "kit/install/own_package.h"
 
@@ -197,4 +198,85 @@ enum anyflash_status af_own_package_stage(struct af_stage *stage, struct anyflas
     af_wheel_pack_information(&making->pack, "INSTALLER", "anyflash\n");
     status = af_wheel_pack_record(&making->pack, err);
     return status == ANYFLASH_OK ? unpack(making, site_in_stage(stage)) : status;
+}
+
+/* ---- the stand-in for flash-attn ---- */
+
+/* flash_attn's modules; FlashAttention-3's are left out, as `shim install` does. */
+static enum anyflash_status add_modules(struct making *making)
+{
+    struct af_arena *arena = making->pack.arena;
+    const char *tree = af_path_join(arena, making->python, "shim/tree");
+    enum anyflash_status status =
+        tree == NULL
+            ? af_fail_memory(making->err)
+            : add_folder(making, af_path_join(arena, tree, "flash_attn"), "flash_attn");
+    return status == ANYFLASH_OK
+               ? add_file(making, af_path_join(arena, tree, "flash_attn_2_cuda.py"),
+                          "flash_attn_2_cuda.py")
+               : status;
+}
+
+/* Gives the modules this version in place of their own. */
+static enum anyflash_status set_version(struct making *making, const char *version)
+{
+    static const char line[] = "__version__ = \"" AF_OWN_PACKAGE_STAND_IN "\"";
+    for (size_t i = 0; i < making->pack.count; i++) {
+        struct af_wheel_member *member = &making->pack.members[i];
+        const char *at = strstr(member->bytes.data, line);
+        if (strcmp(member->name, "flash_attn/__init__.py") != 0 || at == NULL)
+            continue;
+        const char *text = af_arena_format(making->pack.arena, "%.*s__version__ = \"%s\"%s",
+                                           (int)(at - member->bytes.data), member->bytes.data,
+                                           version, at + strlen(line));
+        member->bytes = (struct af_span){text, text == NULL ? 0 : strlen(text)};
+        return text == NULL ? af_fail_memory(making->err) : ANYFLASH_OK;
+    }
+    return af_fail(making->err, ANYFLASH_E_DATA,
+                   "'%s/shim/tree/flash_attn/__init__.py' has no "
+                   "line %s",
+                   making->python, line);
+}
+
+enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *version,
+                                             const char *folder, const char **path_out,
+                                             struct anyflash_error *err)
+{
+    struct af_arena *arena = run->arena;
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    bool has_package = af_machine_package(run->machine, "anyflash") != NULL;
+    const char *tag = af_arena_format(arena, "py3-none-linux_%s",
+                                      af_fact_text_or(&run->machine->platform.arch, "x86_64"));
+    const char *path = af_arena_format(arena, "%s/flash_attn-%s-%s.whl", folder, version, tag);
+    const struct af_span *pieces;
+    size_t count;
+    enum anyflash_status status =
+        path == NULL || making == NULL ? af_fail_memory(err) : find(making, arena, err);
+    if (status == ANYFLASH_OK)
+        status = add_modules(making);
+    if (status == ANYFLASH_OK)
+        status = set_version(making, version);
+    if (status == ANYFLASH_OK && !has_package)
+        status = add_package(making);
+    if (status != ANYFLASH_OK)
+        return status;
+    making->pack.information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
+    describe(making, "flash-attn", version, tag,
+             af_arena_format(
+                 arena,
+                 "Summary: Modules of flash-attn, generated on this machine by anyflash, which "
+                 "computes them\nRequires-Dist: torch\n%s\n"
+                 "Not the project flash-attn: modules and functions with its names, computed "
+                 "by anyflash.\nNames and signatures follow flash-attention, BSD-3-Clause, (c) "
+                 "2022 its contributors.\n",
+                 has_package ? "Requires-Dist: anyflash\n" : ""));
+    af_wheel_pack_information(&making->pack, "top_level.txt",
+                              has_package ? "flash_attn\nflash_attn_2_cuda\n"
+                                          : "anyflash\nflash_attn\nflash_attn_2_cuda\n");
+    status = af_wheel_pack_archive(&making->pack, &pieces, &count, err);
+    if (status == ANYFLASH_OK)
+        status = af_file_write(arena, path, pieces, count, err);
+    if (status == ANYFLASH_OK)
+        *path_out = path;
+    return status;
 }

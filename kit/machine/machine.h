@@ -219,10 +219,10 @@ const char *af_machine_given_key(size_t index, const char **doc_out);
 /* The package `name` (normalised), or NULL. */
 const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
 
-/* The package flash-attn, or NULL; also NULL if it is the one that `anyflash shim` made. */
+/* The package flash-attn, or NULL; also NULL if anyflash made it. */
 const struct af_package *af_machine_flash_attn(const struct af_machine *machine);
 
-/* The package flash-attn that `anyflash shim` made, or NULL. */
+/* The package flash-attn that `anyflash shim` or `anyflash run` made, or NULL. */
 const struct af_package *af_machine_shim(const struct af_machine *machine);
 
 /* The value of the environment variable `name`, or NULL. */

@@ -303,6 +303,14 @@ static void read_installer(const struct af_probe *probe, struct af_package *pack
                  af_arena_text_n(probe->arena, text.data, text.len), path);
 }
 
+/* "anyflash 1.2", as in a stand-in that pip or uv unpacked; `build` writes "anyflash (1.2)". */
+static bool is_own_generator(const char *value)
+{
+    static const char start[] = "anyflash ";
+    return value != NULL && af_starts_with(value, start) &&
+           isdigit((unsigned char)value[sizeof start - 1]);
+}
+
 static void read_wheel(const struct af_probe *probe, struct af_package *package,
                        const char *info)
 {
@@ -321,6 +329,8 @@ static void read_wheel(const struct af_probe *probe, struct af_package *package,
             af_fact_text(probe->arena, &package->wheel_tag, value, path);
         else if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
             af_fact_bool(probe->arena, &package->purelib, af_equal_fold(value, "true"), path);
+        else if (af_header_is(&header, "Generator") && is_own_generator(value))
+            af_fact_text(probe->arena, &package->installer, "anyflash", path);
     }
 }
 

@@ -154,7 +154,7 @@ def test_exit_code_is_the_command_s(project):
 
 def test_version_without_a_wheel_is_refused_before_anything_runs(project):
     before = project.tree()
-    done = run(project, "other", "flash-attn==2.5.0")
+    done = run(project, "other", "flash-attn==2.5.0", options=(*ARCH, "--prefer", "wheel"))
     assert done.returncode == 1, done.all
     assert "not run: flash-attn==2.5.0: no wheel of flash-attn==2.5.0 fits" in done.stdout
     assert project.tree() == before
@@ -175,9 +175,11 @@ def test_hash_that_matches_installs_and_one_that_cannot_is_refused(project):
 
 
 def test_pinned_torch_decides_and_a_torch_without_a_wheel_is_named(project):
-    done = run(project, "torch==2.9.0", "flash-attn", options=(*ARCH, "--dry-run"))
+    insist = (*ARCH, "--dry-run", "--prefer", "wheel")
+    done = run(project, "torch==2.9.0", "flash-attn", options=insist)
     assert done.returncode == 1, done.all
     assert "fits torch 2.9.0+cu128" in done.stdout
+    assert "torch 2.8.0+cu128 has one: change the version" in done.stdout
     done = run(project, "torch==2.8.0", "flash-attn", options=(*ARCH, "--dry-run"))
     assert done.returncode == 0 and "torch 2.8.0+cu128 stays" in done.stderr, done.all
 

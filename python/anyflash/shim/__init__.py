@@ -24,9 +24,15 @@ __all__ = ["install", "remove", "status", "Refused"]
 def _check_installed(python, facts, site):
     """Refuses if there is a flash_attn that is not ours."""
     for found in facts["flash_attn"]:
-        if found["installer"] == _files.INSTALLER:
-            continue
         name = f"flash-attn {found['version']}"
+        if found["ours"] and _files.has_package(site):
+            raise Refused(
+                f"{name} in '{found['folder']}' is anyflash's stand-in already, with anyflash "
+                "inside",
+                "nothing to do; `anyflash undo` or `anyflash shim remove` removes it",
+            )
+        if found["ours"]:
+            continue
         cause = import_failure(python)
         if cause is None:
             raise Refused(
@@ -116,7 +122,7 @@ def remove(python=None):
 
 def _is_recorded(facts, site):
     return any(
-        found["installer"] == _files.INSTALLER and found["folder"].rstrip("/") == str(site)
+        found["ours"] and found["folder"].rstrip("/") == str(site)
         for found in facts["flash_attn"]
     )
 
@@ -134,16 +140,17 @@ def _status(python, facts):
         "changed": [],
         "other": None,
     }
-    if (site / _files.INFO / "RECORD").is_file() and _files.is_ours(site):
+    info = _files.information(site)
+    if (info / "RECORD").is_file() and _files.is_ours(site):
         answer["installed"] = True
-        answer["version"] = _files.VERSION
+        answer["version"] = info.name[len("flash_attn-") : -len(".dist-info")]
         answer["fa3"] = _files.has_interface(site)
         answer["made_by"] = _files.made_by(site)
         answer["changed"] = [str(path) for path in _files.changed(site)]
     elif _files.is_ours(site):
         answer["other"] = "an incomplete shim, of an installation that was interrupted"
     for found in facts["flash_attn"]:
-        if found["installer"] != _files.INSTALLER:
+        if not found["ours"]:
             answer["other"] = f"flash-attn {found['version']} in {found['folder']}"
     return answer
 

@@ -32,9 +32,10 @@ def where(name):
     return list(spec.submodule_search_locations or [spec.origin])
 
 def describe(found):
+    wheel = found.read_text("WHEEL") or ""
     return {
         "version": found.version,
-        "installer": (found.read_text("INSTALLER") or "").strip(),
+        "ours": bool(re.search("^Generator: anyflash [0-9]", wheel, re.M)),
         "folder": str(found.locate_file("")),
     }
 

@@ -2,6 +2,9 @@
 
     install(site), remove(site), changed(site)
 
+`anyflash run` makes a wheel of the same files, for pip or uv: as any version of flash-attn, and
+with the package anyflash inside if that is not installed on its own.
+
 The metadata is moved in last and out first, so that it exists only with a complete package. An
 interrupted run leaves at most the package without metadata, or a folder named STAGING*, both of
 which the next install() or remove() clears.
@@ -12,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import tempfile
@@ -107,22 +111,47 @@ def _clear_staging(site):
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _is_inside(site, name):
+def information(site):
+    """The dist-info folder of the shim in the folder `site`, which need not exist."""
+    for folder in sorted(site.glob("flash_attn-*.dist-info")):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if re.search("^Generator: anyflash [0-9]", (folder / "WHEEL").read_text(), re.M):
+                return folder
+    return site / INFO
+
+
+def has_package(site):
+    """Whether the package anyflash in the folder `site` is a part of the shim."""
+    with contextlib.suppress(OSError):
+        rows = (information(site) / "RECORD").read_text().splitlines()
+        owned = any(row.startswith("anyflash/__init__.py,") for row in rows)
+        return owned and not any(site.glob("anyflash-*.dist-info"))
+    return False
+
+
+def _names(site):
+    """The shim's files and folders in `site`, in the order in which they are put there."""
+    package = ("anyflash",) if has_package(site) else ()
+    return (*package, *_NAMES[:-1], information(site).name)
+
+
+def _is_inside(site, name, names):
     """Whether a path of RECORD lies in the shim's files and folders, with links followed."""
     place, path = pathlib.Path(site).resolve(), pathlib.Path(site, name)
     path = path.parent.resolve() / path.name
     return (
         place in path.parents
-        and path.relative_to(place).parts[0] in _NAMES
+        and path.relative_to(place).parts[0] in names
         and path.name != ".."
     )
 
 
 def _recorded(site):
     """{path: hash} of the files of the shim. Rows that name anything else are ignored."""
-    rows = (site / INFO / "RECORD").read_text().splitlines()
+    rows = (information(site) / "RECORD").read_text().splitlines()
     cells = [(row + ",").split(",")[:2] for row in rows if row]
-    return {site / name: digest for name, digest in cells if _is_inside(site, name)}
+    names = _names(site)
+    return {site / name: digest for name, digest in cells if _is_inside(site, name, names)}
 
 
 def is_ours(site):
@@ -145,7 +174,7 @@ def _there(site):
     """Our files and folders in `site`, the metadata first."""
     return [
         name
-        for name in reversed(_NAMES)
+        for name in reversed(_names(site))
         if os.path.lexists(site / name) and (name != INTERFACE or has_interface(site))
     ]
 
@@ -169,13 +198,13 @@ def changed(site):
     return [
         path
         for path, digest in _recorded(site).items()
-        if not path.is_file() or (digest and _digest(path) != digest)
+        if digest and (not path.is_file() or _digest(path) != digest)
     ]
 
 
 def made_by(site):
     """The version of anyflash that installed the shim."""
-    for line in (site / INFO / "WHEEL").read_text().splitlines():
+    for line in (information(site) / "WHEEL").read_text().splitlines():
         if line.startswith("Generator: anyflash "):
             return line.rpartition(" ")[2]
     return "unknown"
