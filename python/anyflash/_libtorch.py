@@ -62,15 +62,15 @@ def caller(kernel):
             f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest supported"
         )
     make = ctypes.PyDLL(None, handle=_lib.bindings._handle).anyflash_torch_caller
-    make.restype = ctypes.py_object
-    try:
-        return make(
-            ctypes.c_void_p(ctypes.pythonapi._handle),
-            ctypes.c_void_p(libtorch_cpu()._handle),
-            kernel,
-            ctypes.py_object(handles.unsafe_alloc_void_ptr_from_tensor),
-            ctypes.py_object(handles.alloc_tensor_by_stealing_from_void_ptr),
-            ctypes.byref(error),
-        )
-    except ValueError:  # ctypes raises it for NULL
-        raise RuntimeError(error.message.decode()) from None
+    make.restype = ctypes.c_void_p  # as a py_object, NULL would crash ctypes
+    made = make(
+        ctypes.c_void_p(ctypes.pythonapi._handle),
+        ctypes.c_void_p(libtorch_cpu()._handle),
+        kernel,
+        ctypes.py_object(handles.unsafe_alloc_void_ptr_from_tensor),
+        ctypes.py_object(handles.alloc_tensor_by_stealing_from_void_ptr),
+        ctypes.byref(error),
+    )
+    if made is None:
+        raise RuntimeError(error.message.decode())
+    return ctypes.cast(made, ctypes.py_object).value  # one reference stays: kernels do, too

@@ -301,3 +301,18 @@ def test_kernels_are_c_and_take_no_lock_of_python():
         print("anyflash._torch_library" in sys.modules)
         """)
     assert out.split() == ["False"]
+
+
+def test_a_torch_that_lacks_a_function_is_an_error_and_no_crash():
+    said = script(
+        """
+        import ctypes
+        from anyflash import _libtorch
+        _libtorch.libtorch_cpu = lambda: ctypes.CDLL("libm.so.6")
+        try:
+            _libtorch.caller(_libtorch.ATTEND)
+        except RuntimeError as error:
+            print(error)
+        """
+    )
+    assert "this torch does not export" in said
