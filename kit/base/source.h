@@ -1,6 +1,5 @@
 /*
- * source.h: random access to bytes in memory, in a file (system/file.h)
- * or at a URL that is fetched in parts (proof/remote.h). Functions that read
+ * source.h: random access to bytes in memory or in a file (system/file.h). Functions that read
  * parts of something large take a source; the caller opens and closes it.
  *
  * Only one thread at a time may use a source.
@@ -20,7 +19,6 @@ struct af_source {
     enum anyflash_status (*read_at)(struct af_source *source, uint64_t offset, void *to,
                                     size_t len, struct anyflash_error *err);
     void (*close)(struct af_source *source);
-    bool is_remote;      /* each read may be a request to a server: read no more than needed */
     uint64_t bytes_read; /* bytes fetched from the underlying storage so far */
     void *context;       /* the implementation's own */
 };

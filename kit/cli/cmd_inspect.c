@@ -41,26 +41,18 @@ static enum anyflash_status load(struct af_inspection *inspection, struct af_cli
     return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
 }
 
-/* A wheel behind a URL: only the parts that are needed are fetched. */
-static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection *inspection,
-                                        const char *address, struct anyflash_error *err)
+/* Downloads and opens a wheel behind a URL. */
+static enum anyflash_status open_address(struct af_cli *cli, struct af_inspection *inspection,
+                                         const char *address, struct anyflash_error *err)
 {
-    struct af_source source = {0};
-    const char *name = af_url_file_name(&cli->arena, address);
+    const struct af_http http = {.allow_http =
+                                     af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+                                 .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     inspection->publisher = af_publisher_of_url(&cli->arena, address);
     if (cli->arena.failed)
         return af_fail_memory(err);
     inspection->is_far = true;
-    inspection->http =
-        (struct af_http){.allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
-                         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
-    enum anyflash_status status = af_remote_open(&inspection->http, address, &source, err);
-    if (status == ANYFLASH_E_UNSUPPORTED)
-        status = af_remote_download(&inspection->http, address, &cli->arena, &source, err);
-    if (status == ANYFLASH_OK)
-        status =
-            af_inspect_target_open_source(&source, name, &cli->arena, &inspection->target, err);
-    return status;
+    return af_inspect_target_open_url(&http, address, &cli->arena, &inspection->target, err);
 }
 
 static enum anyflash_status open_target(struct af_inspection *inspection, struct af_cli *cli,
@@ -68,7 +60,7 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
 {
     const char *what = cli->options.words.items[0];
     if (af_url_is_http(what))
-        return open_remote(cli, inspection, what, err);
+        return open_address(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
         return af_inspect_target_open_installed(af_inspection_machine(inspection), &cli->arena,
                                                 &inspection->target, err);

@@ -305,13 +305,6 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
                            torch != NULL ? "torch " : "no torch", torch != NULL ? torch : "");
 }
 
-/* Bytes of a wheel; what is read twice counts once. */
-static uint64_t bytes_read(const struct af_inspect_target *target)
-{
-    const struct af_source *source = target->source;
-    return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
-}
-
 /* What the wheel contains beside what its package's own wheels contain: a line for each. */
 static void view_content(struct af_screen *screen, const struct af_content *content)
 {
@@ -331,7 +324,7 @@ static void view_content(struct af_screen *screen, const struct af_content *cont
         af_screen_format(screen, 9, "", AF_TONE_BAD, "and %zu more", content->unlisted_count);
 }
 
-/* What the wheel says about itself, and how much of it was fetched. */
+/* What the wheel says about itself. */
 static void view_wheel(struct af_screen *screen, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
@@ -339,10 +332,6 @@ static void view_wheel(struct af_screen *screen, const struct af_inspection *ins
     if (wheel == NULL)
         return;
     af_screen_format(screen, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
-    if (target->archive->zip.members != NULL && inspection->is_far)
-        af_screen_format(screen, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
-                         (double)bytes_read(target) / 1e6,
-                         (double)target->source->size_bytes / 1e6);
     if (inspection->publisher != NULL)
         af_screen_format(screen, 9, "", AF_TONE_PLAIN, "published by %s",
                          inspection->publisher);
@@ -512,14 +501,14 @@ static json_t *wheel_json(const struct af_inspection *inspection)
     json_t *lies = json_array();
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
-    return json_pack(
-        "{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
-        "publisher", af_json_text(inspection->publisher), "size_bytes",
-        (json_int_t)target->source->size_bytes, "bytes_read", (json_int_t)bytes_read(target),
-        "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
-        af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag), "needs_torch",
-        af_json_text(wheel->needs_torch), "stated_torch", af_json_text(wheel->stated_torch),
-        "lies", lies, "content", content_json(&inspection->content));
+    return json_pack("{s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
+                     wheel->filename, "publisher", af_json_text(inspection->publisher),
+                     "size_bytes", (json_int_t)target->source->size_bytes, "metadata_name",
+                     af_json_text(wheel->metadata_name), "metadata_version",
+                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
+                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
+                     af_json_text(wheel->stated_torch), "lies", lies, "content",
+                     content_json(&inspection->content));
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,

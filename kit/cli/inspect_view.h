@@ -8,7 +8,6 @@
 
 #include "kit/cli/machine_inputs.h"
 #include "kit/proof/prover.h"
-#include "kit/proof/remote.h"
 #include "kit/proof/wheel_content.h"
 
 /* All data of one inspection. Empty when zero-initialised. */
@@ -18,10 +17,9 @@ struct af_inspection {
     struct af_inspect_target target;
     struct af_content content; /* if the target is a wheel */
     const char *publisher;     /* of the file at the address; NULL: not known */
-    bool is_far;               /* the target is at an address, and read by `http` */
-    struct af_http http;
-    struct af_proof *proofs; /* one per extension; check_count 0: it could not be read */
-    enum af_answer answer;   /* for all extensions together */
+    bool is_far;               /* the target is at an address */
+    struct af_proof *proofs;   /* one per extension; check_count 0: it could not be read */
+    enum af_answer answer;     /* for all extensions together */
 };
 
 /* The machine that the proofs are for. */

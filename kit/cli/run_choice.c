@@ -11,7 +11,6 @@
 #include "kit/install/named_wheel.h"
 #include "kit/install/own_package.h"
 #include "kit/machine/given.h"
-#include "kit/proof/remote.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 
@@ -526,22 +525,15 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
 
 /* ---- a requirement that names its file ---- */
 
-static enum anyflash_status open_place(struct af_cli_wanted *wanted, struct af_http *http,
+static enum anyflash_status open_place(struct af_cli_wanted *wanted, const struct af_http *http,
                                        struct af_inspect_target *target,
                                        struct anyflash_error *err)
 {
     struct af_arena *arena = &wanted->cli->arena;
     const struct af_project_requirement *flash = wanted->flash;
-    struct af_source source = {0};
-    if (flash->url == NULL)
-        return af_inspect_target_open(flash->path, arena, target, err);
-    enum anyflash_status status = af_remote_open(http, flash->url, &source, err);
-    if (status == ANYFLASH_E_UNSUPPORTED)
-        status = af_remote_download(http, flash->url, arena, &source, err);
-    return status != ANYFLASH_OK
-               ? status
-               : af_inspect_target_open_source(&source, af_url_file_name(arena, flash->url),
-                                               arena, target, err);
+    return flash->url == NULL
+               ? af_inspect_target_open(flash->path, arena, target, err)
+               : af_inspect_target_open_url(http, flash->url, arena, target, err);
 }
 
 /*
@@ -553,7 +545,7 @@ enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
 {
     const struct af_project_requirement *flash = wanted->flash;
     struct af_run *run = &wanted->change.run;
-    struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
+    const struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
     struct af_inspect_target target = {.name = NULL};
     const char *objection;
     const char *pin = pinned(wanted, "torch");

@@ -559,13 +559,12 @@ static enum anyflash_status list_members(struct af_source *source,
     return status;
 }
 
-/* Each header of a source at an address would be a request. */
 static enum anyflash_status check_headers(struct af_source *source,
                                           const struct listing *listing)
 {
     enum anyflash_status status = ANYFLASH_OK;
     uint64_t data_at;
-    for (size_t i = 0; !source->is_remote && status == ANYFLASH_OK && i < listing->count; i++)
+    for (size_t i = 0; status == ANYFLASH_OK && i < listing->count; i++)
         status = af_zip_check_header(source, &listing->members[i], &data_at, listing->err);
     return status;
 }

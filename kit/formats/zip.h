@@ -2,15 +2,14 @@
  * zip.h: zip archives in the form that wheels use, read from a source: first the
  * list of members, then any member, whole or from its start.
  *
- * Opening reads only the end of the archive and its directory. It refuses
+ * Opening reads the end of the archive, its directory and the members' headers. It refuses
  * archives that could trick an installer: names that leave the folder (absolute,
  * "..", drive letters, backslashes), duplicate names, names that are both file
  * and folder, links and devices, members that overlap each other or the
  * directory, impossible sizes, bytes before or after the archive, two end
  * records of which different programs use different ones, names that programs
- * read in different ways. A member's own header is compared with the directory:
- * for all members on opening if the source is on this machine, else when the
- * member is opened. A member must end where the directory says.
+ * read in different ways. The members' own headers are compared with the
+ * directory. A member must end where the directory says.
  *
  * Sources: APPNOTE.TXT 6.3 (zip, zip64; 4.6.9: Unicode path), PEP 427 (wheels:
  * stored or deflated).

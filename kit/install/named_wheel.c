@@ -16,16 +16,15 @@
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/distribution.h"
-#include "kit/proof/remote.h"
+#include "kit/install/fetch.h"
 #include "kit/system/file.h"
-#include "kit/system/http.h"
 
 #define NEEDS_MAX 8
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)
 
 /* The wheel while it is read. Texts are in the run's arena. */
 struct named {
-    const struct af_run *run;
+    struct af_run *run;
     struct af_arena *arena; /* the run's */
     const struct af_machine *machine;
     struct af_marker_environment here;
@@ -296,47 +295,35 @@ static enum anyflash_status read_members(struct named *named,
     return status;
 }
 
-static enum anyflash_status read_source(struct named *named, struct af_source *source,
-                                        struct anyflash_error *err)
-{
-    struct af_wheel_archive archive = {.info = NULL};
-    enum anyflash_status status = af_wheel_archive_open(source, &archive, err);
-    if (status == ANYFLASH_OK)
-        status = read_members(named, &archive, err);
-    af_wheel_archive_close(&archive);
-    af_source_close(source);
-    return status;
-}
-
 static enum anyflash_status read_file(struct named *named, const char *path,
                                       struct anyflash_error *err)
 {
-    struct af_source source;
+    struct af_source source = {0};
+    struct af_wheel_archive archive = {.info = NULL};
     enum anyflash_status status = af_file_source_open(path, &source, err);
     if (status == ANYFLASH_OK)
-        status = read_source(named, &source, err);
+        status = af_wheel_archive_open(&source, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = read_members(named, &archive, err);
+    af_wheel_archive_close(&archive);
+    af_source_close(&source);
     if (status == ANYFLASH_E_DATA && named->hint == NULL)
         named->hint = "download the file again; --sha256 HASH checks its hash";
     return status;
 }
 
-/* Reads parts of the file behind the URL; some servers do not allow that. */
+/* Downloads the wheel to the cache. The plan then has its hash, and installs this very file. */
 static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
 {
-    struct af_source source = {0};
-    const struct af_http http = {.allow_http = named->run->allow_http};
-    enum anyflash_status status = af_remote_open(&http, named->wheel.url, &source, err);
-    if (status == ANYFLASH_OK)
-        return read_source(named, &source, err);
-    if (status != ANYFLASH_E_UNSUPPORTED)
+    struct af_fetched fetched;
+    enum anyflash_status status = af_fetch(named->run, &named->wheel, NULL, &fetched, err);
+    if (status != ANYFLASH_OK)
         return status;
-    af_progress_message(&named->run->progress,
-                        "the server does not support partial downloads: the wheel's "
-                        "dependencies are unknown until it is downloaded");
-    return ANYFLASH_OK;
+    named->wheel.sha256 = af_arena_text(named->arena, fetched.sha256);
+    return read_file(named, fetched.path, err);
 }
 
-/* Reads the wheel where it is, or where it will come from; offline only if it is a file. */
+/* Reads the wheel; offline only if it is a file. */
 static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
 {
     const char *from = named->run->from;
@@ -349,7 +336,7 @@ static enum anyflash_status read_wheel(struct named *named, struct anyflash_erro
     return named->run->offline ? ANYFLASH_OK : read_address(named, err);
 }
 
-enum anyflash_status af_named_wheel_plan(const struct af_run *run, const char *word,
+enum anyflash_status af_named_wheel_plan(struct af_run *run, const char *word,
                                          const char *sha256, const struct af_catalog *catalog,
                                          struct af_plan *plan, const char **hint_out,
                                          struct anyflash_error *err)

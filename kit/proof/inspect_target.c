@@ -6,10 +6,14 @@
 #include "kit/proof/inspect_target.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/base/text.h"
 #include "kit/proof/inspect_wheel.h"
+#include "kit/system/download.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
+#include "kit/system/state.h"
 
 #define FOLDERS_MAX 4000u
 #define NAMES_MAX 20000u
@@ -96,10 +100,10 @@ static enum anyflash_status begin(struct af_arena *arena, const char *what,
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-enum anyflash_status af_inspect_target_open_source(struct af_source *source,
-                                                   const char *filename, struct af_arena *arena,
-                                                   struct af_inspect_target *out,
-                                                   struct anyflash_error *err)
+/* Opens a wheel. The target closes the source, also when this function fails. */
+static enum anyflash_status open_source(struct af_source *source, const char *filename,
+                                        struct af_arena *arena, struct af_inspect_target *out,
+                                        struct anyflash_error *err)
 {
     struct af_inspect_target target;
     enum anyflash_status status = begin(arena, filename, &target, NULL);
@@ -141,8 +145,7 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
         return ANYFLASH_OK;
     }
     status = af_file_source_open(path, &source, err);
-    return status == ANYFLASH_OK ? af_inspect_target_open_source(&source, path, arena, out, err)
-                                 : status;
+    return status == ANYFLASH_OK ? open_source(&source, path, arena, out, err) : status;
 }
 
 enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *arena,
@@ -166,6 +169,35 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *a
     else
         af_inspect_target_close(&target);
     return status;
+}
+
+enum anyflash_status af_inspect_target_open_url(const struct af_http *http, const char *url,
+                                                struct af_arena *arena,
+                                                struct af_inspect_target *out,
+                                                struct anyflash_error *err)
+{
+    struct af_download_result result;
+    struct af_source source = {0};
+    const char *folder;
+    enum anyflash_status status = af_cache_wheel_folder(arena, url, &folder, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(folder, 0755, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    /* The name in the address may be anything; the folder is named by the address's hash. */
+    const char *path = af_path_join(arena, folder, "inspected.whl");
+    const char *filename = af_url_file_name(arena, url);
+    if (arena->failed)
+        return af_fail_memory(err);
+    const struct af_download order = {
+        .url = url, .path = path, .size_bytes = -1, .wheel = true};
+    status = af_download_run(http, &order, &result, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_file_source_open(path, &source, err);
+    unlink(path);
+    rmdir(folder);
+    return status == ANYFLASH_OK ? open_source(&source, filename, arena, out, err) : status;
 }
 
 enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,

@@ -14,6 +14,7 @@
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/machine.h"
+#include "kit/system/http.h"
 
 #define AF_INSPECT_EXTENSIONS_MAX 2000u
 
@@ -87,13 +88,14 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
                                                       struct anyflash_error *err);
 
 /*
- * Opens a wheel from a source that is already open. The target closes the source, also when
- * this function fails.
+ * Downloads the wheel at `url` to the cache folder and opens it. The file's name is removed at
+ * once; its disk space is freed when the target is closed. The next call resumes an interrupted
+ * download. Fails as af_download_run(), and with NOT_FOUND without a home folder.
  */
-enum anyflash_status af_inspect_target_open_source(struct af_source *source,
-                                                   const char *filename, struct af_arena *arena,
-                                                   struct af_inspect_target *out,
-                                                   struct anyflash_error *err);
+enum anyflash_status af_inspect_target_open_url(const struct af_http *http, const char *url,
+                                                struct af_arena *arena,
+                                                struct af_inspect_target *out,
+                                                struct anyflash_error *err);
 
 /*
  * Reads all facts of extension `index`, including its GPU code; libraries of a wheel are

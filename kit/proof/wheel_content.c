@@ -145,7 +145,7 @@ static bool is_program(struct comparing *comparing, const struct af_zip_member *
     struct af_span start = {NULL, 0};
     if (ends_with_any(member->name, ends, AF_COUNT(ends)))
         return true;
-    if (comparing->target->source->is_remote || is_module_file(member->name))
+    if (is_module_file(member->name))
         return false;
     enum anyflash_status status = af_zip_read_start(&comparing->target->archive->zip, member,
                                                     comparing->arena, 4, &start, NULL);

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/proof/remote.h"
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_shown(const char *shown)

@@ -1,11 +1,10 @@
 /*
- * net_try.c: makes one request, download or remote read, for the tests of this
+ * net_try.c: makes one request or download, for the tests of this
  * folder. Prints what happened as JSON; exits with 0, or with 3 and the status
  * and message of the failure.
  *
  *     net_try get URL
  *     net_try download URL PATH SHA256|- SIZE|-
- *     net_try remote URL MEMBER BYTES
  *
  * $TRY_HTTP=1 allows plain http, $TRY_OFFLINE=1 allows no request, $TRY_STALL_S
  * and $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 accepts any content,
@@ -17,8 +16,6 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/formats/zip.h"
-#include "kit/proof/remote.h"
 #include "kit/system/download.h"
 
 static int64_t number_of(const char *text, int64_t fallback)
@@ -99,45 +96,6 @@ static enum anyflash_status download(const struct af_http *http, char **words,
     return status;
 }
 
-static enum anyflash_status read_member(struct af_source *source, char **words,
-                                        struct anyflash_error *err)
-{
-    struct af_zip zip;
-    struct af_arena arena;
-    struct af_span bytes;
-    char hex[AF_SHA256_HEX_BYTES];
-    enum anyflash_status status = af_zip_open(source, &zip, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    af_arena_init(&arena);
-    const struct af_zip_member *member = af_zip_find(&zip, words[1]);
-    status = member == NULL ? af_fail(err, ANYFLASH_E_NOT_FOUND, "no member")
-                            : af_zip_read_start(&zip, member, &arena,
-                                                (size_t)number_of(words[2], 0), &bytes, err);
-    if (status == ANYFLASH_OK) {
-        af_sha256_bytes(bytes, hex);
-        end_failing();
-        print(json_pack("{s:I, s:I, s:I, s:s}", "size", (json_int_t)source->size_bytes, "read",
-                        (json_int_t)source->bytes_read, "members", (json_int_t)zip.member_count,
-                        "sha256", hex));
-    }
-    af_arena_release(&arena);
-    af_zip_close(&zip);
-    return status;
-}
-
-static enum anyflash_status remote(const struct af_http *http, char **words,
-                                   struct anyflash_error *err)
-{
-    struct af_source source;
-    enum anyflash_status status = af_remote_open(http, words[0], &source, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = read_member(&source, words, err);
-    af_source_close(&source);
-    return status;
-}
-
 static enum anyflash_status run(int argc, char **argv, struct anyflash_error *err)
 {
     const struct af_http http = {.allow_http = number_of(getenv("TRY_HTTP"), 0) == 1,
@@ -148,8 +106,6 @@ static enum anyflash_status run(int argc, char **argv, struct anyflash_error *er
         status = get(&http, argv + 2, err);
     else if (argc == 6 && strcmp(argv[1], "download") == 0)
         status = download(&http, argv + 2, err);
-    else if (argc == 5 && strcmp(argv[1], "remote") == 0)
-        status = remote(&http, argv + 2, err);
     else
         status = af_fail(err, ANYFLASH_E_ARGUMENT, "see the head of net_try.c");
     return status;

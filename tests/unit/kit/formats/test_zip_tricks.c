@@ -248,26 +248,6 @@ static void test_zip_tricks__a_name_of_unknown_encoding(void **state)
         ANYFLASH_OK);
 }
 
-/* Reading at an address costs requests: there a member's own header is compared when opened. */
-static void test_zip_tricks__a_remote_source_is_compared_when_a_member_is_opened(void **state)
-{
-    (void)state;
-    struct af_source source;
-    struct af_zip zip;
-    struct af_zip_stream stream;
-    memset(&build, 0, sizeof build);
-    build_member(&build, (struct member_given){.name = "good", .content = "good"});
-    build_member(&build,
-                 (struct member_given){.name = "seen", .content = "x", .own_name = "took"});
-    build_finish(&build);
-    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "x.whl",
-                       &source);
-    source.is_remote = true;
-    assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
-    assert_int_equal(af_zip_stream_open(&zip, &zip.members[1], &stream, NULL), ANYFLASH_E_DATA);
-    af_zip_close(&zip);
-}
-
 static void build_good(void)
 {
     memset(&build, 0, sizeof build);
@@ -388,7 +368,6 @@ int main(void)
         cmocka_unit_test(test_zip_tricks__an_own_header_that_differs_from_the_directory),
         cmocka_unit_test(test_zip_tricks__a_second_name_in_an_extra_field),
         cmocka_unit_test(test_zip_tricks__a_name_of_unknown_encoding),
-        cmocka_unit_test(test_zip_tricks__a_remote_source_is_compared_when_a_member_is_opened),
         cmocka_unit_test(test_zip_tricks__two_ends),
         cmocka_unit_test(test_zip_tricks__a_comment_is_no_trick),
         cmocka_unit_test(test_zip_tricks__bytes_around_the_archive),
