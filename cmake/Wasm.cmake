@@ -83,7 +83,6 @@ list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed|scrub)")
 list(FILTER wasm_own EXCLUDE REGEX
      "/kit/catalog/(catalog_rows|catalog_stored|listing)")
-list(FILTER wasm_own EXCLUDE REGEX "/kit/base/source")
 get_target_property(embedded af_kit_catalog SOURCES)
 foreach(room machine doctor doctor_log)
     get_target_property(embedded_room af_kit_${room} SOURCES)

@@ -503,7 +503,7 @@ static json_t *wheel_json(const struct af_inspection *inspection)
         lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
     return json_pack("{s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
                      wheel->filename, "publisher", af_json_text(inspection->publisher),
-                     "size_bytes", (json_int_t)target->source->size_bytes, "metadata_name",
+                     "size_bytes", (json_int_t)target->mapping.len, "metadata_name",
                      af_json_text(wheel->metadata_name), "metadata_version",
                      af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
                      "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",

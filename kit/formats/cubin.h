@@ -17,26 +17,28 @@
 typedef bool af_cubin_visit(void *context, const char *name);
 
 /*
- * Visits the kernels of the cubin at `offset` of the source. Fails with DATA
- * when it is not a cubin or is truncated, as the source does, and with
- * NO_MEMORY; by then some kernels may have been visited.
+ * Visits the kernels of a cubin. Fails with DATA when it is not a cubin or is
+ * truncated. `name`, scrubbed, is for errors, here and below.
  */
-enum anyflash_status af_cubin_kernels(struct af_source *source, uint64_t offset, uint64_t len,
+enum anyflash_status af_cubin_kernels(struct af_span bytes, const char *name,
                                       af_cubin_visit *visit, void *context,
                                       struct anyflash_error *err);
 
-/* As af_cubin_kernels() for a SASS image in `file`, which is decompressed if necessary. */
-enum anyflash_status af_gpu_image_kernels(struct af_source *file,
+/*
+ * As af_cubin_kernels() for a SASS image of `file`, which is decompressed if
+ * necessary. Fails as af_gpu_image_unpack(), too.
+ */
+enum anyflash_status af_gpu_image_kernels(struct af_span file, const char *name,
                                           const struct af_gpu_image *image,
                                           af_cubin_visit *visit, void *context,
                                           struct anyflash_error *err);
 
 /*
- * Reads and decompresses one image into memory that the caller frees with
- * af_mem_free(). Fails with LIMIT above `max_bytes`, with DATA when the result
- * does not match the header, as the source does, and with NO_MEMORY.
+ * Decompresses one image into memory that the caller frees with af_mem_free().
+ * Fails with LIMIT above `max_bytes`, with DATA when the result does not match
+ * the header, and with NO_MEMORY.
  */
-enum anyflash_status af_gpu_image_unpack(struct af_source *file,
+enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
                                          const struct af_gpu_image *image, size_t max_bytes,
                                          unsigned char **bytes_out, size_t *len_out,
                                          struct anyflash_error *err);

@@ -3,9 +3,8 @@
  * tables of symbols, versions and relocations.
  *
  * There are two views of a file. `struct af_elf` holds its headers; sections and
- * segments are read one at a time, from memory or from a source, so that a
- * multi-gigabyte file, or one inside another, costs only a few small reads.
- * `struct af_dynamic` is a file in memory as the dynamic loader sees it:
+ * segments are read one at a time.
+ * `struct af_dynamic` is a file as the dynamic loader sees it:
  * everything that PT_DYNAMIC points to, located through the loaded segments;
  * section headers are not used.
  *
@@ -21,7 +20,6 @@
 #define AF_KIT_FORMATS_ELF_H
 
 #include "engine/base/mem.h"
-#include "kit/base/source.h"
 
 /* e_machine. Source: gABI, and the processor supplements it lists. */
 enum af_elf_machine {
@@ -44,10 +42,7 @@ enum af_elf_machine {
 
 /* The headers of one file. Use the functions for sections and segments. */
 struct af_elf {
-    struct af_source *source; /* NULL: `bytes` is used */
     struct af_span bytes;
-    uint64_t base; /* offset of the ELF file within the source */
-    uint64_t len;  /* most bytes it may occupy */
     bool is_64;
     bool is_little_endian;
     bool is_shared;   /* ET_DYN: a library, or a program that can be loaded anywhere */
@@ -65,39 +60,30 @@ struct af_elf_part {
     uint32_t type;
     uint32_t link;    /* sections only */
     uint64_t address; /* where it is loaded */
-    uint64_t offset;  /* in the source, or in the bytes */
+    uint64_t offset;  /* in the bytes */
     uint64_t len;     /* in the file, as its header says */
     bool is_inside;   /* it has bytes in the file, and none are beyond its end */
 };
 
 /*
- * Reads the header of the ELF file at `base` of the source. Fails with DATA when
- * there is no ELF file, and as the source does.
+ * Reads the header of an ELF file; the bytes must outlive *elf_out. Fails with DATA
+ * when it is not an ELF file; `name` is for errors.
  */
-enum anyflash_status af_elf_open(struct af_source *source, uint64_t base, uint64_t len,
-                                 struct af_elf *elf_out, struct anyflash_error *err);
-
-/* As af_elf_open() for bytes that outlive *elf_out; `name` is for errors. */
-enum anyflash_status af_elf_open_bytes(struct af_span bytes, const char *name,
-                                       struct af_elf *elf_out, struct anyflash_error *err);
+enum anyflash_status af_elf_open(struct af_span bytes, const char *name, struct af_elf *elf_out,
+                                 struct anyflash_error *err);
 
 /* "x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64", or NULL. */
 const char *af_elf_machine_name(const struct af_elf *elf);
 
-/* Reads section or segment `index`; all zero beyond the last. Fails as the source does. */
-enum anyflash_status af_elf_section(const struct af_elf *elf, uint32_t index,
-                                    struct af_elf_part *part_out, struct anyflash_error *err);
-enum anyflash_status af_elf_segment(const struct af_elf *elf, uint32_t index,
-                                    struct af_elf_part *part_out, struct anyflash_error *err);
+/* Section or segment `index`; all zero beyond the last. */
+struct af_elf_part af_elf_section(const struct af_elf *elf, uint32_t index);
+struct af_elf_part af_elf_segment(const struct af_elf *elf, uint32_t index);
 
 /* Whether the file ends within a segment that the loader maps: using it would be SIGBUS. */
 bool af_elf_is_truncated(const struct af_elf *elf);
 
-/* Whether the section's name is `name`, of at most 31 bytes. Fails as the source does. */
-enum anyflash_status af_elf_section_is_named(const struct af_elf *elf,
-                                             const struct af_elf_part *section,
-                                             const char *name, bool *same_out,
-                                             struct anyflash_error *err);
+bool af_elf_section_is_named(const struct af_elf *elf, const struct af_elf_part *section,
+                             const char *name);
 
 /*
  * The bytes of section `name` of a file in memory; false when there is no such

@@ -93,10 +93,8 @@ static struct af_span read_segments(struct af_dynamic *dynamic)
 {
     struct af_span file = dynamic->elf.bytes;
     struct af_span found = {NULL, 0};
-    struct af_elf_part part;
     for (uint32_t i = 0; i < dynamic->elf.segment_count && i < SEGMENT_HEADERS_MAX; i++) {
-        if (af_elf_segment(&dynamic->elf, i, &part, NULL) != ANYFLASH_OK)
-            break;
+        struct af_elf_part part = af_elf_segment(&dynamic->elf, i);
         if (part.type == AF_ELF_SEGMENT_LOAD)
             add_segment(dynamic, &part);
         else if (part.type == AF_ELF_SEGMENT_DYNAMIC && part.offset < file.len)
@@ -376,7 +374,7 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
 {
     char shown[200];
     struct af_dynamic dynamic = {0};
-    enum anyflash_status status = af_elf_open_bytes(bytes, name, &dynamic.elf, err);
+    enum anyflash_status status = af_elf_open(bytes, name, &dynamic.elf, err);
     if (status != ANYFLASH_OK)
         return status;
     bool is_truncated = af_elf_is_truncated(&dynamic.elf);

@@ -18,7 +18,6 @@
 #include "kit/formats/elf.h"
 #include "kit/formats/little.h"
 
-#define WINDOW_BYTES 65536u
 #define CONTAINER_MAGIC 0xBA55ED50u
 #define CONTAINER_BYTES 16u
 #define IMAGE_BYTES 64u
@@ -26,8 +25,6 @@
 #define WRAPPER_MAGIC 0x466243B1u
 #define WRAPPER_BYTES 24u
 #define SM_MAX 9999u
-/* Read-ahead after a header: in a container of small images, enough for the next one. */
-#define NEAR_BYTES 512u
 
 /* Limits the work for false containers nested in containers, which would be quadratic. */
 #define DROPPED_MAX (4u * AF_GPU_IMAGES_MAX)
@@ -38,9 +35,10 @@
 #define FLAG_ARCH 0x100000u
 #define FLAG_FAMILY 0x200000u
 
-/* Zero-initialise, set `source`, release. Lists are on the heap. */
+/* Zero-initialise, set bytes and name, release. Lists are on the heap. */
 struct walk {
-    struct af_source *source;
+    struct af_span bytes;
+    const char *name;
     struct af_gpu_container *containers;
     size_t container_count;
     size_t container_capacity;
@@ -51,32 +49,11 @@ struct walk {
     size_t dropped_count;   /* images of rejected containers */
     uint64_t strange_bytes; /* bytes that are neither container nor zero */
     uint64_t strange_at;    /* offset of the first of these */
-    unsigned char *window;  /* the most recently read bytes */
-    uint64_t window_at;
-    size_t window_len;
 };
 
-/*
- * Returns the `len` bytes at `at`. If they must be read, also reads `ahead`
- * more, but never past `end`.
- */
-static enum anyflash_status look(struct walk *walk, uint64_t at, size_t len, size_t ahead,
-                                 uint64_t end, const unsigned char **bytes_out,
-                                 struct anyflash_error *err)
+static const unsigned char *bytes_at(const struct walk *walk, uint64_t at)
 {
-    if (at < walk->window_at || at - walk->window_at > walk->window_len ||
-        len > walk->window_len - (at - walk->window_at)) {
-        size_t want = end - at < ahead ? (size_t)(end - at) : ahead;
-        want = want < len ? len : want;
-        walk->window_len = 0;
-        enum anyflash_status status = af_source_read(walk->source, at, walk->window, want, err);
-        if (status != ANYFLASH_OK)
-            return status;
-        walk->window_at = at;
-        walk->window_len = want;
-    }
-    *bytes_out = walk->window + (at - walk->window_at);
-    return ANYFLASH_OK;
+    return (const unsigned char *)walk->bytes.data + at;
 }
 
 /* Makes room for one more element; false when memory runs out. */
@@ -154,17 +131,12 @@ static enum anyflash_status read_images(struct walk *walk, uint64_t at, uint64_t
                                         bool *exact_out, struct anyflash_error *err)
 {
     size_t before = walk->image_count;
-    const unsigned char *header;
     while (end - at >= IMAGE_BYTES && walk->image_count < AF_GPU_IMAGES_MAX) {
-        enum anyflash_status status =
-            look(walk, at, IMAGE_BYTES, NEAR_BYTES, end, &header, err);
-        if (status != ANYFLASH_OK)
-            return status;
         if (!reserve((void **)&walk->images, &walk->image_capacity, walk->image_count,
                      sizeof *walk->images))
             return af_fail_memory(err);
         struct af_gpu_image *image = &walk->images[walk->image_count];
-        if (!parse_image(header, at, end, image, &at))
+        if (!parse_image(bytes_at(walk, at), at, end, image, &at))
             break;
         image->container = (uint32_t)walk->container_count;
         walk->image_count++;
@@ -208,13 +180,6 @@ static enum anyflash_status read_container(struct walk *walk, uint64_t at, uint6
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status ensure_window(struct walk *walk, struct anyflash_error *err)
-{
-    if (walk->window == NULL)
-        walk->window = af_mem_alloc(WINDOW_BYTES);
-    return walk->window == NULL ? af_fail_memory(err) : ANYFLASH_OK;
-}
-
 static void note_strange(struct walk *walk, uint64_t at, const unsigned char *bytes)
 {
     static const unsigned char zero[8] = {0};
@@ -225,19 +190,16 @@ static void note_strange(struct walk *walk, uint64_t at, const unsigned char *by
     walk->strange_bytes += sizeof zero;
 }
 
+/* `to` must be within the bytes. */
 static enum anyflash_status walk_range(struct walk *walk, uint64_t from, uint64_t to,
                                        bool is_relocatable, bool is_search,
                                        struct anyflash_error *err)
 {
-    enum anyflash_status status = ensure_window(walk, err);
-    size_t ahead = is_search ? WINDOW_BYTES : NEAR_BYTES;
+    enum anyflash_status status = ANYFLASH_OK;
     for (uint64_t at = from;
          status == ANYFLASH_OK && !walk->is_full && at <= to && to - at >= CONTAINER_BYTES;) {
-        const unsigned char *header;
+        const unsigned char *header = bytes_at(walk, at);
         uint64_t end = at;
-        status = look(walk, at, CONTAINER_BYTES, ahead, to, &header, err);
-        if (status != ANYFLASH_OK)
-            break;
         if (!is_search && af_le32(header) != CONTAINER_MAGIC)
             note_strange(walk, at, header);
         else if (af_le32(header) == CONTAINER_MAGIC) {
@@ -252,27 +214,18 @@ static enum anyflash_status walk_range(struct walk *walk, uint64_t from, uint64_
     return status;
 }
 
-static enum anyflash_status count_wrappers(struct walk *walk, uint64_t from, uint64_t to,
-                                           int64_t *count_out, struct anyflash_error *err)
+static int64_t count_wrappers(const struct walk *walk, uint64_t from, uint64_t to)
 {
     int64_t count = 0;
-    enum anyflash_status status = ensure_window(walk, err);
-    for (uint64_t at = from; status == ANYFLASH_OK && at <= to && to - at >= WRAPPER_BYTES;
-         at += WRAPPER_BYTES) {
-        const unsigned char *wrapper;
-        status = look(walk, at, WRAPPER_BYTES, WINDOW_BYTES, to, &wrapper, err);
-        if (status == ANYFLASH_OK && af_le32(wrapper) == WRAPPER_MAGIC)
-            count++;
-    }
-    *count_out = count;
-    return status;
+    for (uint64_t at = from; to - at >= WRAPPER_BYTES; at += WRAPPER_BYTES)
+        count += af_le32(bytes_at(walk, at)) == WRAPPER_MAGIC;
+    return count;
 }
 
 static void release_walk(struct walk *walk)
 {
     af_mem_free(walk->containers);
     af_mem_free(walk->images);
-    af_mem_free(walk->window);
 }
 
 /* Larger cubins have a kernel; nvcc's empty ones have half this size. */
@@ -293,19 +246,15 @@ static enum anyflash_status walk_section(struct walk *walk, const struct af_elf 
                                          uint32_t index, struct af_gpu_code *code,
                                          struct anyflash_error *err)
 {
-    struct af_elf_part part;
-    bool same[3] = {false, false, false};
-    static const char *const names[] = {SECTION_LOADED, SECTION_RELOCATABLE, SECTION_WRAPPERS};
-    enum anyflash_status status = af_elf_section(elf, index, &part, err);
-    for (size_t i = 0; status == ANYFLASH_OK && part.is_inside && i < AF_COUNT(names); i++)
-        status = af_elf_section_is_named(elf, &part, names[i], &same[i], err);
-    if (status != ANYFLASH_OK)
-        return status;
+    struct af_elf_part part = af_elf_section(elf, index);
     uint64_t end = part.offset + part.len;
-    if (same[0] || same[1])
-        return walk_range(walk, part.offset, end, same[1], false, err);
-    if (same[2])
-        return count_wrappers(walk, part.offset, end, &code->wrapper_count, err);
+    if (!part.is_inside)
+        return ANYFLASH_OK;
+    bool is_relocatable = af_elf_section_is_named(elf, &part, SECTION_RELOCATABLE);
+    if (is_relocatable || af_elf_section_is_named(elf, &part, SECTION_LOADED))
+        return walk_range(walk, part.offset, end, is_relocatable, false, err);
+    if (af_elf_section_is_named(elf, &part, SECTION_WRAPPERS))
+        code->wrapper_count = count_wrappers(walk, part.offset, end);
     return ANYFLASH_OK;
 }
 
@@ -314,9 +263,8 @@ static enum anyflash_status walk_segments(struct walk *walk, const struct af_elf
 {
     enum anyflash_status status = ANYFLASH_OK;
     for (uint32_t i = 0; status == ANYFLASH_OK && i < elf->segment_count; i++) {
-        struct af_elf_part part;
-        status = af_elf_segment(elf, i, &part, err);
-        if (status == ANYFLASH_OK && part.is_inside && part.type == AF_ELF_SEGMENT_LOAD)
+        struct af_elf_part part = af_elf_segment(elf, i);
+        if (part.is_inside && part.type == AF_ELF_SEGMENT_LOAD)
             status = walk_range(walk, (part.offset + 7) / 8 * 8, part.offset + part.len, false,
                                 true, err);
     }
@@ -327,13 +275,12 @@ static enum anyflash_status walk_file(struct walk *walk, struct af_gpu_code *cod
                                       struct anyflash_error *err)
 {
     struct af_elf elf;
-    enum anyflash_status status =
-        af_elf_open(walk->source, 0, walk->source->size_bytes, &elf, err);
+    enum anyflash_status status = af_elf_open(walk->bytes, walk->name, &elf, err);
     if (status != ANYFLASH_OK)
         return status;
     if (!elf.is_64 || !elf.is_little_endian)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a 64-bit little-endian ELF file",
-                       walk->source->name);
+                       walk->name);
     if (elf.section_count == 0) {
         code->was_searched = true;
         return walk_segments(walk, &elf, err);
@@ -360,7 +307,7 @@ static enum anyflash_status look_into_small(struct walk *walk, struct anyflash_e
             walk->containers[image->container].is_relocatable)
             continue;
         enum anyflash_status status =
-            af_gpu_image_kernels(walk->source, image, stop_at_first, &found, err);
+            af_gpu_image_kernels(walk->bytes, walk->name, image, stop_at_first, &found, err);
         if (status == ANYFLASH_OK)
             image->has_entry = found ? AF_YES : AF_NO;
         else if (status != ANYFLASH_E_DATA && status != ANYFLASH_E_LIMIT)
@@ -498,15 +445,15 @@ static enum anyflash_status publish(struct af_arena *arena, const struct walk *w
     return find_targets(arena, code, err);
 }
 
-static enum anyflash_status read_code(struct af_arena *arena, struct af_source *source,
-                                      bool is_section, struct af_gpu_code *out,
-                                      struct anyflash_error *err)
+enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span bytes,
+                                      const char *name, bool is_section,
+                                      struct af_gpu_code *out, struct anyflash_error *err)
 {
-    struct walk walk = {.source = source};
+    struct walk walk = {.bytes = bytes, .name = name};
     struct af_gpu_code code = {.wrapper_count = -1};
-    enum anyflash_status status =
-        is_section ? walk_range(&walk, 0, source->size_bytes, false, false, err)
-                   : walk_file(&walk, &code, err);
+    enum anyflash_status status = is_section
+                                      ? walk_range(&walk, 0, bytes.len, false, false, err)
+                                      : walk_file(&walk, &code, err);
     if (status == ANYFLASH_OK)
         status = look_into_small(&walk, err);
     if (status == ANYFLASH_OK)
@@ -514,23 +461,6 @@ static enum anyflash_status read_code(struct af_arena *arena, struct af_source *
     if (status == ANYFLASH_OK)
         *out = code;
     release_walk(&walk);
-    return status;
-}
-
-enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *file,
-                                      struct af_gpu_code *out, struct anyflash_error *err)
-{
-    return read_code(arena, file, false, out, err);
-}
-
-enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,
-                                            const char *name, bool is_section,
-                                            struct af_gpu_code *out, struct anyflash_error *err)
-{
-    struct af_source source;
-    af_source_of_bytes(bytes, name, &source);
-    enum anyflash_status status = read_code(arena, &source, is_section, out, err);
-    af_source_close(&source);
     return status;
 }
 

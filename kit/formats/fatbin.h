@@ -6,8 +6,8 @@
  * .nv_fatbin; each holds one image per target: SASS (a cubin, machine code of
  * one SM), PTX (text for the driver's compiler), LTO-IR or an unknown kind.
  * Everything here comes from headers: payloads are not read (except for cubins
- * so small that they may be empty), so a library of a gigabyte costs a few
- * thousand small reads. For the names of the kernels in an image see
+ * so small that they may be empty), so a mapped library of a gigabyte costs a few
+ * thousand pages. For the names of the kernels in an image see
  * formats/cubin.h.
  *
  * Containers of __nv_relfatbin (objects for a later device link, which no driver
@@ -23,7 +23,6 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/base/source.h"
 
 /* Images beyond this count are not listed, and `problem` says so. */
 #define AF_GPU_IMAGES_MAX 500000u
@@ -94,21 +93,14 @@ struct af_gpu_code {
 };
 
 /*
- * Reads the GPU code of an ELF file. Fails with DATA when it is not an ELF file,
- * as the source does, and with NO_MEMORY. Damaged containers are not a failure:
- * they are left out and `problem` says so. Lists are in the arena.
+ * Reads the GPU code of an ELF file or, with `is_section`, of section .nv_fatbin
+ * alone; `name`, scrubbed, is for errors. Fails with DATA when it is not an ELF
+ * file, and with NO_MEMORY. Damaged containers are not a failure: they are left
+ * out and `problem` says so. Lists are in the arena.
  */
-enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *file,
+enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span bytes,
+                                      const char *name, bool is_section,
                                       struct af_gpu_code *out, struct anyflash_error *err);
-
-/*
- * As af_gpu_code_read() for the bytes of a file or, with `is_section`, of
- * section .nv_fatbin alone.
- */
-enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,
-                                            const char *name, bool is_section,
-                                            struct af_gpu_code *out,
-                                            struct anyflash_error *err);
 
 /* "sm_90a", "compute_90", "lto_80", "kind 64 of 100": at most 32 bytes. */
 #define AF_GPU_TARGET_TEXT 32u

@@ -434,9 +434,9 @@ static void group(struct af_arena *arena, const struct collection *all,
 }
 
 /* Collects kernels from every container; images that do not decompress set `problem`. */
-static enum anyflash_status collect_all(struct af_arena *arena, struct af_source *file,
-                                        const struct af_gpu_code *code, struct collection *all,
-                                        struct af_flash_kernels *out,
+static enum anyflash_status collect_all(struct af_arena *arena, struct af_span file,
+                                        const char *name, const struct af_gpu_code *code,
+                                        struct collection *all, struct af_flash_kernels *out,
                                         struct anyflash_error *err)
 {
     struct anyflash_error reason;
@@ -446,7 +446,8 @@ static enum anyflash_status collect_all(struct af_arena *arena, struct af_source
         if (image == NULL)
             continue;
         all->container = (uint32_t)i;
-        enum anyflash_status status = af_gpu_image_kernels(file, image, collect, all, &reason);
+        enum anyflash_status status =
+            af_gpu_image_kernels(file, name, image, collect, all, &reason);
         if (all->failed)
             return af_fail_memory(err);
         if (status == ANYFLASH_OK)
@@ -459,14 +460,14 @@ static enum anyflash_status collect_all(struct af_arena *arena, struct af_source
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_flash_kernels_read(struct af_arena *arena, struct af_source *file,
-                                           const struct af_gpu_code *code,
+enum anyflash_status af_flash_kernels_read(struct af_arena *arena, struct af_span file,
+                                           const char *name, const struct af_gpu_code *code,
                                            struct af_flash_kernels *out,
                                            struct anyflash_error *err)
 {
     struct collection all = {0};
     struct af_flash_kernels kernels = {0};
-    enum anyflash_status status = collect_all(arena, file, code, &all, &kernels, err);
+    enum anyflash_status status = collect_all(arena, file, name, code, &all, &kernels, err);
     if (status == ANYFLASH_OK) {
         if (all.count > 0)
             qsort(all.entries, all.count, sizeof *all.entries, compare_entries);

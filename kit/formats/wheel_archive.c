@@ -38,12 +38,12 @@ static enum anyflash_status find_info(struct af_wheel_archive *archive,
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_wheel_archive_open(struct af_source *source,
+enum anyflash_status af_wheel_archive_open(struct af_span bytes, const char *name,
                                            struct af_wheel_archive *archive_out,
                                            struct anyflash_error *err)
 {
     struct af_wheel_archive archive = {.info = NULL};
-    enum anyflash_status status = af_zip_open(source, &archive.zip, err);
+    enum anyflash_status status = af_zip_open(bytes, name, &archive.zip, err);
     if (status == ANYFLASH_OK)
         status = find_info(&archive, err);
     if (status == ANYFLASH_OK)
@@ -80,6 +80,6 @@ enum anyflash_status af_wheel_archive_read_info(const struct af_wheel_archive *a
     const struct af_zip_member *member = af_wheel_archive_info(archive, file);
     if (member == NULL)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has no %s: it is not a wheel",
-                       archive->zip.source->name, file);
+                       archive->zip.name, file);
     return af_zip_read(&archive->zip, member, arena, max_bytes, bytes_out, err);
 }

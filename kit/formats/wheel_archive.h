@@ -16,11 +16,11 @@ struct af_wheel_archive {
 };
 
 /*
- * Reads the list of members. The source is borrowed until
- * af_wheel_archive_close(). Fails as af_zip_open(); an archive without dist-info
- * is not a failure.
+ * Reads the list of members. The bytes are borrowed until
+ * af_wheel_archive_close(); `name` is for errors. Fails as af_zip_open(); an
+ * archive without dist-info is not a failure.
  */
-enum anyflash_status af_wheel_archive_open(struct af_source *source,
+enum anyflash_status af_wheel_archive_open(struct af_span bytes, const char *name,
                                            struct af_wheel_archive *archive_out,
                                            struct anyflash_error *err);
 

@@ -24,6 +24,7 @@
 #define LOCATOR_BYTES 20u
 #define END64_BYTES 56u
 #define COMMENT_BYTES_MAX 65535u
+#define NAME_SHOWN_BYTES 300u
 
 /* Where the directory is. */
 struct archive_end {
@@ -53,90 +54,67 @@ static const unsigned char *scan(const unsigned char *tail, size_t len, bool *am
     return found;
 }
 
-static enum anyflash_status no_archive(struct af_source *source, struct anyflash_error *err)
-{
-    return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' is truncated or not a zip archive: it has no end record",
-                   source->name);
-}
-
-static enum anyflash_status ambiguous(struct af_source *source, struct anyflash_error *err)
+static enum anyflash_status ambiguous(const struct af_zip *zip, struct anyflash_error *err)
 {
     return af_fail(
         err, ANYFLASH_E_DATA,
         "'%s' has more than one end record, so programs may read different archives from it",
-        source->name);
+        zip->name);
 }
 
-/* Searches as far back as the longest possible comment. */
-static enum anyflash_status find_commented(struct af_source *source, unsigned char *record,
-                                           uint64_t *at_out, struct anyflash_error *err)
+static const unsigned char *bytes_at(const struct af_zip *zip, uint64_t at)
 {
-    uint64_t most = END_BYTES + COMMENT_BYTES_MAX;
-    size_t len = (size_t)(source->size_bytes < most ? source->size_bytes : most);
+    return (const unsigned char *)zip->bytes.data + at;
+}
+
+/*
+ * Finds the offset of the end record: usually the last bytes, without a comment. Searches as
+ * far back as the longest possible comment.
+ */
+static enum anyflash_status find_record(const struct af_zip *zip, uint64_t *at_out,
+                                        struct anyflash_error *err)
+{
+    size_t most = END_BYTES + COMMENT_BYTES_MAX;
+    size_t len = zip->bytes.len < most ? zip->bytes.len : most;
+    const unsigned char *found = NULL;
     bool two = false;
-    unsigned char *tail = af_mem_alloc(len);
-    if (tail == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status =
-        af_source_read(source, source->size_bytes - len, tail, len, err);
-    const unsigned char *found = status == ANYFLASH_OK ? scan(tail, len, &two) : NULL;
-    if (found != NULL) {
-        memcpy(record, found, END_BYTES);
-        *at_out = source->size_bytes - len + (uint64_t)(found - tail);
+    if (len >= END_BYTES) {
+        const unsigned char *last = bytes_at(zip, zip->bytes.len - END_BYTES);
+        bool is_last = memcmp(last, end_mark, sizeof end_mark) == 0 && af_le16(last + 20) == 0;
+        found = is_last ? last : scan(bytes_at(zip, zip->bytes.len - len), len, &two);
     }
-    af_mem_free(tail);
-    if (status != ANYFLASH_OK)
-        return status;
     if (found == NULL)
-        return no_archive(source, err);
-    return two ? ambiguous(source, err) : ANYFLASH_OK;
-}
-
-/* Finds the end record and its offset: usually the last bytes, without a comment. */
-static enum anyflash_status find_record(struct af_source *source, unsigned char *record,
-                                        uint64_t *at_out, struct anyflash_error *err)
-{
-    if (source->size_bytes < END_BYTES)
-        return no_archive(source, err);
-    *at_out = source->size_bytes - END_BYTES;
-    enum anyflash_status status = af_source_read(source, *at_out, record, END_BYTES, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    if (memcmp(record, end_mark, sizeof end_mark) == 0 && af_le16(record + 20) == 0)
-        return ANYFLASH_OK;
-    return find_commented(source, record, at_out, err);
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is truncated or not a zip archive: it has no end record",
+                       zip->name);
+    *at_out = (uint64_t)(found - bytes_at(zip, 0));
+    return two ? ambiguous(zip, err) : ANYFLASH_OK;
 }
 
 /*
  * Reads the zip64 record before the end record at `*at` if there is a locator;
  * moves *at.
  */
-static enum anyflash_status read_end64(struct af_source *source, uint64_t *at,
+static enum anyflash_status read_end64(const struct af_zip *zip, uint64_t *at,
                                        struct archive_end *end, bool *found_out,
                                        struct anyflash_error *err)
 {
-    unsigned char locator[LOCATOR_BYTES];
-    unsigned char record[END64_BYTES];
     *found_out = false;
     if (*at < LOCATOR_BYTES + END64_BYTES)
         return ANYFLASH_OK;
     uint64_t locator_at = *at - LOCATOR_BYTES;
-    enum anyflash_status status =
-        af_source_read(source, locator_at, locator, sizeof locator, err);
-    if (status != ANYFLASH_OK || memcmp(locator, locator_mark, sizeof locator_mark) != 0)
-        return status;
+    const unsigned char *locator = bytes_at(zip, locator_at);
+    if (memcmp(locator, locator_mark, sizeof locator_mark) != 0)
+        return ANYFLASH_OK;
     uint64_t record_at = af_le64(locator + 8);
     if (af_le32(locator + 4) != 0 || af_le32(locator + 16) > 1 ||
         record_at > locator_at - END64_BYTES)
-        return ambiguous(source, err);
-    status = af_source_read(source, record_at, record, sizeof record, err);
-    if (status != ANYFLASH_OK)
-        return status;
+        return ambiguous(zip, err);
+    const unsigned char *record = bytes_at(zip, record_at);
     if (memcmp(record, end64_mark, sizeof end64_mark) != 0 ||
         af_le64(record + 4) != locator_at - record_at - 12 || af_le64(record + 16) != 0 ||
         af_le64(record + 24) != af_le64(record + 32))
-        return ambiguous(source, err);
+        return ambiguous(zip, err);
     *end = (struct archive_end){.member_count = af_le64(record + 32),
                                 .directory_bytes = af_le64(record + 40),
                                 .directory_at = af_le64(record + 48)};
@@ -154,55 +132,55 @@ static bool agrees(uint64_t said, uint64_t mark, uint64_t said64)
     return said == mark || said == said64;
 }
 
-static enum anyflash_status check_end(struct af_source *source, const struct archive_end *end,
+static enum anyflash_status check_end(const struct af_zip *zip, const struct archive_end *end,
                                       uint64_t at, struct anyflash_error *err)
 {
     if (end->directory_bytes > at || end->directory_at != at - end->directory_bytes)
         return af_fail(err, ANYFLASH_E_DATA,
                        "'%s' is truncated or has extra bytes: its directory is not where the "
                        "end record says",
-                       source->name);
+                       zip->name);
     if (end->member_count > end->directory_bytes / ENTRY_BYTES)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' claims %llu members in a directory of only %llu bytes",
-                       source->name, (unsigned long long)end->member_count,
+                       "'%s' claims %llu members in a directory of only %llu bytes", zip->name,
+                       (unsigned long long)end->member_count,
                        (unsigned long long)end->directory_bytes);
     if (end->member_count > AF_ZIP_MEMBERS_MAX ||
         end->directory_bytes > AF_ZIP_DIRECTORY_BYTES_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %llu members; at most %u are read",
-                       source->name, (unsigned long long)end->member_count, AF_ZIP_MEMBERS_MAX);
+                       zip->name, (unsigned long long)end->member_count, AF_ZIP_MEMBERS_MAX);
     if (end->member_count == 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is an empty archive", source->name);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is an empty archive", zip->name);
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status find_end(struct af_source *source, struct archive_end *end_out,
+static enum anyflash_status find_end(const struct af_zip *zip, struct archive_end *end_out,
                                      struct anyflash_error *err)
 {
-    unsigned char record[END_BYTES];
     struct archive_end end64 = {0};
     uint64_t at = 0;
     bool is_64 = false;
-    enum anyflash_status status = find_record(source, record, &at, err);
+    enum anyflash_status status = find_record(zip, &at, err);
     if (status != ANYFLASH_OK)
         return status;
+    const unsigned char *record = bytes_at(zip, at);
     if (af_le32(record + 4) != 0 || af_le16(record + 8) != af_le16(record + 10))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is part of a multi-disk archive",
-                       source->name);
+                       zip->name);
     struct archive_end end = {.member_count = af_le16(record + 10),
                               .directory_bytes = af_le32(record + 12),
                               .directory_at = af_le32(record + 16)};
-    status = read_end64(source, &at, &end64, &is_64, err);
+    status = read_end64(zip, &at, &end64, &is_64, err);
     if (status != ANYFLASH_OK)
         return status;
     if (is_64) {
         if (!agrees(end.member_count, UINT16_MAX, end64.member_count) ||
             !agrees(end.directory_bytes, UINT32_MAX, end64.directory_bytes) ||
             !agrees(end.directory_at, UINT32_MAX, end64.directory_at))
-            return ambiguous(source, err);
+            return ambiguous(zip, err);
         end = end64;
     }
-    status = check_end(source, &end, at, err);
+    status = check_end(zip, &end, at, err);
     if (status == ANYFLASH_OK)
         *end_out = end;
     return status;
@@ -375,7 +353,7 @@ static enum anyflash_status check_places(struct af_zip_member **sorted, size_t c
 }
 
 struct listing {
-    const struct af_source *source;
+    const struct af_zip *zip;
     struct af_arena *arena;
     struct af_zip_member *members;
     struct af_zip_member **by_name;
@@ -389,14 +367,14 @@ struct listing {
 static enum anyflash_status damaged(const struct listing *listing)
 {
     return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is corrupt",
-                   listing->source->name);
+                   listing->zip->name);
 }
 
 static enum anyflash_status refuse(const struct listing *listing,
                                    const struct af_zip_member *member,
                                    enum anyflash_status status, const char *problem)
 {
-    return af_fail(listing->err, status, "'%s': member '%s' %s", listing->source->name,
+    return af_fail(listing->err, status, "'%s': member '%s' %s", listing->zip->name,
                    member->name, problem);
 }
 
@@ -407,7 +385,7 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
     if (len > AF_ZIP_NAME_BYTES_MAX)
         return af_fail(listing->err, ANYFLASH_E_LIMIT,
                        "'%s': a member's name has %zu bytes; at most %u are read",
-                       listing->source->name, len, AF_ZIP_NAME_BYTES_MAX);
+                       listing->zip->name, len, AF_ZIP_NAME_BYTES_MAX);
     const char *name = af_arena_text_n(listing->arena, (const char *)bytes, len);
     if (name == NULL)
         return af_fail_memory(listing->err);
@@ -416,7 +394,7 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
         problem = "is not ASCII, but is not marked as UTF-8 either";
     if (problem != NULL)
         return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': the name of member '%s' %s",
-                       listing->source->name, af_text_quote(shown, sizeof shown, name, len),
+                       listing->zip->name, af_text_quote(shown, sizeof shown, name, len),
                        problem);
     member->name = name;
     member->is_folder = af_ends_with(name, "/");
@@ -507,11 +485,10 @@ static enum anyflash_status check_members(struct listing *listing, uint64_t dire
     for (size_t i = 0; i < count; i++)
         by_place[i] = listing->by_name[i] = &listing->members[i];
     enum anyflash_status status =
-        check_names(by_place, count, listing->source->name, listing->err);
+        check_names(by_place, count, listing->zip->name, listing->err);
     qsort(listing->by_name, count, sizeof *listing->by_name, by_name);
     if (status == ANYFLASH_OK)
-        status =
-            check_places(by_place, count, listing->source->name, directory_at, listing->err);
+        status = check_places(by_place, count, listing->zip->name, directory_at, listing->err);
     af_mem_free(by_place);
     return status;
 }
@@ -532,40 +509,23 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
     if (listing->at != listing->end)
         return af_fail(listing->err, ANYFLASH_E_DATA,
                        "'%s': its directory has more bytes than its %zu members take",
-                       listing->source->name, listing->count);
+                       listing->zip->name, listing->count);
     uint64_t total = listing->total_bytes;
-    if (total > AF_ZIP_RATIO_FROM && total / AF_ZIP_RATIO_ALL_MAX > listing->source->size_bytes)
+    if (total > AF_ZIP_RATIO_FROM && total / AF_ZIP_RATIO_ALL_MAX > listing->zip->bytes.len)
         return af_fail(listing->err, ANYFLASH_E_LIMIT,
                        "'%s' would unpack to more than %u times its size, like a zip bomb",
-                       listing->source->name, AF_ZIP_RATIO_ALL_MAX);
+                       listing->zip->name, AF_ZIP_RATIO_ALL_MAX);
     return check_members(listing, end->directory_at);
 }
 
-/* Reads the whole directory and parses its entries. */
-static enum anyflash_status list_members(struct af_source *source,
-                                         const struct archive_end *end, struct listing *listing)
-{
-    size_t len = (size_t)end->directory_bytes;
-    unsigned char *directory = af_mem_alloc(len);
-    if (directory == NULL)
-        return af_fail_memory(listing->err);
-    enum anyflash_status status =
-        af_source_read(source, end->directory_at, directory, len, listing->err);
-    listing->at = directory;
-    listing->end = directory + len;
-    if (status == ANYFLASH_OK)
-        status = take_members(listing, end);
-    af_mem_free(directory);
-    return status;
-}
-
-static enum anyflash_status check_headers(struct af_source *source,
-                                          const struct listing *listing)
+/* Compares the members' own headers with the directory. */
+static enum anyflash_status check_headers(const struct listing *listing)
 {
     enum anyflash_status status = ANYFLASH_OK;
     uint64_t data_at;
     for (size_t i = 0; status == ANYFLASH_OK && i < listing->count; i++)
-        status = af_zip_check_header(source, &listing->members[i], &data_at, listing->err);
+        status =
+            af_zip_check_header(listing->zip, &listing->members[i], &data_at, listing->err);
     return status;
 }
 
@@ -575,19 +535,23 @@ void af_zip_close(struct af_zip *zip)
     *zip = (struct af_zip){0};
 }
 
-enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_out,
+enum anyflash_status af_zip_open(struct af_span bytes, const char *name, struct af_zip *zip_out,
                                  struct anyflash_error *err)
 {
-    struct af_zip zip = {.source = source};
+    struct af_zip zip = {.bytes = bytes};
     struct archive_end end = {0};
-    enum anyflash_status status = find_end(source, &end, err);
-    if (status != ANYFLASH_OK)
-        return status;
     af_arena_init(&zip.arena);
-    struct listing listing = {.source = source, .arena = &zip.arena, .err = err};
-    status = list_members(source, &end, &listing);
+    zip.name = af_text_scrub(&zip.arena, name, NAME_SHOWN_BYTES);
+    struct listing listing = {.zip = &zip, .arena = &zip.arena, .err = err};
+    enum anyflash_status status =
+        zip.name == NULL ? af_fail_memory(err) : find_end(&zip, &end, err);
+    if (status == ANYFLASH_OK) {
+        listing.at = bytes_at(&zip, end.directory_at);
+        listing.end = listing.at + end.directory_bytes;
+        status = take_members(&listing, &end);
+    }
     if (status == ANYFLASH_OK)
-        status = check_headers(source, &listing);
+        status = check_headers(&listing);
     if (status != ANYFLASH_OK) {
         af_zip_close(&zip);
         return status;

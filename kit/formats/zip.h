@@ -1,5 +1,5 @@
 /*
- * zip.h: zip archives in the form that wheels use, read from a source: first the
+ * zip.h: zip archives in the form that wheels use, in memory: first the
  * list of members, then any member, whole or from its start.
  *
  * Opening reads the end of the archive, its directory and the members' headers. It refuses
@@ -19,7 +19,6 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/base/source.h"
 
 /* Archives that exceed these fail with LIMIT. */
 #define AF_ZIP_MEMBERS_MAX 200000u
@@ -40,7 +39,7 @@ struct af_zip_member {
     const char *name; /* a folder's name ends in '/' */
     uint64_t size_bytes;
     uint64_t packed_bytes;
-    uint64_t header_at; /* offset of its own header in the source */
+    uint64_t header_at; /* offset of its own header in the archive */
     uint64_t limit_at;  /* its bytes must end before this offset */
     uint32_t crc32;
     uint16_t flags;
@@ -54,16 +53,17 @@ struct af_zip {
     const struct af_zip_member *const *by_name; /* all members, in the order of strcmp() */
     size_t member_count;
     struct af_arena arena;
-    struct af_source *source; /* borrowed */
+    struct af_span bytes; /* borrowed */
+    const char *name;     /* for errors */
 };
 
 /*
- * Reads the list of members. The source is borrowed until af_zip_close(). Fails
- * with DATA (not a zip archive, truncated, contradictory, or one of the tricks
- * above), LIMIT, UNSUPPORTED (encrypted, several disks, another compression),
- * NO_MEMORY, or as the source does.
+ * Reads the list of members. The bytes are borrowed until af_zip_close(); `name`
+ * is for errors. Fails with DATA (not a zip archive, truncated, contradictory, or
+ * one of the tricks above), LIMIT, UNSUPPORTED (encrypted, several disks, another
+ * compression) or NO_MEMORY.
  */
-enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_out,
+enum anyflash_status af_zip_open(struct af_span bytes, const char *name, struct af_zip *zip_out,
                                  struct anyflash_error *err);
 
 /* Closes the archive; close its streams first. Does nothing for a zero-initialised one. */
@@ -101,8 +101,8 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     void *context, struct anyflash_error *err);
 
 /*
- * Reads a member from its start; bytes that are not requested are neither read
- * from the source nor inflated. An archive may have several streams.
+ * Reads a member from its start; bytes that are not requested are not inflated.
+ * An archive may have several streams.
  */
 struct af_zip_stream {
     const struct af_zip_member *member;

@@ -11,7 +11,6 @@
 #include "kit/formats/little.h"
 #include "kit/formats/zip_stream.h"
 
-#define PACKED_BYTES (64u << 10)  /* read from the source at a time */
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */
 #define CALL_BYTES_MAX (1u << 30) /* zlib counts in unsigned int */
 #define FLAG_SIZES_FOLLOW 8u /* the own header has no sizes: they follow the member's bytes */
@@ -97,75 +96,44 @@ static const char *header_problem(const unsigned char *header, const unsigned ch
     return NULL;
 }
 
-static enum anyflash_status bad_header(struct af_source *source,
-                                       const struct af_zip_member *member, const char *problem,
-                                       struct anyflash_error *err)
+static enum anyflash_status member_fails(const struct af_zip *zip,
+                                         const struct af_zip_member *member,
+                                         const char *problem, struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA, "'%s': member '%s' %s", source->name, member->name,
+    return af_fail(err, ANYFLASH_E_DATA, "'%s': member '%s' %s", zip->name, member->name,
                    problem);
 }
 
-/* Reads the extra fields behind the own header's name and compares the rest of it. */
-static enum anyflash_status check_rest(struct af_source *source,
-                                       const struct af_zip_member *member,
-                                       const unsigned char *header, size_t name_len,
-                                       struct anyflash_error *err)
-{
-    size_t len = (size_t)af_le16(header + 28);
-    unsigned char *extra = af_mem_alloc(len + 1);
-    if (extra == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status = af_source_read(
-        source, member->header_at + AF_ZIP_HEADER_BYTES + name_len, extra, len, err);
-    const char *problem =
-        status == ANYFLASH_OK ? header_problem(header, extra, len, member) : NULL;
-    if (problem != NULL)
-        status = bad_header(source, member, problem, err);
-    af_mem_free(extra);
-    return status;
-}
-
-enum anyflash_status af_zip_check_header(struct af_source *source,
+enum anyflash_status af_zip_check_header(const struct af_zip *zip,
                                          const struct af_zip_member *member,
                                          uint64_t *data_at_out, struct anyflash_error *err)
 {
-    unsigned char header[AF_ZIP_HEADER_BYTES + AF_ZIP_NAME_BYTES_MAX];
+    const unsigned char *header = (const unsigned char *)zip->bytes.data + member->header_at;
+    const unsigned char *name = header + AF_ZIP_HEADER_BYTES;
     size_t name_len = strlen(member->name);
-    enum anyflash_status status =
-        af_source_read(source, member->header_at, header, AF_ZIP_HEADER_BYTES + name_len, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + af_le16(header + 28);
+    size_t extra_len = (size_t)af_le16(header + 28);
+    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + extra_len;
     if (memcmp(header, "PK\3\4", 4) != 0 ||
         member->limit_at - member->header_at - member->packed_bytes < head_bytes)
-        return bad_header(source, member, "has a damaged header", err);
-    if (af_le16(header + 26) != name_len ||
-        memcmp(header + AF_ZIP_HEADER_BYTES, member->name, name_len) != 0)
-        return bad_header(source, member, "has another name in its own header", err);
-    status = check_rest(source, member, header, name_len, err);
-    if (status == ANYFLASH_OK)
-        *data_at_out = member->header_at + head_bytes;
-    return status;
+        return member_fails(zip, member, "has a damaged header", err);
+    if (af_le16(header + 26) != name_len || memcmp(name, member->name, name_len) != 0)
+        return member_fails(zip, member, "has another name in its own header", err);
+    const char *problem = header_problem(header, name + name_len, extra_len, member);
+    if (problem != NULL)
+        return member_fails(zip, member, problem, err);
+    *data_at_out = member->header_at + head_bytes;
+    return ANYFLASH_OK;
 }
 
 /* State of a member that is being read. */
 struct af_zip_inflate {
-    struct af_source *source;
-    uint64_t at;          /* offset of the next packed bytes */
-    uint64_t packed_left; /* not read from the source yet */
-    uint32_t crc32;       /* of the bytes returned so far */
-    bool ended;           /* size and CRC-32 were checked */
-    z_stream inflate;     /* of a deflated member */
-    unsigned char packed[PACKED_BYTES];
+    const struct af_zip *zip;
+    const unsigned char *at; /* next packed bytes */
+    uint64_t packed_left;    /* not given to zlib yet */
+    uint32_t crc32;          /* of the bytes returned so far */
+    bool ended;              /* size and CRC-32 were checked */
+    z_stream inflate;        /* of a deflated member */
 };
-
-static enum anyflash_status damaged(const struct af_source *source,
-                                    const struct af_zip_member *member, const char *problem,
-                                    struct anyflash_error *err)
-{
-    return af_fail(err, ANYFLASH_E_DATA, "'%s': member '%s' %s", source->name, member->name,
-                   problem);
-}
 
 static void *zlib_alloc(void *context, unsigned count, unsigned size_bytes)
 {
@@ -194,14 +162,14 @@ enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
                                         struct anyflash_error *err)
 {
     uint64_t data_at = 0;
-    enum anyflash_status status = af_zip_check_header(zip->source, member, &data_at, err);
+    enum anyflash_status status = af_zip_check_header(zip, member, &data_at, err);
     if (status != ANYFLASH_OK)
         return status;
     struct af_zip_inflate *state = af_mem_alloc(sizeof *state);
     if (state == NULL)
         return af_fail_memory(err);
-    state->source = zip->source;
-    state->at = data_at;
+    state->zip = zip;
+    state->at = (const unsigned char *)zip->bytes.data + data_at;
     state->packed_left = member->packed_bytes;
     state->crc32 = 0;
     state->ended = false;
@@ -216,21 +184,17 @@ enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
     return ANYFLASH_OK;
 }
 
-/* Reads packed bytes for zlib if it has none and some are left. */
-static enum anyflash_status feed(struct af_zip_inflate *state, struct anyflash_error *err)
+/* Gives packed bytes to zlib if it has none and some are left. */
+static void feed(struct af_zip_inflate *state)
 {
-    if (state->inflate.avail_in > 0 || state->packed_left == 0)
-        return ANYFLASH_OK;
-    size_t len = state->packed_left < PACKED_BYTES ? (size_t)state->packed_left : PACKED_BYTES;
-    enum anyflash_status status =
-        af_source_read(state->source, state->at, state->packed, len, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    if (state->inflate.avail_in > 0)
+        return;
+    size_t len =
+        state->packed_left < CALL_BYTES_MAX ? (size_t)state->packed_left : CALL_BYTES_MAX;
+    state->inflate.next_in = (unsigned char *)(uintptr_t)state->at;
+    state->inflate.avail_in = (unsigned)len;
     state->at += len;
     state->packed_left -= len;
-    state->inflate.next_in = state->packed;
-    state->inflate.avail_in = (unsigned)len;
-    return ANYFLASH_OK;
 }
 
 /* Fills `to`. */
@@ -242,17 +206,15 @@ static enum anyflash_status inflate_piece(struct af_zip_stream *stream, unsigned
     inflating->next_out = to;
     inflating->avail_out = (unsigned)len;
     while (inflating->avail_out > 0) {
-        enum anyflash_status status = feed(state, err);
-        if (status != ANYFLASH_OK)
-            return status;
+        feed(state);
         int result = inflate(inflating, Z_NO_FLUSH);
         if (result == Z_MEM_ERROR)
             return af_fail_memory(err);
         if (result == Z_STREAM_END && inflating->avail_out > 0)
-            return damaged(state->source, stream->member, "is shorter than its directory says",
-                           err);
+            return member_fails(state->zip, stream->member,
+                                "is shorter than its directory says", err);
         if (result != Z_OK && result != Z_STREAM_END)
-            return damaged(state->source, stream->member, "cannot be inflated", err);
+            return member_fails(state->zip, stream->member, "cannot be inflated", err);
     }
     return ANYFLASH_OK;
 }
@@ -267,18 +229,17 @@ static enum anyflash_status end_inflate(struct af_zip_stream *stream,
     state->inflate.next_out = &more;
     state->inflate.avail_out = 1;
     while (result == Z_OK && state->inflate.avail_out > 0) {
-        enum anyflash_status status = feed(state, err);
-        if (status != ANYFLASH_OK)
-            return status;
+        feed(state);
         result = inflate(&state->inflate, Z_NO_FLUSH);
     }
     if (result == Z_MEM_ERROR)
         return af_fail_memory(err);
     if (state->inflate.avail_out == 0)
-        return damaged(state->source, stream->member, "is longer than its directory says", err);
+        return member_fails(state->zip, stream->member, "is longer than its directory says",
+                            err);
     if (result != Z_STREAM_END || state->inflate.avail_in > 0 || state->packed_left > 0)
-        return damaged(state->source, stream->member, "does not end where its directory says",
-                       err);
+        return member_fails(state->zip, stream->member, "does not end where its directory says",
+                            err);
     return ANYFLASH_OK;
 }
 
@@ -291,8 +252,8 @@ static enum anyflash_status end_member(struct af_zip_stream *stream, struct anyf
     enum anyflash_status status =
         stream->member->method == AF_ZIP_DEFLATED ? end_inflate(stream, err) : ANYFLASH_OK;
     if (status == ANYFLASH_OK && state->crc32 != stream->member->crc32)
-        status = damaged(state->source, stream->member,
-                         "does not have the CRC-32 that its directory says", err);
+        status = member_fails(state->zip, stream->member,
+                              "does not have the CRC-32 that its directory says", err);
     return status;
 }
 
@@ -300,11 +261,11 @@ static enum anyflash_status read_piece(struct af_zip_stream *stream, unsigned ch
                                        size_t len, struct anyflash_error *err)
 {
     struct af_zip_inflate *state = stream->state;
-    enum anyflash_status status;
+    enum anyflash_status status = ANYFLASH_OK;
     if (stream->member->method == AF_ZIP_DEFLATED) {
         status = inflate_piece(stream, to, len, err);
     } else {
-        status = af_source_read(state->source, state->at, to, len, err);
+        memcpy(to, state->at, len);
         state->at += len;
     }
     if (status == ANYFLASH_OK)
@@ -361,9 +322,9 @@ enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_m
                                  struct af_span *bytes_out, struct anyflash_error *err)
 {
     if (member->size_bytes > max_bytes)
-        return af_fail(
-            err, ANYFLASH_E_LIMIT, "'%s': member '%s' has %llu bytes; at most %zu are read",
-            zip->source->name, member->name, (unsigned long long)member->size_bytes, max_bytes);
+        return af_fail(err, ANYFLASH_E_LIMIT,
+                       "'%s': member '%s' has %llu bytes; at most %zu are read", zip->name,
+                       member->name, (unsigned long long)member->size_bytes, max_bytes);
     return af_zip_read_start(zip, member, arena, max_bytes, bytes_out, err);
 }
 

@@ -17,9 +17,9 @@ const char *af_zip_take_extra(const unsigned char *extra, size_t len,
 
 /*
  * Compares the member's own header with the directory; *data_at_out is where its
- * bytes begin. Fails with DATA, or as the source does.
+ * bytes begin. Fails with DATA.
  */
-enum anyflash_status af_zip_check_header(struct af_source *source,
+enum anyflash_status af_zip_check_header(const struct af_zip *zip,
                                          const struct af_zip_member *member,
                                          uint64_t *data_at_out, struct anyflash_error *err);
 

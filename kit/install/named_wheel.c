@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kit/base/sha256.h"
-#include "kit/base/source.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/formats/metadata.h"
@@ -298,15 +297,15 @@ static enum anyflash_status read_members(struct named *named,
 static enum anyflash_status read_file(struct named *named, const char *path,
                                       struct anyflash_error *err)
 {
-    struct af_source source = {0};
+    struct af_mapping mapping = {0};
     struct af_wheel_archive archive = {.info = NULL};
-    enum anyflash_status status = af_file_source_open(path, &source, err);
+    enum anyflash_status status = af_file_map(path, &mapping, err);
     if (status == ANYFLASH_OK)
-        status = af_wheel_archive_open(&source, &archive, err);
+        status = af_wheel_archive_open(af_mapping_bytes(&mapping), path, &archive, err);
     if (status == ANYFLASH_OK)
         status = read_members(named, &archive, err);
     af_wheel_archive_close(&archive);
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     if (status == ANYFLASH_E_DATA && named->hint == NULL)
         named->hint = "download the file again; --sha256 HASH checks its hash";
     return status;

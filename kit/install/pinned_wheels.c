@@ -43,12 +43,12 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
                                           struct af_info_folder *folder_out,
                                           struct anyflash_error *err)
 {
-    struct af_source source = {0};
+    struct af_mapping mapping = {0};
     struct af_wheel_archive archive = {.info = NULL};
     struct af_span text = {0};
-    enum anyflash_status status = af_file_source_open(path, &source, err);
+    enum anyflash_status status = af_file_map(path, &mapping, err);
     if (status == ANYFLASH_OK)
-        status = af_wheel_archive_open(&source, &archive, err);
+        status = af_wheel_archive_open(af_mapping_bytes(&mapping), path, &archive, err);
     if (status == ANYFLASH_OK)
         status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
                                             &text, err);
@@ -60,7 +60,7 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
         read_requires(arena, text, facts);
     }
     af_wheel_archive_close(&archive);
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     return status;
 }
 

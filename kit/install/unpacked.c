@@ -110,16 +110,16 @@ static enum anyflash_status allow_archive(struct af_unpacked *unpacked,
 enum anyflash_status af_unpacked_allow(struct af_unpacked *unpacked, const char *path,
                                        struct af_arena *arena, struct anyflash_error *err)
 {
-    struct af_source source;
+    struct af_mapping mapping = {0};
     struct af_wheel_archive archive = {.info = NULL};
-    enum anyflash_status status = af_file_source_open(path, &source, err);
+    enum anyflash_status status = af_file_map(path, &mapping, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_wheel_archive_open(&source, &archive, err);
+    status = af_wheel_archive_open(af_mapping_bytes(&mapping), path, &archive, err);
     if (status == ANYFLASH_OK)
         status = allow_archive(unpacked, &archive, arena, err);
     af_wheel_archive_close(&archive);
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     return status;
 }
 

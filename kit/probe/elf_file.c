@@ -24,7 +24,7 @@ enum anyflash_status af_probe_elf_open(const struct af_probe *probe, const char 
     if (status != ANYFLASH_OK)
         return status;
     struct af_span bytes = {(const char *)file.mapping.data, file.mapping.len};
-    status = af_elf_open_bytes(bytes, path, &elf, err);
+    status = af_elf_open(bytes, path, &elf, err);
     if (status == ANYFLASH_OK) {
         status = af_dynamic_read(probe->arena, bytes, path, &file.dynamic, NULL);
         if (status == ANYFLASH_E_DATA) { /* a static program */

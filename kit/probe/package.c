@@ -63,7 +63,7 @@ static bool is_broken_library(const char *path)
         return false; /* unreadable for us only */
     struct af_span bytes = {(const char *)mapping.data, mapping.len};
     bool broken =
-        af_elf_open_bytes(bytes, path, &elf, NULL) != ANYFLASH_OK || af_elf_is_truncated(&elf);
+        af_elf_open(bytes, path, &elf, NULL) != ANYFLASH_OK || af_elf_is_truncated(&elf);
     af_file_unmap(&mapping);
     return broken;
 }

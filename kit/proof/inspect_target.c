@@ -100,23 +100,21 @@ static enum anyflash_status begin(struct af_arena *arena, const char *what,
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Opens a wheel. The target closes the source, also when this function fails. */
-static enum anyflash_status open_source(struct af_source *source, const char *filename,
-                                        struct af_arena *arena, struct af_inspect_target *out,
-                                        struct anyflash_error *err)
+/* Opens the wheel at `path` that is called `filename`. */
+static enum anyflash_status open_wheel(const char *path, const char *filename,
+                                       struct af_arena *arena, struct af_inspect_target *out,
+                                       struct anyflash_error *err)
 {
     struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, filename, &target, NULL);
+    enum anyflash_status status = begin(arena, filename, &target, err);
     target.is_package = true;
-    target.source = af_arena_alloc(arena, sizeof *target.source);
     target.archive = af_arena_alloc(arena, sizeof *target.archive);
-    if (arena->failed) {
-        af_source_close(source);
+    if (arena->failed)
         return af_fail_memory(err);
-    }
-    *target.source = *source;
-    *source = (struct af_source){0};
-    status = af_wheel_archive_open(target.source, target.archive, err);
+    status = af_file_map(path, &target.mapping, err);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_open(af_mapping_bytes(&target.mapping), filename,
+                                       target.archive, err);
     if (status == ANYFLASH_OK)
         status = af_inspect_target_read_wheel(&target, arena, err);
     if (status == ANYFLASH_OK)
@@ -131,7 +129,6 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
                                       struct af_inspect_target *out, struct anyflash_error *err)
 {
     struct af_span start;
-    struct af_source source = {0};
     enum anyflash_status status = af_file_read_start(arena, path, START_BYTES, &start, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -144,8 +141,7 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
         add_file(arena, path, path, out);
         return ANYFLASH_OK;
     }
-    status = af_file_source_open(path, &source, err);
-    return status == ANYFLASH_OK ? open_source(&source, path, arena, out, err) : status;
+    return open_wheel(path, path, arena, out, err);
 }
 
 enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *arena,
@@ -177,7 +173,6 @@ enum anyflash_status af_inspect_target_open_url(const struct af_http *http, cons
                                                 struct anyflash_error *err)
 {
     struct af_download_result result;
-    struct af_source source = {0};
     const char *folder;
     enum anyflash_status status = af_cache_wheel_folder(arena, url, &folder, err);
     if (status == ANYFLASH_OK)
@@ -194,10 +189,10 @@ enum anyflash_status af_inspect_target_open_url(const struct af_http *http, cons
     status = af_download_run(http, &order, &result, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_file_source_open(path, &source, err);
+    status = open_wheel(path, filename, arena, out, err);
     unlink(path);
     rmdir(folder);
-    return status == ANYFLASH_OK ? open_source(&source, filename, arena, out, err) : status;
+    return status;
 }
 
 enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
@@ -237,30 +232,14 @@ static bool is_read(struct af_arena *arena, enum anyflash_status status)
 }
 
 /* Reads the GPU code; NULL when it cannot be read: the checks then report that. */
-static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
+static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, struct af_span bytes,
+                                               const char *name)
 {
-    struct af_source source;
     struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
-    if (code == NULL || !is_read(arena, af_file_source_open(file, &source, NULL)))
-        return NULL;
-    bool is_known = is_read(arena, af_gpu_code_read(arena, &source, code, NULL));
-    af_source_close(&source);
-    return is_known ? code : NULL;
-}
-
-/* `name`: of the file, for errors. */
-static enum anyflash_status read_binary(struct af_arena *arena, const char *file,
-                                        const char *name, struct af_binary *out,
-                                        struct anyflash_error *err)
-{
-    struct af_mapping mapping;
-    enum anyflash_status status = af_file_map(file, &mapping, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct af_span bytes = {(const char *)mapping.data, mapping.len};
-    status = af_binary_read(arena, bytes, name, out, err);
-    af_file_unmap(&mapping);
-    return status;
+    return code != NULL &&
+                   is_read(arena, af_gpu_code_read(arena, bytes, name, false, code, NULL))
+               ? code
+               : NULL;
 }
 
 static enum anyflash_status read_file(struct af_inspect_extension *one, struct af_arena *arena,
@@ -268,9 +247,14 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
 {
     struct anyflash_error why = {0};
     struct af_facts facts = {.gpu_code = NULL};
-    enum anyflash_status status = read_binary(arena, one->file, one->path, &facts.binary, &why);
+    struct af_mapping mapping = {0};
+    enum anyflash_status status = af_file_map(one->file, &mapping, &why);
+    struct af_span bytes = af_mapping_bytes(&mapping);
+    if (status == ANYFLASH_OK)
+        status = af_binary_read(arena, bytes, one->path, &facts.binary, &why);
     if (is_read(arena, status) && facts.binary.has_gpu_code)
-        facts.gpu_code = read_gpu_code(arena, one->file);
+        facts.gpu_code = read_gpu_code(arena, bytes, one->path);
+    af_file_unmap(&mapping);
     if (arena->failed)
         return af_fail_memory(err);
     one->has_facts = status == ANYFLASH_OK;
@@ -310,15 +294,15 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
 {
     struct af_inspect_extension *one = &target->extensions[index];
     struct af_facts *facts = &one->facts;
-    struct af_source source;
+    struct af_mapping mapping = {0};
     if (facts->gpu_code == NULL || facts->kernels != NULL || !may_have_kernels(one))
         return ANYFLASH_OK;
-    if (!is_read(arena, af_file_source_open(one->file, &source, NULL)))
+    if (!is_read(arena, af_file_map(one->file, &mapping, NULL)))
         return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
-    if (kernels != NULL &&
-        af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK)
+    if (kernels != NULL && af_flash_kernels_read(arena, af_mapping_bytes(&mapping), one->path,
+                                                 facts->gpu_code, kernels, NULL) == ANYFLASH_OK)
         facts->kernels = kernels;
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

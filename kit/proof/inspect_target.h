@@ -14,6 +14,7 @@
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/machine.h"
+#include "kit/system/file.h"
 #include "kit/system/http.h"
 
 #define AF_INSPECT_EXTENSIONS_MAX 2000u
@@ -62,7 +63,7 @@ struct af_inspect_target {
     bool is_package;
     bool cut; /* there were more than AF_INSPECT_EXTENSIONS_MAX extensions */
     struct af_inspect_wheel *wheel;   /* NULL: the target is no wheel */
-    struct af_source *source;         /* set for a wheel; else NULL */
+    struct af_mapping mapping;        /* of a wheel */
     struct af_wheel_archive *archive; /* set for a wheel */
     const char *unpacked;             /* temporary folder; NULL: nothing was unpacked */
     bool was_unpacked;                /* all libraries of the wheel that can be */

@@ -169,8 +169,7 @@ void af_inspect_target_close(struct af_inspect_target *target)
         remove_unpacked(target);
     if (target->archive != NULL)
         af_wheel_archive_close(target->archive);
-    if (target->source != NULL)
-        af_source_close(target->source);
+    af_file_unmap(&target->mapping);
     *target = (struct af_inspect_target){0};
 }
 

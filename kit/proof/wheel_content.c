@@ -136,7 +136,7 @@ static bool is_module_file(const char *path)
     return ends_with_any(path, ends, AF_COUNT(ends)) || is_library(path);
 }
 
-/* Whether it is a program: by its name, or for a local wheel also by its first bytes. */
+/* Whether it is a program: by its name or its first bytes. */
 static bool is_program(struct comparing *comparing, const struct af_zip_member *member)
 {
     static const char *const ends[] = {".exe", ".bat", ".cmd", ".ps1", ".sh"};

@@ -1,6 +1,6 @@
 /*
- * file.c: bounded reading of files and folders, and sources (kit/base/source.h) over regular
- * files. Used by the probes, the catalog and the commands.
+ * file.c: bounded reading of files and folders. Used by the probes, the catalog and the
+ * commands.
  */
 #include "kit/system/file.h"
 
@@ -20,7 +20,6 @@
 #define FIRST_BYTES 4096u
 #define PIECE_BYTES (256u << 10)
 #define FOLDERS_MAX 64
-#define SHOWN_BYTES 300
 
 static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
                                        const char *path, int number)
@@ -475,60 +474,4 @@ enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_
         status = af_json_parse(bytes, max_bytes, path, json_out, err);
     af_arena_release(&arena);
     return status;
-}
-
-struct file_source {
-    int fd;
-    char name[SHOWN_BYTES];
-};
-
-static enum anyflash_status read_source(struct af_source *source, uint64_t offset, void *to,
-                                        size_t len, struct anyflash_error *err)
-{
-    const struct file_source *file = source->context;
-    for (size_t done = 0; done < len;) {
-        ssize_t got =
-            pread(file->fd, (char *)to + done, len - done, (off_t)(offset + (uint64_t)done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': %s", file->name,
-                           strerror(errno));
-        if (got == 0)
-            return af_fail(err, ANYFLASH_E_DATA, "'%s' became shorter while it was read",
-                           file->name);
-        done += (size_t)got;
-    }
-    source->bytes_read += len;
-    return ANYFLASH_OK;
-}
-
-static void close_source(struct af_source *source)
-{
-    struct file_source *file = source->context;
-    close(file->fd);
-    af_mem_free(file);
-}
-
-enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,
-                                         struct anyflash_error *err)
-{
-    struct stat about;
-    int fd;
-    enum anyflash_status status = open_regular(path, &fd, &about, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct file_source *file = af_mem_alloc(sizeof *file);
-    if (file == NULL) {
-        close(fd);
-        return af_fail_memory(err);
-    }
-    file->fd = fd;
-    af_text_quote(file->name, sizeof file->name, path, strlen(path));
-    *source_out = (struct af_source){.size_bytes = (uint64_t)about.st_size,
-                                     .name = file->name,
-                                     .read_at = read_source,
-                                     .close = close_source,
-                                     .context = file};
-    return ANYFLASH_OK;
 }

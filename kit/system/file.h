@@ -15,7 +15,6 @@
 #include "kit/base/json.h"
 #include "kit/base/path.h"
 #include "kit/base/sha256.h"
-#include "kit/base/source.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed by a NUL. Fails
@@ -55,14 +54,18 @@ enum anyflash_status af_file_read_input_pieces(const char *path, uint64_t max_st
                                                struct anyflash_error *err);
 
 /*
- * Maps a regular file read-only. Release with af_file_unmap(). If the file is
- * truncated while it is mapped, reading raises SIGBUS: use this for binaries only,
- * not for files that others may be writing.
+ * Maps a regular file read-only. Release with af_file_unmap(), which does nothing for a
+ * zero-initialised mapping. If the file is truncated while it is mapped, reading raises SIGBUS:
+ * use this for binaries and wheels only, not for files that others may be writing.
  */
 struct af_mapping {
     const unsigned char *data;
     size_t len;
 };
+static inline struct af_span af_mapping_bytes(const struct af_mapping *mapping)
+{
+    return (struct af_span){(const char *)mapping->data, mapping->len};
+}
 enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_out,
                                  struct anyflash_error *err);
 void af_file_unmap(struct af_mapping *mapping);
@@ -111,13 +114,5 @@ enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA
 /* af_file_read() and af_json_parse(). */
 enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
                                        struct anyflash_error *err);
-
-/*
- * Opens a regular file. Fails with NOT_FOUND, IO (also if it is not a regular file) or
- * NO_MEMORY. Reading fails with DATA if the file has shrunk since it was opened. Release with
- * af_source_close().
- */
-enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,
-                                         struct anyflash_error *err);
 
 #endif

@@ -39,14 +39,14 @@ static enum anyflash_status drop(void *context, const void *bytes, size_t len,
 
 static enum anyflash_status read_archive(struct anyflash_error *err)
 {
-    struct af_source source;
+    struct af_mapping mapping = {0};
     struct af_zip zip;
     struct af_arena arena;
     struct af_span bytes;
-    enum anyflash_status status = af_file_source_open(WHEEL, &source, err);
+    enum anyflash_status status = af_file_map(WHEEL, &mapping, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_zip_open(&source, &zip, err);
+    status = af_zip_open(af_mapping_bytes(&mapping), WHEEL, &zip, err);
     if (status == ANYFLASH_OK) {
         af_arena_init(&arena);
         const struct af_zip_member *member = &zip.members[0];
@@ -59,7 +59,7 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
         af_arena_release(&arena);
         af_zip_close(&zip);
     }
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     return status;
 }
 

@@ -24,11 +24,8 @@ static bool parse(void *context, const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct af_source source;
     struct af_arena arena;
-    af_source_of_bytes((struct af_span){(const char *)data, size}, "fuzz", &source);
-    af_cubin_kernels(&source, 0, size, parse, NULL, NULL);
-    af_source_close(&source);
+    af_cubin_kernels((struct af_span){(const char *)data, size}, "fuzz", parse, NULL, NULL);
     af_arena_init(&arena);
     const char *text = af_arena_text_n(&arena, (const char *)data, size);
     if (text != NULL)

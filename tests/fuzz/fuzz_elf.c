@@ -19,22 +19,15 @@ static void read_last(struct af_span span)
     text_bytes += span.len == 0 ? 0 : (unsigned char)span.data[span.len - 1];
 }
 
-/* Reads each section and segment through a source, as for GPU code. */
-static void read_parts(struct af_span bytes)
+/* Reads each section and segment. */
+static void read_parts(const struct af_elf *elf)
 {
-    struct af_source source;
-    struct af_elf elf;
-    struct af_elf_part part;
-    bool same;
-    af_source_of_bytes(bytes, "fuzz", &source);
-    if (af_elf_open(&source, 0, bytes.len, &elf, NULL) != ANYFLASH_OK)
-        return;
-    for (uint32_t i = 0; i <= elf.section_count; i++) {
-        if (af_elf_section(&elf, i, &part, NULL) == ANYFLASH_OK)
-            (void)af_elf_section_is_named(&elf, &part, ".rodata", &same, NULL);
+    for (uint32_t i = 0; i <= elf->section_count; i++) {
+        struct af_elf_part part = af_elf_section(elf, i);
+        (void)af_elf_section_is_named(elf, &part, ".rodata");
     }
-    for (uint32_t i = 0; i <= elf.segment_count; i++)
-        (void)af_elf_segment(&elf, i, &part, NULL);
+    for (uint32_t i = 0; i <= elf->segment_count; i++)
+        (void)af_elf_segment(elf, i);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -45,9 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_arena arena;
     struct af_span bytes = {(const char *)data, size};
     struct af_span section;
-    read_parts(bytes);
-    if (af_elf_open_bytes(bytes, "fuzz", &elf, NULL) != ANYFLASH_OK)
+    if (af_elf_open(bytes, "fuzz", &elf, NULL) != ANYFLASH_OK)
         return 0;
+    read_parts(&elf);
     read_text(af_elf_interpreter(&elf));
     read_text(af_elf_machine_name(&elf));
     if (af_elf_section_bytes(&elf, ".rodata", &section))

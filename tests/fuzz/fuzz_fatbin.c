@@ -13,16 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void unpack(const struct af_gpu_code *code, struct af_span bytes)
 {
-    struct af_source source;
-    af_source_of_bytes(bytes, "fuzz", &source);
     for (size_t i = 0; i < code->image_count && i < UNPACKED_IMAGES_MAX; i++) {
         unsigned char *raw;
         size_t len;
-        if (af_gpu_image_unpack(&source, &code->images[i], UNPACK_BYTES_MAX, &raw, &len,
+        if (af_gpu_image_unpack(bytes, "fuzz", &code->images[i], UNPACK_BYTES_MAX, &raw, &len,
                                 NULL) == ANYFLASH_OK)
             af_mem_free(raw);
     }
-    af_source_close(&source);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -33,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct af_span bytes = {(const char *)data + 1, size - 1};
     af_arena_init(&arena);
-    if (af_gpu_code_read_bytes(&arena, bytes, "fuzz", (data[0] & 1) != 0, &code, NULL) ==
+    if (af_gpu_code_read(&arena, bytes, "fuzz", (data[0] & 1) != 0, &code, NULL) ==
         ANYFLASH_OK) {
         for (size_t i = 0; i < code.target_count; i++) {
             char text[AF_GPU_TARGET_TEXT];

@@ -31,10 +31,9 @@ static void read_member(const struct af_zip *zip, const struct af_zip_member *me
 
 static void read_archive(const uint8_t *data, size_t size)
 {
-    struct af_source source;
     struct af_zip zip;
-    af_source_of_bytes((struct af_span){(const char *)data, size}, "fuzz", &source);
-    if (af_zip_open(&source, &zip, NULL) != ANYFLASH_OK)
+    if (af_zip_open((struct af_span){(const char *)data, size}, "fuzz", &zip, NULL) !=
+        ANYFLASH_OK)
         return;
     for (size_t i = 0; i < zip.member_count; i++) {
         const struct af_zip_member *member = &zip.members[i];

@@ -13,19 +13,20 @@
 static int print(const char *path, bool with_kernels)
 {
     struct af_arena arena;
-    struct af_source source;
+    struct af_mapping mapping = {0};
     struct af_gpu_code code;
     struct af_flash_kernels kernels;
     struct anyflash_error err;
-    enum anyflash_status status = af_file_source_open(path, &source, &err);
+    enum anyflash_status status = af_file_map(path, &mapping, &err);
     if (status != ANYFLASH_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 3;
     }
     af_arena_init(&arena);
-    status = af_gpu_code_read(&arena, &source, &code, &err);
+    status = af_gpu_code_read(&arena, af_mapping_bytes(&mapping), "file", false, &code, &err);
     if (status == ANYFLASH_OK && with_kernels)
-        status = af_flash_kernels_read(&arena, &source, &code, &kernels, &err);
+        status = af_flash_kernels_read(&arena, af_mapping_bytes(&mapping), "file", &code,
+                                       &kernels, &err);
     json_t *json = status == ANYFLASH_OK
                        ? af_cli_gpu_code_json(&code, with_kernels ? &kernels : NULL)
                        : NULL;
@@ -39,7 +40,7 @@ static int print(const char *path, bool with_kernels)
     free(text);
     json_decref(json);
     af_arena_release(&arena);
-    af_source_close(&source);
+    af_file_unmap(&mapping);
     return text == NULL ? 3 : 0;
 }
 

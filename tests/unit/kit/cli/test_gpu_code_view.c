@@ -17,11 +17,15 @@
 static void read_linked(struct af_arena *arena, struct af_gpu_code *code,
                         struct af_flash_kernels *kernels)
 {
-    struct af_source source;
-    assert_int_equal(af_file_source_open(LINKED, &source, NULL), ANYFLASH_OK);
-    assert_int_equal(af_gpu_code_read(arena, &source, code, NULL), ANYFLASH_OK);
-    assert_int_equal(af_flash_kernels_read(arena, &source, code, kernels, NULL), ANYFLASH_OK);
-    af_source_close(&source);
+    struct af_mapping mapping = {0};
+    assert_int_equal(af_file_map(LINKED, &mapping, NULL), ANYFLASH_OK);
+    assert_int_equal(
+        af_gpu_code_read(arena, af_mapping_bytes(&mapping), "file", false, code, NULL),
+        ANYFLASH_OK);
+    assert_int_equal(
+        af_flash_kernels_read(arena, af_mapping_bytes(&mapping), "file", code, kernels, NULL),
+        ANYFLASH_OK);
+    af_file_unmap(&mapping);
 }
 
 static void test_gpu_code_view__says_exactly_which_kernels_are_there(void **state)

@@ -46,8 +46,7 @@ static void test_elf__reads_the_interpreter_of_a_program(void **state)
 {
     (void)state;
     struct af_elf elf;
-    assert_int_equal(af_elf_open_bytes(map(TINY_PROGRAM), TINY_PROGRAM, &elf, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(af_elf_open(map(TINY_PROGRAM), TINY_PROGRAM, &elf, NULL), ANYFLASH_OK);
     assert_string_equal(af_elf_interpreter(&elf), "/lib64/ld-linux-x86-64.so.2");
 }
 
@@ -79,7 +78,7 @@ static void test_elf__gives_the_bytes_of_a_section(void **state)
     (void)state;
     struct af_elf elf;
     struct af_span bytes;
-    assert_int_equal(af_elf_open_bytes(map(TINY), TINY, &elf, NULL), ANYFLASH_OK);
+    assert_int_equal(af_elf_open(map(TINY), TINY, &elf, NULL), ANYFLASH_OK);
     assert_true(af_elf_section_bytes(&elf, ".rodata", &bytes));
     assert_int_equal(bytes.len, 12);
     assert_string_equal(bytes.data, "sm_80 sm_90");
@@ -114,9 +113,8 @@ static void test_elf__reads_both_classes_and_byte_orders(void **state)
             file[numbers[i][0] + last] = (char)numbers[i][1];
         }
         memcpy(file + 84, "/ld.so", 6);
-        assert_int_equal(
-            af_elf_open_bytes((struct af_span){file, sizeof file}, "made", &elf, NULL),
-            ANYFLASH_OK);
+        assert_int_equal(af_elf_open((struct af_span){file, sizeof file}, "made", &elf, NULL),
+                         ANYFLASH_OK);
         assert_false(elf.is_64);
         assert_true(elf.is_shared);
         assert_int_equal(elf.machine, AF_ELF_ARM);
@@ -147,7 +145,7 @@ static void ask_everything(const char *data, size_t len)
     struct af_span bytes = {data, len};
     struct af_arena own;
     size_t total = 0;
-    if (af_elf_open_bytes(bytes, "damaged", &elf, NULL) != ANYFLASH_OK)
+    if (af_elf_open(bytes, "damaged", &elf, NULL) != ANYFLASH_OK)
         return;
     const char *interpreter = af_elf_interpreter(&elf);
     total += interpreter == NULL ? 0 : strlen(interpreter);

@@ -41,7 +41,7 @@ static struct af_gpu_code read_named(struct af_arena *arena, const char *name)
 {
     struct af_gpu_code code;
     assert_int_equal(
-        af_gpu_code_read_bytes(arena, load(arena, name), name, is_section(name), &code, NULL),
+        af_gpu_code_read(arena, load(arena, name), name, is_section(name), &code, NULL),
         ANYFLASH_OK);
     return code;
 }
@@ -136,7 +136,7 @@ static void test_fatbin__searches_segments_of_a_stripped_library(void **state)
     struct af_gpu_code code;
     memset(stripped + 40, 0, 8); /* e_shoff */
     memset(stripped + 60, 0, 4); /* e_shnum, e_shstrndx */
-    assert_int_equal(af_gpu_code_read_bytes(*state, bytes, "stripped", false, &code, NULL),
+    assert_int_equal(af_gpu_code_read(*state, bytes, "stripped", false, &code, NULL),
                      ANYFLASH_OK);
     assert_true(code.was_searched);
     assert_string_equal(targets(*state, &code), "sm_80");
@@ -147,11 +147,13 @@ static void test_fatbin__searches_segments_of_a_stripped_library(void **state)
 static void test_fatbin__a_library_without_gpu_code_has_none(void **state)
 {
     struct af_gpu_code code;
-    struct af_source source;
-    assert_int_equal(af_file_source_open(AF_TEST_SEEDS "/fuzz_elf/libtiny.so", &source, NULL),
+    struct af_mapping mapping = {0};
+    assert_int_equal(af_file_map(AF_TEST_SEEDS "/fuzz_elf/libtiny.so", &mapping, NULL),
                      ANYFLASH_OK);
-    assert_int_equal(af_gpu_code_read(*state, &source, &code, NULL), ANYFLASH_OK);
-    af_source_close(&source);
+    assert_int_equal(
+        af_gpu_code_read(*state, af_mapping_bytes(&mapping), "file", false, &code, NULL),
+        ANYFLASH_OK);
+    af_file_unmap(&mapping);
     assert_int_equal(code.container_count, 0);
     assert_null(code.problem);
 }
@@ -162,7 +164,7 @@ static void test_fatbin__what_is_no_elf_file_fails(void **state)
     struct af_gpu_code code;
     struct af_span text = {
         "#!/bin/sh\n: this is a script of more than a header's length ......", 66};
-    assert_int_equal(af_gpu_code_read_bytes(*state, text, "script", false, &code, &err),
+    assert_int_equal(af_gpu_code_read(*state, text, "script", false, &code, &err),
                      ANYFLASH_E_DATA);
     assert_non_null(strstr(err.message, "script"));
 }
@@ -200,8 +202,7 @@ static struct af_gpu_code read_made(struct af_arena *arena, const unsigned char 
 {
     struct af_gpu_code code;
     struct af_span bytes = {(const char *)made, len};
-    assert_int_equal(af_gpu_code_read_bytes(arena, bytes, "made", true, &code, NULL),
-                     ANYFLASH_OK);
+    assert_int_equal(af_gpu_code_read(arena, bytes, "made", true, &code, NULL), ANYFLASH_OK);
     return code;
 }
 
@@ -258,9 +259,9 @@ static void test_fatbin__every_truncation_of_a_section_loses_facts_only(void **s
             assert_non_null(cut);
             memcpy(cut, whole.data, len);
             af_arena_init(&arena);
-            assert_int_equal(af_gpu_code_read_bytes(&arena, (struct af_span){cut, len}, "cut",
-                                                    true, &code, NULL),
-                             ANYFLASH_OK);
+            assert_int_equal(
+                af_gpu_code_read(&arena, (struct af_span){cut, len}, "cut", true, &code, NULL),
+                ANYFLASH_OK);
             assert_int_equal(code.image_count, 0);
             assert_true(code.problem != NULL || len < 16);
             af_arena_release(&arena);
@@ -280,8 +281,8 @@ static void test_fatbin__every_truncation_of_a_library_loses_facts_only(void **s
         assert_non_null(cut);
         memcpy(cut, whole.data, len);
         af_arena_init(&arena);
-        enum anyflash_status status = af_gpu_code_read_bytes(&arena, (struct af_span){cut, len},
-                                                             "cut", false, &code, NULL);
+        enum anyflash_status status =
+            af_gpu_code_read(&arena, (struct af_span){cut, len}, "cut", false, &code, NULL);
         assert_true(status == ANYFLASH_OK || (status == ANYFLASH_E_DATA && len < 64));
         assert_true(code.image_count <= full.image_count);
         af_arena_release(&arena);
@@ -300,7 +301,7 @@ static void test_fatbin__survives_every_failing_allocation(void **state)
         af_arena_init(&arena);
         every_allocation_begin(&each);
         enum anyflash_status status =
-            af_gpu_code_read_bytes(&arena, bytes, "linked.so", false, &code, &err);
+            af_gpu_code_read(&arena, bytes, "linked.so", false, &code, &err);
         every_allocation_end(&each);
         af_arena_release(&arena);
         every_allocation_check(&each, status, NULL);
@@ -316,14 +317,13 @@ static void test_fatbin__unpacks_both_compressions(void **state)
         const char *target; /* of the PTX */
     } cases[] = {{"lz4.fatbin", ".target sm_80"}, {"zstd.fatbin", ".target sm_86"}};
     for (size_t i = 0; i < AF_COUNT(cases); i++) {
-        struct af_source source;
         struct af_gpu_code code = read_named(*state, cases[i].file);
         unsigned char *bytes = NULL;
         size_t len = 0;
-        af_source_of_bytes(load(*state, cases[i].file), "packed", &source);
         const struct af_gpu_image *ptx = &code.images[1];
         assert_int_equal(ptx->kind, AF_GPU_PTX);
-        assert_int_equal(af_gpu_image_unpack(&source, ptx, FILE_BYTES_MAX, &bytes, &len, NULL),
+        assert_int_equal(af_gpu_image_unpack(load(*state, cases[i].file), "packed", ptx,
+                                             FILE_BYTES_MAX, &bytes, &len, NULL),
                          ANYFLASH_OK);
         assert_int_equal(len, ptx->raw_bytes);
         assert_non_null(memmem(bytes, len, cases[i].target, strlen(cases[i].target)));
@@ -333,19 +333,20 @@ static void test_fatbin__unpacks_both_compressions(void **state)
 
 static void test_fatbin__unpacks_no_more_than_it_is_told(void **state)
 {
-    struct af_source source;
     struct af_gpu_code code = read_named(*state, "zstd.fatbin");
     struct af_gpu_image image = code.images[0];
     unsigned char *bytes = NULL;
     size_t len = 0;
-    af_source_of_bytes(load(*state, "zstd.fatbin"), "packed", &source);
-    assert_int_equal(af_gpu_image_unpack(&source, &image, 100, &bytes, &len, NULL),
+    assert_int_equal(af_gpu_image_unpack(load(*state, "zstd.fatbin"), "packed", &image, 100,
+                                         &bytes, &len, NULL),
                      ANYFLASH_E_LIMIT);
     image.raw_bytes += 8; /* the header is wrong */
-    assert_int_equal(af_gpu_image_unpack(&source, &image, FILE_BYTES_MAX, &bytes, &len, NULL),
+    assert_int_equal(af_gpu_image_unpack(load(*state, "zstd.fatbin"), "packed", &image,
+                                         FILE_BYTES_MAX, &bytes, &len, NULL),
                      ANYFLASH_E_DATA);
     image.raw_bytes = 0;
-    assert_int_equal(af_gpu_image_unpack(&source, &image, FILE_BYTES_MAX, &bytes, &len, NULL),
+    assert_int_equal(af_gpu_image_unpack(load(*state, "zstd.fatbin"), "packed", &image,
+                                         FILE_BYTES_MAX, &bytes, &len, NULL),
                      ANYFLASH_E_DATA);
     assert_null(bytes);
 }

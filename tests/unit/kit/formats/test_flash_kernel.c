@@ -129,13 +129,17 @@ static void test_flash_kernel__every_cut_of_a_name_is_read_or_refused(void **sta
 /* The file's kernels, allocated in the arena. */
 static struct af_flash_kernels kernels_of(struct af_arena *arena, const char *path)
 {
-    struct af_source source;
+    struct af_mapping mapping = {0};
     struct af_gpu_code code;
     struct af_flash_kernels kernels;
-    assert_int_equal(af_file_source_open(path, &source, NULL), ANYFLASH_OK);
-    assert_int_equal(af_gpu_code_read(arena, &source, &code, NULL), ANYFLASH_OK);
-    assert_int_equal(af_flash_kernels_read(arena, &source, &code, &kernels, NULL), ANYFLASH_OK);
-    af_source_close(&source);
+    assert_int_equal(af_file_map(path, &mapping, NULL), ANYFLASH_OK);
+    assert_int_equal(
+        af_gpu_code_read(arena, af_mapping_bytes(&mapping), "file", false, &code, NULL),
+        ANYFLASH_OK);
+    assert_int_equal(
+        af_flash_kernels_read(arena, af_mapping_bytes(&mapping), "file", &code, &kernels, NULL),
+        ANYFLASH_OK);
+    af_file_unmap(&mapping);
     return kernels;
 }
 
@@ -170,21 +174,19 @@ static void test_flash_kernel__all_images_of_a_container_name_the_same(void **st
     (void)state;
     for (size_t f = 0; f < AF_COUNT(files); f++) {
         struct af_arena arena;
-        struct af_source source;
         struct af_span bytes;
         struct af_gpu_code code;
         af_arena_init(&arena);
         assert_int_equal(af_file_read(&arena, files[f], 100000, &bytes, NULL), ANYFLASH_OK);
-        assert_int_equal(af_gpu_code_read_bytes(&arena, bytes, "section", true, &code, NULL),
+        assert_int_equal(af_gpu_code_read(&arena, bytes, "section", true, &code, NULL),
                          ANYFLASH_OK);
-        af_source_of_bytes(bytes, "section", &source);
         for (size_t i = 0; i < code.image_count; i++) {
             size_t count = 0;
             if (code.images[i].kind != AF_GPU_SASS)
                 continue;
-            assert_int_equal(
-                af_gpu_image_kernels(&source, &code.images[i], count_kernels, &count, NULL),
-                ANYFLASH_OK);
+            assert_int_equal(af_gpu_image_kernels(bytes, "section", &code.images[i],
+                                                  count_kernels, &count, NULL),
+                             ANYFLASH_OK);
             assert_int_equal(count, 1);
         }
         af_arena_release(&arena);
@@ -199,14 +201,12 @@ static void test_flash_kernel__every_truncation_of_a_cubin_is_survived(void **st
     af_arena_init(&arena);
     assert_int_equal(af_file_read(&arena, CUBIN, 100000, &whole, NULL), ANYFLASH_OK);
     for (size_t len = 0; len < whole.len; len++) {
-        struct af_source source;
         size_t count = 0;
         char *cut = malloc(len + 1);
         assert_non_null(cut);
         memcpy(cut, whole.data, len);
-        af_source_of_bytes((struct af_span){cut, len}, "cut", &source);
         enum anyflash_status status =
-            af_cubin_kernels(&source, 0, len, count_kernels, &count, NULL);
+            af_cubin_kernels((struct af_span){cut, len}, "cut", count_kernels, &count, NULL);
         assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_DATA);
         free(cut);
     }
@@ -219,17 +219,19 @@ static void test_flash_kernel__survives_every_failing_allocation(void **state)
     struct every_allocation each = {.all_after = true};
     while (every_allocation_next(&each)) {
         struct af_arena arena;
-        struct af_source source;
+        struct af_mapping mapping = {0};
         struct af_gpu_code code;
         struct af_flash_kernels kernels = {.kernel_count = 77};
         af_arena_init(&arena);
-        assert_int_equal(af_file_source_open(DATA "linked.so", &source, NULL), ANYFLASH_OK);
-        assert_int_equal(af_gpu_code_read(&arena, &source, &code, NULL), ANYFLASH_OK);
+        assert_int_equal(af_file_map(DATA "linked.so", &mapping, NULL), ANYFLASH_OK);
+        assert_int_equal(
+            af_gpu_code_read(&arena, af_mapping_bytes(&mapping), "file", false, &code, NULL),
+            ANYFLASH_OK);
         every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_flash_kernels_read(&arena, &source, &code, &kernels, NULL);
+        enum anyflash_status status = af_flash_kernels_read(&arena, af_mapping_bytes(&mapping),
+                                                            "file", &code, &kernels, NULL);
         every_allocation_end(&each);
-        af_source_close(&source);
+        af_file_unmap(&mapping);
         af_arena_release(&arena);
         every_allocation_check(&each, status, NULL);
         if (each.failed)

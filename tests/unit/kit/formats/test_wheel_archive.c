@@ -15,16 +15,16 @@
 static struct build build;
 
 /* An archive of the members `names`, up to a NULL. */
-static void open_archive(const char *const *names, struct af_source *source,
-                         struct af_wheel_archive *archive)
+static void open_archive(const char *const *names, struct af_wheel_archive *archive)
 {
     memset(&build, 0, sizeof build);
     for (; *names != NULL; names++)
         build_member(&build, (struct member_given){.name = *names, .content = *names});
     build_finish(&build);
-    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "made.whl",
-                       source);
-    assert_int_equal(af_wheel_archive_open(source, archive, NULL), ANYFLASH_OK);
+    assert_int_equal(
+        af_wheel_archive_open((struct af_span){(const char *)build.bytes, build.len},
+                              "made.whl", archive, NULL),
+        ANYFLASH_OK);
 }
 
 static void test_wheel_archive__reads_the_texts_of_its_dist_info(void **state)
@@ -37,13 +37,12 @@ static void test_wheel_archive__reads_the_texts_of_its_dist_info(void **state)
                                         "a/c.py",
                                         "a-1.dist-info/METADATA",
                                         NULL};
-    struct af_source source;
     struct af_wheel_archive archive;
     struct af_arena arena;
     struct af_span text;
     struct anyflash_error err = {0};
     af_arena_init(&arena);
-    open_archive(names, &source, &archive);
+    open_archive(names, &archive);
     assert_string_equal(archive.info, "a-1.dist-info/");
     assert_int_equal(archive.info_count, 1);
     assert_int_equal(af_wheel_archive_read_info(&archive, "METADATA", &arena, 100, &text, NULL),
@@ -62,9 +61,8 @@ static void test_wheel_archive__counts_several_dist_infos(void **state)
     (void)state;
     static const char *const names[] = {"a-1.dist-info/RECORD", "b-1.dist-info/RECORD",
                                         "a-1.dist-info/WHEEL", NULL};
-    struct af_source source;
     struct af_wheel_archive archive;
-    open_archive(names, &source, &archive);
+    open_archive(names, &archive);
     assert_string_equal(archive.info, "a-1.dist-info/");
     assert_true(archive.info_count > 1);
     af_wheel_archive_close(&archive);
@@ -74,9 +72,8 @@ static void test_wheel_archive__of_other_archives_has_none(void **state)
 {
     (void)state;
     static const char *const names[] = {"a/b", ".dist-info/METADATA", NULL};
-    struct af_source source;
     struct af_wheel_archive archive;
-    open_archive(names, &source, &archive);
+    open_archive(names, &archive);
     assert_null(archive.info);
     assert_int_equal(archive.info_count, 0);
     assert_null(af_wheel_archive_info(&archive, "METADATA"));

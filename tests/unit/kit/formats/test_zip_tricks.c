@@ -17,12 +17,10 @@ static struct build build;
 
 static enum anyflash_status open_and_read(struct af_span bytes, struct anyflash_error *err)
 {
-    struct af_source source;
     struct af_zip zip;
     struct af_arena arena;
     struct af_span content;
-    af_source_of_bytes(bytes, "x.whl", &source);
-    enum anyflash_status status = af_zip_open(&source, &zip, err);
+    enum anyflash_status status = af_zip_open(bytes, "x.whl", &zip, err);
     if (status != ANYFLASH_OK)
         return status;
     af_arena_init(&arena);
@@ -183,16 +181,15 @@ static void test_zip_tricks__members_that_overlap(void **state)
 /* An archive of a good member and then `given` is refused before a member is opened. */
 static void refuse_opening(struct member_given given, const char *words)
 {
-    struct af_source source;
     struct af_zip zip;
     struct anyflash_error err = {0};
     memset(&build, 0, sizeof build);
     build_member(&build, (struct member_given){.name = "good", .content = "good"});
     build_member(&build, given);
     build_finish(&build);
-    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "x.whl",
-                       &source);
-    assert_int_equal(af_zip_open(&source, &zip, &err), ANYFLASH_E_DATA);
+    assert_int_equal(af_zip_open((struct af_span){(const char *)build.bytes, build.len},
+                                 "x.whl", &zip, &err),
+                     ANYFLASH_E_DATA);
     if (strstr(err.message, words) == NULL)
         fail_msg("'%s' lacks '%s'", err.message, words);
 }
@@ -298,7 +295,6 @@ static void test_zip_tricks__bytes_around_the_archive(void **state)
 static void test_zip_tricks__a_false_zip64_end_is_not_followed(void **state)
 {
     (void)state;
-    struct af_source source;
     struct af_zip zip;
     build_good();
     struct build evil = build; /* an archive with a zip64 end, inside of a member */
@@ -308,8 +304,9 @@ static void test_zip_tricks__a_false_zip64_end_is_not_followed(void **state)
                                                .content = (const char *)evil.bytes,
                                                .content_len = evil.len});
     build_finish(&build);
-    af_source_of_bytes((struct af_span){(const char *)build.bytes, build.len}, "x", &source);
-    assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
+    assert_int_equal(
+        af_zip_open((struct af_span){(const char *)build.bytes, build.len}, "x", &zip, NULL),
+        ANYFLASH_OK);
     assert_string_equal(zip.members[0].name, "outer");
     af_zip_close(&zip);
 }
