@@ -6,10 +6,7 @@
 
 #include <string.h>
 
-#include "kit/base/url.h"
 #include "kit/formats/toml.h"
-#include "kit/formats/wheel_name.h"
-#include "kit/project/project_wheels.h"
 
 #define AF_PROJECT_FINDING(id, name, title, why, fix) {name, title, why, fix},
 const struct af_project_finding_row af_project_finding_rows[] = {
@@ -18,7 +15,6 @@ const struct af_project_finding_row af_project_finding_rows[] = {
 #undef AF_PROJECT_FINDING
 
 #define EDITS_MAX 32
-#define LINUX "sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 const char *af_project_copy(struct af_project_checker *checker, struct af_span span)
 {
@@ -54,8 +50,7 @@ void af_project_finding_edit(struct af_project_checker *checker,
         finding->edits[finding->edit_count++] = (struct af_project_edit){start, end, text};
 }
 
-/* The text in the arena; releases it. */
-static const char *take_text(struct af_project_checker *checker, struct af_text *text)
+const char *af_project_take(struct af_project_checker *checker, struct af_text *text)
 {
     const char *taken = af_arena_text(checker->arena, af_text_get(text));
     af_text_release(text);
@@ -77,7 +72,7 @@ static const char *pythons_text(struct af_project_checker *checker,
                            : is_range ? " to "
                                       : ", ",
                            list->minors[i]);
-    return take_text(checker, &text);
+    return af_project_take(checker, &text);
 }
 
 /* ---- requirements ---- */
@@ -95,77 +90,69 @@ static void edit_pin(struct af_project_checker *checker, struct af_project_findi
         return;
     size_t start = (size_t)(name - text) + strlen(ask->name);
     const char *old = ask->specifier[0] == '\0' ? NULL : strstr(text + start, ask->specifier);
+    if (old == NULL && (ask->specifier[0] != '\0' || ask->source->kind == AF_PROJECT_CONDA))
+        return; /* it is written in another form, as Poetry's "^2.5" */
     size_t at = old == NULL ? start : (size_t)(old - text);
     af_project_finding_edit(checker, finding, ask->start + at,
                             ask->start + at + strlen(ask->specifier),
                             af_arena_format(checker->arena, "==%s", version));
 }
 
-/* Whether the requirement allows the version of the wheel. */
-static bool allows(const struct af_project_ask *ask, const struct af_catalog_wheel *wheel)
+/* Adds a line to the table, which may be missing. */
+static void edit_table(struct af_project_checker *checker, struct af_project_finding *finding,
+                       const char *header, const char *line)
 {
-    struct af_version version;
-    return ask->url[0] != '\0' ||
-           (af_version_parse(wheel->version, strlen(wheel->version), &version) &&
-            af_specifier_contains(ask->specifier, &version) == AF_YES);
-}
-
-/*
- * Replaces the line by one for each wheel. Only for requirements files: PyPI refuses packages
- * whose dependencies are URLs.
- */
-static bool edit_urls(struct af_project_checker *checker, struct af_project_finding *finding,
-                      const struct af_project_ask *ask, const struct af_project_pins *pins)
-{
-    struct af_project_pythons pythons;
-    struct af_text lines = {0};
-    if (ask->source->kind != AF_PROJECT_REQUIREMENTS || ask->start == ask->end)
-        return false;
-    af_project_pythons_of(pins->torch, checker->asks.python_range, &pythons);
-    for (size_t i = 0; i < pythons.count; i++) {
-        const struct af_catalog_wheel *wheel;
-        if (af_project_wheel(checker->catalog, pins, pythons.minors[i], &wheel, checker->err) !=
-                ANYFLASH_OK ||
-            wheel == NULL || wheel->url == NULL || !allows(ask, wheel))
-            continue;
-        const char *url =
-            af_url_with_sha256(checker->arena, af_url_encode_plus(checker->arena, wheel->url),
-                               af_catalog_sha256(checker->arena, wheel));
-        af_text_format(&lines, "%s @ %s ; python_version == '3.%d' and " LINUX "\n", ask->name,
-                       url == NULL ? "" : url, pythons.minors[i]);
-    }
-    bool is_empty = lines.len == 0;
-    const char *text = take_text(checker, &lines);
-    if (!is_empty)
-        af_project_finding_edit(checker, finding, ask->start, ask->end, text);
-    return finding->edit_count > 0;
-}
-
-/* Moves an element of `dependencies` into an extra; the first extra if there are some. */
-static void edit_extra(struct af_project_checker *checker, struct af_project_finding *finding,
-                       const struct af_project_ask *ask)
-{
-    static const char table[] = "\n[project.optional-dependencies]\n";
-    struct af_span text = ask->source->text;
+    struct af_span text = finding->source->text;
     const char *all = af_project_copy(checker, text);
-    if (all == NULL || ask->start == ask->end || strstr(all, "\nflash = ") != NULL)
-        return;
-    const char *element = af_arena_format(checker->arena, "%s%s%s%s", ask->name, ask->specifier,
-                                          ask->marker[0] == '\0' ? "" : "; ", ask->marker);
-    element = element == NULL ? NULL : af_toml_quote(checker->arena, element);
-    const char *line =
-        af_arena_format(checker->arena, "flash = [%s]\n", element == NULL ? "" : element);
-    const char *found = strstr(all, table);
-    af_project_finding_edit(checker, finding, ask->start, ask->end, "");
+    const char *found = all == NULL ? NULL : strstr(all, header);
     if (found != NULL) {
-        size_t at = (size_t)(found - all) + sizeof table - 1;
+        size_t at = (size_t)(found - all) + strlen(header);
         af_project_finding_edit(checker, finding, at, at, line);
         return;
     }
     bool ends = text.len > 0 && text.data[text.len - 1] == '\n';
     af_project_finding_edit(
         checker, finding, text.len, text.len,
-        af_arena_format(checker->arena, "%s%s%s", ends ? "" : "\n", table, line));
+        af_arena_format(checker->arena, "%s%s%s", ends ? "" : "\n", header, line));
+}
+
+/* Makes a requirement of pyproject.toml an extra, as PEP 621 or Poetry has it. */
+static void edit_extra(struct af_project_checker *checker, struct af_project_finding *finding,
+                       const struct af_project_ask *ask)
+{
+    struct af_arena *arena = checker->arena;
+    struct af_span old = {ask->source->text.data + ask->start, ask->end - ask->start};
+    const char *all = af_project_copy(checker, ask->source->text);
+    const char *text = af_project_copy(checker, old);
+    if (all == NULL || text == NULL || old.len == 0 || strstr(all, "\nflash = ") != NULL)
+        return;
+    if (af_equal(ask->table, "project.dependencies")) {
+        const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
+                                              ask->marker[0] == '\0' ? "" : "; ", ask->marker);
+        element = element == NULL ? NULL : af_toml_quote(arena, element);
+        af_project_finding_edit(checker, finding, ask->start, ask->end, "");
+        edit_table(checker, finding, "\n[project.optional-dependencies]\n",
+                   af_arena_format(arena, "flash = [%s]\n", element == NULL ? "" : element));
+    } else if (af_equal(ask->table, "tool.poetry.dependencies") && ask->url[0] == '\0' &&
+               strchr(text, '{') == NULL && strchr(text, '"') != NULL) {
+        size_t start = strcspn(text, "\""), len = strcspn(text + start + 1, "\"") + 2;
+        af_project_finding_edit(checker, finding, ask->start + start, ask->start + start + len,
+                                af_arena_format(arena, "{ version = %.*s, optional = true }",
+                                                (int)len, text + start));
+        edit_table(checker, finding, "\n[tool.poetry.extras]\n",
+                   af_arena_format(arena, "flash = [\"%s\"]\n", ask->name));
+    }
+}
+
+/* What `anyflash config` calls the installer of the table or file; NULL: pip. */
+static const char *config_of(const struct af_project_ask *ask)
+{
+    const char *table = ask->table == NULL ? "" : ask->table;
+    return ask->source->kind == AF_PROJECT_CONDA   ? "conda"
+           : ask->source->kind == AF_PROJECT_PIXI  ? "pixi"
+           : af_starts_with(table, "tool.poetry.") ? "poetry"
+           : af_starts_with(table, "tool.uv.")     ? "uv"
+                                                   : NULL;
 }
 
 /* flash-attn is required by name: names its wheels, or makes it optional. */
@@ -173,9 +160,9 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
                          const struct af_project_ask *ask, const struct af_project_ask *torch)
 {
     struct af_project_pins pins = {.flash = ask->pinned};
-    if (torch != NULL && torch->pinned != NULL) {
+    if (torch != NULL && torch->pinned != NULL && ask->url[0] == '\0') {
         pins.torch = torch->pinned;
-        if (edit_urls(checker, finding, ask, &pins)) {
+        if (af_project_edit_wheels(checker, finding, ask, &pins)) {
             finding->advice = "Name the wheels that fit the pinned torch.";
             return;
         }
@@ -187,22 +174,33 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
             "torch\n");
     else if (ask->source->kind == AF_PROJECT_PYPROJECT)
         edit_extra(checker, finding, ask);
-    finding->advice = "Make flash-attn optional: take it out of what everybody installs.";
+    const char *tool = config_of(ask);
+    finding->advice =
+        tool == NULL
+            ? "Make flash-attn optional: take it out of what everybody installs."
+            : af_arena_format(checker->arena,
+                              "Make flash-attn optional: take it out of what everybody "
+                              "installs. `anyflash config %s` names a wheel.",
+                              tool);
 }
 
 static void add_no_wheel(struct af_project_checker *checker, const struct af_project_ask *ask,
                          const struct af_project_ask *torch, const char *torch_version,
                          const struct af_project_pythons *lacking)
 {
-    struct af_project_pins nearest, pins = {ask->pinned, torch_version};
+    struct af_project_pins nearest, pins = {.flash = ask->pinned, .torch = torch_version};
+    struct af_project_stated stated = af_project_stated_for(&checker->asks, ask);
     bool is_open = torch->pinned == NULL;
     struct af_project_finding *finding = af_project_finding_add(
         checker, is_open ? AF_PROJECT_FINDING_OPEN_TORCH : AF_PROJECT_FINDING_NO_WHEEL,
         ask->source, ask->line);
+    pins.platforms = AF_PROJECT_ON(AF_PROJECT_LINUX_X86_64);
+    for (int i = 0; i < AF_PROJECT_MACOS; i++) /* macOS has no wheels at all */
+        if (af_project_platform_admits((enum af_project_platform)i, ask->marker))
+            pins.platforms |= stated.platforms & AF_PROJECT_ON(i);
     if (finding == NULL ||
         af_project_nearest_pins(checker->catalog, &pins, is_open ? torch->specifier : NULL,
-                                checker->asks.python_range, &nearest,
-                                checker->err) != ANYFLASH_OK)
+                                stated.python_range, &nearest, checker->err) != ANYFLASH_OK)
         return;
     finding->detail = af_arena_format(
         checker->arena, "there is no wheel of flash-attn %s for torch %s and Python %s",
@@ -233,8 +231,11 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
     const char *version = torch->pinned != NULL
                               ? torch->pinned
                               : af_project_newest_torch(checker->catalog, torch->specifier);
-    struct af_project_pins pins = {ask->pinned, version};
-    af_project_pythons_of(version, checker->asks.python_range, &all);
+    struct af_project_pins pins = {.flash = ask->pinned,
+                                   .torch = version,
+                                   .platforms = AF_PROJECT_ON(AF_PROJECT_LINUX_X86_64)};
+    const char *range = af_project_stated_for(&checker->asks, ask).python_range;
+    af_project_pythons_of(version, range, &all);
     with = all;
     if (all.count == 0 || !af_project_pins_are_known(checker->catalog, &pins) ||
         af_project_pythons_with_wheel(checker->catalog, &pins, &with, checker->err) !=
@@ -247,70 +248,22 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
             lacking.minors[lacking.count++] = all.minors[i];
     }
     /* A torch that is for more Pythons than the project says something about is fine. */
-    if (lacking.count == 0 || (with.count > 0 && checker->asks.python_range[0] == '\0'))
+    if (lacking.count == 0 || (with.count > 0 && range[0] == '\0'))
         return false;
     add_no_wheel(checker, ask, torch, version, &lacking);
     return true;
-}
-
-/* The one Python minor of a wheel "cp310-cp310"; -1: it is for several. */
-static int only_python(const struct af_wheel_name *wheel)
-{
-    int64_t minor;
-    bool is_one = af_starts_with(wheel->python, "cp3") && strcmp(wheel->abi, "abi3") != 0 &&
-                  af_parse_i64(wheel->python + 3, 0, 99, &minor);
-    return is_one ? (int)minor : -1;
-}
-
-void af_project_check_wheel(struct af_project_checker *checker,
-                            const struct af_project_source *source, size_t line,
-                            const char *url, const struct af_project_ask *ask,
-                            const struct af_project_ask *torch)
-{
-    struct af_wheel_name wheel;
-    struct af_wheel_local local;
-    struct af_project_pythons pythons;
-    const char *file = af_url_file_name(checker->arena, url);
-    if (file == NULL || strchr(url, '$') != NULL || strchr(url, '{') != NULL ||
-        af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID)
-        return;
-    af_wheel_local_parse(wheel.version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
-    const char *for_torch =
-        torch != NULL && torch->pinned != NULL ? torch->pinned : local.torch;
-    size_t len = strlen(local.torch);
-    struct af_project_finding *finding = NULL;
-    af_project_pythons_of(local.torch[0] != '\0' ? local.torch : "2.6",
-                          checker->asks.python_range, &pythons);
-    if (len > 0 &&
-        (strncmp(for_torch, local.torch, len) != 0 || strchr(".+", for_torch[len]) == NULL)) {
-        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_TORCH, source, line);
-        if (finding != NULL)
-            finding->detail = af_arena_format(checker->arena,
-                                              "the wheel is for torch %s, the project pins %s",
-                                              local.torch, for_torch);
-    } else if (only_python(&wheel) >= 0 &&
-               (ask == NULL || strstr(ask->marker, "python_") == NULL) &&
-               (pythons.count > 1 ||
-                (pythons.count == 1 && pythons.minors[0] != only_python(&wheel)))) {
-        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_ONE_PYTHON, source, line);
-        if (finding != NULL)
-            finding->detail =
-                af_arena_format(checker->arena, "it is for Python 3.%d", only_python(&wheel));
-    }
-    if (finding == NULL || ask == NULL || for_torch[0] == '\0')
-        return;
-    char version[AF_WHEEL_NAME_BYTES];
-    struct af_project_pins pins = {
-        af_version_format(&wheel.version, false, version, sizeof version), for_torch};
-    edit_urls(checker, finding, ask, &pins);
 }
 
 static void check_requirement(struct af_project_checker *checker,
                               const struct af_project_ask *ask)
 {
     const struct af_project_ask *torch = af_project_torch_for(&checker->asks, ask);
-    if (ask->url[0] != '\0') {
+    if (ask->url[0] != '\0' && strstr(ask->url, ".whl") != NULL) {
         af_project_check_wheel(checker, ask->source, ask->line, ask->url, ask, torch);
+        return;
+    }
+    if (af_project_url_is_private(ask->url)) {
+        af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, ask->source, ask->line);
         return;
     }
     if (!ask->is_optional && checker->has_python && !checker->is_mentioned) {
@@ -322,10 +275,13 @@ static void check_requirement(struct af_project_checker *checker,
     }
     if (ask->pinned != NULL && torch != NULL && check_pins(checker, ask, torch))
         return;
-    struct af_project_finding *finding =
-        ask->is_optional ? NULL
-                         : af_project_finding_add(checker, AF_PROJECT_FINDING_SOURCE_BUILD,
-                                                  ask->source, ask->line);
+    if (ask->is_optional || ask->is_arranged) {
+        if (torch != NULL && (ask->pinned != NULL || !ask->is_optional))
+            af_project_check_platforms(checker, ask, torch->pinned, NULL);
+        return;
+    }
+    struct af_project_finding *finding = af_project_finding_add(
+        checker, AF_PROJECT_FINDING_SOURCE_BUILD, ask->source, ask->line);
     if (finding != NULL)
         repair_build(checker, finding, ask, torch);
 }
@@ -337,7 +293,7 @@ static void note_mentions(struct af_project_checker *checker)
     for (size_t i = 0; i < checker->count; i++) {
         bool is_python = checker->sources[i].kind == AF_PROJECT_PYTHON;
         checker->has_python |= is_python;
-        checker->is_mentioned |= is_python && checker->asks.python[i].mentions;
+        checker->is_mentioned |= is_python && checker->asks.stated[i].python.mentions;
         struct af_span text = checker->sources[i].text;
         bool names = false;
         for (size_t at = 0; !names && at + 10 <= text.len; at++)
@@ -355,7 +311,7 @@ static void check_source(struct af_project_checker *checker, size_t i)
         if (ask->source == source && !ask->is_torch)
             check_requirement(checker, ask);
     if (source->kind == AF_PROJECT_PYTHON)
-        af_project_check_imports(checker, source, &checker->asks.python[i]);
+        af_project_check_imports(checker, source, &checker->asks.stated[i].python);
     if (source->kind == AF_PROJECT_DOCKERFILE || source->kind == AF_PROJECT_SCRIPT ||
         source->kind == AF_PROJECT_README)
         af_project_check_commands(checker, source);

@@ -1,11 +1,12 @@
 /*
  * findings_checker.h: what the checks share: the project, and adding findings. Private to the
- * files *findings.c: findings.c checks requirements and wheels, import_findings.c imports, and
- * command_findings.c commands.
+ * files *findings.c: findings.c checks requirements, wheel_findings.c wheels that are named by
+ * their URL and platforms, import_findings.c imports, and command_findings.c commands.
  */
 #ifndef AF_KIT_PROJECT_FINDINGS_CHECKER_H
 #define AF_KIT_PROJECT_FINDINGS_CHECKER_H
 
+#include "kit/formats/wheel_name.h"
 #include "kit/project/findings.h"
 #include "kit/project/project_asks.h"
 
@@ -40,6 +41,21 @@ void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text);
 
+/* The text in the arena; releases it. */
+const char *af_project_take(struct af_project_checker *checker, struct af_text *text);
+
+/*
+ * Replaces a requirement by one for each wheel with these pins. Only in files for installers:
+ * PyPI refuses packages whose dependencies are URLs. False if there are none.
+ */
+bool af_project_edit_wheels(struct af_project_checker *checker,
+                            struct af_project_finding *finding,
+                            const struct af_project_ask *ask,
+                            const struct af_project_pins *pins);
+
+/* Whether others than the author may not reach it: it is local, or behind a password. */
+bool af_project_url_is_private(const char *url);
+
 /*
  * Checks a wheel that is named by its URL on this line. `ask` is the requirement that names it,
  * or NULL for a command, and `torch` what the project says of torch, or NULL.
@@ -48,6 +64,14 @@ void af_project_check_wheel(struct af_project_checker *checker,
                             const struct af_project_source *source, size_t line,
                             const char *url, const struct af_project_ask *ask,
                             const struct af_project_ask *torch);
+
+/*
+ * Checks that flash-attn with this torch has a wheel on each platform that the project states
+ * and the requirement admits; `wheel` is the one that it names, or NULL.
+ */
+void af_project_check_platforms(struct af_project_checker *checker,
+                                const struct af_project_ask *ask, const char *torch,
+                                const struct af_wheel_name *wheel);
 
 /* The checks of one source. */
 void af_project_check_imports(struct af_project_checker *checker,

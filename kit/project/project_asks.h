@@ -5,6 +5,7 @@
 #define AF_KIT_PROJECT_PROJECT_ASKS_H
 
 #include "kit/project/project_source.h"
+#include "kit/project/project_wheels.h"
 #include "kit/project/python_imports.h"
 
 /* One requirement on torch or flash-attn. Texts in the arena; "" if absent. */
@@ -22,15 +23,50 @@ struct af_project_ask {
     const char *url;
     const char *pinned; /* the only version that it allows; NULL: not one */
     bool is_decided;    /* torch: a pinned package of the same file needs one version of it */
+    bool is_arranged;   /* the file says which index has it, or that it is built with torch */
+    const char *table;  /* of TOML: "project.dependencies"; else NULL */
     struct af_project_ask *next;
 };
 
-struct af_project_asks {
-    struct af_project_ask *first;
-    const char *python_range; /* requires-python; "" if it is not stated */
-    /* facts of sources[i], if that is Python; zero for others */
-    struct af_import_facts *python;
+/* What a file states about where the project runs. */
+struct af_project_stated {
+    const char *python_range;      /* as requires-python writes it; NULL if it is not stated */
+    unsigned platforms;            /* bits 1 << enum af_project_platform; 0: not stated */
+    struct af_import_facts python; /* of Python sources; zero for others */
 };
+
+struct af_project_asks {
+    struct af_arena *arena;
+    const struct af_project_source *sources;
+    size_t count;
+    struct af_project_stated *stated; /* stated[i] is of sources[i] */
+    struct af_project_ask *first;
+    struct af_project_ask **end;
+};
+
+/*
+ * For the readers of files: af_project_asks_add() adds what is about torch or flash-attn and
+ * can apply on Linux with an x86 processor; texts of `made` are in the arena. _parse() takes
+ * name, specifier, marker and URL of a PEP 508 requirement, and is false if it is none.
+ */
+void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask made);
+bool af_project_asks_parse(struct af_project_asks *asks, struct af_span text,
+                           struct af_project_ask *ask);
+
+/* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
+void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
+
+/* The same for a file with one requirement in a line: environment.yml, setup.cfg. */
+void af_project_asks_read_lines(struct af_project_asks *asks, size_t source);
+
+/*
+ * What Poetry, pixi or conda writes, "^2.5" or "2.1.*", as a specifier of PEP 440, in the
+ * arena; "" for what PEP 440 lacks.
+ */
+const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda);
+
+/* "torch" for conda's packages of it, else "": conda's flash-attn is compiled already. */
+const char *af_project_asks_conda_name(const char *name);
 
 /* Reads all sources. Fails with NO_MEMORY; what cannot be parsed is left out. */
 enum anyflash_status af_project_asks_read(struct af_arena *arena,
@@ -44,6 +80,13 @@ enum anyflash_status af_project_asks_read(struct af_arena *arena,
  */
 const struct af_project_ask *af_project_torch_for(const struct af_project_asks *asks,
                                                   const struct af_project_ask *ask);
+
+/*
+ * The Pythons and platforms that hold for `ask`: what its own file states, else the first
+ * manifest of a package that does. The range is "" if none is stated.
+ */
+struct af_project_stated af_project_stated_for(const struct af_project_asks *asks,
+                                               const struct af_project_ask *ask);
 
 /* Whether the requirements file `path`, with those that it includes, asks for torch. */
 bool af_project_brings_torch(const struct af_project_asks *asks, const char *path);

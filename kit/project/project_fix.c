@@ -141,9 +141,11 @@ void af_project_diff(const char *path, struct af_span old, const struct af_proje
             old_line += old.data[at] == '\n';
             new_line += old.data[at] == '\n';
         }
-        do
+        size_t near;
+        do {
             i += add_change(&hunk, old, edits + i, count - i);
-        while (i < count && edits[i].start < forward(old, hunk.at, 2 * CONTEXT_LINES + 1));
+            near = forward(old, hunk.at, 2 * CONTEXT_LINES + 1);
+        } while (i < count && (edits[i].start < near || near == old.len));
         at = forward(old, hunk.at, CONTEXT_LINES);
         add_context(&hunk, old, at);
         af_text_format(out, "@@ -%zu,%zu +%zu,%zu @@\n", old_line + (hunk.old_count > 0),

@@ -14,16 +14,28 @@
 
 enum af_project_kind af_project_kind_of(const char *path)
 {
+    static const struct {
+        const char *name;
+        enum af_project_kind kind;
+    } names[] = {{"pyproject.toml", AF_PROJECT_PYPROJECT},
+                 {"pixi.toml", AF_PROJECT_PIXI},
+                 {"setup.cfg", AF_PROJECT_SETUP_CFG},
+                 {"setup.py", AF_PROJECT_SETUP}};
     const char *name = af_path_name(path);
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (strcmp(name, names[i].name) == 0)
+            return names[i].kind;
     bool is_text = af_ends_with(name, ".txt") || af_ends_with(name, ".in");
     if (is_text &&
         (strstr(name, "requirement") != NULL || af_starts_with(path, "requirements/") ||
          strstr(path, "/requirements/") != NULL))
         return AF_PROJECT_REQUIREMENTS;
-    if (strcmp(name, "pyproject.toml") == 0)
-        return AF_PROJECT_PYPROJECT;
+    bool is_yaml = af_ends_with(name, ".yml") || af_ends_with(name, ".yaml");
+    if (is_yaml && (strstr(name, "env") != NULL || strstr(name, "conda") != NULL ||
+                    strstr(name, "requirement") != NULL))
+        return AF_PROJECT_CONDA;
     if (af_ends_with(name, ".py"))
-        return strcmp(name, "setup.py") == 0 ? AF_PROJECT_SETUP : AF_PROJECT_PYTHON;
+        return AF_PROJECT_PYTHON;
     if (af_starts_with(name, "Dockerfile") || af_ends_with(name, ".Dockerfile") ||
         af_ends_with(name, ".dockerfile"))
         return AF_PROJECT_DOCKERFILE;

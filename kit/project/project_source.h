@@ -12,7 +12,10 @@ enum af_project_kind {
     AF_PROJECT_OTHER,
     AF_PROJECT_REQUIREMENTS, /* requirements*.txt, or any .txt below a folder requirements/ */
     AF_PROJECT_PYPROJECT,
-    AF_PROJECT_SETUP, /* setup.py */
+    AF_PROJECT_PIXI,      /* pixi.toml */
+    AF_PROJECT_CONDA,     /* environment.yml and the like */
+    AF_PROJECT_SETUP_CFG, /* setup.cfg */
+    AF_PROJECT_SETUP,     /* setup.py */
     AF_PROJECT_PYTHON,
     AF_PROJECT_DOCKERFILE,
     AF_PROJECT_SCRIPT, /* .sh */

@@ -8,29 +8,109 @@
 
 #include "kit/base/text.h"
 #include "kit/fit/fit.h"
+#include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/machine/machine.h"
 
 #define WORD_BYTES 160
 
-/* A machine with this torch and Python. */
-static enum anyflash_status describe(struct af_machine *machine, const char *torch,
-                                     int python_minor, struct anyflash_error *err)
+/* The words are those of af_machine_given(); NULL: there are no wheels, or it needs none. */
+#define PLATFORM(name, os, arch, libc, pixi, classifier, tag, family, kernel, title, machine)  \
+    {                                                                                          \
+        name, {os, arch, libc}, pixi, classifier, tag,                                         \
+        {                                                                                      \
+            .os_name = family, .sys_platform = kernel, .platform_system = title,               \
+            .platform_machine = machine                                                        \
+        }                                                                                      \
+    }
+
+static const struct {
+    const char *name;
+    const char *words[3];
+    const char *pixi;       /* its names, with a blank on either side */
+    const char *classifier; /* part of "Operating System :: ..." */
+    const char *tag;        /* end of a wheel's platform tag */
+    struct af_marker_environment markers;
+} platforms[AF_PROJECT_PLATFORM_COUNT] = {
+    PLATFORM("Linux on x86_64", "os=linux", "arch=x86_64", "libc=glibc 2.35", " linux-64 ",
+             "Linux", "x86_64", "posix", "linux", "Linux", "x86_64"),
+    PLATFORM("Linux on aarch64", "os=linux", "arch=aarch64", "libc=glibc 2.35",
+             " linux-aarch64 ", NULL, "aarch64", "posix", "linux", "Linux", "aarch64"),
+    PLATFORM("Windows", "os=windows", "arch=x86_64", NULL, " win-64 ", "Windows", "win_amd64",
+             "nt", "win32", "Windows", "AMD64"),
+    PLATFORM("macOS", NULL, NULL, NULL, " osx-64 osx-arm64 ", "MacOS", "", "posix", "darwin",
+             "Darwin", "arm64"),
+};
+
+const char *af_project_platform_name(enum af_project_platform platform)
 {
-    static const char *const usual[] = {"os=linux", "arch=x86_64", "libc=glibc 2.35",
-                                        "gpu=A100", "driver=590"};
+    return platforms[platform].name;
+}
+
+bool af_project_platform_admits(enum af_project_platform platform, const char *marker)
+{
+    return af_marker_holds((struct af_span){marker, strlen(marker)},
+                           &platforms[platform].markers) != AF_NO;
+}
+
+bool af_project_platform_is_pixi(enum af_project_platform platform, const char *text)
+{
+    const char *found = strstr(platforms[platform].pixi, text);
+    size_t len = strlen(text);
+    return found != NULL && len > 0 && found[-1] == ' ' && found[len] == ' ';
+}
+
+bool af_project_platform_is_classified(enum af_project_platform platform, const char *text)
+{
+    return af_starts_with(text, "Operating System") && platforms[platform].classifier != NULL &&
+           strstr(text, platforms[platform].classifier) != NULL;
+}
+
+bool af_project_platform_takes(enum af_project_platform platform, const char *tag)
+{
+    bool is_linux = platforms[platform].markers.sys_platform[0] == 'l';
+    bool is_macos = platform == AF_PROJECT_MACOS;
+    return strcmp(tag, "any") == 0 || (is_linux == (strstr(tag, "linux") != NULL) &&
+                                       is_macos == af_starts_with(tag, "macosx") &&
+                                       af_ends_with(tag, platforms[platform].tag));
+}
+
+/* The release of the tables that `torch` belongs to, or NULL. */
+static const struct af_catalog_torch_release *release_of(const char *torch)
+{
+    struct af_version version;
+    if (torch == NULL || !af_version_parse(torch, strlen(torch), &version) ||
+        version.release_count < 2)
+        return NULL;
+    return af_tables_torch((int)version.release[0], (int)version.release[1]);
+}
+
+/* A machine with these versions. */
+static enum anyflash_status describe(struct af_machine *machine,
+                                     const struct af_project_pins *pins, int python_minor,
+                                     enum af_project_platform platform,
+                                     struct anyflash_error *err)
+{
+    char python[WORD_BYTES], torch[WORD_BYTES], cuda[WORD_BYTES] = "";
+    const struct af_catalog_torch_release *release = release_of(pins->torch);
+    const struct af_catalog_torch_variant *variant =
+        release == NULL ? NULL : af_tables_default(release, "linux_x86_64");
+    snprintf(python, sizeof python, "python=3.%d", python_minor);
+    snprintf(torch, sizeof torch, "torch=%s", pins->torch);
+    /* Elsewhere pip gets a torch without CUDA, but whoever wants flash-attn has one with it. */
+    if (platform != AF_PROJECT_LINUX_X86_64 && variant != NULL &&
+        strchr(pins->torch, '+') == NULL)
+        snprintf(cuda, sizeof cuda, "torch_cuda=%s", variant->cuda);
+    const char *const *given = platforms[platform].words;
+    const char *last = cuda[0] == '\0' ? NULL : cuda;
+    const char *const words[] = {given[0],     given[1], given[2], "gpu=A100",
+                                 "driver=590", python,   torch,    last};
     const char *unused;
-    char word[WORD_BYTES];
     enum anyflash_status status = ANYFLASH_OK;
     af_machine_init(machine, "project", "not stated");
-    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(usual); i++)
-        status = af_machine_given(machine, usual[i], &unused, err);
-    snprintf(word, sizeof word, "python=3.%d", python_minor);
-    if (status == ANYFLASH_OK)
-        status = af_machine_given(machine, word, &unused, err);
-    snprintf(word, sizeof word, "torch=%s", torch);
-    if (status == ANYFLASH_OK)
-        status = af_machine_given(machine, word, &unused, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(words); i++)
+        if (words[i] != NULL)
+            status = af_machine_given(machine, words[i], &unused, err);
     return status == ANYFLASH_OK ? af_fit_assume(machine, err) : status;
 }
 
@@ -44,7 +124,8 @@ enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
     const struct af_fit_options options = {.version = pins->flash};
     struct af_decision decision;
     *wheel_out = NULL;
-    enum anyflash_status status = describe(&machine, pins->torch, python_minor, err);
+    enum anyflash_status status =
+        describe(&machine, pins, python_minor, AF_PROJECT_LINUX_X86_64, err);
     if (status == ANYFLASH_OK)
         status = af_fit_decide(catalog, machines, 1, &options, &decision, err);
     if (status == ANYFLASH_OK) {
@@ -54,16 +135,6 @@ enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
     }
     af_machine_release(&machine);
     return status;
-}
-
-/* The release of the tables that `torch` belongs to, or NULL. */
-static const struct af_catalog_torch_release *release_of(const char *torch)
-{
-    struct af_version version;
-    if (torch == NULL || !af_version_parse(torch, strlen(torch), &version) ||
-        version.release_count < 2)
-        return NULL;
-    return af_tables_torch((int)version.release[0], (int)version.release[1]);
 }
 
 /* Whether a late update of Python 3.minor satisfies the range. */
@@ -120,24 +191,40 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
            af_version_compare_public(&stated, &newest) <= 0;
 }
 
+/* Sets *has_out to whether there is a wheel for these pins, this Python and this platform. */
+static enum anyflash_status has_wheel(const struct af_catalog *catalog,
+                                      const struct af_project_pins *pins, int python_minor,
+                                      enum af_project_platform platform, bool *has_out,
+                                      struct anyflash_error *err)
+{
+    const struct af_fit_options options = {.version = pins->flash};
+    struct af_machine machine;
+    const struct af_machine *machines[] = {&machine};
+    *has_out = false;
+    if (platforms[platform].words[0] == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = describe(&machine, pins, python_minor, platform, err);
+    if (status == ANYFLASH_OK)
+        status = af_fit_has_wheel(catalog, machines, 1, &options, has_out, err);
+    af_machine_release(&machine);
+    return status;
+}
+
 enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
                                                    const struct af_project_pins *pins,
                                                    struct af_project_pythons *pythons,
                                                    struct anyflash_error *err)
 {
-    const struct af_fit_options options = {.version = pins->flash};
     enum anyflash_status status = ANYFLASH_OK;
     size_t kept = 0;
     for (size_t i = 0; status == ANYFLASH_OK && i < pythons->count; i++) {
-        struct af_machine machine;
-        const struct af_machine *machines[] = {&machine};
-        bool has = false;
-        status = describe(&machine, pins->torch, pythons->minors[i], err);
-        if (status == ANYFLASH_OK)
-            status = af_fit_has_wheel(catalog, machines, 1, &options, &has, err);
+        bool has = true;
+        for (int at = 0; has && at < AF_PROJECT_PLATFORM_COUNT; at++)
+            if ((pins->platforms & AF_PROJECT_ON(at)) != 0)
+                status = has_wheel(catalog, pins, pythons->minors[i],
+                                   (enum af_project_platform)at, &has, err);
         if (has)
             pythons->minors[kept++] = pythons->minors[i];
-        af_machine_release(&machine);
     }
     pythons->count = kept;
     return status;

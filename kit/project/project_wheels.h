@@ -1,6 +1,6 @@
 /*
- * project_wheels.h: which published wheels serve what a project pins, on a usual machine: Linux
- * on x86_64 with glibc 2.35, a recent driver and a GPU of compute capability 8.0.
+ * project_wheels.h: which published wheels serve what a project pins, on usual machines: a
+ * recent driver, a GPU of compute capability 8.0, and glibc 2.35 on Linux.
  */
 #ifndef AF_KIT_PROJECT_PROJECT_WHEELS_H
 #define AF_KIT_PROJECT_PROJECT_WHEELS_H
@@ -9,11 +9,36 @@
 
 #define AF_PROJECT_PYTHONS_MAX 16
 
+/* Where a project runs. macOS is one: no processor of it has wheels. */
+enum af_project_platform {
+    AF_PROJECT_LINUX_X86_64,
+    AF_PROJECT_LINUX_AARCH64,
+    AF_PROJECT_WINDOWS,
+    AF_PROJECT_MACOS,
+    AF_PROJECT_PLATFORM_COUNT
+};
+
+/* "Linux on x86_64". */
+const char *af_project_platform_name(enum af_project_platform platform);
+
+/* Whether a requirement with this marker can apply on it. */
+bool af_project_platform_admits(enum af_project_platform platform, const char *marker);
+
+/* Whether `text` is pixi's name for it ("linux-64"), or a classifier of PyPI names it. */
+bool af_project_platform_is_pixi(enum af_project_platform platform, const char *text);
+bool af_project_platform_is_classified(enum af_project_platform platform, const char *text);
+
+/* Whether a wheel with this platform tag can be installed on it. */
+bool af_project_platform_takes(enum af_project_platform platform, const char *tag);
+
 /* Versions that install together. */
 struct af_project_pins {
-    const char *flash; /* "2.8.3"; NULL: any */
-    const char *torch; /* "2.9.1" or "2.9.1+cu128" */
+    const char *flash;  /* "2.8.3"; NULL: any */
+    const char *torch;  /* "2.9.1" or "2.9.1+cu128" */
+    unsigned platforms; /* bits 1 << enum af_project_platform, on which they install */
 };
+
+#define AF_PROJECT_ON(platform) (1u << (platform))
 
 /* Minor versions of Python 3, ascending. */
 struct af_project_pythons {
@@ -35,8 +60,8 @@ void af_project_pythons_of(const char *torch, const char *range,
 const char *af_project_newest_torch(const struct af_catalog *catalog, const char *specifier);
 
 /*
- * The best wheel for these versions and this Python; *wheel_out is NULL if there is none. Fails
- * with NO_MEMORY.
+ * The best wheel for these versions and this Python on Linux with x86_64; *wheel_out is NULL if
+ * there is none. Fails with NO_MEMORY.
  */
 enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
                                       const struct af_project_pins *pins, int python_minor,
@@ -50,7 +75,8 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
                                const struct af_project_pins *pins);
 
 /*
- * Reduces `pythons` to those for which there is a wheel. Fails with NO_MEMORY.
+ * Reduces `pythons` to those for which there is a wheel on each of the platforms. Fails with
+ * NO_MEMORY.
  */
 enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
                                                    const struct af_project_pins *pins,

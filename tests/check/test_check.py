@@ -109,6 +109,109 @@ def test_moves_it_into_the_table_of_extras_that_is_there(check):
         '[project.optional-dependencies]\nflash = ["flash_attn"]\ndev = ["pytest"]\n')
 
 
+WHEEL = ("https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/"
+         "flash_attn-2.8.3+cu12torch2.7cxx11abiFALSE-cp312-cp312-linux_x86_64.whl")
+UV = '[project]\nname = "x"\ndependencies = ["torch==2.7.0", "flash-attn"]\n[tool.uv]\n'
+PIXI = '[workspace]\nplatforms = ["linux-64"]\n[pypi-dependencies]\n'
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    # required, in every table that a usual installation takes
+    ("pyproject.toml", '[tool.poetry.dependencies]\nflash-attn = "^2.5"\n', ["source-build"]),
+    ("pyproject.toml", '[tool.poetry.group.gpu.dependencies]\nflash_attn = "*"\n',
+     ["source-build"]),
+    ("pyproject.toml", '[tool.poetry.group.gpu]\noptional = true\n'
+     '[tool.poetry.group.gpu.dependencies]\nflash-attn = "*"\n', []),
+    ("pyproject.toml", '[tool.poetry.dependencies]\n'
+     'flash-attn = { version = "2.8.3", optional = true }\n', []),
+    ("pyproject.toml", '[tool.poetry.dependencies]\n'
+     'flash-attn = { version = "2.8.3", source = "wheels" }\n', []),
+    ("pyproject.toml", '[tool.poetry.dependencies]\n'
+     'flash-attn = {git = "https://github.com/Dao-AILab/flash-attention"}\n',
+     ["source-build"]),
+    ("pyproject.toml", '[tool.pdm.dev-dependencies]\ngpu = ["flash-attn"]\n',
+     ["source-build"]),
+    ("pyproject.toml", '[dependency-groups]\ndev = ["flash-attn"]\n', []),
+    ("pyproject.toml", '[dependency-groups]\ndev = ["flash-attn"]\n[tool.uv]\n',
+     ["source-build"]),
+    ("pyproject.toml", '[dependency-groups]\ngpu = ["flash-attn"]\n[tool.uv]\n'
+     'default-groups = ["gpu"]\n', ["source-build"]),
+    ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    flash-attn>=2\n",
+     ["source-build"]),
+    ("setup.cfg", "[options.extras_require]\nflash = flash-attn>=2\n", []),
+    ("pixi.toml", PIXI + 'flash-attn = "*"\n', ["source-build"]),
+    ("pixi.toml", PIXI + 'flash-attn = "*"\n[pypi-options]\n'
+     'no-build-isolation = ["flash-attn"]\n', []),
+    ("pixi.toml", '[dependencies]\nflash-attn = "*"\npytorch = "2.7.*"\n', []),
+    ("environment.yml", "dependencies:\n- pytorch\n- pip:\n  - flash-attn\n",
+     ["source-build"]),
+    ("environment.yml", "dependencies:\n- conda-forge::flash-attn=2.8.3\n- pip\n", []),
+    ("environment.yml", "channels:\n- flash-attn\n", []),
+    # arrangements of uv
+    ("pyproject.toml", UV, ["source-build"]),
+    ("pyproject.toml", UV + "no-build-isolation = true\n", []),
+    ("pyproject.toml", UV + 'no-build-isolation-package = ["flash_attn"]\n', []),
+    ("pyproject.toml", UV + "[tool.uv.extra-build-dependencies]\n"
+     'flash-attn = [{ requirement = "torch", match-runtime = true }]\n', []),
+    ("pyproject.toml", UV + '[tool.uv.sources]\nflash-attn = { index = "wheels" }\n', []),
+    ("pyproject.toml", UV + f'[tool.uv.sources]\nflash-attn = {{ url = "{WHEEL}" }}\n',
+     ["one-python"]),
+    ("pyproject.toml", UV.replace("]\n", ']\nrequires-python = "==3.12.*"\n', 1)
+     + f'[tool.uv.sources]\nflash-attn = {{ url = "{WHEEL}" }}\n', []),
+    # platforms and hosts
+    ("pyproject.toml", '[project]\nname = "x"\nrequires-python = "==3.12.*"\n'
+     f'dependencies = ["flash-attn @ {WHEEL}"]\n'
+     'classifiers = ["Operating System :: MacOS"]\n', ["other-platform"]),
+    ("pyproject.toml", UV + 'no-build-isolation-package = ["flash-attn"]\n'
+     "environments = [\"sys_platform == 'darwin'\"]\n", ["other-platform"]),
+    ("pixi.toml", PIXI.replace('"]', '", "osx-arm64"]') + "[target.linux-64.pypi-dependencies]"
+     '\nflash-attn = "*"\n[pypi-options]\nno-build-isolation = true\n', []),
+    ("requirements.txt", WHEEL.replace("linux_x86_64", "win_amd64").replace("312", "39") +
+     ' ; python_version == "3.9"\n', ["other-platform"]),
+    ("requirements.txt", "flash_attn @ file:///src/flash-attention\n", ["private-url"]),
+    ("requirements.txt", f"flash_attn @ {WHEEL}\n".replace("github.com", "me:pw@github.com"),
+     ["private-url"]),
+    ("requirements.txt", WHEEL.replace("github.com", "10.0.0.7:8080") + "\n", ["private-url"]),
+])
+def test_requirements_are_read_where_installers_read_them(findings, name, text, expected):
+    assert findings({name: text}) == expected
+
+
+def test_a_marker_limits_flash_attn_to_the_platform_with_wheels(check):
+    text = ('[project]\nname = "x"\nclassifiers = ["Operating System :: MacOS"]\n'
+            "dependencies = ['torch==2.7.0']\n[project.optional-dependencies]\n"
+            "a = ['flash-attn==2.8.3']\n")
+    assert repaired(check, {"pyproject.toml": text})["pyproject.toml"].endswith(
+        "a = ['flash-attn==2.8.3 ; sys_platform == \"linux\" and "
+        "platform_machine == \"x86_64\"']\n")
+
+
+def test_the_nearest_pins_have_wheels_for_the_platforms_of_the_project(check):
+    text = ('[project]\nname = "x"\nrequires-python = "==3.10.*"\n'
+            'dependencies = ["torch==2.6.0"]\n'
+            '[project.optional-dependencies]\na = ["flash-attn==1.0.9"]\n')
+    linux = repaired(check, {"pyproject.toml": text})["pyproject.toml"]
+    text += '[tool.uv]\nenvironments = ["sys_platform == \'win32\'"]\n'
+    windows = repaired(check, {"pyproject.toml": text})["pyproject.toml"]
+    assert re.search(r"flash-attn==2\.\d", linux) and re.search(r"flash-attn==2\.\d", windows)
+    assert windows[:len(linux)] != linux
+
+
+def test_a_dependency_of_poetry_becomes_an_extra(check):
+    text = '[tool.poetry.dependencies]\nflash-attn = "^2.5"  # fast\ntorch = "^2.1"\n'
+    assert repaired(check, {"pyproject.toml": text})["pyproject.toml"] == (
+        '[tool.poetry.dependencies]\nflash-attn = { version = "^2.5", optional = true }  # fast'
+        '\ntorch = "^2.1"\n\n[tool.poetry.extras]\nflash = ["flash-attn"]\n')
+
+
+def test_pip_in_a_conda_environment_gets_the_wheel_for_its_python(check):
+    text = ("dependencies:\n  - python=3.10\n  - pip:\n      - torch==2.6.0\n"
+            "      - flash-attn==2.7.4.post1\n")
+    lines = repaired(check, {"environment.yml": text})["environment.yml"].splitlines()
+    assert len(lines) == 5 and lines[4].startswith("      - flash-attn @ https://")
+    assert "cp310" in lines[4]
+
+
 def test_removes_what_no_source_uses(check):
     files = {"requirements.txt": "torch==2.6.0\nflash-attn==2.7.4\n", "a.py": "import os\n"}
     done = check(files)
@@ -253,7 +356,9 @@ def test_the_fallback_computes_what_flash_attn_does(check, rows, keys, groups, c
 # ---- forms of the answer ----
 
 def test_the_diff_is_one_that_git_applies(check):
-    files = {**REQUIRED, "a.py": IMPORT, "b/c.py": "import flash_attn\nfrom flash_attn import "
+    files = {**REQUIRED, "a.py": IMPORT,
+             "pyproject.toml": '[tool.poetry.dependencies]\nflash-attn = "*"\n',
+             "b/c.py": "import flash_attn\nfrom flash_attn import "
              "flash_attn_func\n", "no newline.sh": "pip install torch\npip install flash-attn"}
     diff = check(files, "--diff").stdout
     subprocess.run(["git", "apply", "-p1", "-"], input=diff, text=True, cwd=check.folder,

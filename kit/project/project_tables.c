@@ -1,0 +1,427 @@
+/*
+ * project_tables.c: the requirements of pyproject.toml and pixi.toml: strings of PEP 621, PEP
+ * 735, uv and PDM, and the tables "name = value" of Poetry and pixi.
+ *
+ * Sources: the manuals of Poetry 2 ("Dependency specification"), pixi 0.60 ("Pixi manifest"),
+ * uv ("Settings") and PDM ("Manage dependencies").
+ */
+#include "kit/project/project_asks.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/toml.h"
+#include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
+
+#define FLASH "flash-attn"
+
+enum shape {
+    STRINGS, /* an array of PEP 508 */
+    NAMES,   /* "name = value" of packages of PyPI */
+    CONDA,   /* "name = value" of conda: its flash-attn is compiled for its pytorch */
+};
+
+/* When a usual installation takes what is stated there. */
+enum when {
+    ALWAYS,
+    NAMED,      /* only if the user names it */
+    BY_DEFAULT, /* unless the group is optional */
+    UV_DEFAULT  /* with uv, if it is one of the default groups */
+};
+
+/* Keys of a table, with '.' between; '*' stands for each. */
+struct table_row {
+    const char *path;
+    enum shape shape;
+    enum when when;
+};
+
+static const struct table_row rows[] = {
+    {"project.dependencies", STRINGS, ALWAYS},
+    {"project.optional-dependencies.*", STRINGS, NAMED},
+    {"dependency-groups.*", STRINGS, UV_DEFAULT},
+    {"tool.uv.dev-dependencies", STRINGS, ALWAYS},
+    {"tool.pdm.dev-dependencies.*", STRINGS, ALWAYS},
+    {"tool.poetry.dependencies", NAMES, ALWAYS},
+    {"tool.poetry.dev-dependencies", NAMES, ALWAYS},
+    {"tool.poetry.group.*.dependencies", NAMES, BY_DEFAULT},
+};
+
+/* Below tool.pixi, or in pixi.toml. */
+static const struct table_row pixi_rows[] = {
+    {"dependencies", CONDA, ALWAYS},
+    {"pypi-dependencies", NAMES, ALWAYS},
+    {"target.*.dependencies", CONDA, ALWAYS},
+    {"target.*.pypi-dependencies", NAMES, ALWAYS},
+    {"feature.*.dependencies", CONDA, NAMED},
+    {"feature.*.pypi-dependencies", NAMES, NAMED},
+    {"feature.*.target.*.pypi-dependencies", NAMES, NAMED},
+};
+
+struct table_reader {
+    struct af_project_asks *asks;
+    const struct af_project_source *source;
+    struct af_project_stated *stated;
+    struct af_toml toml;
+    const struct table_row *row;
+    const struct af_toml_item *group; /* the item of the last '*' of the path */
+    const struct af_toml_item *uv;    /* [tool.uv], or NULL */
+    bool is_arranged;
+};
+
+static bool is_true(const struct table_reader *reader, const struct af_toml_item *item)
+{
+    return item != NULL && item->kind == AF_TOML_BOOL &&
+           reader->toml.text.data[item->start] == 't';
+}
+
+static const char *text_at(const struct af_toml_item *table, const char *key)
+{
+    const struct af_toml_item *item = af_toml_get(table, key);
+    return item == NULL ? NULL : item->text;
+}
+
+/* Whether the array has the string, or, for flash-attn, another spelling of it. */
+static bool array_names(const struct af_toml_item *array, const char *name)
+{
+    const struct af_toml_item *item = array == NULL ? NULL : array->first;
+    for (; item != NULL; item = item->next)
+        if (item->text != NULL &&
+            af_name_is((struct af_span){item->text, strlen(item->text)}, name))
+            return true;
+    return false;
+}
+
+/* The child called flash-attn in any spelling, or NULL. */
+static const struct af_toml_item *flash_of(const struct af_toml_item *table)
+{
+    const struct af_toml_item *item = table == NULL ? NULL : table->first;
+    while (item != NULL && (item->key == NULL ||
+                            !af_name_is((struct af_span){item->key, strlen(item->key)}, FLASH)))
+        item = item->next;
+    return item;
+}
+
+/* Whether flash-attn is built with the torch that is installed. */
+static bool builds_with_torch(const struct table_reader *reader,
+                              const struct af_toml_item *pixi)
+{
+    const struct af_toml_item *uv = reader->uv, *options = af_toml_get(pixi, "pypi-options");
+    const struct af_toml_item *lists[] = {af_toml_get(uv, "no-build-isolation-package"),
+                                          af_toml_get(options, "no-build-isolation")};
+    if (is_true(reader, af_toml_get(uv, "no-build-isolation")) || is_true(reader, lists[1]))
+        return true;
+    for (size_t i = 0; i < AF_COUNT(lists); i++)
+        if (array_names(lists[i], FLASH))
+            return true;
+    const struct af_toml_item *added = flash_of(af_toml_get(uv, "extra-build-dependencies"));
+    for (added = added == NULL ? NULL : added->first; added != NULL; added = added->next)
+        if (af_equal(text_at(added, "requirement"), "torch") &&
+            is_true(reader, af_toml_get(added, "match-runtime")))
+            return true;
+    return false;
+}
+
+static bool is_optional(const struct table_reader *reader)
+{
+    const struct af_toml_item *group = reader->group;
+    const struct af_toml_item *defaults = af_toml_get(reader->uv, "default-groups");
+    switch (reader->row->when) {
+    case ALWAYS:
+        return false;
+    case BY_DEFAULT:
+        return is_true(reader, af_toml_get(group, "optional"));
+    case UV_DEFAULT:
+        return defaults != NULL ? !array_names(defaults, group->key)
+                                : reader->uv == NULL || strcmp(group->key, "dev") != 0;
+    default:
+        return true;
+    }
+}
+
+/*
+ * The bytes from `start` to `end` and, behind them, a comma; the whole lines if nothing else is
+ * in them.
+ */
+static void find_place(struct af_span text, size_t start, size_t end,
+                       struct af_project_ask *ask)
+{
+    ask->line = af_project_line_of(text, start);
+    struct af_span line = af_project_line(text, ask->line);
+    struct af_span last = af_project_line(text, af_project_line_of(text, end));
+    size_t line_start = (size_t)(line.data - text.data);
+    size_t line_end = (size_t)(last.data - text.data) + last.len;
+    while (end < text.len && (text.data[end] == ' ' || text.data[end] == ','))
+        if (text.data[end++] == ',')
+            break;
+    struct af_span before = {line.data, start - line_start};
+    struct af_span after = {text.data + end, line_end > end ? line_end - end : 0};
+    after = af_text_trim(after);
+    bool is_alone = af_text_trim(before).len == 0 && (after.len == 0 || after.data[0] == '#');
+    ask->start = is_alone ? line_start : start;
+    ask->end = is_alone ? line_end : end;
+}
+
+/* ---- specifiers ---- */
+
+/* The first version that "^2.5" (`is_caret`) or "~2.5" does not allow: "3" or "2.6". */
+static const char *next_version(struct af_arena *arena, const struct af_version *version,
+                                bool is_caret)
+{
+    int at = version->release_count > 1 ? 1 : 0;
+    if (is_caret)
+        for (at = 0; at + 1 < version->release_count && version->release[at] == 0;)
+            at++;
+    const char *text = "";
+    for (int i = 0; i <= at; i++)
+        text = af_arena_format(arena, "%s%s%lld", text == NULL ? "" : text, i == 0 ? "" : ".",
+                               (long long)version->release[i] + (i == at));
+    return text;
+}
+
+/*
+ * One clause of Poetry, pixi or conda as PEP 440 writes it; "" if it allows everything, or is
+ * in a form of conda that PEP 440 lacks. NULL without memory.
+ */
+static const char *clause_of(struct af_arena *arena, struct af_span clause, bool is_conda)
+{
+    struct af_version version;
+    clause = af_text_trim(clause);
+    bool is_shift = clause.len > 1 &&
+                    (clause.data[0] == '^' || (clause.data[0] == '~' && clause.data[1] != '='));
+    bool is_single = clause.len > 1 && clause.data[0] == '=' && clause.data[1] != '=';
+    struct af_span rest = {clause.data + (is_shift || is_single),
+                           clause.len - (is_shift || is_single)};
+    rest = af_text_trim(rest);
+    while (is_conda && rest.len > 2 && memcmp(rest.data + rest.len - 2, ".*", 2) == 0)
+        rest.len -= 2;
+    bool is_version = af_version_parse(rest.data, rest.len, &version);
+    if (is_shift && is_version)
+        return af_arena_format(arena, ">=%.*s,<%s", (int)rest.len, rest.data,
+                               next_version(arena, &version, clause.data[0] == '^'));
+    if (is_version || (rest.len > 1 && (unsigned)rest.data[0] - '0' < 10))
+        return af_arena_format(arena, "==%.*s%s", (int)rest.len, rest.data,
+                               is_conda && version.release_count < 3 ? ".*" : "");
+    bool is_any = af_text_span_equal(rest, "*") || !af_specifier_is_set(rest);
+    return is_any ? "" : af_arena_text_n(arena, rest.data, rest.len);
+}
+
+const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda)
+{
+    const char *made = "";
+    while (*text != '\0' && made != NULL) {
+        size_t len = strcspn(text, ",");
+        const char *clause = clause_of(arena, (struct af_span){text, len}, is_conda);
+        bool joins = made[0] != '\0' && clause != NULL && clause[0] != '\0';
+        made = clause == NULL
+                   ? NULL
+                   : af_arena_format(arena, "%s%s%s", made, joins ? "," : "", clause);
+        text += len + (text[len] == ',');
+    }
+    return made == NULL ? "" : made;
+}
+
+/* ---- requirements ---- */
+
+/* The marker of Poetry's and uv's tables, or of pixi's target; "" without one. */
+static const char *marker_of(const struct table_reader *reader,
+                             const struct af_toml_item *value)
+{
+    struct af_arena *arena = reader->asks->arena;
+    const char *written = text_at(value, "markers"), *python = text_at(value, "python");
+    const char *platform = text_at(value, "platform");
+    const struct af_toml_item *group = reader->group;
+    if (strstr(reader->row->path, "target.") != NULL && group != NULL && group->key != NULL)
+        platform = af_starts_with(group->key, "win")   ? "win32"
+                   : af_starts_with(group->key, "osx") ? "darwin"
+                                                       : "linux";
+    if (written == NULL)
+        written = text_at(value, "marker");
+    const char *marker = written == NULL ? "" : written;
+    if (platform != NULL)
+        marker = af_arena_format(arena, "%s%ssys_platform == '%s'", marker,
+                                 marker[0] == '\0' ? "" : " and ", platform);
+    /* Its range is not looked at: it says that there is one for each Python. */
+    if (python != NULL && marker != NULL)
+        marker = af_arena_format(arena, "%s%spython_full_version >= '%s'", marker,
+                                 marker[0] == '\0' ? "" : " and ", python);
+    return marker == NULL ? "" : marker;
+}
+
+/* Where a table takes the package from: a URL, or a path; "" for a registry. */
+static const char *url_of(struct af_arena *arena, const struct af_toml_item *table)
+{
+    const char *git = text_at(table, "git"), *path = text_at(table, "path");
+    const char *url = text_at(table, "url");
+    if (git != NULL)
+        url = af_arena_format(arena, "git+%s", git);
+    return url != NULL ? url : path != NULL ? path : "";
+}
+
+/* "name = value"; a value of several tables is several requirements. */
+static void add_value(struct table_reader *reader, const struct af_toml_item *named,
+                      const struct af_toml_item *value)
+{
+    struct af_arena *arena = reader->asks->arena;
+    bool is_conda = reader->row->shape == CONDA;
+    const char *version = value->text != NULL ? value->text : text_at(value, "version");
+    const char *name = named->key, *from = text_at(value, "source");
+    if (strcmp(name, "python") == 0 && version != NULL && reader->stated->python_range == NULL)
+        reader->stated->python_range = af_project_asks_specifier(arena, version, is_conda);
+    if (is_conda)
+        name = af_project_asks_conda_name(name);
+    struct af_project_ask ask = {
+        .root = reader->source,
+        .source = reader->source,
+        .table = reader->row->path,
+        .name = name,
+        .specifier = version == NULL ? "" : af_project_asks_specifier(arena, version, is_conda),
+        .marker = marker_of(reader, value),
+        .url = url_of(arena, value),
+        .is_optional = is_optional(reader) || is_true(reader, af_toml_get(value, "optional")),
+        .is_arranged = reader->is_arranged || text_at(value, "index") != NULL ||
+                       (from != NULL && !af_equal_fold(from, "pypi"))};
+    find_place(reader->source->text, named->key_start, named->end, &ask);
+    if (named != value)
+        ask.start = ask.end; /* one of several */
+    af_project_asks_add(reader->asks, ask);
+}
+
+static void add_named(struct table_reader *reader, const struct af_toml_item *table)
+{
+    for (const struct af_toml_item *item = table->first; item != NULL; item = item->next) {
+        if (item->key == NULL)
+            continue;
+        if (item->kind != AF_TOML_ARRAY)
+            add_value(reader, item, item);
+        for (const struct af_toml_item *each = item->kind == AF_TOML_ARRAY ? item->first : NULL;
+             each != NULL; each = each->next)
+            add_value(reader, item, each);
+    }
+}
+
+/* [tool.uv.sources] says where uv takes flash-attn from, whatever is required. */
+static void add_source(struct table_reader *reader, struct af_project_ask ask,
+                       const struct af_toml_item *source)
+{
+    bool is_index = text_at(source, "index") != NULL;
+    const char *marker = text_at(source, "marker");
+    ask.url = url_of(reader->asks->arena, source);
+    ask.is_arranged |= is_index;
+    if (marker != NULL && ask.marker[0] == '\0')
+        ask.marker = marker;
+    if (ask.url[0] != '\0') {
+        find_place(reader->source->text, source->key_start, source->end, &ask);
+        ask.start = ask.end;
+    }
+    af_project_asks_add(reader->asks, ask);
+}
+
+static void add_string(struct table_reader *reader, const struct af_toml_item *item)
+{
+    struct af_project_ask ask = {.root = reader->source,
+                                 .source = reader->source,
+                                 .is_optional = is_optional(reader),
+                                 .is_arranged = reader->is_arranged,
+                                 .table = reader->row->path};
+    if (!af_project_asks_parse(reader->asks, (struct af_span){item->text, strlen(item->text)},
+                               &ask))
+        return;
+    find_place(reader->source->text, item->start, item->end, &ask);
+    bool is_flash = af_name_is((struct af_span){ask.name, strlen(ask.name)}, FLASH);
+    const struct af_toml_item *source =
+        is_flash ? flash_of(af_toml_get(reader->uv, "sources")) : NULL;
+    if (source == NULL)
+        af_project_asks_add(reader->asks, ask);
+    else if (source->kind != AF_TOML_ARRAY)
+        add_source(reader, ask, source);
+    else
+        for (source = source->first; source != NULL; source = source->next)
+            add_source(reader, ask, source);
+}
+
+/* Follows the path from `item`, and adds what is at its end. */
+static void follow(struct table_reader *reader, const struct af_toml_item *item,
+                   const char *path)
+{
+    if (item == NULL || path[0] == '\0') {
+        if (item != NULL && reader->row->shape != STRINGS)
+            add_named(reader, item);
+        for (item = item == NULL || reader->row->shape != STRINGS ? NULL : item->first;
+             item != NULL; item = item->next)
+            if (item->text != NULL)
+                add_string(reader, item);
+        return;
+    }
+    size_t len = strcspn(path, ".");
+    const char *rest = path + len + (path[len] == '.');
+    for (const struct af_toml_item *child = item->first; child != NULL; child = child->next) {
+        bool is_any = path[0] == '*';
+        if (child->key == NULL ||
+            (!is_any && (strlen(child->key) != len || strncmp(child->key, path, len) != 0)))
+            continue;
+        if (is_any)
+            reader->group = child;
+        follow(reader, child, rest);
+    }
+}
+
+static void follow_rows(struct table_reader *reader, const struct af_toml_item *root,
+                        const struct table_row *table, size_t count)
+{
+    for (size_t i = 0; i < count && root != NULL; i++) {
+        reader->row = &table[i];
+        reader->group = NULL;
+        follow(reader, root, table[i].path);
+    }
+}
+
+/* ---- platforms ---- */
+
+/* The platforms for which any string of the array says so. */
+static unsigned platforms_of(const struct af_toml_item *array,
+                             bool (*says)(enum af_project_platform, const char *))
+{
+    unsigned platforms = 0;
+    for (const struct af_toml_item *item = array == NULL ? NULL : array->first; item != NULL;
+         item = item->next)
+        for (int i = 0; item->text != NULL && i < AF_PROJECT_PLATFORM_COUNT; i++)
+            if (says((enum af_project_platform)i, item->text))
+                platforms |= AF_PROJECT_ON(i);
+    return platforms;
+}
+
+static void note_stated(struct table_reader *reader, const struct af_toml_item *pixi)
+{
+    struct af_project_stated *stated = reader->stated;
+    const struct af_toml_item *project = af_toml_find(&reader->toml, AF_TOML_PATH("project"));
+    const struct af_toml_item *workspace = af_toml_get(pixi, "workspace");
+    if (workspace == NULL)
+        workspace = af_toml_get(pixi, "project");
+    stated->python_range = text_at(project, "requires-python");
+    stated->platforms =
+        platforms_of(af_toml_get(reader->uv, "environments"), af_project_platform_admits) |
+        platforms_of(af_toml_get(workspace, "platforms"), af_project_platform_is_pixi);
+    if (stated->platforms == 0)
+        stated->platforms = platforms_of(af_toml_get(project, "classifiers"),
+                                         af_project_platform_is_classified);
+}
+
+void af_project_asks_read_toml(struct af_project_asks *asks, size_t source)
+{
+    struct table_reader reader = {
+        .asks = asks, .source = &asks->sources[source], .stated = &asks->stated[source]};
+    if (af_toml_parse(&reader.toml, asks->arena, reader.source->text, "project", NULL) !=
+        ANYFLASH_OK)
+        return;
+    const struct af_toml_item *root = reader.toml.root;
+    const struct af_toml_item *pixi = af_toml_find(&reader.toml, AF_TOML_PATH("tool", "pixi"));
+    if (reader.source->kind == AF_PROJECT_PIXI)
+        pixi = root;
+    reader.uv = af_toml_find(&reader.toml, AF_TOML_PATH("tool", "uv"));
+    reader.is_arranged = builds_with_torch(&reader, pixi);
+    note_stated(&reader, pixi);
+    follow_rows(&reader, root, rows, AF_COUNT(rows));
+    follow_rows(&reader, pixi, pixi_rows, AF_COUNT(pixi_rows));
+}

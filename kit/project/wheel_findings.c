@@ -1,0 +1,233 @@
+/*
+ * wheel_findings.c: wheels that are named by their URL: for which Python, platform and torch,
+ * and whether others can reach them; platforms without a wheel.
+ */
+#include "kit/project/findings_checker.h"
+
+#include <string.h>
+
+#include "kit/base/url.h"
+#include "kit/formats/version.h"
+
+#define LINUX "sys_platform == 'linux' and platform_machine == 'x86_64'"
+
+/* Whether the requirement allows the version of the wheel. */
+static bool allows(const struct af_project_ask *ask, const struct af_catalog_wheel *wheel)
+{
+    struct af_version version;
+    return ask->url[0] != '\0' ||
+           (af_version_parse(wheel->version, strlen(wheel->version), &version) &&
+            af_specifier_contains(ask->specifier, &version) == AF_YES);
+}
+
+bool af_project_edit_wheels(struct af_project_checker *checker,
+                            struct af_project_finding *finding,
+                            const struct af_project_ask *ask,
+                            const struct af_project_pins *pins)
+{
+    struct af_project_pythons pythons;
+    struct af_text lines = {0};
+    enum af_project_kind kind = ask->source->kind;
+    if ((kind != AF_PROJECT_REQUIREMENTS && kind != AF_PROJECT_CONDA) || ask->start == ask->end)
+        return false;
+    const char *start = ask->source->text.data + ask->start;
+    size_t prefix = 0; /* of an item: "      - " */
+    while (kind == AF_PROJECT_CONDA && (start[prefix] == ' ' || start[prefix] == '-'))
+        prefix++;
+    af_project_pythons_of(pins->torch, af_project_stated_for(&checker->asks, ask).python_range,
+                          &pythons);
+    for (size_t i = 0; i < pythons.count; i++) {
+        const struct af_catalog_wheel *wheel;
+        if (af_project_wheel(checker->catalog, pins, pythons.minors[i], &wheel, checker->err) !=
+                ANYFLASH_OK ||
+            wheel == NULL || wheel->url == NULL || !allows(ask, wheel))
+            continue;
+        const char *url =
+            af_url_with_sha256(checker->arena, af_url_encode_plus(checker->arena, wheel->url),
+                               af_catalog_sha256(checker->arena, wheel));
+        af_text_format(&lines, "%.*s%s @ %s ; python_version == '3.%d' and " LINUX "\n",
+                       (int)prefix, start, ask->name, url == NULL ? "" : url,
+                       pythons.minors[i]);
+    }
+    bool is_empty = lines.len == 0;
+    const char *text = af_project_take(checker, &lines);
+    if (!is_empty)
+        af_project_finding_edit(checker, finding, ask->start, ask->end, text);
+    return finding->edit_count > 0;
+}
+
+/* The one Python minor of a wheel "cp310-cp310"; -1: it is for several. */
+static int only_python(const struct af_wheel_name *wheel)
+{
+    int64_t minor;
+    bool is_one = af_starts_with(wheel->python, "cp3") && strcmp(wheel->abi, "abi3") != 0 &&
+                  af_parse_i64(wheel->python + 3, 0, 99, &minor);
+    return is_one ? (int)minor : -1;
+}
+
+/* Whether the host name is one of a private network. */
+static bool is_private_host(struct af_span host)
+{
+    static const char *const ends[] = {".local", ".internal", ".lan", ".corp", ".intranet"};
+    static const char *const starts[] = {"10.", "192.168.", "127."};
+    if (memchr(host.data, '.', host.len) == NULL)
+        return true;
+    for (size_t i = 0; i < AF_COUNT(ends); i++) {
+        size_t len = strlen(ends[i]);
+        if (host.len > len && memcmp(host.data + host.len - len, ends[i], len) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < AF_COUNT(starts); i++)
+        if (strncmp(host.data, starts[i], strlen(starts[i])) == 0 &&
+            (unsigned)host.data[host.len - 1] - '0' < 10)
+            return true;
+    return false;
+}
+
+bool af_project_url_is_private(const char *url)
+{
+    const char *start = strstr(url, "://");
+    if (start == NULL || af_starts_with(url, "file:"))
+        return url[0] == '/' || url[0] == '~' || af_starts_with(url, "../") ||
+               af_starts_with(url, "file:");
+    start += 3;
+    struct af_span host = {start, strcspn(start, "/?#")};
+    const char *user = memchr(host.data, '@', host.len);
+    host.len = user != NULL ? 0 : strcspn(start, ":/?#");
+    return host.len == 0 || is_private_host(host);
+}
+
+/* The wheel cannot be loaded by the torch that is pinned, or installed by other Pythons. */
+static struct af_project_finding *check_versions(struct af_project_checker *checker,
+                                                 const struct af_project_source *source,
+                                                 size_t line, const struct af_wheel_name *wheel,
+                                                 const struct af_project_ask *ask,
+                                                 const char *built_for, const char *torch)
+{
+    const char *range = af_project_stated_for(&checker->asks, ask).python_range;
+    struct af_project_pythons pythons;
+    struct af_project_finding *finding = NULL;
+    size_t len = strlen(built_for);
+    int only = only_python(wheel);
+    af_project_pythons_of(len > 0 ? built_for : "2.6", range, &pythons);
+    bool is_one = only >= 0 && (ask == NULL || strstr(ask->marker, "python_") == NULL) &&
+                  (pythons.count > 1 || (pythons.count == 1 && pythons.minors[0] != only));
+    if (len > 0 && (strncmp(torch, built_for, len) != 0 || strchr(".+", torch[len]) == NULL)) {
+        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_TORCH, source, line);
+        if (finding != NULL)
+            finding->detail = af_arena_format(checker->arena,
+                                              "the wheel is for torch %s, the project pins %s",
+                                              built_for, torch);
+    } else if (is_one) {
+        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_ONE_PYTHON, source, line);
+        if (finding != NULL)
+            finding->detail = af_arena_format(checker->arena, "it is for Python 3.%d", only);
+    }
+    return finding;
+}
+
+void af_project_check_wheel(struct af_project_checker *checker,
+                            const struct af_project_source *source, size_t line,
+                            const char *url, const struct af_project_ask *ask,
+                            const struct af_project_ask *torch)
+{
+    struct af_wheel_name wheel;
+    struct af_wheel_local local;
+    const char *file = af_url_file_name(checker->arena, url);
+    if (file == NULL || strchr(url, '$') != NULL || strchr(url, '{') != NULL ||
+        af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID)
+        return;
+    af_wheel_local_parse(wheel.version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
+    const char *for_torch =
+        torch != NULL && torch->pinned != NULL ? torch->pinned : local.torch;
+    struct af_project_finding *finding =
+        ask != NULL && af_project_url_is_private(url)
+            ? af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, source, line)
+            : check_versions(checker, source, line, &wheel, ask, local.torch, for_torch);
+    if (finding == NULL && ask != NULL)
+        af_project_check_platforms(checker, ask, for_torch, &wheel);
+    if (finding == NULL || ask == NULL || for_torch[0] == '\0')
+        return;
+    char version[AF_WHEEL_NAME_BYTES];
+    struct af_project_pins pins = {
+        .flash = af_version_format(&wheel.version, false, version, sizeof version),
+        .torch = for_torch};
+    af_project_edit_wheels(checker, finding, ask, &pins);
+}
+
+/* ---- platforms ---- */
+
+/* Whether any Python of the project has a wheel there. */
+static bool has_wheel(struct af_project_checker *checker, const struct af_project_ask *ask,
+                      const char *torch, enum af_project_platform platform)
+{
+    struct af_project_pythons pythons;
+    struct af_project_pins pins = {
+        .flash = ask->pinned, .torch = torch, .platforms = AF_PROJECT_ON(platform)};
+    af_project_pythons_of(torch, af_project_stated_for(&checker->asks, ask).python_range,
+                          &pythons);
+    bool is_known = platform == AF_PROJECT_MACOS ||
+                    (pythons.count > 0 && (ask->pinned == NULL ||
+                                           af_project_pins_are_known(checker->catalog, &pins)));
+    return !is_known ||
+           af_project_pythons_with_wheel(checker->catalog, &pins, &pythons, checker->err) !=
+               ANYFLASH_OK ||
+           pythons.count > 0;
+}
+
+/* Puts LINUX behind the requirement, or before the marker that it has. */
+static void edit_marker(struct af_project_checker *checker, struct af_project_finding *finding,
+                        const struct af_project_ask *ask)
+{
+    bool is_line = ask->source->kind == AF_PROJECT_REQUIREMENTS;
+    bool is_string = ask->table != NULL && af_starts_with(ask->table, "project.");
+    const char *text = af_arena_text_n(checker->arena, ask->source->text.data + ask->start,
+                                       ask->end - ask->start);
+    const char *name = text == NULL ? NULL : strstr(text, ask->name);
+    if ((!is_line && !is_string) || name == NULL || ask->marker[0] != '\0')
+        return;
+    size_t at = (size_t)(name - text);
+    at += strcspn(name, is_line ? "\n" : "\"'\n");
+    const char *comment = is_line ? strstr(name, " #") : NULL;
+    if (comment != NULL)
+        at = (size_t)(comment - text);
+    while (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\r'))
+        at--;
+    const char quote = is_line ? '"' : text[at];
+    const char *marker = quote == '\''
+                             ? " ; sys_platform == \"linux\" and platform_machine == \"x86_64\""
+                             : " ; " LINUX;
+    af_project_finding_edit(checker, finding, ask->start + at, ask->start + at, marker);
+}
+
+void af_project_check_platforms(struct af_project_checker *checker,
+                                const struct af_project_ask *ask, const char *torch,
+                                const struct af_wheel_name *wheel)
+{
+    unsigned stated = af_project_stated_for(&checker->asks, ask).platforms;
+    struct af_text lacking = {0};
+    if (stated == 0)
+        stated = AF_PROJECT_ON(AF_PROJECT_LINUX_X86_64);
+    for (int i = 0; i < AF_PROJECT_PLATFORM_COUNT; i++) {
+        enum af_project_platform platform = (enum af_project_platform)i;
+        if ((stated & AF_PROJECT_ON(i)) == 0 ||
+            !af_project_platform_admits(platform, ask->marker) ||
+            (wheel != NULL ? af_project_platform_takes(platform, wheel->platform)
+                           : has_wheel(checker, ask, torch, platform)))
+            continue;
+        af_text_format(&lacking, "%s%s", lacking.len == 0 ? "" : ", ",
+                       af_project_platform_name(platform));
+    }
+    const char *names = lacking.len == 0 ? NULL : af_project_take(checker, &lacking);
+    struct af_project_finding *finding =
+        names == NULL ? NULL
+                      : af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_PLATFORM,
+                                               ask->source, ask->line);
+    if (finding == NULL)
+        return;
+    finding->detail = wheel == NULL
+                          ? af_arena_format(checker->arena, "there is none for %s", names)
+                          : af_arena_format(checker->arena, "this one is for %s, not for %s",
+                                            wheel->platform, names);
+    edit_marker(checker, finding, ask);
+}
