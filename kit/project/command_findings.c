@@ -113,33 +113,35 @@ static bool has_wheels(const struct af_project_shell_command *command)
     return false;
 }
 
-/* The command builds without torch. A page also says what the build needs. */
+/* The command builds `flash` without torch. A page also says what the build needs. */
 static void add_bare(struct af_project_checker *checker, const struct af_project_source *source,
-                     const struct af_project_shell_command *command)
+                     const struct af_project_shell_command *command, const char *flash,
+                     bool has_torch)
 {
-    static const char needs[] =
-        "# flash-attn builds with an installed torch, ninja, packaging, "
-        "psutil and, unless a wheel fits, nvcc:\n";
+    struct af_span line = af_project_line(source->text, command->line);
+    size_t start = (size_t)(line.data - source->text.data);
     struct af_project_finding *finding =
         af_project_finding_add(checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
-    struct af_span line = af_project_line(source->text, command->line);
-    size_t start = (size_t)(line.data - source->text.data), blanks = 0;
     if (finding == NULL)
         return;
-    while (blanks < line.len && (line.data[blanks] == ' ' || line.data[blanks] == '\t'))
-        blanks++;
-    if (source->kind == AF_PROJECT_README && strchr("pu$", line.data[blanks]) != NULL)
-        af_project_finding_edit(
-            checker, finding, start, start,
-            af_arena_format(checker->arena, "%.*s%s", (int)blanks, line.data, needs));
     af_project_finding_edit(checker, finding, command->words_at, command->words_at,
                             " --no-build-isolation");
+    if (source->kind != AF_PROJECT_README)
+        return;
+    if (!has_torch && !speaks_of_torch(checker, source, command->words_at))
+        af_project_finding_edit(checker, finding, start, start,
+                                af_arena_format(checker->arena, "%.*s %s\n",
+                                                (int)(command->words_at - start), line.data,
+                                                af_project_torch_word(checker)));
+    if (source != checker->explained)
+        af_project_edit_readme(checker, finding, command, flash);
+    checker->explained = source;
 }
 
 /* A command that builds flash-attn from source. */
 static void check_build(struct af_project_checker *checker,
                         const struct af_project_source *source,
-                        const struct af_project_shell_command *command,
+                        const struct af_project_shell_command *command, const char *flash,
                         const struct progress *progress)
 {
     if (progress->has_nvcc == AF_NO) {
@@ -147,7 +149,7 @@ static void check_build(struct af_project_checker *checker,
         return;
     }
     if (command->is_isolated) {
-        add_bare(checker, source, command);
+        add_bare(checker, source, command, flash, progress->has_torch);
         return;
     }
     bool is_early =
@@ -171,7 +173,7 @@ void af_project_check_commands(struct af_project_checker *checker,
                 af_project_check_wheel(checker, source, command.line, command.words[i], NULL,
                                        NULL);
             else if (is_package(command.words[i], "flash-attn") && !has_wheels(&command))
-                check_build(checker, source, &command, &progress);
+                check_build(checker, source, &command, command.words[i], &progress);
         }
         progress.has_torch |= brings_torch(checker, &command);
     }

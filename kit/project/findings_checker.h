@@ -1,7 +1,8 @@
 /*
  * findings_checker.h: what the checks share: the project, and adding findings. Private to the
  * files *findings.c: findings.c checks requirements, wheel_findings.c wheels that are named by
- * their URL and platforms, import_findings.c imports, and command_findings.c commands.
+ * their URL and platforms, import_findings.c imports, command_findings.c commands, and
+ * readme_findings.c writes the section of a page.
  */
 #ifndef AF_KIT_PROJECT_FINDINGS_CHECKER_H
 #define AF_KIT_PROJECT_FINDINGS_CHECKER_H
@@ -17,8 +18,9 @@ struct af_project_checker {
     const struct af_catalog *catalog;
     enum af_fallback fallback;
     struct af_project_asks asks;
-    bool has_python;   /* there is a Python file besides setup.py */
-    bool is_mentioned; /* and one names flash-attn */
+    bool has_python;                           /* there is a Python file besides setup.py */
+    bool is_mentioned;                         /* and one names flash-attn */
+    const struct af_project_source *explained; /* the page that got a section */
     struct af_project_findings *findings;
     struct af_project_finding **end;
     struct anyflash_error *err;
@@ -72,6 +74,17 @@ void af_project_check_wheel(struct af_project_checker *checker,
 void af_project_check_platforms(struct af_project_checker *checker,
                                 const struct af_project_ask *ask, const char *torch,
                                 const struct af_wheel_name *wheel);
+
+/*
+ * Adds the section that says what the build needs to the page of `finding`, behind the section
+ * of the command, which installs `flash` ("flash-attn==2.8.3"). Nothing if it is there.
+ */
+void af_project_edit_readme(struct af_project_checker *checker,
+                            struct af_project_finding *finding,
+                            const struct af_project_shell_command *command, const char *flash);
+
+/* "torch==2.6.0", or "torch" if the project does not pin it. */
+const char *af_project_torch_word(struct af_project_checker *checker);
 
 /* The checks of one source. */
 void af_project_check_imports(struct af_project_checker *checker,

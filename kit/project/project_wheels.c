@@ -85,6 +85,18 @@ static const struct af_catalog_torch_release *release_of(const char *torch)
     return af_tables_torch((int)version.release[0], (int)version.release[1]);
 }
 
+const struct af_catalog_torch_variant *af_project_usual_build(const char *torch)
+{
+    const struct af_catalog_torch_release *release = release_of(torch);
+    const char *local = torch == NULL ? NULL : strchr(torch, '+');
+    const struct af_catalog_torch_variant *named =
+        release == NULL || local == NULL
+            ? NULL
+            : af_tables_variant(release, "linux_x86_64", local + 1);
+    return release == NULL || named != NULL ? named
+                                            : af_tables_default(release, "linux_x86_64");
+}
+
 /* A machine with these versions. */
 static enum anyflash_status describe(struct af_machine *machine,
                                      const struct af_project_pins *pins, int python_minor,
@@ -92,9 +104,7 @@ static enum anyflash_status describe(struct af_machine *machine,
                                      struct anyflash_error *err)
 {
     char python[WORD_BYTES], torch[WORD_BYTES], cuda[WORD_BYTES] = "";
-    const struct af_catalog_torch_release *release = release_of(pins->torch);
-    const struct af_catalog_torch_variant *variant =
-        release == NULL ? NULL : af_tables_default(release, "linux_x86_64");
+    const struct af_catalog_torch_variant *variant = af_project_usual_build(pins->torch);
     snprintf(python, sizeof python, "python=3.%d", python_minor);
     snprintf(torch, sizeof torch, "torch=%s", pins->torch);
     /* Elsewhere pip gets a torch without CUDA, but whoever wants flash-attn has one with it. */

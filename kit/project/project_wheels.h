@@ -59,6 +59,9 @@ void af_project_pythons_of(const char *torch, const char *range,
  */
 const char *af_project_newest_torch(const struct af_catalog *catalog, const char *specifier);
 
+/* The build that `torch` names ("2.6.0+cu118") or that pip gets on Linux; NULL: unknown. */
+const struct af_catalog_torch_variant *af_project_usual_build(const char *torch);
+
 /*
  * The best wheel for these versions and this Python on Linux with x86_64; *wheel_out is NULL if
  * there is none. Fails with NO_MEMORY.

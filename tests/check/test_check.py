@@ -265,11 +265,28 @@ def test_a_page_and_a_script_with_commands_are_read(findings, name, text, expect
     assert findings({name: text}) == expected
 
 
-def test_a_page_says_what_the_build_needs(check):
-    text = "1. Setup\n   ```\n   pip install flash-attn\n   ```\n"
-    lines = repaired(check, {"README.md": text})["README.md"].splitlines()
-    assert lines[2].startswith("   # flash-attn builds with an installed torch, ninja, ")
-    assert lines[3] == "   pip install --no-build-isolation flash-attn"
+def test_a_page_says_what_the_build_of_the_pinned_versions_needs(check):
+    page = ("# A\n\n1. Setup\n   ```\n   pip install flash-attn==2.8.3\n   # pins\n   ```\n\n"
+            "## B\n")
+    made = repaired(check, {"README.md": page, "requirements.txt": "torch==2.6.0+cu124\n"})
+    page = made["README.md"]
+    assert ("   pip install torch==2.6.0\n"
+            "   pip install --no-build-isolation flash-attn==2.8.3\n" in page)
+    section = page[page.index("Installing flash-attn\n-----"):page.index("## B\n")]
+    for fact in ("torch 2.6.0+cu124", "CUDA toolkit 12.4", "gcc up to version 13",
+                 "compute capability 8.0", "GiB of memory", "GiB of disk", "with 8 cores",
+                 "    MAX_JOBS=4 pip install flash-attn==2.8.3 --no-build-isolation\n"):
+        assert fact in section
+    assert max(map(len, section.splitlines())) <= 96
+
+
+def test_a_page_that_says_it_needs_nothing_more(check, findings):
+    files = {"README.md": "A\n===\n\n    pip install flash-attn\n\nB\n===\n\n"
+                          "    pip install flash-attn\n"}
+    made = repaired(check, files)
+    assert findings(made) == []
+    assert made["README.md"].count("Installing flash-attn") == 1
+    assert made["README.md"].index("MAX_JOBS") < made["README.md"].index("B\n===")
 
 
 def test_a_runtime_image_becomes_a_devel_image(check):
