@@ -32,15 +32,18 @@ struct check {
 
 /* ---- reading ---- */
 
-/* Folders that are not the project's own. */
+/* Folders that are not the project's own: made by tools, hidden, or a virtual environment. */
 static bool is_skipped(struct check *check, const char *name, const char *path)
 {
-    static const char *const names[] = {"node_modules", "site-packages", "__pycache__"};
+    static const char *const names[] = {"build", "dist", "node_modules", "site-packages",
+                                        "__pycache__"};
     for (size_t i = 0; i < AF_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     const char *marker = af_path_join(&check->cli->arena, path, "pyvenv.cfg");
-    return name[0] == '.' || marker == NULL || af_file_is_regular(marker);
+    bool is_hidden = name[0] == '.' && strcmp(name, ".github") != 0;
+    return is_hidden || af_ends_with(name, ".egg-info") || marker == NULL ||
+           af_file_is_regular(marker);
 }
 
 static bool has_text(struct af_span text, const char *part)
@@ -94,7 +97,10 @@ static void read_source(struct check *check, const char *path, const char *relat
     af_arena_release(&arena);
 }
 
-/* Reads the files of a folder and those below it. `relative` is "" for the project's. */
+/*
+ * Reads the files of a folder, then those below it: if there are too many, the top counts.
+ * `relative` is "" for the project's folder.
+ */
 static void read_folder(struct check *check, const char *folder, const char *relative)
 {
     struct af_arena *arena = &check->cli->arena;
@@ -107,19 +113,19 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         return;
     }
     check->is_cut |= is_cut;
-    for (size_t i = 0; i < count && !arena->failed; i++) {
-        const char *path = af_path_join(arena, folder, names[i]);
-        const char *below =
-            relative[0] == '\0' ? names[i] : af_path_join(arena, relative, names[i]);
-        is_cut = check->entry_count++ >= FILES_MAX;
-        check->is_cut |= is_cut;
-        if (path == NULL || below == NULL || is_cut)
-            return;
-        if (af_file_is_link(path))
+    for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
+        const char *name = names[i % count];
+        const char *path = af_path_join(arena, folder, name);
+        const char *below = relative[0] == '\0' ? name : af_path_join(arena, relative, name);
+        bool is_folder = path != NULL && af_file_is_folder(path);
+        if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
             continue;
-        if (!af_file_is_folder(path))
+        check->is_cut |= check->entry_count >= FILES_MAX;
+        if (check->entry_count++ >= FILES_MAX)
+            return;
+        if (!is_folder)
             read_source(check, path, below);
-        else if (!is_skipped(check, names[i], path))
+        else if (!is_skipped(check, name, path))
             read_folder(check, path, below);
     }
 }
@@ -138,8 +144,6 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
     check->sources = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *check->sources);
     if (check->sources != NULL)
         read_folder(check, check->root, "");
-    if (check->is_cut)
-        af_cli_remark(cli, "the project has more than 10000 files: the others were not read");
     if (check->unread_count > 0)
         af_cli_remark(cli, "some files could not be read, or are no text of up to 2 MiB");
     return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
@@ -165,6 +169,9 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
 }
 
 /* ---- answers ---- */
+
+static const char cut_text[] =
+    "There are more than 10000 files: some in subfolders were not read";
 
 /* Text of the project on one line. */
 static const char *shown(struct check *check, const char *text, size_t len_max)
@@ -244,6 +251,8 @@ static void view(struct check *check)
         af_screen_format(&screen, 0, "", AF_TONE_STRONG,
                          "%zu finding%s: installing this project may fail for others", count,
                          count == 1 ? "" : "s");
+    if (check->is_cut)
+        af_screen_add(&screen, 0, "", AF_TONE_BAD, cut_text);
     for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
         view_finding(check, &screen, at);
     if (check->written_count > 0) {
@@ -256,11 +265,11 @@ static void view(struct check *check)
     }
 }
 
-/* A value of a workflow command of GitHub. */
+/* A value of a workflow command of GitHub ("Workflow commands", escapeData). */
 static void add_escaped(struct af_text *out, const char *text, bool is_property)
 {
     for (; *text != '\0'; text++) {
-        if (*text == '%' || (is_property && (*text == ',' || *text == ':')))
+        if (strchr("%\r\n", *text) != NULL || (is_property && (*text == ',' || *text == ':')))
             af_text_format(out, "%%%02X", (unsigned)*text);
         else
             af_text_add_n(out, text, 1);
@@ -270,6 +279,8 @@ static void add_escaped(struct af_text *out, const char *text, bool is_property)
 static void annotate(struct check *check)
 {
     struct af_text *out = &check->cli->out;
+    if (check->is_cut)
+        af_text_format(out, "::notice::%s\n", cut_text);
     for (const struct af_project_finding *at = check->findings.first; at != NULL;
          at = at->next) {
         af_text_add(out, "::warning file=");
@@ -304,9 +315,10 @@ static enum anyflash_status write_json(struct check *check, struct anyflash_erro
     struct af_cli *cli = check->cli;
     add_diff(check, false);
     json_t *json =
-        json_pack("{s:s, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1", "names_flash_attn",
-                  check->findings.mention_count > 0, "findings", findings_json(check), "diff",
-                  af_text_get(&cli->out), "written", (int)check->written_count);
+        json_pack("{s:s, s:b, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1", "is_complete",
+                  !check->is_cut, "names_flash_attn", check->findings.mention_count > 0,
+                  "findings", findings_json(check), "diff", af_text_get(&cli->out), "written",
+                  (int)check->written_count);
     cli->out.len = 0;
     return af_cli_json_take(cli, json, err);
 }

@@ -31,15 +31,16 @@ enum af_project_kind af_project_kind_of(const char *path)
          strstr(path, "/requirements/") != NULL))
         return AF_PROJECT_REQUIREMENTS;
     bool is_yaml = af_ends_with(name, ".yml") || af_ends_with(name, ".yaml");
-    if (is_yaml && (strstr(name, "env") != NULL || strstr(name, "conda") != NULL ||
-                    strstr(name, "requirement") != NULL))
+    if (is_yaml && path[0] != '.' &&
+        (strstr(name, "env") != NULL || strstr(name, "conda") != NULL ||
+         strstr(name, "requirement") != NULL))
         return AF_PROJECT_CONDA;
     if (af_ends_with(name, ".py"))
         return AF_PROJECT_PYTHON;
     if (af_starts_with(name, "Dockerfile") || af_ends_with(name, ".Dockerfile") ||
         af_ends_with(name, ".dockerfile"))
         return AF_PROJECT_DOCKERFILE;
-    if (af_ends_with(name, ".sh"))
+    if (af_ends_with(name, ".sh") || (is_yaml && af_starts_with(path, ".github/workflows/")))
         return AF_PROJECT_SCRIPT;
     bool is_page = af_ends_with(name, ".md") || af_ends_with(name, ".rst");
     return is_page && (name == path || strncasecmp(name, "readme", 6) == 0 ||

@@ -260,6 +260,7 @@ def test_a_wheel_for_another_torch_is_found(check):
     ("a.sh", "pip install torch flash-attn --no-build-isolation; pip install torch",
      ["torch-after"]),
     ("Dockerfile", "FROM python:3.12\nRUN uv pip install flash-attn==2.8.3\n", ["no-nvcc"]),
+    (".github/workflows/a.yml", "      - run: pip install flash-attn\n", ["bare-command"]),
 ])
 def test_a_page_and_a_script_with_commands_are_read(findings, name, text, expected):
     assert findings({name: text}) == expected
@@ -408,6 +409,11 @@ def test_github_annotations_name_file_and_line(check):
     assert done.stdout.count("\n") == 1
 
 
+def test_github_annotations_are_one_line_each(check):
+    done = check({"100%\r\n::error::a/requirements.txt": "flash-attn\n"}, "--github")
+    assert done.stdout.count("\n") == 1 and "file=100%25" in done.stdout
+
+
 def test_a_normal_project_fits_one_screen(check):
     assert check(REQUIRED).stdout.count("\n") <= 24
 
@@ -473,8 +479,21 @@ def test_many_files_end_soon(check):
         (check.folder / str(i)).mkdir()
         for j in range(100):
             (check.folder / str(i) / f"{j}.py").touch()
-    done = check({})
-    assert done.returncode == 0 and "more than 10000 files" in done.stderr
+    done = check({"99/requirements.txt": "flash-attn\n", "requirements.txt": "flash-attn\n",
+                  "build/requirements.txt": "flash-attn\n"}, "--json")
+    assert [row["file"] for row in done.json["findings"]] == ["requirements.txt"]
+    assert done.json["is_complete"] is False
+    assert "more than 10000 files" in check({}).stdout
+    assert check({}, "--github").stdout.startswith("::notice::There are more than 10000 files")
+
+
+def test_what_tools_made_does_not_count_as_files(check):
+    for i in range(10050):
+        path = check.folder / ("build", "dist", "node_modules", "a.egg-info", ".git")[i % 5]
+        path.mkdir(exist_ok=True)
+        (path / f"{i}.py").touch()
+    done = check({"z/requirements.txt": "flash-attn\n"}, "--json")
+    assert done.json["is_complete"] and len(done.json["findings"]) == 1
 
 
 # ---- where it runs by itself ----
@@ -486,7 +505,8 @@ def test_the_hook_and_the_action_call_commands_that_exist(check):
     pattern = re.search(r"files: (.*)", hook)[1]
     assert all(re.search(pattern, name) for name in (
         "requirements.txt", "requirements/gpu.txt", "pyproject.toml", "a/setup.py",
-        "Dockerfile", "docker/Dockerfile.gpu", "install.sh", "README.md"))
+        "Dockerfile", "docker/Dockerfile.gpu", "install.sh", "README.md", "pixi.toml",
+        "setup.cfg", "environment.yml", ".github/workflows/test.yml"))
     assert not re.search(pattern, "a.c")
     words = re.search(r"anyflash\" check (.*) \"", (root / "action.yml").read_text())[1]
     assert check(REQUIRED, *words.split()).stdout.startswith("::warning ")
