@@ -46,27 +46,14 @@ static bool is_skipped(struct check *check, const char *name, const char *path)
            af_file_is_regular(marker);
 }
 
-static bool has_text(struct af_span text, const char *part)
-{
-    size_t len = strlen(part);
-    const char *at = text.data;
-    for (size_t left = text.len; left >= len; left = text.len - (size_t)(at - text.data)) {
-        at = memchr(at, part[0], left - len + 1);
-        if (at == NULL)
-            return false;
-        if (memcmp(at++, part, len) == 0)
-            return true;
-    }
-    return false;
-}
-
 /*
  * Of Python files without any word of flash-attn only one is kept, and nothing of its text: it
  * says that the project has a source.
  */
 static bool is_wanted(struct check *check, enum af_project_kind kind, struct af_span *text)
 {
-    if (kind != AF_PROJECT_PYTHON || has_text(*text, "flash_att"))
+    if (kind != AF_PROJECT_PYTHON ||
+        memmem(text->data, text->len, "flash_att", strlen("flash_att")) != NULL)
         return true;
     bool is_first = !check->has_other_python;
     check->has_other_python = true;

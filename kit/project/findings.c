@@ -295,11 +295,8 @@ static void note_mentions(struct af_project_checker *checker)
         checker->has_python |= is_python;
         checker->is_mentioned |= is_python && checker->asks.stated[i].python.mentions;
         struct af_span text = checker->sources[i].text;
-        bool names = false;
-        for (size_t at = 0; !names && at + 10 <= text.len; at++)
-            names = memcmp(text.data + at, "flash", 5) == 0 &&
-                    (text.data[at + 5] == '_' || text.data[at + 5] == '-') &&
-                    memcmp(text.data + at + 6, "attn", 4) == 0;
+        bool names = memmem(text.data, text.len, "flash_attn", 10) != NULL ||
+                     memmem(text.data, text.len, "flash-attn", 10) != NULL;
         checker->findings->mention_count += names;
     }
 }

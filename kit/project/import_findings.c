@@ -85,6 +85,17 @@ static struct replacement replacement_of(struct af_project_checker *checker,
     return what;
 }
 
+/* The lines of the statement as they are in a block. */
+static const char *indented(struct af_project_checker *checker, struct af_span statement)
+{
+    struct af_text made = {0};
+    for (size_t i = 0; i < statement.len; i++) {
+        af_text_add_n(&made, statement.data + i, 1);
+        af_text_add(&made, statement.data[i] == '\n' ? "    " : "");
+    }
+    return af_project_take(checker, &made);
+}
+
 /* The statement in a "try:", with what serves where it fails; NULL: nothing does. */
 static const char *guarded_text(struct af_project_checker *checker,
                                 const struct af_project_source *source,
@@ -92,8 +103,8 @@ static const char *guarded_text(struct af_project_checker *checker,
 {
     struct replacement what = replacement_of(checker, import);
     const char *statement =
-        af_project_copy(checker, (struct af_span){source->text.data + import->start,
-                                                  import->end - import->start});
+        indented(checker, (struct af_span){source->text.data + import->start,
+                                           import->end - import->start});
     if (!import->is_alone || import->indent > 0 || statement == NULL || what.local == NULL ||
         memchr(import->names.data, '#', import->names.len) != NULL)
         return NULL;

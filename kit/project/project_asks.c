@@ -9,7 +9,6 @@
 #include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/requirements.h"
 
@@ -44,16 +43,6 @@ static const char *text_of(const struct af_project_asks *asks, struct af_span sp
     return text == NULL ? "" : text;
 }
 
-/* The version of "==2.8.3", or NULL. */
-static const char *pinned_of(const struct af_project_asks *asks, const char *specifier)
-{
-    struct af_version version;
-    size_t len = strspn(specifier, "= ");
-    bool is_equal = af_starts_with(specifier, "==") &&
-                    af_version_parse(specifier + len, strlen(specifier + len), &version);
-    return is_equal ? af_arena_text(asks->arena, specifier + len) : NULL;
-}
-
 static bool is_known(const struct af_project_asks *asks, const struct af_project_ask *made)
 {
     const struct af_project_ask *ask = asks->first;
@@ -73,7 +62,9 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
     struct af_project_ask *ask = af_arena_alloc(asks->arena, sizeof *ask);
     if (ask == NULL)
         return;
-    made.pinned = pinned_of(asks, made.specifier);
+    const struct af_project project = {.arena = asks->arena};
+    made.pinned = af_project_pinned_version(
+        &project, &(struct af_project_requirement){.specifier = made.specifier});
     *ask = made;
     *asks->end = ask;
     asks->end = &ask->next;

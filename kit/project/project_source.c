@@ -9,6 +9,7 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
+#include "kit/project/requirements.h"
 
 #define COMMAND_WORDS_MAX 256
 
@@ -88,37 +89,7 @@ static bool is_blank(char letter)
 }
 
 /* What ends a command: "a && b", "a; b", "a | b", "(a)", "`a`"; '#' only before a word. */
-static bool ends_command(char letter)
-{
-    return letter == ';' || letter == '&' || letter == '|' || letter == '`' || letter == ')';
-}
-
-/*
- * The next word of a command without its quotes, in the arena; NULL at the command's end or
- * without memory.
- */
-static const char *next_word(struct af_arena *arena, struct af_span line, size_t *at)
-{
-    struct af_text word = {0};
-    char quote = '\0';
-    while (*at < line.len && is_blank(line.data[*at]))
-        (*at)++;
-    bool is_there = *at < line.len && !ends_command(line.data[*at]) && line.data[*at] != '#';
-    for (; is_there && *at < line.len; (*at)++) {
-        char letter = line.data[*at];
-        if (quote == '\0' && (is_blank(letter) || ends_command(letter)))
-            break;
-        if (letter == quote)
-            quote = '\0';
-        else if (quote == '\0' && (letter == '"' || letter == '\''))
-            quote = letter;
-        else
-            af_text_add_n(&word, &letter, 1);
-    }
-    const char *made = is_there ? af_arena_text(arena, af_text_get(&word)) : NULL;
-    af_text_release(&word);
-    return made;
-}
+static const char command_ends[] = ";&|`)#";
 
 /* Whether a line of a page is a command, and no sentence that mentions one. */
 static bool begins_command(struct af_span start)
@@ -191,13 +162,15 @@ bool af_project_shell_next(struct af_arena *arena, const struct af_project_sourc
             .words_at = *at + found,
             .is_isolated = true};
         const char **words = af_arena_array(arena, COMMAND_WORDS_MAX + 1, sizeof *words);
+        struct af_span rest = {line.data + found, line.len - found};
         size_t count = 0;
         while (words != NULL && count < COMMAND_WORDS_MAX &&
-               (words[count] = next_word(arena, line, &found)) != NULL)
+               (words[count] = af_project_next_word(arena, &rest, command_ends)) != NULL)
             if (strcmp(words[count++], "--no-build-isolation") == 0)
                 command_out->is_isolated = false;
         command_out->words = words;
-        *at += found + (found < line.len && line.data[found] == '#' ? line.len - found : 0);
+        bool is_remark = rest.len > 0 && rest.data[0] == '#';
+        *at = is_remark ? end : end - rest.len;
         return words != NULL && !arena->failed;
     }
     return false;

@@ -66,15 +66,6 @@ static bool is_name_letter(char letter)
     return isalnum((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
 }
 
-static bool span_has(struct af_span span, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= span.len; i++)
-        if (memcmp(span.data + i, text, len) == 0)
-            return true;
-    return false;
-}
-
 /* Steps over one byte. */
 static void step(struct reader *reader)
 {
@@ -217,7 +208,8 @@ static void note_token(struct reader *reader)
     const struct token *token = &reader->token;
     if (token->kind == NAME || token->kind == STRING)
         reader->facts->mentions |=
-            span_has(token->text, "flash_attn") || span_has(token->text, "flash_attention");
+            memmem(token->text.data, token->text.len, "flash_attn", 10) != NULL ||
+            memmem(token->text.data, token->text.len, "flash_attention", 15) != NULL;
     if (reader->depth < reader->requires_depth)
         reader->requires_depth = 0;
     if (token->kind == STRING && reader->requires_depth > 0)

@@ -47,6 +47,14 @@ static bool is_blank(char letter)
     return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\f';
 }
 
+/* Whether the byte at `at` is between words: a blank, or part of a joined line's end. */
+static bool is_between(struct af_span text, size_t at)
+{
+    char next = at + 1 < text.len ? text.data[at + 1] : '\0';
+    return is_blank(text.data[at]) || text.data[at] == '\n' ||
+           (text.data[at] == '\\' && (next == '\n' || next == '\r'));
+}
+
 static const char *copy(struct af_project *project, struct af_span span)
 {
     const char *text =
@@ -367,21 +375,23 @@ static enum anyflash_status add_group(struct af_project *project, const struct a
 
 /* ---- lines ---- */
 
-/*
- * The next word of an option line, without quotes and backslashes (as shlex.split()); NULL at
- * the end.
- */
-static const char *next_word(struct af_project *project, struct af_span *rest)
+const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, const char *ends)
 {
-    *rest = af_text_trim(*rest);
-    char *word = rest->len == 0 ? NULL : af_arena_alloc(project->arena, rest->len + 1);
+    size_t at = 0, len = 0;
     char quote = '\0';
-    size_t at = 0;
-    size_t len = 0;
+    while (at < rest->len && is_between(*rest, at))
+        at++;
+    *rest = part(*rest, at, rest->len);
+    if (rest->len == 0 || strchr(ends, rest->data[0]) != NULL)
+        return NULL;
+    char *word = af_arena_alloc(arena, rest->len + 1);
     if (word == NULL)
         return NULL;
-    for (; at < rest->len && (quote != '\0' || !is_blank(rest->data[at])); at++) {
+    for (at = 0; at < rest->len; at++) {
         char letter = rest->data[at];
+        if (quote == '\0' &&
+            (is_between(*rest, at) || (strchr(ends, letter) != NULL && letter != '#')))
+            break;
         if (letter == quote && quote != '\0')
             quote = '\0';
         else if (quote == '\0' && (letter == '"' || letter == '\''))
@@ -393,6 +403,11 @@ static const char *next_word(struct af_project *project, struct af_span *rest)
     }
     *rest = part(*rest, at, rest->len);
     return word;
+}
+
+static const char *next_word(struct af_project *project, struct af_span *rest)
+{
+    return af_project_next_word(project->arena, rest, "");
 }
 
 struct option_row {

@@ -102,6 +102,15 @@ enum anyflash_status af_project_add_group(struct af_project *project, const char
                                           const char *group, struct anyflash_error *err);
 
 /*
+ * Takes the next word of a command or an option line from *rest, without quotes and
+ * backslashes, as shlex.split() does; lines that end in a backslash are joined. NULL at the end
+ * of the text, at a letter of `ends`, which also end words ('#' only starts none), and without
+ * memory.
+ */
+const char *af_project_next_word(struct af_arena *arena, struct af_span *rest,
+                                 const char *ends);
+
+/*
  * The next requirement or constraint on `name` (normalised) after `after` (NULL: from the
  * start) whose marker does not exclude `environment`; NULL: no more.
  */
