@@ -197,14 +197,17 @@ static const char *clause_of(struct af_arena *arena, struct af_span clause, bool
     while (is_conda && rest.len > 2 && memcmp(rest.data + rest.len - 2, ".*", 2) == 0)
         rest.len -= 2;
     bool is_version = af_version_parse(rest.data, rest.len, &version);
-    if (is_shift && is_version)
-        return af_arena_format(arena, ">=%.*s,<%s", (int)rest.len, rest.data,
-                               next_version(arena, &version, clause.data[0] == '^'));
-    if (is_version || (rest.len > 1 && (unsigned)rest.data[0] - '0' < 10))
-        return af_arena_format(arena, "==%.*s%s", (int)rest.len, rest.data,
-                               is_conda && version.release_count < 3 ? ".*" : "");
-    bool is_any = af_text_span_equal(rest, "*") || !af_specifier_is_set(rest);
-    return is_any ? "" : af_arena_text_n(arena, rest.data, rest.len);
+    bool is_bare = is_version || (rest.len > 1 && (unsigned)rest.data[0] - '0' < 10 &&
+                                  rest.data[rest.len - 1] == '*');
+    const char *made =
+        is_shift && is_version
+            ? af_arena_format(arena, ">=%.*s,<%s", (int)rest.len, rest.data,
+                              next_version(arena, &version, clause.data[0] == '^'))
+            : af_arena_format(arena, "%s%.*s%s", is_bare ? "==" : "", (int)rest.len, rest.data,
+                              is_conda && is_version && version.release_count < 3 ? ".*" : "");
+    if (made == NULL)
+        return NULL;
+    return af_specifier_is_set((struct af_span){made, strlen(made)}) ? made : "";
 }
 
 const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda)

@@ -65,22 +65,18 @@ static int only_python(const struct af_wheel_name *wheel)
     return is_one ? (int)minor : -1;
 }
 
-/* Whether the host name is one of a private network. */
+/* Whether the host is a number, or a name of a local network: of one word, or below these. */
 static bool is_private_host(struct af_span host)
 {
     static const char *const ends[] = {".local", ".internal", ".lan", ".corp", ".intranet"};
-    static const char *const starts[] = {"10.", "192.168.", "127."};
-    if (memchr(host.data, '.', host.len) == NULL)
+    if (memchr(host.data, '.', host.len) == NULL ||
+        (unsigned)host.data[host.len - 1] - '0' < 10)
         return true;
     for (size_t i = 0; i < AF_COUNT(ends); i++) {
         size_t len = strlen(ends[i]);
         if (host.len > len && memcmp(host.data + host.len - len, ends[i], len) == 0)
             return true;
     }
-    for (size_t i = 0; i < AF_COUNT(starts); i++)
-        if (strncmp(host.data, starts[i], strlen(starts[i])) == 0 &&
-            (unsigned)host.data[host.len - 1] - '0' < 10)
-            return true;
     return false;
 }
 

@@ -64,6 +64,42 @@ static void test_read__takes_specifiers_and_places_of_each_format(void **state)
     }
 }
 
+static void test_specifier__has_those_of_pep_440(void **state)
+{
+    static const struct {
+        const char *written;
+        bool is_conda;
+        const char *expected;
+    } forms[] = {
+        {"^0.2.3", false, ">=0.2.3,<0.3"},
+        {"^2", false, ">=2,<3"},
+        {"~2", false, ">=2,<3"},
+        {"~=2.1", false, "~=2.1"},
+        {"*", false, ""},
+        {"2.1.*", false, "==2.1.*"},
+        {"2.1.2", false, "==2.1.2"},
+        {">=2, !=2.3", false, ">=2,!=2.3"},
+        {"^2.0 || ^3", false, ""},
+        {"2.1", true, "==2.1.*"},
+        {"=2.1.2", true, "==2.1.2"},
+        {"2.1.2.*", true, "==2.1.2"},
+        {"2.1|2.2", true, ""},
+        {">=2.1,<3", true, ">=2.1,<3"},
+        {"^", false, ""},
+        {"9", true, "==9.*"},
+        {"2x", true, ""},
+        {"", true, ""},
+    };
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(forms); i++)
+        assert_string_equal(
+            af_project_asks_specifier(&arena, forms[i].written, forms[i].is_conda),
+            forms[i].expected);
+    af_arena_release(&arena);
+}
+
 static void test_read__accepts_files_that_are_cut_off(void **state)
 {
     (void)state;
@@ -105,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read__takes_specifiers_and_places_of_each_format),
+        cmocka_unit_test(test_specifier__has_those_of_pep_440),
         cmocka_unit_test(test_read__accepts_files_that_are_cut_off),
         cmocka_unit_test(test_read__fails_without_memory),
     };
