@@ -10,22 +10,23 @@
 #include "kit/project/project_wheels.h"
 
 #define TITLE "Installing flash-attn"
-#define CORES 8
+#define JOBS 4 /* what the section proposes: compilers at once, each on a core */
 #define GIB 1073741824.0
 #define BLACKWELL_CUDA 13 /* the first CUDA of which every toolkit compiles for 10.0 and 12.0 */
 
-/* The torch that the project pins in the folder of the page, or anywhere; NULL: none. */
-static const struct af_project_ask *pinned_torch(const struct af_project_checker *checker)
+/* What the project pins of torch or flash-attn; NULL: nothing. */
+static const struct af_project_ask *pinned(const struct af_project_checker *checker,
+                                           bool is_torch)
 {
     const struct af_project_ask *ask = checker->asks.first;
-    while (ask != NULL && (!ask->is_torch || ask->pinned == NULL))
+    while (ask != NULL && (ask->is_torch != is_torch || ask->pinned == NULL))
         ask = ask->next;
     return ask;
 }
 
 const char *af_project_torch_word(struct af_project_checker *checker)
 {
-    const struct af_project_ask *torch = pinned_torch(checker);
+    const struct af_project_ask *torch = pinned(checker, true);
     if (torch == NULL)
         return "torch";
     /* "+cu124" is in no index that pip asks without being told. */
@@ -60,13 +61,14 @@ static void add_costs(struct af_text *out, struct af_arena *arena, int cuda)
     af_selection_all(&selection);
     for (size_t i = 0; i < count; i++)
         af_selection_add_arch(&selection, archs[i]);
-    struct af_offer_build_needs needs = af_offer_build_needs_of(&selection, CORES, 0, false);
-    af_text_format(out,
-                   "- about %.0f GiB of memory for each compiler that runs at once "
-                   "(``MAX_JOBS``), %.0f GiB of disk\n",
-                   (double)needs.peak_bytes / GIB + 0.5, (double)needs.disk_bytes / GIB + 1);
-    af_text_format(out, "- %s with %d cores and the memory for as many compilers\n",
-                   af_offer_build_time_text(arena, &needs), CORES);
+    struct af_offer_build_needs needs = af_offer_build_needs_of(&selection, JOBS, 0, false);
+    af_text_format(
+        out,
+        "- %.0f GiB of memory: %d compilers at once need up to %.0f GiB each; %.0f GiB "
+        "of disk\n",
+        (double)needs.memory_bytes / GIB + 0.5, JOBS, (double)needs.peak_bytes / GIB + 0.5,
+        (double)needs.disk_bytes / GIB + 1);
+    af_text_format(out, "- %s with %d cores\n", af_offer_build_time_text(arena, &needs), JOBS);
 }
 
 /* Whether a heading starts at `at`: of Markdown, or underlined, as in both formats. */
@@ -105,13 +107,15 @@ void af_project_edit_readme(struct af_project_checker *checker,
                             struct af_project_finding *finding,
                             const struct af_project_shell_command *command, const char *flash)
 {
-    const struct af_project_ask *torch = pinned_torch(checker);
+    const struct af_project_ask *torch = pinned(checker, true), *ask = pinned(checker, false);
     const struct af_project_source *source = finding->source;
     const char *page = af_project_copy(checker, source->text);
     struct af_text out = {0};
     int cuda = 0;
     if (page == NULL || strstr(page, TITLE) != NULL)
         return;
+    if (ask != NULL && flash[strcspn(flash, "=<>!~ @")] == '\0')
+        flash = af_arena_format(checker->arena, "%s==%s", flash, ask->pinned);
     size_t at = section_end((struct af_span){page, source->text.len}, command->words_at);
     bool ends = at > 0 && page[at - 1] == '\n';
     bool has_gap = at > 1 && ends && page[at - 2] == '\n';
@@ -128,8 +132,9 @@ void af_project_edit_readme(struct af_project_checker *checker,
                    "\nIn this order%s\n\n"
                    "    pip install %s\n"
                    "    pip install setuptools wheel packaging psutil ninja\n"
-                   "    MAX_JOBS=4 pip install %s --no-build-isolation\n%s",
+                   "    MAX_JOBS=%d pip install %s --no-build-isolation\n%s",
                    af_ends_with(source->path, ".rst") ? "::" : ":",
-                   af_project_torch_word(checker), flash, at < source->text.len ? "\n" : "");
+                   af_project_torch_word(checker), JOBS, flash == NULL ? "" : flash,
+                   at < source->text.len ? "\n" : "");
     af_project_finding_edit(checker, finding, at, at, af_project_take(checker, &out));
 }

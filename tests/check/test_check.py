@@ -275,10 +275,17 @@ def test_a_page_says_what_the_build_of_the_pinned_versions_needs(check):
             "   pip install --no-build-isolation flash-attn==2.8.3\n" in page)
     section = page[page.index("Installing flash-attn\n-----"):page.index("## B\n")]
     for fact in ("torch 2.6.0+cu124", "CUDA toolkit 12.4", "gcc up to version 13",
-                 "compute capability 8.0", "GiB of memory", "GiB of disk", "with 8 cores",
+                 "compute capability 8.0", "GiB of memory", "GiB of disk", "with 4 cores",
                  "    MAX_JOBS=4 pip install flash-attn==2.8.3 --no-build-isolation\n"):
         assert fact in section
     assert max(map(len, section.splitlines())) <= 96
+
+
+def test_the_section_of_a_page_has_the_pinned_flash_attn(check):
+    files = {"README.md": "    pip install flash-attn\n",
+             "requirements.txt": "torch==2.6.0\nflash_attn==2.7.4.post1\n"}
+    assert ("MAX_JOBS=4 pip install flash-attn==2.7.4.post1 --no-build-isolation"
+            in repaired(check, files)["README.md"])
 
 
 def test_a_page_that_says_it_needs_nothing_more(check, findings):
