@@ -23,6 +23,21 @@ def answer_json(anyflash, *words, codes=(0, 1), **options):
     return json.loads(answer.out)
 
 
+ANSWERS = {}
+
+
+@pytest.fixture
+def recorded(anyflash):
+    """As `anyflash`, but runs a command only once for all tests: what it says about a recorded
+    machine is always the same."""
+
+    def ask(*words):
+        if words not in ANSWERS:
+            ANSWERS[words] = anyflash(*words)
+        return ANSWERS[words]
+    return ask
+
+
 def check_reasons(reasons):
     for reason in reasons:
         assert set(reason) - {"machine"} == {"id", "effect", "message", "detail", "hint"}
@@ -49,8 +64,8 @@ def check_steps(steps):
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_json_has_the_documented_shape(anyflash, path):
-    plan = answer_json(anyflash, "plan", "--machine", str(path))
+def test_plan_json_has_the_documented_shape(recorded, path):
+    plan = answer_json(recorded, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
                          "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
@@ -69,19 +84,19 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_json_and_screen_name_the_same_next_step(anyflash, path):
-    plan = answer_json(anyflash, "plan", "--machine", str(path))
+def test_plan_json_and_screen_name_the_same_next_step(recorded, path):
+    plan = answer_json(recorded, "plan", "--machine", str(path))
     following = plan["next"]
     open_kinds = ("environment", "fact", "reasons")
     assert (following["kind"] in open_kinds) == (plan["decision"] is None)
     assert following["command"] is following["undo"] is None
-    shown = " ".join(anyflash("plan", "--machine", str(path)).out.split())
+    shown = " ".join(recorded("plan", "--machine", str(path)).out.split())
     assert following["text"] is None or f"Next: {following['text']}" in shown
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(anyflash, path):
-    plan = answer_json(anyflash, "plan", "--machine", str(path))
+def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(recorded, path):
+    plan = answer_json(recorded, "plan", "--machine", str(path))
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     no_fact = plan["headline"].startswith("No decision yet")
     others = {"torch-kernels": "kernels", "torch-change": "change", "build": "build",
@@ -95,8 +110,8 @@ def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(anyflash, p
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_json_has_the_documented_shape(anyflash, path):
-    doctor = answer_json(anyflash, "doctor", "--machine", str(path))
+def test_doctor_json_has_the_documented_shape(recorded, path):
+    doctor = answer_json(recorded, "doctor", "--machine", str(path))
     assert doctor["schema"] == "anyflash-doctor/1"
     assert set(doctor) == {"schema", "machine", "facts", "findings", "decision", "rungs",
                            "next", "catalog"}
@@ -107,7 +122,7 @@ def test_doctor_json_has_the_documented_shape(anyflash, path):
     assert severities == sorted(severities)
     assert doctor["next"]["kind"] in ("nothing", "finding", "plan", "no-way")
     if doctor["next"]["kind"] == "plan":
-        following = answer_json(anyflash, "plan", "--machine", str(path))["next"]
+        following = answer_json(recorded, "plan", "--machine", str(path))["next"]
         for key in ("text", "command", "undo"):
             assert doctor["next"][key] == following[key]
     check_steps(doctor["next"]["steps"])
@@ -115,24 +130,24 @@ def test_doctor_json_has_the_documented_shape(anyflash, path):
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("command", ["doctor", "plan"])
-def test_screens_fit_96_columns(anyflash, command, path):
-    answer = anyflash(command, "--machine", str(path))
+def test_screens_fit_96_columns(recorded, command, path):
+    answer = recorded(command, "--machine", str(path))
     assert answer.code in (0, 1) and answer.err == ""
     assert [line for line in answer.out.splitlines() if is_wide(line)] == []
     assert "\x1b" not in answer.out and "\t" not in answer.out
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_fits_a_screen(anyflash, path):
-    lines = anyflash("doctor", "--machine", str(path)).out.splitlines()
+def test_doctor_fits_a_screen(recorded, path):
+    lines = recorded("doctor", "--machine", str(path)).out.splitlines()
     assert 10 <= len(lines) <= 48
     assert lines.index("What fits") < lines.index("Machine")
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_opens_with_the_answer_and_the_next_step(anyflash, path):
-    lines = anyflash("doctor", "--machine", str(path)).out.splitlines()
-    kind = answer_json(anyflash, "doctor", "--machine", str(path))["next"]["kind"]
+def test_doctor_opens_with_the_answer_and_the_next_step(recorded, path):
+    lines = recorded("doctor", "--machine", str(path)).out.splitlines()
+    kind = answer_json(recorded, "doctor", "--machine", str(path))["next"]["kind"]
     assert lines[0] and not lines[0].startswith(" "), lines[0]
     assert ("Next step" in lines[:6]) == (kind != "nothing"), lines[:6]
 
@@ -565,9 +580,9 @@ def test_terminals_get_color_unless_told_not_to():
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_broken_commands_are_whole_again_in_a_shell(anyflash, path):
-    steps = answer_json(anyflash, "plan", "--machine", str(path))["steps"]
-    screen = anyflash("plan", "--machine", str(path)).out
+def test_broken_commands_are_whole_again_in_a_shell(recorded, path):
+    steps = answer_json(recorded, "plan", "--machine", str(path))["steps"]
+    screen = recorded("plan", "--machine", str(path)).out
     windows = "windows" in path.stem
     if windows:  # its commands are in one line each
         screen = screen.replace("\\", "\\\\")
