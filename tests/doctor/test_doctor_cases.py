@@ -14,6 +14,7 @@
   unrelated.jsonl  other programs' failures and logs without a failure
   windows_messages.jsonl  messages of Windows by number and language
 """
+import functools
 import json
 import pathlib
 import re
@@ -29,6 +30,7 @@ CASES = measure.load(measure.HERE / "cases.jsonl")
 THREADS = measure.load(measure.HERE / "threads.jsonl")
 UNSEEN = measure.load(measure.HERE / "unseen.jsonl")
 UNRELATED = measure.load(measure.HERE / "unrelated.jsonl")
+SETS = {"cases": CASES, "threads": THREADS}
 SIGNATURES = measure.load(measure.SIGNATURES)
 CAUSES = measure.load(measure.CAUSES)
 
@@ -52,9 +54,15 @@ FIRST_PERCENT = 95
 THREE_PERCENT = 99
 
 
-@pytest.mark.parametrize("cases", [CASES, THREADS], ids=["cases", "threads"])
-def test_cause__is_named_first(cases):
-    figures = measure.figures_of(cases, measure.ask_all(cases))
+@functools.cache
+def answers_to(name):
+    """What the program says about each case of a set, for all tests of that set."""
+    return measure.ask_all(SETS[name])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_cause__is_named_first(name):
+    figures = measure.figures_of(SETS[name], answers_to(name))
     misses = "\n".join(f"{c.get('id', c['source_url'])}: {c['category']}, named "
                        f"{[cause['id'] for cause in answer[:3]]}"
                        for c, answer in figures.misses)
@@ -62,10 +70,10 @@ def test_cause__is_named_first(cases):
     assert 100 * figures.three >= THREE_PERCENT * figures.total, f"{figures}\n{misses}"
 
 
-@pytest.mark.parametrize("cases", [CASES, THREADS], ids=["cases", "threads"])
-def test_cause__is_never_proved_wrongly(cases):
+@pytest.mark.parametrize("name", SETS)
+def test_cause__is_never_proved_wrongly(name):
     wrong = [(case.get("id", case["source_url"]), case["category"], cause["id"])
-             for case, answer in zip(cases, measure.ask_all(cases)) for cause in answer
+             for case, answer in zip(SETS[name], answers_to(name)) for cause in answer
              if cause["confidence"] == "proved"
              and cause["id"] not in expectation.also_true({case["category"]})]
     assert not wrong
