@@ -8,6 +8,7 @@
  *   backward.cpp  parameters and workspace of backward
  *   kernels.cpp   knows which kernels this build contains, and calls them
  *   fill.cu       small kernels of our own
+ *   builtins.cpp  Python functions over all of it; handles.h: their tensors
  *
  * These files are compiled by `anyflash build`, with the published sources of flash-attn.
  */

@@ -37,6 +37,7 @@ CODES = {("whole", 1): "B", ("whole", 4): "i", ("whole", 8): "q", ("float", 4): 
 def load(name, path):
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

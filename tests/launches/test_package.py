@@ -94,3 +94,54 @@ def test_tensors_on_the_cpu_reach_no_kernel(sides, monkeypatch):
     with pytest.raises(RuntimeError, match="q must be on CUDA"):
         sides[0].module.fwd(q, q, q, None, None, 0.0, 0.1, False, -1, -1, 0.0, False, None)
     assert sides[0].launches() == []
+
+
+def call_fwd(side, q, k, v, **changes):
+    values = {"out": None, "slopes": None, "dropout": 0.0, "scale": 0.1, "causal": False,
+              "left": -1, "right": -1, "softcap": 0.0, "scores": False, "generator": None}
+    return side.module.fwd(q, k, v, *{**values, **changes}.values())
+
+
+@pytest.mark.parametrize("q", [
+    torch.zeros(2, 4, 16, 64).half().transpose(1, 2),
+    torch.zeros(2, 16, 12, 64).half()[:, :, 4:8],
+    torch.zeros(1, 1, 4, 64).half(),
+    torch.zeros(2, 16, 4, 64).half().expand(2, 16, 4, 64),
+], ids=["transposed", "slice", "one row", "contiguous"])
+def test_results_are_laid_out_like_their_tensors(sides, q):
+    out, lse, scores, rng_state = call_fwd(sides[0], q, q, q)
+    assert out.stride() == torch.empty_like(q).stride()
+    assert lse.is_contiguous() and scores.shape == (0,) and rng_state.dtype == torch.int64
+    gradients = sides[0].module.bwd(q, q, q, q, out, lse, *[None] * 4, 0.0, 0.1, False, -1, -1,
+                                    0.0, False, None, rng_state)
+    assert all(each.stride() == out.stride() for each in gradients[:3])
+    sides[0].launches()
+
+
+def test_given_results_are_returned_themselves(sides):
+    q, out = (torch.zeros(1, 4, 2, 64).half() for _ in "qo")
+    before = sys.getrefcount(q), sys.getrefcount(out)
+    for _ in range(10):
+        assert call_fwd(sides[0], q, q, q, out=out)[0] is out
+    assert (sys.getrefcount(q), sys.getrefcount(out)) == before
+    sides[0].launches()
+
+
+def test_without_memory_torch_says_so(sides):
+    q = torch.zeros(1).half().expand(1 << 22, 1 << 20, 8, 64)
+    with pytest.raises(RuntimeError, match="memory"):
+        call_fwd(sides[0], q, q, q)
+    assert sides[0].launches() == []
+
+
+@pytest.mark.parametrize("change, kind", [
+    ({"left": "x"}, TypeError), ({"scale": None}, TypeError), ({"out": 1}, RuntimeError),
+    ({"slopes": torch.zeros(3)}, RuntimeError), ({"more": 1}, RuntimeError)],
+    ids=["integer", "float", "tensor", "shape", "count"])
+def test_arguments_of_a_wrong_kind_are_refused(sides, change, kind):
+    q = torch.zeros(1, 4, 2, 64).half()
+    with pytest.raises(kind):
+        call_fwd(sides[0], q, q, q, **change)
+    with pytest.raises(RuntimeError, match="q must be a tensor"):
+        call_fwd(sides[0], None, q, q)
+    assert sides[0].launches() == []
