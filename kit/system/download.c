@@ -398,8 +398,7 @@ static enum anyflash_status try_once(const struct af_http *http, struct transfer
     snprintf(validator, sizeof validator, "%s",
              af_http_etag_is_strong(identity->etag) ? identity->etag : identity->last_modified);
     struct af_http_request request = {.url = transfer->download->url,
-                                      .first = resume ? (int64_t)part->len : -1,
-                                      .last = -1,
+                                      .first = resume ? (int64_t)part->len : 0,
                                       .if_range = validator,
                                       .max_bytes = transfer->max_bytes,
                                       .head = take_head,

@@ -113,8 +113,6 @@ static void read_header(struct af_http_answer *answer, struct af_span name, stru
         copy_text(answer->etag, sizeof answer->etag, span);
     else if (named(name, "last-modified"))
         copy_text(answer->last_modified, sizeof answer->last_modified, span);
-    else if (named(name, "content-type"))
-        copy_text(answer->content_type, sizeof answer->content_type, span);
     else if (named(name, "retry-after"))
         answer->retry_after_s = whole_number(value);
     else if (named(name, "x-ratelimit-remaining"))
@@ -292,9 +290,9 @@ static enum anyflash_status check_head(const struct exchange *exchange)
         return af_fail(exchange->err, ANYFLASH_E_LIMIT,
                        "'%s' has %lld bytes; at most %llu are accepted", exchange->shown,
                        (long long)answer->length_bytes, (unsigned long long)request->max_bytes);
-    if (answer->status == 206 && (request->first < 0 || answer->range_first != request->first ||
-                                  answer->range_last < answer->range_first ||
-                                  (request->last >= 0 && answer->range_last > request->last)))
+    if (answer->status == 206 &&
+        (request->first == 0 || answer->range_first != request->first ||
+         answer->range_last < answer->range_first))
         return af_fail(exchange->err, ANYFLASH_E_DATA,
                        "'%s': the server did not send the part of the file that was requested",
                        exchange->shown);
@@ -416,12 +414,9 @@ static void add_setting(struct af_text *text, const char *name, const char *valu
 static void add_range(struct af_text *text, const struct af_http_request *request)
 {
     char line[AF_HTTP_HEADER_BYTES + 32];
-    if (request->first < 0)
+    if (request->first == 0)
         return;
-    af_text_format(text, "range = %lld-", (long long)request->first);
-    if (request->last >= 0)
-        af_text_format(text, "%lld", (long long)request->last);
-    af_text_add(text, "\n");
+    af_text_format(text, "range = %lld-\n", (long long)request->first);
     if (request->if_range != NULL) {
         snprintf(line, sizeof line, "If-Range: %s", request->if_range);
         add_setting(text, "header", line);
@@ -640,8 +635,6 @@ enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *u
 {
     struct af_text text = {0};
     struct af_http_request request = {.url = url,
-                                      .first = -1,
-                                      .last = -1,
                                       .accept = accept,
                                       .max_bytes = max_bytes,
                                       .body = collect,

@@ -42,7 +42,6 @@ struct af_http_answer {
     bool may_pass;                   /* a temporary failure: connection lost, too slow, 5xx */
     char etag[AF_HTTP_HEADER_BYTES]; /* as sent, including quotes and W/ */
     char last_modified[AF_HTTP_HEADER_BYTES];
-    char content_type[AF_HTTP_HEADER_BYTES];
     char url[AF_URL_BYTES_MAX]; /* after redirects */
 };
 
@@ -53,8 +52,7 @@ struct af_http_answer {
  */
 struct af_http_request {
     const char *url;
-    int64_t first; /* first byte to request; -1: no range */
-    int64_t last;  /* last byte, included; -1: to the end */
+    int64_t first; /* first byte to request; 0: the whole file */
     /* a strong ETag or a date; if it does not match, the server sends the whole file */
     const char *if_range;
     const char *accept; /* NULL: any type */
@@ -85,8 +83,7 @@ enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *u
                                        struct anyflash_error *err);
 
 /*
- * The parts of HTTP that need no connection. Private to kit/system and to code that reads
- * ranges (proof/remote.c).
+ * The parts of HTTP that need no connection. Private to kit/system and its fuzz target.
  */
 
 /* Resets the answer: all fields are unknown. */
