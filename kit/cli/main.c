@@ -14,6 +14,15 @@ static void interrupted(int number)
     _exit(AF_EXIT_INTERRUPTED);
 }
 
+/* Files are read where they are mapped, and another process may shorten one meanwhile. */
+static void file_shortened(int number)
+{
+    static const char message[] = "error: a file became shorter while it was read\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(AF_EXIT_WORLD);
+}
+
 /* If a standard stream is closed, the first file to be opened would get its number. */
 static void fill_standard_streams(void)
 {
@@ -31,6 +40,7 @@ int main(int argc, char **argv)
     /* A shell script's background commands (`anyflash build &`) ignore Ctrl-C. */
     if (signal(SIGINT, SIG_IGN) != SIG_IGN)
         signal(SIGINT, interrupted);
+    signal(SIGBUS, file_shortened);
     signal(SIGPIPE, SIG_DFL); /* a closed pipe, as by head(1), is not an error */
     return af_cli_main(argc, argv);
 }
