@@ -18,9 +18,9 @@
 #define TOP 76
 
 /* In the order of the peers. */
-static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {
-    "#e08214", "#fdb863", "#d6604d", "#c51b7d", "#8073ac",
-    "#4d9221", "#3690c0", "#bf812d", "#35978f"};
+static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#fdb863", "#d6604d",
+                                                             "#c51b7d", "#8073ac", "#4d9221",
+                                                             "#3690c0", "#bf812d", "#35978f"};
 
 void af_bench_svg_text(struct af_text *out, double x, double y, const char *attributes,
                        const char *text)
