@@ -196,7 +196,8 @@ def main(words=None):
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--train", action="store_true", help="time forward and backward")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, metavar="N")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of the whole command")
+    parser.add_argument("--seconds", type=float, default=SECONDS,
+                        help="limit for the whole command")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(words)
     if given.device == "cuda" and not torch.cuda.is_available():

@@ -45,9 +45,9 @@ struct af_textbook_report {
 void af_textbook_start(struct af_textbook_report *report, const struct af_bench_facts *facts);
 
 /*
- * Measures the next length, in rounds in which each side takes a turn: for `seconds`, or
- * longer if there were few rounds. What does not fit the memory is declined. Fails with
- * NO_MEMORY or as the engine does.
+ * Measures the next length in rounds; in each round both sides take one turn. Measures for
+ * `seconds`, and longer until there are enough rounds. A side that does not fit into memory is
+ * declined. Fails with NO_MEMORY or as the engine does.
  */
 enum anyflash_status af_textbook_next(struct af_arena *arena, struct af_textbook_report *report,
                                       double seconds, struct anyflash_error *err);

@@ -31,7 +31,7 @@ struct panel {
     double high;
 };
 
-/* Sets the range: the lines of the grid around all values. */
+/* Sets the range of the axis to the grid lines just below and just above all values. */
 static void fit_range(struct panel *panel)
 {
     double least = INFINITY, most = 0;

@@ -15,7 +15,7 @@ def attend_autoround(case):
     if case["operation"] == "backward":
         raise Decline("has no backward")
     if case["dtype"] == "f32":
-        raise Decline("computes f32 without vectors, 100 times as slowly as bf16")
+        raise Decline("computes f32 without vector instructions, 100 times slower than bf16")
     torch.set_num_threads(case["threads"])
     dtype = torch.bfloat16
     q, k, v = (torch.from_numpy(array).to(dtype) for array in inputs(case))

@@ -84,7 +84,7 @@ __attribute__((format(printf, 2, 3))) static void check(bool condition, const ch
     throw raised();
 }
 
-/* A reference of its own. Without an object Python has set an error. */
+/* Owns a reference to an object. Throws if there is no object: Python has set the error. */
 struct owned {
     object *held;
     explicit owned(object *held) : held(held)

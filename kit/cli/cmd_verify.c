@@ -216,7 +216,8 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
                             af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
     else if (status == ANYFLASH_OK)
         status = run_checks(cli, &verify, err);
-    if (status == ANYFLASH_OK && verify.package != NULL)
+    if (status == ANYFLASH_OK && verify.package != NULL &&
+        verify.package != af_machine_shim(verify.machine)) /* it has no models */
         af_cli_remark_advisory(cli, af_fact_text_or(&verify.package->name, NULL),
                                af_fact_text_or(&verify.package->version, NULL));
     if (status == ANYFLASH_OK && af_interrupted())

@@ -55,7 +55,7 @@ bool af_project_edit_wheels(struct af_project_checker *checker,
                             const struct af_project_ask *ask,
                             const struct af_project_pins *pins);
 
-/* Whether others than the author may not reach it: it is local, or behind a password. */
+/* Whether only the author may be able to reach the URL: it is local, or needs a password. */
 bool af_project_url_is_private(const char *url);
 
 /*
@@ -68,16 +68,16 @@ void af_project_check_wheel(struct af_project_checker *checker,
                             const struct af_project_ask *torch);
 
 /*
- * Checks that flash-attn with this torch has a wheel on each platform that the project states
- * and the requirement admits; `wheel` is the one that it names, or NULL.
+ * Checks that flash-attn has a wheel for `torch` on each platform that the project supports and
+ * that the requirement's marker allows. `wheel`: the wheel that the requirement names, or NULL.
  */
 void af_project_check_platforms(struct af_project_checker *checker,
                                 const struct af_project_ask *ask, const char *torch,
                                 const struct af_wheel_name *wheel);
 
 /*
- * Adds the section that says what the build needs to the page of `finding`, behind the section
- * of the command, which installs `flash` ("flash-attn==2.8.3"). Nothing if it is there.
+ * Adds a section to the page of `finding`, after the section with `command`: it says what a
+ * build of `flash` ("flash-attn==2.8.3") needs. Does nothing if the page has that section.
  */
 void af_project_edit_readme(struct af_project_checker *checker,
                             struct af_project_finding *finding,

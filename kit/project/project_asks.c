@@ -71,8 +71,8 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
 }
 
 /*
- * Takes the texts of the requirement; the name as it is written there, of a line that is only a
- * URL as it is normalised. False if it has none.
+ * Copies the texts of the requirement. The name is copied as it is written; a line that is only
+ * a URL gets the normalized name. Returns false if the requirement has no name.
  */
 static bool take_requirement(const struct af_project_asks *asks,
                              const struct af_project_requirement *requirement,

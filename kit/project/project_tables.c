@@ -304,7 +304,7 @@ static void add_named(struct table_reader *reader, const struct af_toml_item *ta
     }
 }
 
-/* [tool.uv.sources] says where uv takes flash-attn from, whatever is required. */
+/* [tool.uv.sources] says where uv gets flash-attn, whatever the requirement says. */
 static void add_source(struct table_reader *reader, struct af_project_ask ask,
                        const struct af_toml_item *source)
 {

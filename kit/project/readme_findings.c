@@ -1,6 +1,6 @@
 /*
- * readme_findings.c: the section of a page that says what a build of flash-attn needs, from the
- * pinned versions, the tables of releases, and the costs that were measured for a build of all.
+ * readme_findings.c: the section of a README that says what a build of flash-attn needs. Its
+ * sources are the pinned versions, the tables of releases, and measured costs of a full build.
  */
 #include "kit/project/findings_checker.h"
 

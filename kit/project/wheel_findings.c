@@ -223,7 +223,7 @@ void af_project_check_platforms(struct af_project_checker *checker,
         return;
     finding->detail = wheel == NULL
                           ? af_arena_format(checker->arena, "there is none for %s", names)
-                          : af_arena_format(checker->arena, "this one is for %s, not for %s",
+                          : af_arena_format(checker->arena, "this wheel is for %s, not for %s",
                                             wheel->platform, names);
     edit_marker(checker, finding, ask);
 }

@@ -139,7 +139,7 @@ struct af_selection_cost af_selection_file_cost(const struct af_selection *selec
                                                 const struct af_selection_file *file);
 
 /* The same for one file of our glue (engine/cuda), and how many there are, about. */
-#define AF_SELECTION_GLUE_FILES 5
+#define AF_SELECTION_GLUE_FILES 6
 struct af_selection_cost af_selection_glue_cost(void);
 
 /* All of it: the files and the glue. */
