@@ -253,10 +253,15 @@ def _refuse(error, q, k, v, options):
 
 
 class _Recorded(torch.autograd.Function):
-    """anyflash::attend in eager mode, with a tenth of the operator's autograd overhead."""
+    """anyflash::attend in eager mode, with a tenth of the operator's autograd overhead. No
+    setup_context(): with it, torch binds the signature of forward() again in each call."""
 
-    forward = staticmethod(_only_forward)
-    setup_context = staticmethod(_keep)
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _only_forward(*inputs)
+        _keep(ctx, inputs, output)
+        return output
+
     backward = staticmethod(_gradients)
 
 
