@@ -174,26 +174,6 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
     return status;
 }
 
-/* Opens the database of measured compile costs; a build works without it. */
-static void open_state(struct af_cli *cli, struct build *build, bool dry)
-{
-    struct anyflash_error err = {0};
-    const char *remark = NULL;
-    if (af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE, &cli->arena, &build->build.state,
-                      &remark, &err) != ANYFLASH_OK) {
-        build->build.state = NULL;
-        remark = err.status == ANYFLASH_E_NOT_FOUND && dry
-                     ? NULL
-                     : af_arena_format(
-                           &cli->arena,
-                           "the time and memory that this build's compilers need will not be "
-                           "remembered: %s",
-                           err.message);
-    }
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
-}
-
 static enum anyflash_status make(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -204,7 +184,6 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     build->build.context = &build->progress;
     if (!dry)
         af_govern_enter_scope(build->build.memory_bytes, NULL);
-    open_state(cli, build, dry);
     enum anyflash_status status = estimate(build, err);
     if (status == ANYFLASH_OK && !json)
         af_cli_build_view_estimate(cli, &build->build, &build->place, &build->estimate);
@@ -218,7 +197,6 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     if (status == ANYFLASH_OK && !dry)
         status = af_build_run(&build->build, &build->place, &build->result, err);
     af_cli_build_view_end(&build->progress);
-    af_state_close(build->build.state);
     if (status == ANYFLASH_OK)
         status = put_output(cli, build, err);
     if (status != ANYFLASH_OK)

@@ -158,7 +158,7 @@ static enum anyflash_status govern(struct af_build *build, const struct af_build
                                               .event_context = &watch};
     if (temporary == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_govern_run(&options, build->state, &result->governed, err);
+    enum anyflash_status status = af_govern_run(&options, &result->governed, err);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0) {
         raise(result->governed.interrupted); /* the governor handled this signal itself */
         return af_fail(err, ANYFLASH_E_TIMEOUT,

@@ -25,7 +25,6 @@
 #include "kit/system/progress.h"
 
 struct af_build {
-    struct af_state *state; /* may be NULL: nothing is learned */
     const struct af_machine *machine;
     struct af_progress progress;
     struct af_arena *arena;           /* for all results */
@@ -78,8 +77,7 @@ struct af_build_estimate {
 };
 
 /*
- * For `cores` compilers at a time within `memory_bytes`. Reads which objects
- * are finished and, if build->state is not NULL, what such files cost before.
+ * For `cores` compilers at a time within `memory_bytes`. Reads which objects are finished.
  */
 enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             const struct af_build_place *place, int cores,

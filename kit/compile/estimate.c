@@ -1,17 +1,13 @@
 /*
  * estimate.c: predicts how long a build takes.
  *
- * Before it starts: by the model of offer/kernel_selection.h, corrected by what such files
- * cost here before, without the files that an earlier build has finished. While
- * it runs: by the pace of the compilers so far.
+ * Before it starts: by the model of offer/kernel_selection.h, without the files that an
+ * earlier build has finished. While it runs: by the pace of the compilers so far.
  */
 #include "kit/compile/build_steps.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "kit/base/text.h"
-#include "kit/compile/governor/costs.h"
 #include "kit/system/file.h"
 
 #define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
@@ -19,70 +15,32 @@
 #define PACE_MIN 0.02      /* below it a compiler makes no progress */
 #define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
 
-/* The compiler calls that are needed, and how measured costs differ from the model. */
-struct calls {
-    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
-    bool learned[AF_SELECTION_CALLS_MAX];
-    size_t count, done;
-    double model_seconds, learned_seconds; /* of those with measured costs */
-};
-
-static void add(struct af_build *build, const struct af_govern_job *job, struct calls *calls)
-{
-    struct af_prediction prediction = job->prediction;
-    bool learned = af_costs_correct(build->state, &prediction);
-    if (learned && af_ends_with(prediction.file, ".cu")) { /* not what a cache may serve */
-        calls->model_seconds += job->prediction.seconds;
-        calls->learned_seconds += prediction.seconds;
-    }
-    if (af_file_is_regular(job->object)) {
-        calls->done++;
-        return;
-    }
-    calls->learned[calls->count] = learned;
-    calls->costs[calls->count++] =
-        (struct af_selection_cost){prediction.seconds, prediction.bytes};
-}
-
-/*
- * Scales the costs of files that were never compiled here by how the others
- * differ from the model.
- */
-static void scale_unknown(struct calls *calls)
-{
-    if (calls->model_seconds <= 0)
-        return;
-    double factor = calls->learned_seconds / calls->model_seconds;
-    for (size_t i = 0; i < calls->count; i++) {
-        if (!calls->learned[i])
-            calls->costs[i].cpu_seconds *= factor;
-    }
-}
-
 enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             const struct af_build_place *place, int cores,
                                             uint64_t memory_bytes,
                                             struct af_build_estimate *estimate_out,
                                             struct anyflash_error *err)
 {
-    struct calls calls = {.count = 0};
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
     struct af_build_estimate estimate = {0};
     struct af_build_jobs jobs;
     enum anyflash_status status = af_build_list_jobs(build, place, &jobs, err);
     if (status != ANYFLASH_OK)
         return status;
-    for (size_t i = 0; i < jobs.count; i++)
-        add(build, &jobs.rows[i], &calls);
-    scale_unknown(&calls);
-    estimate.call_count = calls.count;
-    estimate.done_count = calls.done;
-    for (size_t i = 0; i < calls.count; i++) {
-        estimate.cpu_seconds += calls.costs[i].cpu_seconds;
-        if (calls.costs[i].peak_bytes > estimate.peak_bytes)
-            estimate.peak_bytes = calls.costs[i].peak_bytes;
+    for (size_t i = 0; i < jobs.count; i++) {
+        const struct af_prediction *prediction = &jobs.rows[i].prediction;
+        if (af_file_is_regular(jobs.rows[i].object)) {
+            estimate.done_count++;
+            continue;
+        }
+        costs[estimate.call_count++] =
+            (struct af_selection_cost){prediction->seconds, prediction->bytes};
+        estimate.cpu_seconds += prediction->seconds;
+        if (prediction->bytes > estimate.peak_bytes)
+            estimate.peak_bytes = prediction->bytes;
     }
     estimate.wall_seconds =
-        af_selection_schedule(calls.costs, calls.count, cores, memory_bytes);
+        af_selection_schedule(costs, estimate.call_count, cores, memory_bytes);
     *estimate_out = estimate;
     return ANYFLASH_OK;
 }

@@ -10,6 +10,7 @@
 #include "kit/base/text.h"
 #include "kit/fit/rung_build.h"
 #include "kit/system/output.h"
+#include "kit/system/state.h"
 
 #define KEY_DIGITS 16
 

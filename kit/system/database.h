@@ -1,6 +1,6 @@
 /*
- * database.h: SQLite helpers that are shared by the users of the state file. Private to the
- * journal, the stored proofs and the learned build costs.
+ * database.h: SQLite helpers that the users of the state file share. Private to the journal
+ * and the stored proofs.
  */
 #ifndef AF_KIT_SYSTEM_DATABASE_H
 #define AF_KIT_SYSTEM_DATABASE_H

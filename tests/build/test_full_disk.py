@@ -128,25 +128,6 @@ def test_a_full_temporary_folder_of_the_user_is_not_used(world):
         assert said.code == 0 and len(said.compiled) == ALL, said
 
 
-@pytest.mark.parametrize("size", ["4k", "16k"])
-def test_a_full_disk_of_the_state_costs_only_what_is_learned(world, size):
-    with Disk(world.folder / "state", size) as disk:
-        compilers(world)
-        said = world.run(before=disk.before)
-        assert said.code == 0 and len(said.compiled) == ALL, said
-        assert "will not be remembered: " in said.err, said
-
-
-def test_the_disk_of_the_state_fills_midway(world):
-    with Disk(world.folder / "state", "1m") as disk:
-        compilers(world, "*", disk.filling(0))
-        said = world.run(before=disk.before)
-        assert said.code == 0 and len(said.compiled) == ALL, said
-        disk.grow("1m")
-        again = world.run(before=disk.before)
-        assert again.code == 0 and "learned" not in again.err and not again.compiled, again
-
-
 def test_a_full_disk_of_the_output_leaves_the_wheel_in_the_cache(world):
     with Disk(world.folder / "out", "64k") as disk:
         compilers(world)

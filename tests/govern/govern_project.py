@@ -29,7 +29,6 @@ class Project:
             (folder / "src" / f"{name}.src").write_text("")
         self.environment = {
             **os.environ,
-            "ANYFLASH_STATE": str(folder / "state"),
             "COMPILER_LOG": str(self.log),
             "TMPDIR": str(folder),
         }

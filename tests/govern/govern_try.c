@@ -5,7 +5,7 @@
  *
  * Each SOURCE, DIR/src/NAME.src, becomes DIR/NAME.o unless that exists. A source
  * "m120-s0.5-x.src" is predicted to take 120 MiB times FACTOR for half a second. Events go to
- * stdout, one per line. $ANYFLASH_STATE is used. $GOVERN_HANG and $GOVERN_STILL are the
+ * stdout, one per line. $GOVERN_HANG and $GOVERN_STILL are the
  * seconds until a compiler counts as hanging, or the build as stalled; $GOVERN_ROOT is put
  * before /proc and /sys.
  */
@@ -79,8 +79,6 @@ int main(int argc, char **argv)
     struct af_govern_result result;
     struct anyflash_error err;
     struct af_arena arena;
-    struct af_state *state;
-    const char *remark;
     uint64_t most = 0;
     if (argc < 7)
         return 2;
@@ -99,11 +97,9 @@ int main(int argc, char **argv)
     af_govern_enter_scope(options.memory_bytes, options.root);
     for (int i = 6; i < argc; i++)
         add_job(&arena, argv[5], argv[i], strtod(argv[3], NULL), &options);
-    if (options.output < 0 ||
-        af_state_open(AF_STATE_WRITE, &arena, &state, &remark, &err) != ANYFLASH_OK)
+    if (options.output < 0)
         return 3;
-    enum anyflash_status status = af_govern_run(&options, state, &result, &err);
-    af_state_close(state);
+    enum anyflash_status status = af_govern_run(&options, &result, &err);
     if (status != ANYFLASH_OK) {
         printf("error %s\n", err.message);
         return 3;

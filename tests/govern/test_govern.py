@@ -53,22 +53,6 @@ def test_a_compiler_that_fails_ends_the_build_and_keeps_the_rest(tmp_path):
     wait_for_none(tmp_path)
 
 
-@small
-def test_what_was_learned_corrects_what_is_predicted(tmp_path):
-    project = Project(tmp_path, [f"m56-s0.3-{i}" for i in range(4)])
-    project.run(4 * MEMORY, 4, 0.1)  # with memory for all: none is killed
-    for path in tmp_path.glob("*.o*"):
-        path.unlink()
-    code, lines = project.run(MEMORY, 4, 0.1)
-    assert code == 0
-    assert result_of(lines)["most"] <= 128 + 8
-    running = most = 0
-    for line in lines:
-        running += line.startswith("started") - line.startswith("ended")
-        most = max(most, running)
-    assert most == 2, lines  # as learned before: two of 56 MiB fit
-
-
 def test_a_failed_compiler_keeps_what_it_printed(tmp_path):
     project = Project(tmp_path, ["nothing", "m5-s0.1-a"])  # the first has no size in its name
     code, _ = project.run(MEMORY, 4)

@@ -190,13 +190,11 @@ static void end_all(struct run *run)
         continue;
 }
 
-static bool set_up(struct run *run, const struct af_govern_options *options,
-                   struct af_state *state)
+static bool set_up(struct run *run, const struct af_govern_options *options)
 {
     struct af_governor *governor = &run->governor;
     size_t count = options->job_count;
     governor->options = options;
-    governor->state = state;
     governor->cores_seen = cores_here();
     governor->cores = options->cores > 0 ? options->cores : governor->cores_seen;
     governor->stall.limit_seconds = options->stall_seconds;
@@ -204,22 +202,20 @@ static bool set_up(struct run *run, const struct af_govern_options *options,
     governor->rows = af_arena_array(&run->arena, count + 1, sizeof *governor->rows);
     governor->admit_rows = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_rows);
     governor->admit_of = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_of);
-    for (size_t i = 0; i < count && !run->arena.failed; i++) {
+    for (size_t i = 0; i < count && !run->arena.failed; i++)
         governor->jobs[i] = (struct af_job){.call = &options->jobs[i],
                                             .prediction = options->jobs[i].prediction};
-        af_costs_correct(governor->state, &governor->jobs[i].prediction);
-    }
     return !run->arena.failed;
 }
 
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
-                                   struct af_state *state, struct af_govern_result *result_out,
+                                   struct af_govern_result *result_out,
                                    struct anyflash_error *err)
 {
     struct run run = {.signals = -1, .guard_pipe = -1};
     struct af_governor *governor = &run.governor;
     af_arena_init(&run.arena);
-    if (!set_up(&run, options, state)) {
+    if (!set_up(&run, options)) {
         af_arena_release(&run.arena);
         return af_fail_memory(err);
     }

@@ -2,9 +2,8 @@
  * govern.h: runs the compilers of a build and repeats them, according to the memory
  * they need.
  *
- * All calls are known before the start. The caller predicts what each needs; what
- * such calls really took is kept in the state database and corrects the
- * predictions, also of calls that already wait.
+ * All calls are known before the start. The caller predicts what each needs; a call that
+ * took more raises the predictions of its kind, also of calls that already wait.
  *
  *   who may start                             admission.h
  *   what is repeated after a failure          compiler_state.h, jobs.c
@@ -19,7 +18,6 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/compile/governor/admission.h"
-#include "kit/system/state.h"
 
 #define AF_GOVERN_KEY_BYTES 128
 #define AF_GOVERN_FILE_BYTES 128
@@ -31,7 +29,7 @@
 
 /* What the caller predicts for a compiler call. */
 struct af_prediction {
-    char key[AF_GOVERN_KEY_BYTES];   /* kind of file: calls with one key cost the same */
+    char key[AF_GOVERN_KEY_BYTES];   /* kind of file: calls with one key need the same */
     char file[AF_GOVERN_FILE_BYTES]; /* the source file, as shown to people */
     uint64_t bytes;                  /* peak */
     double seconds;
@@ -125,12 +123,12 @@ void af_govern_enter_scope(uint64_t memory_bytes, const char *root);
 
 /*
  * Runs the calls until all have succeeded, or one has failed and those that run have
- * ended. `state` may be NULL (no costs are stored). SIGINT, SIGTERM and SIGHUP end
- * everything; result_out->interrupted is the signal. Fails with IO or NO_MEMORY if it
- * cannot start. Not thread-safe: it takes over the signals and children of the process.
+ * ended. SIGINT, SIGTERM and SIGHUP end everything; result_out->interrupted is the signal.
+ * Fails with IO or NO_MEMORY if it cannot start. Not thread-safe: it takes over the signals
+ * and children of the process.
  */
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
-                                   struct af_state *state, struct af_govern_result *result_out,
+                                   struct af_govern_result *result_out,
                                    struct anyflash_error *err);
 
 #endif

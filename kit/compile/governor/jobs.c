@@ -228,20 +228,13 @@ void af_jobs_admit(struct af_governor *governor)
     }
 }
 
-/* Corrects the predictions of all jobs of this kind by the latest measurement. */
-static void correct_kind(struct af_governor *governor, const struct af_prediction *kind,
-                         uint64_t bytes)
+/* This job needs at least `bytes`, and so do all of its kind. */
+static void raise_need(struct af_governor *governor, const struct af_job *of, uint64_t bytes)
 {
-    struct af_prediction known = *kind;
-    if (!af_costs_correct(governor->state, &known) && bytes > known.bytes)
-        known.bytes = bytes;
     for (size_t i = 0; i < governor->options->job_count; i++) {
-        struct af_job *job = &governor->jobs[i];
-        if (job->state == AF_JOB_ENDED || strcmp(job->prediction.key, known.key) != 0)
-            continue;
-        if (known.bytes > job->prediction.bytes ||
-            (job->state == AF_JOB_WAITING && job->memory_kill_count == 0))
-            job->prediction.bytes = known.bytes;
+        struct af_prediction *prediction = &governor->jobs[i].prediction;
+        if (prediction->bytes < bytes && strcmp(prediction->key, of->prediction.key) == 0)
+            prediction->bytes = bytes;
     }
 }
 
@@ -272,16 +265,6 @@ static void repeat(struct af_governor *governor, struct af_job *job,
     job->resident_bytes = 0;
 }
 
-/* It needs more than predicted, and so do all calls of its kind. */
-static void raise_need(struct af_governor *governor, struct af_job *job, uint64_t peak)
-{
-    uint64_t more = (uint64_t)((double)peak * RAISE);
-    if (more > job->prediction.bytes)
-        job->prediction.bytes = more;
-    af_costs_raise(governor->state, &job->prediction, more);
-    correct_kind(governor, &job->prediction, more);
-}
-
 /*
  * Killed or stopped for lack of memory: repeated, and alone if it exceeded its
  * prediction or if it happens again. A compiler within its prediction is not
@@ -300,7 +283,7 @@ static bool repeat_when_memory_allows(struct af_governor *governor, struct af_jo
     }
     job->alone = job->memory_kill_count > (unsigned)job->stopped + !exceeded;
     if (exceeded)
-        raise_need(governor, job, peak);
+        raise_need(governor, job, (uint64_t)((double)peak * RAISE));
     repeat(governor, job, job->stopped ? AF_GOVERN_STALLED : AF_GOVERN_KILLED, peak);
     return true;
 }
@@ -355,8 +338,7 @@ void af_jobs_end(struct af_governor *governor, struct af_job *job, int status,
     if (succeeded) {
         job->state = AF_JOB_ENDED;
         governor->result.ended_count++;
-        af_costs_learn(governor->state, &job->prediction, peak, job->cpu_seconds);
-        correct_kind(governor, &job->prediction, peak);
+        raise_need(governor, job, peak);
         af_jobs_report(governor, AF_GOVERN_ENDED, job, peak);
     } else if (!repeated) {
         fail(governor, job, peak);

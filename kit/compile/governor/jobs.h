@@ -10,13 +10,11 @@
 
 #include "kit/compile/governor/build_cgroup.h"
 #include "kit/compile/governor/compiler_state.h"
-#include "kit/compile/governor/costs.h"
 #include "kit/compile/governor/govern.h"
 #include "kit/compile/governor/headroom.h"
 
 struct af_governor {
     const struct af_govern_options *options;
-    struct af_state *state; /* of learned costs, or NULL */
     struct af_govern_result result;
     struct af_job *jobs;             /* options->job_count */
     struct af_govern_row *rows;      /* for events */

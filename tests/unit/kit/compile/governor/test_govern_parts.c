@@ -1,5 +1,5 @@
 /*
- * test_govern_parts.c: stalls, memory as the kernel reports it, stored costs.
+ * test_govern_parts.c: stalls, memory as the kernel reports it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "kit/compile/governor/compiler_state.h"
-#include "kit/compile/governor/costs.h"
 #include "kit/compile/governor/headroom.h"
 
 #include "tests/unit/own_folder.h"
@@ -177,37 +176,6 @@ static void test_unreadable_is_unlimited(void **state)
     assert_true(headroom.left_bytes == AF_HEADROOM_UNLIMITED);
 }
 
-static void test_costs_are_learned_and_forgotten_slowly(void **state)
-{
-    struct af_arena arena;
-    struct af_state *kept;
-    struct anyflash_error err;
-    const char *remark;
-    struct af_prediction prediction = {.key = "bwd hd128", .bytes = 100 * MIB, .seconds = 9};
-    (void)state;
-    setenv("ANYFLASH_STATE", folder, 1);
-    af_arena_init(&arena);
-    assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &kept, &remark, &err), ANYFLASH_OK);
-    assert_false(af_costs_correct(kept, &prediction));
-    af_costs_learn(kept, &prediction, 200 * MIB, 20);
-    assert_true(af_costs_correct(kept, &prediction));
-    assert_int_equal(prediction.bytes / MIB, 210);
-    assert_true(prediction.seconds == 20);
-    af_costs_learn(kept, &prediction, 120 * MIB, 10);
-    assert_true(af_costs_correct(kept, &prediction));
-    assert_int_equal(prediction.bytes / MIB, 199); /* 190 and a margin */
-    af_costs_raise(kept, &prediction, 400 * MIB);
-    assert_true(af_costs_correct(kept, &prediction));
-    assert_int_equal(prediction.bytes / MIB, 420);
-    af_costs_raise(kept, &prediction, 10 * MIB);
-    assert_true(af_costs_correct(kept, &prediction));
-    assert_int_equal(prediction.bytes / MIB, 420);
-    assert_false(af_costs_correct(NULL, &prediction));
-    af_costs_learn(NULL, &prediction, 1, 1);
-    af_state_close(kept);
-    af_arena_release(&arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,7 +187,6 @@ int main(void)
         cmocka_unit_test(test_kills_of_the_whole_system_and_waiting_groups_are_seen),
         cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
-        cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
     };
     return cmocka_run_group_tests(tests, enter_folder, NULL);
 }
