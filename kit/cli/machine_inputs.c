@@ -128,8 +128,6 @@ static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine
 {
     struct af_probe_options options = {
         .python = cli->options.values[AF_OPTION_PYTHON],
-        .probe_network = af_option_given(&cli->options, AF_OPTION_PROBE_NETWORK) &&
-                         !af_option_given(&cli->options, AF_OPTION_OFFLINE),
     };
     af_machine_init(machine, "this machine", "not looked at");
     return af_probe_machine(machine, &options, err);

@@ -1,6 +1,6 @@
 /*
  * doctor_settings.c: rules about environment variables, the project's files, the
- * environment's own state and the network.
+ * environment's own state.
  */
 #include <string.h>
 
@@ -136,7 +136,7 @@ void af_examine_caches(struct af_examination *examination)
 }
 
 /*
- * Rules about the project's files, the state of the environment and the network.
+ * Rules about the project's files and the state of the environment.
  * Any of these can make a correct installation fail, ignore it or undo it.
  */
 
@@ -179,9 +179,6 @@ void af_examine_project(struct af_examination *examination)
     if (lock != NULL && af_fact_truth(&lock->names_flash_attn) == AF_NO &&
         af_machine_package(examination->machine, "flash-attn") != NULL)
         af_examination_add(examination, AF_REASON_UV_SYNC, "%s", lock->path.value.text);
-    if (af_fact_truth(&examination->machine->network.releases_reachable) == AF_NO)
-        af_examination_add(examination, AF_REASON_NETWORK, "%s",
-                           examination->machine->network.releases_reachable.source);
 }
 
 void af_examine_environment(struct af_examination *examination)

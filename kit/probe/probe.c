@@ -134,7 +134,6 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     af_probe_project_files(probe);
     af_probe_variables(probe);
     af_probe_cached_wheels(probe);
-    af_probe_network(probe);
     return ANYFLASH_OK;
 }
 

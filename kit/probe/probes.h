@@ -73,7 +73,6 @@ void af_probe_tools(struct af_probe *probe);
 void af_probe_project_files(struct af_probe *probe);
 void af_probe_variables(struct af_probe *probe);
 void af_probe_cached_wheels(struct af_probe *probe);
-void af_probe_network(struct af_probe *probe);
 
 /*
  * Probes driver and GPUs. start() begins querying libcuda in a child, so that the other probes

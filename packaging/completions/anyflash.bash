@@ -19,17 +19,17 @@ _anyflash() {
   --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--memory|--jobs|--filter|--peers|--compare|--chart|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
   esac
   case $command in
-  doctor) options='--prefer --explain --report --official --publishers --output --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
-  plan) options='--prefer --package --version --official --publishers --wheel --all --limit --for --head-dim --dtype --features --inference --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
+  doctor) options='--prefer --explain --report --official --publishers --output --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
+  plan) options='--prefer --package --version --official --publishers --wheel --all --limit --for --head-dim --dtype --features --inference --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   install) options='--prefer --package --version --official --publishers --from --allow-http --dry-run --download-only --allow-torch-change --allow-content --sha256 --no-wait --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   run) options='--prefer --official --publishers --from --allow-http --dry-run --allow-torch-change --allow-content --no-wait --arch --catalog --offline --verbose --quiet --color --help' words='' ;;
   undo) options='--list --force --forget --recover --no-wait --python --offline --json --verbose --quiet --color --help' words='' ;;
   build) options='--check --dry-run --output --for --head-dim --dtype --features --inference --full --memory --jobs --toolkit --clean --python --arch --offline --json --verbose --quiet --color --help' words='' ;;
-  find) options='--official --publishers --limit --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
+  find) options='--official --publishers --limit --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   inspect) options='--against --allow-http --torch --machine --arch --offline --json --verbose --quiet --color --help' words='' ;;
-  config) options='--prefer --package --version --official --publishers --write --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --probe-network --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;
+  config) options='--prefer --package --version --official --publishers --write --project --extra --from --source --allow-http --allow-content --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='uv pip pylock poetry pixi conda dockerfile' ;;
   check) options='--write --diff --github --fallback --catalog --offline --json --verbose --quiet --color --help' words='' ;;
-  machine) options='--tags --schema --machine --given --here --python --probe-network --offline --json --verbose --quiet --color --help' words='' ;;
+  machine) options='--tags --schema --machine --given --here --python --offline --json --verbose --quiet --color --help' words='' ;;
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
   bench) options='--quick --filter --peers --compare --textbook --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;

@@ -232,8 +232,6 @@ static const struct row rows[] = {
      "\"project_files\": [{\"path\": \"/p/uv.lock\", \"names_flash_attn\": false}], " FLASH(
          EXTENSION),
      "uv-sync-removes"},
-    {"a host that does not answer", "\"network\": {\"releases_reachable\": false}",
-     "network-blocked"},
     {"no Python at all", "\"python\": {\"prefix\": null, \"writable\": null}",
      "python-not-found"},
     {"an interpreter that is gone", "\"python\": {\"problem\": \"broken link to '/gone'\"}",

@@ -124,6 +124,18 @@ static void test_record__a_later_record_replaces_only_its_groups(void **state)
     af_machine_release(&machine);
 }
 
+static void test_record__facts_of_earlier_records_are_read_over(void **state)
+{
+    static const char text[] = "{\"network\": {\"releases_reachable\": true},"
+                               " \"torch\": {\"version\": \"2.9.0\"}}";
+    struct af_machine machine;
+    (void)state;
+    af_machine_init(&machine, "test", "not said");
+    assert_int_equal(parse(&machine, text), ANYFLASH_OK);
+    assert_true(af_fact_is(&machine.torch.version, "2.9.0"));
+    af_machine_release(&machine);
+}
+
 static void test_record__refusals_name_the_place(void **state)
 {
     (void)state;
@@ -266,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_record__reads_every_form_of_a_fact),
         cmocka_unit_test(test_record__reads_every_form_of_a_list_and_record),
         cmocka_unit_test(test_record__a_later_record_replaces_only_its_groups),
+        cmocka_unit_test(test_record__facts_of_earlier_records_are_read_over),
         cmocka_unit_test(test_record__refusals_name_the_place),
         cmocka_unit_test(test_record__refuses_half_and_double_wrappers),
         cmocka_unit_test(test_record__refuses_another_schema),

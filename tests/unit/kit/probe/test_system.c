@@ -363,15 +363,6 @@ static void test_variables__secrets_never_appear(void **state)
     assert_fact(&variables[5].value, "(removed)");
 }
 
-static void test_network__is_not_asked_by_itself(void **state)
-{
-    struct place *place = *state;
-    af_probe_network(&place->probe);
-    assert_int_equal(place->machine.network.releases_reachable.state, AF_FACT_UNKNOWN);
-    assert_non_null(
-        strstr(place->machine.network.releases_reachable.source, "--probe-network"));
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -397,7 +388,6 @@ int main(void)
         TEST(test_tools__pip_is_a_package_of_the_environment),
         TEST(test_project_files__nearest_folder_and_mention),
         TEST(test_variables__secrets_never_appear),
-        TEST(test_network__is_not_asked_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
