@@ -32,6 +32,7 @@ anyflash_room(kit/answer)
 anyflash_room(kit/config)
 anyflash_room(kit/project)
 anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
+set_property(TARGET af_page PROPERTY EXCLUDE_FROM_ALL ON)
 anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof wheel_contents taken_names)

@@ -1,7 +1,8 @@
 # build/PRESET/anyflash.wasm: the pure rooms and page/module.c, compiled for
 # WebAssembly and linked without any import: what a pure room may not do (files,
 # clock, environment, processes) does not link. Needs clang, lld and wasi-libc, and
-# the sources of jansson and zstd that `make page` leaves in build/wasm.
+# the sources of jansson and zstd that `make page` leaves in build/wasm. `make page`
+# names its target; otherwise only builds with tests have it.
 
 find_program(ANYFLASH_WASM_CC NAMES clang)
 set(wasm_sources ${PROJECT_SOURCE_DIR}/build/wasm)
@@ -91,7 +92,7 @@ endforeach()
 list(FILTER embedded INCLUDE REGEX "^${PROJECT_BINARY_DIR}/generated/")
 
 # A short table of torch's symbols instead of the whole one.
-add_executable(shorten_symbols ${PROJECT_SOURCE_DIR}/tools/shorten_symbols.c)
+add_executable(shorten_symbols EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/shorten_symbols.c)
 target_link_libraries(shorten_symbols PRIVATE packing)
 anyflash_compile_options(shorten_symbols)
 set(symbols ${PROJECT_SOURCE_DIR}/data/torch_symbols)
@@ -134,4 +135,7 @@ add_custom_command(OUTPUT ${wasm_module}
             -Wl,--no-entry -Wl,--gc-sections -Wl,--strip-all -Wl,-Map=${wasm_module}.map
             -o ${wasm_module} ${wasm_objects} -lc-printscan-long-double
     DEPENDS ${wasm_objects} COMMENT "Linking the WebAssembly module" VERBATIM)
-add_custom_target(wasm ALL DEPENDS ${wasm_module})
+add_custom_target(wasm DEPENDS ${wasm_module})
+if(ANYFLASH_TESTS)
+    set_property(TARGET wasm PROPERTY EXCLUDE_FROM_ALL OFF)
+endif()
