@@ -75,8 +75,9 @@ enum anyflash_status af_cli_wanted_read(struct af_cli_wanted *wanted,
                                                           words->count, &wanted->command, err);
     const struct af_project_option *option = NULL;
     while (status == ANYFLASH_OK &&
-           (option = af_project_next_option(&wanted->project, option, "--no-binary")) != NULL)
-        status = check_source(wanted, option->name, option->value, err);
+           (option = af_project_next_option(&wanted->project, option,
+                                            AF_PROJECT_MEANS_NO_BINARY)) != NULL)
+        status = check_source(wanted, "--no-binary", option->value, err);
     if (status == ANYFLASH_OK && wanted->command.refusal != NULL)
         af_cli_wanted_refuse(wanted, wanted->command.refusal, wanted->command.hint);
     return status;
@@ -210,9 +211,8 @@ static const char *index_cuda(struct af_cli_wanted *wanted)
 {
     for (const struct af_project_option *at = wanted->project.options; at != NULL;
          at = at->next) {
-        const char *value = at->value == NULL ? "" : at->value;
-        const char *found = strstr(value, "/cu");
-        const char *start = found != NULL ? found + 1 : value;
+        const char *found = strstr(at->value, "/cu");
+        const char *start = found != NULL ? found + 1 : at->value;
         size_t digits = strncmp(start, "cu", 2) == 0 ? strspn(start + 2, "0123456789") : 0;
         if (digits >= 2 && (start[2 + digits] == '\0' || start[2 + digits] == '/'))
             return af_arena_text_n(&wanted->cli->arena, start, 2 + digits);

@@ -6,7 +6,6 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/formats/wheel_name.h"
 
 #include <string.h>
 
@@ -17,49 +16,6 @@ struct reader {
     size_t at;
     const char *extras; /* of --extra, comma-separated */
 };
-
-/* What an option does to the environment that packages are installed to, or to what is read. */
-enum meaning {
-    MEANS_NOTHING, /* its value is skipped */
-    MEANS_FILE,
-    MEANS_CONSTRAINT,
-    MEANS_EDITABLE,
-    MEANS_GROUP,
-    MEANS_PYTHON,
-    MEANS_KEPT,     /* kept as an option of the project */
-    MEANS_ELSEWHERE /* installs outside this environment, or ignores variables */
-};
-
-struct option_row {
-    const char *names; /* with a blank on either side */
-    enum meaning meaning;
-    bool flag; /* takes no value */
-};
-
-static const struct option_row rows[] = {
-    {" --requirement --requirements -r ", MEANS_FILE, false},
-    {" --constraint --constraints -c ", MEANS_CONSTRAINT, false},
-    {" --editable -e ", MEANS_EDITABLE, false},
-    {" --extra ", MEANS_NOTHING, false},
-    {" --group ", MEANS_GROUP, false},
-    {" --python -p ", MEANS_PYTHON, false},
-    {" --index-url -i --extra-index-url --index --default-index --no-binary --torch-backend ",
-     MEANS_KEPT, false},
-    {" --target -t --prefix --root --platform --python-platform --python-version ",
-     MEANS_ELSEWHERE, false},
-    {" --isolated --user ", MEANS_ELSEWHERE, true},
-};
-
-/* Options whose value is skipped, with a blank on either side. */
-static const char valued[] =
-    " -f --find-links --only-binary --implementation --abi --src --upgrade-strategy -C "
-    "--config-settings --config-setting --global-option --progress-bar --log --proxy --retries "
-    "--timeout --exists-action --trusted-host --cert --client-cert --cache-dir --use-feature "
-    "--use-deprecated --report -b --build-constraint --build-constraints --override "
-    "--overrides --exclude-newer --resolution --prerelease --index-strategy "
-    "--keyring-provider --link-mode -P --upgrade-package --reinstall-package "
-    "--refresh-package --no-build-isolation-package --no-build-package --no-binary-package "
-    "--config-file --directory --project --color --allow-insecure-host ";
 
 /* Programs with a "run" that starts another program in their environment. */
 static const char runners[] = " conda mamba micromamba poetry pdm pipenv hatch pixi uv ";
@@ -80,13 +36,9 @@ static const struct {
     {"pdm", "`anyflash config pylock` prints a lock file that pdm reads"},
 };
 
-/* Whether `list`, words with a blank on either side, has the first `len` bytes of `word`. */
-static bool has_word(const char *list, const char *word, size_t len)
+static bool word_in(const char *list, const char *word)
 {
-    for (const char *at = list; (at = strchr(at, ' ')) != NULL; at++)
-        if (len > 0 && strncmp(at + 1, word, len) == 0 && at[1 + len] == ' ')
-            return true;
-    return false;
+    return af_project_words_have(list, (struct af_span){word, strlen(word)});
 }
 
 /* "pip", "pip3" or "pip3.11" for "pip". */
@@ -117,7 +69,7 @@ static const char *shown(const struct reader *reader, const char *word)
 static void take_prefix(struct reader *reader)
 {
     const char *runner = name_at(reader, 0);
-    if (!has_word(runners, runner, strlen(runner)) || strcmp(word_at(reader, 1), "run") != 0)
+    if (!word_in(runners, runner) || strcmp(word_at(reader, 1), "run") != 0)
         return;
     for (size_t i = 2; i < reader->command->word_count; i++) {
         const char *name = name_at(reader, i);
@@ -173,14 +125,6 @@ static bool take_installer(struct reader *reader)
     return true;
 }
 
-static const struct option_row *find_row(const char *word, size_t len)
-{
-    for (size_t i = 0; i < AF_COUNT(rows); i++)
-        if (has_word(rows[i].names, word, len))
-            return &rows[i];
-    return NULL;
-}
-
 static enum anyflash_status add_file(struct reader *reader, const char *path, bool constraint,
                                      struct anyflash_error *err)
 {
@@ -208,66 +152,33 @@ static enum anyflash_status add_group(struct reader *reader, const char *value,
                         : af_project_add_group(reader->project, path, colon + 1, err);
 }
 
-static bool names_flash(const char *list)
-{
-    while (*list != '\0') {
-        size_t len = strcspn(list, ",");
-        struct af_span name = af_text_trim((struct af_span){list, len});
-        if (af_name_is(name, "flash-attn") || af_text_span_equal(name, ":all:"))
-            return true;
-        list += len + (list[len] == ',');
-    }
-    return false;
-}
-
-static enum anyflash_status act(struct reader *reader, enum meaning meaning, const char *name,
-                                const char *value, struct anyflash_error *err)
-{
-    struct af_project_command *command = reader->command;
-    struct af_arena *arena = reader->project->arena;
-    switch (meaning) {
-    case MEANS_FILE:
-    case MEANS_CONSTRAINT:
-        return add_file(reader, value, meaning == MEANS_CONSTRAINT, err);
-    case MEANS_EDITABLE:
-        return af_project_add_word(reader->project, value, true, err);
-    case MEANS_GROUP:
-        return add_group(reader, value, err);
-    case MEANS_PYTHON:
-        command->python = value;
-        return ANYFLASH_OK;
-    case MEANS_KEPT:
-        return af_project_add_option(
-            reader->project, strcmp(name, "-i") == 0 ? "--index-url" : name, value, err);
-    case MEANS_ELSEWHERE:
-        command->refusal = af_arena_format(
-            arena,
-            "with '%s' the packages are not for this environment, or variables do not count",
-            name);
-        command->hint = "`anyflash plan` names the wheel: install it by its address";
-        return ANYFLASH_OK;
-    default:
-        return ANYFLASH_OK;
-    }
-}
-
 /* One option, with its value behind '=', attached to its letter, or in the next word. */
 static enum anyflash_status take_option(struct reader *reader, struct anyflash_error *err)
 {
-    const char *word = word_at(reader, reader->at);
-    bool is_long = word[1] == '-';
-    size_t len = is_long ? strcspn(word, "=") : 2;
-    const struct option_row *row = find_row(word, len);
-    const char *value = is_long ? (word[len] == '=' ? word + len + 1 : NULL)
-                                : (word[2] != '\0' ? word + 2 + (word[2] == '=') : NULL);
-    if (row == NULL && !has_word(valued, word, len))
-        return ANYFLASH_OK; /* a flag */
-    if (value == NULL && (row == NULL || !row->flag))
-        value = word_at(reader, ++reader->at);
-    const char *name = af_arena_text_n(reader->project->arena, word, len);
-    if (name == NULL)
-        return af_fail_memory(err);
-    return row == NULL ? ANYFLASH_OK : act(reader, row->meaning, name, value, err);
+    struct af_project_command *command = reader->command;
+    struct af_project_option_word option;
+    if (af_project_option_parse(word_at(reader, reader->at), &option))
+        option.value = word_at(reader, ++reader->at);
+    switch (option.meaning) {
+    case AF_PROJECT_MEANS_FILE:
+    case AF_PROJECT_MEANS_CONSTRAINT:
+        return add_file(reader, option.value, option.meaning == AF_PROJECT_MEANS_CONSTRAINT,
+                        err);
+    case AF_PROJECT_MEANS_GROUP:
+        return add_group(reader, option.value, err);
+    case AF_PROJECT_MEANS_PYTHON:
+        command->python = option.value;
+        return ANYFLASH_OK;
+    case AF_PROJECT_MEANS_ELSEWHERE:
+        command->refusal = af_arena_format(
+            reader->project->arena,
+            "with '%.*s' the packages are not for this environment, or variables do not count",
+            (int)option.name.len, option.name.data);
+        command->hint = "`anyflash plan` names the wheel: install it by its address";
+        return ANYFLASH_OK;
+    default:
+        return af_project_add_option(reader->project, &option, err);
+    }
 }
 
 /* --extra applies to every pyproject.toml of the command, wherever it stands. */
@@ -297,7 +208,7 @@ static enum anyflash_status take_subcommand(struct reader *reader, struct anyfla
         if (word[0] == '-') {
             status = take_option(reader, err);
         } else if (!pip && strcmp(word, "pip") != 0) {
-            if (has_word(" sync add lock run ", word, strlen(word))) {
+            if (word_in(" sync add lock run ", word)) {
                 reader->command->refusal = af_arena_format(
                     reader->project->arena, "`uv %s` installs what uv.lock says", word);
                 reader->command->hint = lockers[0].hint;
@@ -335,18 +246,6 @@ static enum anyflash_status take_requirements(struct reader *reader, struct anyf
     return status;
 }
 
-/* A user who wants flash-attn from source does not want a wheel. */
-static void refuse_source(struct reader *reader)
-{
-    const struct af_project_option *option = NULL;
-    while ((option = af_project_next_option(reader->project, option, "--no-binary")) != NULL)
-        if (option->value != NULL && names_flash(option->value)) {
-            reader->command->refusal = "--no-binary asks for flash-attn from source";
-            reader->command->hint = "`anyflash build` compiles it; without that option a wheel "
-                                    "is installed";
-        }
-}
-
 enum anyflash_status af_project_command_read(struct af_project *project,
                                              const char *const *words, size_t word_count,
                                              struct af_project_command *command_out,
@@ -361,7 +260,6 @@ enum anyflash_status af_project_command_read(struct af_project *project,
         status = take_subcommand(&reader, err);
         if (status == ANYFLASH_OK && command.installs)
             status = take_requirements(&reader, err);
-        refuse_source(&reader);
     }
     if (status == ANYFLASH_OK && project->arena->failed)
         status = af_fail_memory(err);

@@ -9,7 +9,6 @@
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/project/requirements.h"
 
 #define COMMAND_WORDS_MAX 256
 
@@ -82,10 +81,104 @@ static size_t end_of_line(struct af_span text, size_t at)
     return at < text.len ? at : text.len;
 }
 
+/* What separates words, with the backslash of a joined line. */
 static bool is_blank(char letter)
 {
-    return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\n' ||
-           letter == '\\';
+    return letter != '\0' && strchr(" \t\r\f\n\\", letter) != NULL;
+}
+
+/* Whether the byte at `at` is between words: a blank, or part of a joined line's end. */
+static bool is_between(struct af_span text, size_t at)
+{
+    char next = at + 1 < text.len ? text.data[at + 1] : '\0';
+    return text.data[at] == '\\' ? next == '\n' || next == '\r' : is_blank(text.data[at]);
+}
+
+const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, const char *ends)
+{
+    size_t at = 0, len = 0;
+    char quote = '\0';
+    while (at < rest->len && is_between(*rest, at))
+        at++;
+    *rest = (struct af_span){rest->data + at, rest->len - at};
+    if (rest->len == 0 || strchr(ends, rest->data[0]) != NULL)
+        return NULL;
+    char *word = af_arena_alloc(arena, rest->len + 1);
+    if (word == NULL)
+        return NULL;
+    for (at = 0; at < rest->len; at++) {
+        char letter = rest->data[at];
+        if (quote == '\0' &&
+            (is_between(*rest, at) || (strchr(ends, letter) != NULL && letter != '#')))
+            break;
+        if (letter == quote && quote != '\0')
+            quote = '\0';
+        else if (quote == '\0' && (letter == '"' || letter == '\''))
+            quote = letter;
+        else if (letter == '\\' && quote != '\'' && at + 1 < rest->len)
+            word[len++] = rest->data[++at];
+        else
+            word[len++] = letter;
+    }
+    *rest = (struct af_span){rest->data + at, rest->len - at};
+    return word;
+}
+
+static const struct option_row {
+    const char *names; /* with a blank on either side */
+    enum af_project_meaning meaning;
+    bool flag; /* takes no value */
+} option_rows[] = {
+    {" --requirement --requirements -r ", AF_PROJECT_MEANS_FILE, false},
+    {" --constraint --constraints -c ", AF_PROJECT_MEANS_CONSTRAINT, false},
+    {" --editable -e ", AF_PROJECT_MEANS_EDITABLE, false},
+    {" --hash ", AF_PROJECT_MEANS_HASH, false},
+    {" --index-url -i --extra-index-url --index --default-index --torch-backend --find-links "
+     "-f ",
+     AF_PROJECT_MEANS_INDEX, false},
+    {" --no-binary ", AF_PROJECT_MEANS_NO_BINARY, false},
+    {" --group ", AF_PROJECT_MEANS_GROUP, false},
+    {" --python -p ", AF_PROJECT_MEANS_PYTHON, false},
+    {" --target -t --prefix --root --platform --python-platform --python-version ",
+     AF_PROJECT_MEANS_ELSEWHERE, false},
+    {" --isolated --user ", AF_PROJECT_MEANS_ELSEWHERE, true},
+    {" --only-binary --implementation --abi --src --upgrade-strategy -C --config-settings "
+     "--config-setting --global-option --progress-bar --log --proxy --retries --timeout "
+     "--exists-action --trusted-host --cert --client-cert --cache-dir --use-feature "
+     "--use-deprecated --report -b --build-constraint --build-constraints --override "
+     "--overrides --exclude-newer --resolution --prerelease --index-strategy "
+     "--keyring-provider --link-mode -P --upgrade-package --reinstall-package "
+     "--refresh-package --no-build-isolation-package --no-build-package --no-binary-package "
+     "--config-file --directory --project --color --allow-insecure-host --extra ",
+     AF_PROJECT_MEANS_NOTHING, false},
+};
+
+bool af_project_words_have(const char *list, struct af_span word)
+{
+    for (const char *at = list; (at = strchr(at, ' ')) != NULL; at++)
+        if (word.len > 0 && strncmp(at + 1, word.data, word.len) == 0 &&
+            at[1 + word.len] == ' ')
+            return true;
+    return false;
+}
+
+bool af_project_option_parse(const char *word, struct af_project_option_word *option_out)
+{
+    *option_out = (struct af_project_option_word){.name = {word, 0}};
+    if (word[0] != '-' || word[1] == '\0')
+        return false;
+    size_t len = word[1] == '-' ? strcspn(word, "=") : 2;
+    option_out->name.len = len;
+    if (word[len] != '\0')
+        option_out->value = word + len + (word[len] == '=');
+    for (size_t i = 0; i < AF_COUNT(option_rows); i++) {
+        const struct option_row *row = &option_rows[i];
+        if (!af_project_words_have(row->names, option_out->name))
+            continue;
+        option_out->meaning = row->meaning;
+        return option_out->value == NULL && !row->flag;
+    }
+    return false;
 }
 
 /* What ends a command: "a && b", "a; b", "a | b", "(a)", "`a`"; '#' only before a word. */

@@ -37,6 +37,45 @@ struct af_span af_project_line(struct af_span text, size_t line);
 /* The number of the line that has byte `at`. */
 size_t af_project_line_of(struct af_span text, size_t at);
 
+/*
+ * Takes the next word of a command or an option line from *rest, without quotes and
+ * backslashes, as shlex.split() does; lines that end in a backslash are joined. NULL at the end
+ * of the text, at a letter of `ends`, which also end words ('#' only starts none), and without
+ * memory.
+ */
+const char *af_project_next_word(struct af_arena *arena, struct af_span *rest,
+                                 const char *ends);
+
+/* What an option does to the environment that packages are installed to, or to what is read. */
+enum af_project_meaning {
+    AF_PROJECT_MEANS_NOTHING, /* its value is skipped; also a word that is not known */
+    AF_PROJECT_MEANS_FILE,
+    AF_PROJECT_MEANS_CONSTRAINT,
+    AF_PROJECT_MEANS_EDITABLE,
+    AF_PROJECT_MEANS_HASH,
+    AF_PROJECT_MEANS_INDEX,     /* where packages come from; kept as an option of the project */
+    AF_PROJECT_MEANS_NO_BINARY, /* kept, too */
+    AF_PROJECT_MEANS_GROUP,
+    AF_PROJECT_MEANS_PYTHON,
+    AF_PROJECT_MEANS_ELSEWHERE /* installs outside this environment, or ignores variables */
+};
+
+/* A word of a command or a line that may be an option: "--requirement=r.txt", "-rr.txt". */
+struct af_project_option_word {
+    struct af_span name; /* as written; empty: no option */
+    enum af_project_meaning meaning;
+    const char *value; /* in this word, or NULL */
+};
+
+/*
+ * Reads the word. True if the option's value is the next word, which the caller then sets.
+ * Options that are not known take no value.
+ */
+bool af_project_option_parse(const char *word, struct af_project_option_word *option_out);
+
+/* Whether `list`, words with a blank on either side, has the word. */
+bool af_project_words_have(const char *list, struct af_span word);
+
 /* A command that installs: "pip install -U torch flash-attn --no-build-isolation". */
 struct af_project_shell_command {
     size_t line;              /* where it begins */

@@ -47,14 +47,6 @@ static bool is_blank(char letter)
     return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\f';
 }
 
-/* Whether the byte at `at` is between words: a blank, or part of a joined line's end. */
-static bool is_between(struct af_span text, size_t at)
-{
-    char next = at + 1 < text.len ? text.data[at + 1] : '\0';
-    return is_blank(text.data[at]) || text.data[at] == '\n' ||
-           (text.data[at] == '\\' && (next == '\n' || next == '\r'));
-}
-
 static const char *copy(struct af_project *project, struct af_span span)
 {
     const char *text =
@@ -375,95 +367,15 @@ static enum anyflash_status add_group(struct af_project *project, const struct a
 
 /* ---- lines ---- */
 
-const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, const char *ends)
-{
-    size_t at = 0, len = 0;
-    char quote = '\0';
-    while (at < rest->len && is_between(*rest, at))
-        at++;
-    *rest = part(*rest, at, rest->len);
-    if (rest->len == 0 || strchr(ends, rest->data[0]) != NULL)
-        return NULL;
-    char *word = af_arena_alloc(arena, rest->len + 1);
-    if (word == NULL)
-        return NULL;
-    for (at = 0; at < rest->len; at++) {
-        char letter = rest->data[at];
-        if (quote == '\0' &&
-            (is_between(*rest, at) || (strchr(ends, letter) != NULL && letter != '#')))
-            break;
-        if (letter == quote && quote != '\0')
-            quote = '\0';
-        else if (quote == '\0' && (letter == '"' || letter == '\''))
-            quote = letter;
-        else if (letter == '\\' && quote != '\'' && at + 1 < rest->len)
-            word[len++] = rest->data[++at];
-        else
-            word[len++] = letter;
-    }
-    *rest = part(*rest, at, rest->len);
-    return word;
-}
-
-static const char *next_word(struct af_project *project, struct af_span *rest)
-{
-    return af_project_next_word(project->arena, rest, "");
-}
-
-struct option_row {
-    const char *name;
-    const char *letter; /* short form, or NULL */
-    bool valued;
-};
-
-static const struct option_row option_rows[] = {
-    {"--requirement", "-r", true},
-    {"--constraint", "-c", true},
-    {"--editable", "-e", true},
-    {"--index-url", "-i", true},
-    {"--extra-index-url", NULL, true},
-    {"--find-links", "-f", true},
-    {"--no-index", NULL, false},
-    {"--no-binary", NULL, true},
-    {"--only-binary", NULL, true},
-    {"--pre", NULL, false},
-    {"--prefer-binary", NULL, false},
-    {"--require-hashes", NULL, false},
-    {"--trusted-host", NULL, true},
-    {"--use-feature", NULL, true},
-    {"--hash", NULL, true},
-    {"--config-settings", "-C", true},
-    {"--global-option", NULL, true},
-};
-
-/* The option that `word` is; *value_out is its value inside the word ("--x=y"), or NULL. */
-static const struct option_row *find_option(const char *word, const char **value_out)
-{
-    *value_out = NULL;
-    for (size_t i = 0; i < AF_COUNT(option_rows); i++) {
-        const struct option_row *row = &option_rows[i];
-        size_t len = strlen(row->name);
-        if (strncmp(word, row->name, len) == 0 && (word[len] == '\0' || word[len] == '=')) {
-            *value_out = word[len] == '=' ? word + len + 1 : NULL;
-            return row;
-        }
-        if (row->letter != NULL && af_starts_with(word, row->letter)) {
-            *value_out = word[2] == '\0' ? NULL : word + 2 + (word[2] == '=');
-            return row;
-        }
-    }
-    return NULL;
-}
-
-static enum anyflash_status add_option(struct af_project *project, const char *name,
-                                       const char *value, const struct at *at,
-                                       struct anyflash_error *err)
+static enum anyflash_status add_option(struct af_project *project,
+                                       enum af_project_meaning meaning, const char *value,
+                                       const struct at *at, struct anyflash_error *err)
 {
     struct af_project_option *made = af_arena_alloc(project->arena, sizeof *made);
     enum anyflash_status status = check_count(project, at, err);
     if (status != ANYFLASH_OK)
         return status;
-    *made = (struct af_project_option){at->place, name, value, NULL};
+    *made = (struct af_project_option){meaning, value, NULL};
     if (project->last_option == NULL)
         project->options = made;
     else
@@ -481,8 +393,9 @@ static enum anyflash_status include_file(struct af_project *project, const char 
                                          struct anyflash_error *err)
 {
     if (strstr(path, "://") != NULL && !af_starts_with(path, "file:"))
-        return add_option(project, constraint ? "--constraint" : "--requirement", path, &at,
-                          err);
+        return add_option(project,
+                          constraint ? AF_PROJECT_MEANS_CONSTRAINT : AF_PROJECT_MEANS_FILE,
+                          path, &at, err);
     const char *local = af_url_file_path(project->arena, path);
     if (local == NULL)
         local = path;
@@ -493,25 +406,39 @@ static enum anyflash_status include_file(struct af_project *project, const char 
     return local == NULL ? af_fail_memory(err) : add_file(project, local, at, err);
 }
 
+/* What one option adds. */
+static enum anyflash_status take_option(struct af_project *project,
+                                        const struct af_project_option_word *option,
+                                        const struct at *at, struct anyflash_error *err)
+{
+    switch (option->meaning) {
+    case AF_PROJECT_MEANS_FILE:
+    case AF_PROJECT_MEANS_CONSTRAINT:
+        return include_file(project, option->value,
+                            option->meaning == AF_PROJECT_MEANS_CONSTRAINT, *at, err);
+    case AF_PROJECT_MEANS_EDITABLE:
+        return add_requirement(project, span_of(option->value), "", true, *at, err);
+    case AF_PROJECT_MEANS_INDEX:
+    case AF_PROJECT_MEANS_NO_BINARY:
+        return add_option(project, option->meaning, option->value, at, err);
+    default:
+        return ANYFLASH_OK;
+    }
+}
+
 /* A line of options, such as "-r base.txt" or "-i https://... --pre". */
 static enum anyflash_status add_option_line(struct af_project *project, struct af_span line,
                                             const struct at *at, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     const char *word;
-    while (status == ANYFLASH_OK && (word = next_word(project, &line)) != NULL) {
-        const char *value;
-        const struct option_row *row = find_option(word, &value);
-        if (row == NULL) /* the installer knows what it means */
-            continue;
-        if (row->valued && value == NULL && (value = next_word(project, &line)) == NULL)
+    while (status == ANYFLASH_OK &&
+           (word = af_project_next_word(project->arena, &line, "")) != NULL) {
+        struct af_project_option_word option;
+        if (af_project_option_parse(word, &option) &&
+            (option.value = af_project_next_word(project->arena, &line, "")) == NULL)
             break;
-        if (row->name == option_rows[0].name || row->name == option_rows[1].name)
-            status = include_file(project, value, row->name == option_rows[1].name, *at, err);
-        else if (row->name == option_rows[2].name)
-            status = add_requirement(project, span_of(value), "", true, *at, err);
-        else
-            status = add_option(project, row->name, value, at, err);
+        status = take_option(project, &option, at, err);
     }
     return project->arena->failed ? af_fail_memory(err) : status;
 }
@@ -521,15 +448,14 @@ static const char *hashes_of(struct af_project *project, struct af_span options)
 {
     struct af_text hashes = {0};
     const char *word;
-    while ((word = next_word(project, &options)) != NULL) {
-        const char *value;
-        const struct option_row *row = find_option(word, &value);
-        if (row != NULL && row->valued && value == NULL)
-            value = next_word(project, &options);
-        if (row == NULL || value == NULL || strcmp(row->name, "--hash") != 0)
+    while ((word = af_project_next_word(project->arena, &options, "")) != NULL) {
+        struct af_project_option_word option;
+        if (af_project_option_parse(word, &option))
+            option.value = af_project_next_word(project->arena, &options, "");
+        if (option.meaning != AF_PROJECT_MEANS_HASH || option.value == NULL)
             continue;
         af_text_add(&hashes, hashes.len == 0 ? "" : " ");
-        af_text_add(&hashes, value);
+        af_text_add(&hashes, option.value);
     }
     const char *kept = copy(project, (struct af_span){hashes.data, hashes.len});
     project->arena->failed |= hashes.failed;
@@ -641,10 +567,11 @@ enum anyflash_status af_project_add_word(struct af_project *project, const char 
                            err);
 }
 
-enum anyflash_status af_project_add_option(struct af_project *project, const char *name,
-                                           const char *value, struct anyflash_error *err)
+enum anyflash_status af_project_add_option(struct af_project *project,
+                                           const struct af_project_option_word *option,
+                                           struct anyflash_error *err)
 {
-    return add_option(project, name, value, &(struct at){0}, err);
+    return take_option(project, option, &(struct at){0}, err);
 }
 
 enum anyflash_status af_project_add_folder(struct af_project *project, const char *folder,
@@ -678,10 +605,10 @@ const struct af_project_requirement *af_project_next(
 
 const struct af_project_option *af_project_next_option(const struct af_project *project,
                                                        const struct af_project_option *after,
-                                                       const char *name)
+                                                       enum af_project_meaning meaning)
 {
     const struct af_project_option *at = after == NULL ? project->options : after->next;
-    while (at != NULL && strcmp(at->name, name) != 0)
+    while (at != NULL && at->meaning != meaning)
         at = at->next;
     return at;
 }

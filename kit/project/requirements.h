@@ -12,6 +12,7 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/formats/metadata.h"
+#include "kit/project/project_source.h"
 
 #define AF_PROJECT_FILE_BYTES_MAX (10u << 20)
 #define AF_PROJECT_DEPTH_MAX 16u
@@ -40,11 +41,10 @@ struct af_project_requirement {
     struct af_project_requirement *next;
 };
 
-/* An option line of a requirements file, such as {"--extra-index-url", "https://..."}. */
+/* An index or a list of packages to compile; FILE and CONSTRAINT: a remote file. */
 struct af_project_option {
-    struct af_project_place place;
-    const char *name;  /* long form */
-    const char *value; /* NULL: it takes none */
+    enum af_project_meaning meaning;
+    const char *value;
     struct af_project_option *next;
 };
 
@@ -75,7 +75,7 @@ struct af_project {
  * read before is not read again. Fail with NO_MEMORY, LIMIT, DATA (a file that includes itself,
  * UTF-16, or TOML that cannot be parsed), or as `read` fails. Lines that are not requirements
  * are kept, with neither name nor path: the installer will refuse them. Remote files (-r
- * https://...) become options "--requirement" and are not read.
+ * https://...) become options and are not read.
  */
 
 /* A requirements or constraints file. */
@@ -87,8 +87,9 @@ enum anyflash_status af_project_add_word(struct af_project *project, const char 
                                          bool editable, struct anyflash_error *err);
 
 /* An option of a command line, as in a requirements file. Texts are borrowed. */
-enum anyflash_status af_project_add_option(struct af_project *project, const char *name,
-                                           const char *value, struct anyflash_error *err);
+enum anyflash_status af_project_add_option(struct af_project *project,
+                                           const struct af_project_option_word *option,
+                                           struct anyflash_error *err);
 
 /*
  * The dependencies of folder/pyproject.toml, with those of its extras `extras` ("flash,dev"; ""
@@ -102,15 +103,6 @@ enum anyflash_status af_project_add_group(struct af_project *project, const char
                                           const char *group, struct anyflash_error *err);
 
 /*
- * Takes the next word of a command or an option line from *rest, without quotes and
- * backslashes, as shlex.split() does; lines that end in a backslash are joined. NULL at the end
- * of the text, at a letter of `ends`, which also end words ('#' only starts none), and without
- * memory.
- */
-const char *af_project_next_word(struct af_arena *arena, struct af_span *rest,
-                                 const char *ends);
-
-/*
  * The next requirement or constraint on `name` (normalised) after `after` (NULL: from the
  * start) whose marker does not exclude `environment`; NULL: no more.
  */
@@ -118,12 +110,10 @@ const struct af_project_requirement *af_project_next(
     const struct af_project *project, const struct af_project_requirement *after,
     const char *name, const struct af_marker_environment *environment);
 
-/*
- * The next option called `name` (long form) after `after` (NULL: from the start), or NULL.
- */
+/* The next option that means this, after `after` (NULL: from the start), or NULL. */
 const struct af_project_option *af_project_next_option(const struct af_project *project,
                                                        const struct af_project_option *after,
-                                                       const char *name);
+                                                       enum af_project_meaning meaning);
 
 /*
  * The one version that requirement pins ("==2.8.3" or "===2.8.3", without wildcard), in

@@ -119,15 +119,16 @@ static void test_file__reads_options(void **state)
         read_text("--extra-index-url=https://a.example/x --pre\n-i https://b.example\n"
                   "-f./wheels\n--no-binary :all:\n--unknown x\n"),
         0);
-    const struct af_project_option *index =
-        af_project_next_option(&project, NULL, "--index-url");
-    assert_string_equal(index->value, "https://b.example");
-    assert_null(af_project_next_option(&project, index, "--index-url"));
-    assert_string_equal(af_project_next_option(&project, NULL, "--find-links")->value,
-                        "./wheels");
-    assert_string_equal(af_project_next_option(&project, NULL, "--extra-index-url")->value,
-                        "https://a.example/x");
-    assert_non_null(af_project_next_option(&project, NULL, "--pre"));
+    static const char *const indexes[] = {"https://a.example/x", "https://b.example",
+                                          "./wheels"};
+    const struct af_project_option *option = NULL;
+    for (size_t i = 0; i < AF_COUNT(indexes); i++) {
+        option = af_project_next_option(&project, option, AF_PROJECT_MEANS_INDEX);
+        assert_string_equal(option->value, indexes[i]);
+    }
+    assert_null(af_project_next_option(&project, option, AF_PROJECT_MEANS_INDEX));
+    option = af_project_next_option(&project, NULL, AF_PROJECT_MEANS_NO_BINARY);
+    assert_string_equal(option->value, ":all:");
     assert_null(project.requirements);
 }
 
@@ -145,7 +146,7 @@ static void test_file__follows_nested_files_from_their_folder(void **state)
     assert_string_equal(flash()->place.file, "a/more/gpu.txt");
     assert_false(flash()->constraint);
     assert_true(af_project_next(&project, NULL, "torch", &here)->constraint);
-    assert_string_equal(af_project_next_option(&project, NULL, "--requirement")->value,
+    assert_string_equal(af_project_next_option(&project, NULL, AF_PROJECT_MEANS_FILE)->value,
                         "https://x.example/r.txt");
 }
 
