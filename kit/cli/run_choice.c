@@ -202,7 +202,7 @@ static const char *pinned(const struct af_cli_wanted *wanted, const char *name)
     const char *version = NULL;
     while (version == NULL &&
            (found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
-        version = af_project_pinned_version(&wanted->project, found);
+        version = af_project_pinned_version(&wanted->cli->arena, found->specifier);
     return version;
 }
 

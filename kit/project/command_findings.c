@@ -16,7 +16,7 @@ struct progress {
 
 static bool text_has(const char *text, const char *part)
 {
-    return text != NULL && strstr(text, part) != NULL;
+    return strstr(text, part) != NULL;
 }
 
 static bool is_package(const char *word, const char *name)
@@ -32,12 +32,12 @@ static void read_image(struct af_project_checker *checker,
 {
     const char *text = af_project_copy(checker, (struct af_span){source->text.data, end});
     const char *from = NULL;
-    for (const char *at = text; at != NULL && (at = strstr(at, "FROM ")) != NULL; at++)
+    for (const char *at = text; (at = strstr(at, "FROM ")) != NULL; at++)
         if (at == text || at[-1] == '\n')
             from = at;
     if (from == NULL)
         return;
-    const char *image = af_arena_text_n(checker->arena, from, strcspn(from, "\n"));
+    const char *image = af_project_copy(checker, (struct af_span){from, strcspn(from, "\n")});
     progress->from_line = af_project_line_of(source->text, (size_t)(from - text));
     progress->has_torch |= text_has(image, "pytorch");
     bool lacks = text_has(image, "-runtime") || text_has(image, "-base") ||
@@ -92,13 +92,12 @@ static void add_no_nvcc(struct af_project_checker *checker,
         af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, line);
     struct af_span from = af_project_line(source->text, from_line);
     const char *text = af_project_copy(checker, from);
-    const char *tag = text == NULL ? NULL : strstr(text, "-runtime");
-    size_t len = strlen("-runtime");
-    if (tag == NULL && text != NULL && (tag = strstr(text, "-base")) != NULL)
-        len = strlen("-base");
-    if (finding == NULL || tag == NULL)
+    const char *runtime = strstr(text, "-runtime");
+    const char *tag = runtime != NULL ? runtime : strstr(text, "-base");
+    if (tag == NULL)
         return;
     size_t at = (size_t)(from.data - source->text.data) + (size_t)(tag - text);
+    size_t len = runtime != NULL ? strlen("-runtime") : strlen("-base");
     af_project_finding_edit(checker, finding, at, at + len, "-devel");
 }
 
@@ -122,8 +121,6 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
     size_t start = (size_t)(line.data - source->text.data);
     struct af_project_finding *finding =
         af_project_finding_add(checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
-    if (finding == NULL)
-        return;
     af_project_finding_edit(checker, finding, command->words_at, command->words_at,
                             " --no-build-isolation");
     if (source->kind != AF_PROJECT_README)

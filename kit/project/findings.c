@@ -18,7 +18,15 @@ const struct af_project_finding_row af_project_finding_rows[] = {
 
 const char *af_project_copy(struct af_project_checker *checker, struct af_span span)
 {
-    return af_arena_text_n(checker->arena, span.data, span.len);
+    const char *text = af_arena_text_n(checker->arena, span.data, span.len);
+    return text == NULL ? "" : text;
+}
+
+const char *af_project_copy_ask(struct af_project_checker *checker,
+                                const struct af_project_ask *ask)
+{
+    return af_project_copy(
+        checker, (struct af_span){ask->source->text.data + ask->start, ask->end - ask->start});
 }
 
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
@@ -28,12 +36,12 @@ struct af_project_finding *af_project_finding_add(struct af_project_checker *che
 {
     struct af_project_finding *finding = af_arena_alloc(checker->arena, sizeof *finding);
     if (finding == NULL)
-        return NULL;
-    finding->id = id;
-    finding->source = source;
-    finding->line = line;
-    finding->subject =
-        af_project_copy(checker, af_text_trim(af_project_line(source->text, line)));
+        finding = &checker->spare;
+    *finding = (struct af_project_finding){
+        .id = id,
+        .source = source,
+        .line = line,
+        .subject = af_project_copy(checker, af_text_trim(af_project_line(source->text, line)))};
     *checker->end = finding;
     checker->end = &finding->next;
     checker->findings->count++;
@@ -54,7 +62,7 @@ const char *af_project_take(struct af_project_checker *checker, struct af_text *
 {
     const char *taken = af_arena_text(checker->arena, af_text_get(text));
     af_text_release(text);
-    return taken;
+    return taken == NULL ? "" : taken;
 }
 
 /* "3.10", "3.9 to 3.12" or "3.9, 3.11", in the arena. */
@@ -83,9 +91,8 @@ static void edit_pin(struct af_project_checker *checker, struct af_project_findi
 {
     if (ask->source != finding->source || ask->start == ask->end || ask->url[0] != '\0')
         return;
-    const char *text = af_project_copy(
-        checker, (struct af_span){ask->source->text.data + ask->start, ask->end - ask->start});
-    const char *name = text == NULL ? NULL : strstr(text, ask->name);
+    const char *text = af_project_copy_ask(checker, ask);
+    const char *name = strstr(text, ask->name);
     if (name == NULL)
         return;
     size_t start = (size_t)(name - text) + strlen(ask->name);
@@ -104,7 +111,7 @@ static void edit_table(struct af_project_checker *checker, struct af_project_fin
 {
     struct af_span text = finding->source->text;
     const char *all = af_project_copy(checker, text);
-    const char *found = all == NULL ? NULL : strstr(all, header);
+    const char *found = strstr(all, header);
     if (found != NULL) {
         size_t at = (size_t)(found - all) + strlen(header);
         af_project_finding_edit(checker, finding, at, at, line);
@@ -121,10 +128,9 @@ static void edit_extra(struct af_project_checker *checker, struct af_project_fin
                        const struct af_project_ask *ask)
 {
     struct af_arena *arena = checker->arena;
-    struct af_span old = {ask->source->text.data + ask->start, ask->end - ask->start};
-    const char *all = af_project_copy(checker, ask->source->text);
-    const char *text = af_project_copy(checker, old);
-    if (all == NULL || text == NULL || old.len == 0 || strstr(all, "\nflash = ") != NULL)
+    const char *text = af_project_copy_ask(checker, ask);
+    if (text[0] == '\0' ||
+        strstr(af_project_copy(checker, ask->source->text), "\nflash = ") != NULL)
         return;
     if (af_equal(ask->table, "project.dependencies")) {
         const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
@@ -198,8 +204,7 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
     for (int i = 0; i < AF_PROJECT_MACOS; i++) /* macOS has no wheels at all */
         if (af_project_platform_admits((enum af_project_platform)i, ask->marker))
             pins.platforms |= stated.platforms & AF_PROJECT_ON(i);
-    if (finding == NULL ||
-        af_project_nearest_pins(checker->catalog, &pins, is_open ? torch->specifier : NULL,
+    if (af_project_nearest_pins(checker->catalog, &pins, is_open ? torch->specifier : NULL,
                                 stated.python_range, &nearest, checker->err) != ANYFLASH_OK)
         return;
     finding->detail = af_arena_format(
@@ -269,7 +274,7 @@ static void check_requirement(struct af_project_checker *checker,
     if (!ask->is_optional && checker->has_python && !checker->is_mentioned) {
         struct af_project_finding *finding = af_project_finding_add(
             checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source, ask->line);
-        if (finding != NULL && ask->start < ask->end)
+        if (ask->start < ask->end)
             af_project_finding_edit(checker, finding, ask->start, ask->end, "");
         return;
     }
@@ -280,10 +285,10 @@ static void check_requirement(struct af_project_checker *checker,
             af_project_check_platforms(checker, ask, torch->pinned, NULL);
         return;
     }
-    struct af_project_finding *finding = af_project_finding_add(
-        checker, AF_PROJECT_FINDING_SOURCE_BUILD, ask->source, ask->line);
-    if (finding != NULL)
-        repair_build(checker, finding, ask, torch);
+    repair_build(checker,
+                 af_project_finding_add(checker, AF_PROJECT_FINDING_SOURCE_BUILD, ask->source,
+                                        ask->line),
+                 ask, torch);
 }
 
 /* ---- all ---- */

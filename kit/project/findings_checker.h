@@ -23,22 +23,25 @@ struct af_project_checker {
     const struct af_project_source *explained; /* the page that got a section */
     struct af_project_findings *findings;
     struct af_project_finding **end;
+    struct af_project_finding spare; /* what is added without memory */
     struct anyflash_error *err;
 };
 
-/* A copy in the arena; NULL without memory. */
+/*
+ * A copy in the arena, and the copied text of a requirement. Without memory, texts are "" here:
+ * the arena has failed then, and the answer is not used.
+ */
 const char *af_project_copy(struct af_project_checker *checker, struct af_span span);
+const char *af_project_copy_ask(struct af_project_checker *checker,
+                                const struct af_project_ask *ask);
 
-/* Adds a finding on the line; NULL without memory. */
+/* Adds a finding on the line; never NULL. */
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
                                                   enum af_project_finding_id id,
                                                   const struct af_project_source *source,
                                                   size_t line);
 
-/*
- * Adds a change. `text` may be NULL without memory: the arena has failed then, and the answer
- * is not used.
- */
+/* Adds a change. `text` may be NULL without memory. */
 void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text);

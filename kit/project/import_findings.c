@@ -105,7 +105,7 @@ static const char *guarded_text(struct af_project_checker *checker,
     const char *statement =
         indented(checker, (struct af_span){source->text.data + import->start,
                                            import->end - import->start});
-    if (!import->is_alone || import->indent > 0 || statement == NULL || what.local == NULL ||
+    if (!import->is_alone || import->indent > 0 || what.local == NULL ||
         memchr(import->names.data, '#', import->names.len) != NULL)
         return NULL;
     if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA) {
@@ -162,8 +162,6 @@ void af_project_check_imports(struct af_project_checker *checker,
         if (finding == NULL)
             finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
                                              import->line);
-        if (finding == NULL)
-            return;
         const char *text = guarded_text(checker, source, import);
         fatal++;
         repaired += text != NULL;

@@ -37,12 +37,6 @@ static enum anyflash_status read_source(void *context, struct af_arena *arena, c
     return ANYFLASH_OK;
 }
 
-static const char *text_of(const struct af_project_asks *asks, struct af_span span)
-{
-    const char *text = span.len == 0 ? "" : af_arena_text_n(asks->arena, span.data, span.len);
-    return text == NULL ? "" : text;
-}
-
 static bool is_known(const struct af_project_asks *asks, const struct af_project_ask *made)
 {
     const struct af_project_ask *ask = asks->first;
@@ -62,9 +56,7 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
     struct af_project_ask *ask = af_arena_alloc(asks->arena, sizeof *ask);
     if (ask == NULL)
         return;
-    const struct af_project project = {.arena = asks->arena};
-    made.pinned = af_project_pinned_version(
-        &project, &(struct af_project_requirement){.specifier = made.specifier});
+    made.pinned = af_project_pinned_version(asks->arena, made.specifier);
     *ask = made;
     *asks->end = ask;
     asks->end = &ask->next;
@@ -152,8 +144,9 @@ static void add_setup(struct af_project_asks *asks, size_t at)
         if (af_project_asks_parse(asks, string->text, &ask))
             af_project_asks_add(asks, ask);
     }
-    if (stated->python.python_requires.len > 0)
-        stated->python_range = text_of(asks, stated->python.python_requires);
+    struct af_span range = stated->python.python_requires;
+    if (range.len > 0)
+        stated->python_range = af_arena_text_n(asks->arena, range.data, range.len);
 }
 
 static enum anyflash_status read_one(struct af_project_asks *asks, size_t at,

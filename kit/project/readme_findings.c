@@ -112,11 +112,11 @@ void af_project_edit_readme(struct af_project_checker *checker,
     const char *page = af_project_copy(checker, source->text);
     struct af_text out = {0};
     int cuda = 0;
-    if (page == NULL || strstr(page, TITLE) != NULL)
+    if (strstr(page, TITLE) != NULL)
         return;
     if (ask != NULL && flash[strcspn(flash, "=<>!~ @")] == '\0')
         flash = af_arena_format(checker->arena, "%s==%s", flash, ask->pinned);
-    size_t at = section_end((struct af_span){page, source->text.len}, command->words_at);
+    size_t at = section_end((struct af_span){page, strlen(page)}, command->words_at);
     bool ends = at > 0 && page[at - 1] == '\n';
     bool has_gap = at > 1 && ends && page[at - 2] == '\n';
     af_text_format(&out, "%s%s%s\n%.*s\n\n", ends ? "" : "\n", has_gap ? "" : "\n", TITLE,

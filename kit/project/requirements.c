@@ -613,15 +613,14 @@ const struct af_project_option *af_project_next_option(const struct af_project *
     return at;
 }
 
-const char *af_project_pinned_version(const struct af_project *project,
-                                      const struct af_project_requirement *requirement)
+const char *af_project_pinned_version(struct af_arena *arena, const char *specifier)
 {
-    struct af_span text = af_text_trim(span_of(requirement->specifier));
+    struct af_span text = af_text_trim(span_of(specifier));
     struct af_version version;
     if (text.len < 3 || text.data[0] != '=' || text.data[1] != '=')
         return NULL;
     text = af_text_trim(part(text, text.data[2] == '=' ? 3 : 2, text.len));
     return af_version_parse(text.data, text.len, &version)
-               ? af_arena_text_n(project->arena, text.data, text.len)
+               ? af_arena_text_n(arena, text.data, text.len)
                : NULL;
 }

@@ -116,10 +116,9 @@ const struct af_project_option *af_project_next_option(const struct af_project *
                                                        enum af_project_meaning meaning);
 
 /*
- * The one version that requirement pins ("==2.8.3" or "===2.8.3", without wildcard), in
- * `project`'s arena; NULL if it pins none.
+ * The one version that the specifier pins ("==2.8.3" or "===2.8.3", without wildcard), in the
+ * arena; NULL if it pins none.
  */
-const char *af_project_pinned_version(const struct af_project *project,
-                                      const struct af_project_requirement *requirement);
+const char *af_project_pinned_version(struct af_arena *arena, const char *specifier);
 
 #endif

@@ -49,9 +49,8 @@ bool af_project_edit_wheels(struct af_project_checker *checker,
                        (int)prefix, start, ask->name, url == NULL ? "" : url,
                        pythons.minors[i]);
     }
-    bool is_empty = lines.len == 0;
     const char *text = af_project_take(checker, &lines);
-    if (!is_empty)
+    if (text[0] != '\0')
         af_project_finding_edit(checker, finding, ask->start, ask->end, text);
     return finding->edit_count > 0;
 }
@@ -110,14 +109,11 @@ static struct af_project_finding *check_versions(struct af_project_checker *chec
                   (pythons.count > 1 || (pythons.count == 1 && pythons.minors[0] != only));
     if (len > 0 && (strncmp(torch, built_for, len) != 0 || strchr(".+", torch[len]) == NULL)) {
         finding = af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_TORCH, source, line);
-        if (finding != NULL)
-            finding->detail = af_arena_format(checker->arena,
-                                              "the wheel is for torch %s, the project pins %s",
-                                              built_for, torch);
+        finding->detail = af_arena_format(
+            checker->arena, "the wheel is for torch %s, the project pins %s", built_for, torch);
     } else if (is_one) {
         finding = af_project_finding_add(checker, AF_PROJECT_FINDING_ONE_PYTHON, source, line);
-        if (finding != NULL)
-            finding->detail = af_arena_format(checker->arena, "it is for Python 3.%d", only);
+        finding->detail = af_arena_format(checker->arena, "it is for Python 3.%d", only);
     }
     return finding;
 }
@@ -177,9 +173,8 @@ static void edit_marker(struct af_project_checker *checker, struct af_project_fi
 {
     bool is_line = ask->source->kind == AF_PROJECT_REQUIREMENTS;
     bool is_string = ask->table != NULL && af_starts_with(ask->table, "project.");
-    const char *text = af_arena_text_n(checker->arena, ask->source->text.data + ask->start,
-                                       ask->end - ask->start);
-    const char *name = text == NULL ? NULL : strstr(text, ask->name);
+    const char *text = af_project_copy_ask(checker, ask);
+    const char *name = strstr(text, ask->name);
     if ((!is_line && !is_string) || name == NULL || ask->marker[0] != '\0')
         return;
     size_t at = (size_t)(name - text);
@@ -214,13 +209,11 @@ void af_project_check_platforms(struct af_project_checker *checker,
         af_text_format(&lacking, "%s%s", lacking.len == 0 ? "" : ", ",
                        af_project_platform_name(platform));
     }
-    const char *names = lacking.len == 0 ? NULL : af_project_take(checker, &lacking);
-    struct af_project_finding *finding =
-        names == NULL ? NULL
-                      : af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_PLATFORM,
-                                               ask->source, ask->line);
-    if (finding == NULL)
+    const char *names = af_project_take(checker, &lacking);
+    if (names[0] == '\0')
         return;
+    struct af_project_finding *finding = af_project_finding_add(
+        checker, AF_PROJECT_FINDING_OTHER_PLATFORM, ask->source, ask->line);
     finding->detail = wheel == NULL
                           ? af_arena_format(checker->arena, "there is none for %s", names)
                           : af_arena_format(checker->arena, "this wheel is for %s, not for %s",

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_words(&project, text);
     const struct af_project_requirement *found = NULL;
     while ((found = af_project_next(&project, found, "flash-attn", &here)) != NULL)
-        af_project_pinned_version(&project, found);
+        af_project_pinned_version(&arena, found->specifier);
     af_arena_release(&arena);
     return 0;
 }
