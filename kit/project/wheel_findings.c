@@ -92,30 +92,55 @@ bool af_project_url_is_private(const char *url)
     return host.len == 0 || is_private_host(host);
 }
 
-/* The wheel cannot be loaded by the torch that is pinned, or installed by other Pythons. */
-static struct af_project_finding *check_versions(struct af_project_checker *checker,
-                                                 const struct af_project_source *source,
-                                                 size_t line, const struct af_wheel_name *wheel,
-                                                 const struct af_project_ask *ask,
-                                                 const char *built_for, const char *torch)
+/* The C++ ABI of the torch that is pinned; an index such as ".../whl/cu126" names its build. */
+static enum af_answer torch_abi(struct af_project_checker *checker,
+                                const struct af_project_ask *torch)
+{
+    const char *build = torch->pinned;
+    const char *index = strstr(af_project_copy(checker, torch->source->text), "/whl/cu");
+    if (index != NULL && strchr(build, '+') == NULL)
+        build = af_arena_format(checker->arena, "%s+cu%.*s", build,
+                                (int)strspn(index + 7, "0123456789"), index + 7);
+    const struct af_catalog_torch_variant *variant = af_project_usual_build(build);
+    return variant == NULL ? AF_UNKNOWN : variant->cxx11abi;
+}
+
+/* The C++ ABI of a published wheel, which may differ from the one in its name. */
+static enum af_answer wheel_abi(const struct af_catalog *catalog, const char *file)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        if (strcmp(catalog->wheels[i].filename, file) == 0)
+            return catalog->wheels[i].cxx11abi_effective;
+    return AF_UNKNOWN;
+}
+
+/* How the wheel `file` differs from the pinned torch; NULL: in nothing that is known. */
+static const char *difference(struct af_project_checker *checker, const char *file,
+                              const char *built_for, const struct af_project_ask *torch)
+{
+    size_t len = strlen(built_for);
+    if (len > 0 && (strncmp(torch->pinned, built_for, len) != 0 ||
+                    strchr(".+", torch->pinned[len]) == NULL))
+        return af_arena_format(checker->arena, "the wheel is for torch %s, the project pins %s",
+                               built_for, torch->pinned);
+    enum af_answer wheel = wheel_abi(checker->catalog, file), abi = torch_abi(checker, torch);
+    return wheel == AF_UNKNOWN || abi == AF_UNKNOWN || wheel == abi
+               ? NULL
+               : af_arena_format(checker->arena,
+                                 "the wheel has the %s C++ ABI, torch %s has the %s one",
+                                 wheel == AF_YES ? "new" : "old", torch->pinned,
+                                 abi == AF_YES ? "new" : "old");
+}
+
+/* Whether the wheel is for one Python of several. */
+static bool is_for_one(struct af_project_checker *checker, int only, const char *built_for,
+                       const struct af_project_ask *ask)
 {
     const char *range = af_project_stated_for(&checker->asks, ask).python_range;
     struct af_project_pythons pythons;
-    struct af_project_finding *finding = NULL;
-    size_t len = strlen(built_for);
-    int only = only_python(wheel);
-    af_project_pythons_of(len > 0 ? built_for : "2.6", range, &pythons);
-    bool is_one = only >= 0 && (ask == NULL || strstr(ask->marker, "python_") == NULL) &&
-                  (pythons.count > 1 || (pythons.count == 1 && pythons.minors[0] != only));
-    if (len > 0 && (strncmp(torch, built_for, len) != 0 || strchr(".+", torch[len]) == NULL)) {
-        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_OTHER_TORCH, source, line);
-        finding->detail = af_arena_format(
-            checker->arena, "the wheel is for torch %s, the project pins %s", built_for, torch);
-    } else if (is_one) {
-        finding = af_project_finding_add(checker, AF_PROJECT_FINDING_ONE_PYTHON, source, line);
-        finding->detail = af_arena_format(checker->arena, "it is for Python 3.%d", only);
-    }
-    return finding;
+    af_project_pythons_of(built_for[0] != '\0' ? built_for : "2.6", range, &pythons);
+    return only >= 0 && (ask == NULL || strstr(ask->marker, "python_") == NULL) &&
+           (pythons.count > 1 || (pythons.count == 1 && pythons.minors[0] != only));
 }
 
 void af_project_check_wheel(struct af_project_checker *checker,
@@ -130,15 +155,26 @@ void af_project_check_wheel(struct af_project_checker *checker,
         af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID)
         return;
     af_wheel_local_parse(wheel.version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
-    const char *for_torch =
-        torch != NULL && torch->pinned != NULL ? torch->pinned : local.torch;
-    struct af_project_finding *finding =
-        ask != NULL && af_project_url_is_private(url)
-            ? af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, source, line)
-            : check_versions(checker, source, line, &wheel, ask, local.torch, for_torch);
-    if (finding == NULL && ask != NULL)
+    bool is_pinned = torch != NULL && torch->pinned != NULL;
+    const char *for_torch = is_pinned ? torch->pinned : local.torch;
+    const char *detail = NULL;
+    enum af_project_finding_id id = AF_PROJECT_FINDING_COUNT;
+    int only = only_python(&wheel);
+    if (ask != NULL && af_project_url_is_private(url)) {
+        id = AF_PROJECT_FINDING_PRIVATE_URL;
+    } else if (is_pinned && (detail = difference(checker, file, local.torch, torch)) != NULL) {
+        id = AF_PROJECT_FINDING_OTHER_TORCH;
+    } else if (is_for_one(checker, only, local.torch, ask)) {
+        id = AF_PROJECT_FINDING_ONE_PYTHON;
+        detail = af_arena_format(checker->arena, "it is for Python 3.%d", only);
+    } else if (ask != NULL) {
         af_project_check_platforms(checker, ask, for_torch, &wheel);
-    if (finding == NULL || ask == NULL || for_torch[0] == '\0')
+    }
+    if (id == AF_PROJECT_FINDING_COUNT)
+        return;
+    struct af_project_finding *finding = af_project_finding_add(checker, id, source, line);
+    finding->detail = detail;
+    if (ask == NULL || for_torch[0] == '\0')
         return;
     char version[AF_WHEEL_NAME_BYTES];
     struct af_project_pins pins = {

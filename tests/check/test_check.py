@@ -109,7 +109,8 @@ def test_moves_it_into_the_table_of_extras_that_is_there(check):
         '[project.optional-dependencies]\nflash = ["flash_attn"]\ndev = ["pytest"]\n')
 
 
-WHEEL = ("https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/"
+DAO = "https://github.com/Dao-AILab/flash-attention/releases/download"
+WHEEL = (f"{DAO}/v2.8.3/"
          "flash_attn-2.8.3+cu12torch2.7cxx11abiFALSE-cp312-cp312-linux_x86_64.whl")
 UV = '[project]\nname = "x"\ndependencies = ["torch==2.7.0", "flash-attn"]\n[tool.uv]\n'
 PIXI = '[workspace]\nplatforms = ["linux-64"]\n[pypi-dependencies]\n'
@@ -244,6 +245,21 @@ def test_a_wheel_for_another_torch_is_found(check):
     done = check({"requirements.txt": f"torch==2.7.1\n{url}\n"})
     assert "other-torch" in done.stdout
     assert "for torch 2.8, the project pins 2.7.1" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("torch, wheel, expected", [
+    ("torch==2.6.0", "2.7.4.post1+cu12torch2.6cxx11abiTRUE", ["other-torch"]),
+    ("torch==2.6.0", "2.7.4.post1+cu12torch2.6cxx11abiFALSE", []),
+    ("torch==2.6.0+cu126", "2.7.4.post1+cu12torch2.6cxx11abiTRUE", []),
+    ("-i https://example.invalid/whl/cu126\ntorch==2.6.0",
+     "2.7.4.post1+cu12torch2.6cxx11abiTRUE", []),
+    # labelled FALSE, built with the other ABI
+    ("torch==2.6.0", "2.8.0.post2+cu12torch2.6cxx11abiFALSE", ["other-torch"]),
+    ("torch==2.7.0", "2.8.0.post2+cu12torch2.7cxx11abiFALSE", [])])
+def test_a_wheel_with_the_other_cxx_abi_is_found(findings, torch, wheel, expected):
+    url = f"{DAO}/v{wheel.split('+')[0]}/flash_attn-{wheel}-cp312-cp312-linux_x86_64.whl"
+    files = {"requirements.txt": f'{torch}\n{url} ; python_version == "3.12"\n'}
+    assert findings(files) == expected
 
 
 @pytest.mark.parametrize("name, text, expected", [
