@@ -169,12 +169,17 @@ static void view_installed(struct af_screen *screen, struct af_cli *cli,
 static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doctor *doctor)
 {
     const struct af_package *package = af_machine_flash_attn(first_machine(doctor));
+    const struct af_package *shim = af_machine_shim(first_machine(doctor));
     const struct af_finding *finding =
         doctor->next.finding != NULL ? doctor->next.finding : doctor->findings;
     bool is_broken =
         doctor->count > 0 && af_reason_severity(finding->cause) == AF_SEVERITY_BROKEN;
     if (doctor->next.kind == AF_NEXT_FINDING || is_broken)
         af_screen_format(screen, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
+    else if (package == NULL && shim != NULL)
+        af_screen_format(screen, 0, "", AF_TONE_STRONG,
+                         "flash-attn %s (anyflash's stand-in) is installed",
+                         af_fact_text_or(&shim->version, "of unknown version"));
     else if (package == NULL)
         af_screen_add(screen, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
     else
