@@ -14,7 +14,10 @@
 #include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
+#include "kit/cli/screen.h"
 #include "kit/system/progress.h"
+
+#define NOTE "note: "
 
 #define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
@@ -25,8 +28,16 @@ static enum anyflash_status (*const command_functions[])(struct af_cli *, enum a
 
 void af_cli_remark(const struct af_cli *cli, const char *text)
 {
-    if (!af_option_given(&cli->options, AF_OPTION_QUIET))
-        fprintf(stderr, "note: %s\n", text);
+    struct af_text note = {0};
+    struct af_screen screen = {&note, af_screen_columns(), false};
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        return;
+    if (isatty(STDERR_FILENO) == 1)
+        af_screen_add(&screen, (int)strlen(NOTE), NOTE, AF_TONE_PLAIN, text);
+    else
+        af_text_format(&note, NOTE "%s\n", text);
+    fputs(af_text_get(&note), stderr);
+    af_text_release(&note);
 }
 
 void af_cli_remark_advisory(struct af_cli *cli, const char *package, const char *version)

@@ -1,10 +1,14 @@
 """`anyflash run` where no wheel fits: anyflash's own flash_attn, as a wheel for the real pip
 and uv."""
+import fcntl
 import hashlib
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -52,6 +56,20 @@ def test_pinned_version_without_a_wheel_gets_the_stand_in_and_undo_takes_it_back
     left = {name: value for name, value in project.tree().items()
             if "packages/other" not in name and name != ".lock"}
     assert left == before and leftovers(project) == []
+
+
+def test_its_note_fits_the_terminal(project):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    wanted = command(project, "flash-attn==2.7.4.post1")
+    words = call(project, *ARCH, "--dry-run", "--", *wanted)
+    subprocess.run([str(word) for word in words], cwd=project.root, env=project.environment(),
+                   stdout=theirs, stderr=theirs, check=True)
+    said = os.read(ours, 65536).decode()
+    os.close(theirs)
+    os.close(ours)
+    assert NOTE.format("2.7.4.post1") in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("wanted, expected", [
@@ -116,6 +134,8 @@ def test_another_anyflash_is_not_replaced(project):
 
 def test_the_commands_know_it(project):
     assert run(project, "flash-attn==2.7.4.post1").returncode == 0
+    assert project.run("doctor").stdout.startswith(
+        "flash-attn 2.7.4.post1 (anyflash's stand-in) is installed\n")
     causes = json.loads(project.run("doctor", "--json").stdout)
     assert "shim" in json.dumps(causes) and "installed-but-unloadable" not in json.dumps(causes)
     assert "flash-attn 2.7.4.post1 (anyflash's stand-in)" in project.run("verify").stdout
