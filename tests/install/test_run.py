@@ -1,9 +1,13 @@
 """`anyflash run -- pip install ...`: the real pip and uv, with a local index of stand-in wheels
 and the project's files unchanged."""
+import functools
 import hashlib
+import http.server
 import json
+import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -266,3 +270,46 @@ def test_environment_that_is_gone_is_named(project):
     done = run(project, "--", "uv", "pip", "install", "-r", "requirements.txt",
                env={"VIRTUAL_ENV": str(project.root / "gone")})
     assert done.returncode == 1 and done.stdout.startswith("not run: VIRTUAL_ENV names")
+
+
+class Mirror(http.server.SimpleHTTPRequestHandler):
+    """A proxy that has the folders of mirror.invalid itself."""
+    def translate_path(self, path):
+        return super().translate_path(path.removeprefix("http://mirror.invalid"))
+
+    def log_message(self, *arguments):
+        pass
+
+
+def bare(place, *words):
+    """The installer without options of an index."""
+    return (["uv", "pip", "install", "--python", place.venv, *words]
+            if place.installer == "uv" else
+            [place.venv / "bin/python", "-m", "pip", "install", *words])
+
+
+def test_packages_come_from_the_mirror_through_the_proxy(project):
+    (project.root / "simple/other").mkdir(parents=True)
+    shutil.copy(next(project.index.glob("other*")), project.root / "simple/other")
+    write(project, "other\nflash-attn==2.7.4\n")
+    serve = functools.partial(Mirror, directory=project.root)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        proxy = f"http://127.0.0.1:{server.server_address[1]}"
+        index = "http://mirror.invalid/simple"
+        done = run(project, "--", *bare(project, "-r", "requirements.txt"), env={
+            "HTTP_PROXY": proxy, "http_proxy": proxy, "UV_OFFLINE": "0", "PIP_INDEX_URL": index,
+            "UV_DEFAULT_INDEX": index, "PIP_TRUSTED_HOST": "mirror.invalid"})
+        server.shutdown()
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.7.4" and (project.site / "other").is_dir()
+
+
+def test_without_network_a_folder_has_all_wheels(project):
+    shutil.copy(next(project.index.glob("other*")), project.folder)
+    (project.root / "wheels").symlink_to(project.folder)
+    write(project, "other\nflash-attn==2.7.4\n")
+    done = run(project, "--", *bare(project, "--no-index", "-f", "wheels", "-r",
+                                    "requirements.txt"))
+    assert done.returncode == 0, done.all
+    assert version(project) == "2.7.4" and (project.site / "other").is_dir()
