@@ -19,7 +19,7 @@ static bool text_has(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-static bool is_package(const char *word, const char *name)
+bool af_project_is_package(const char *word, const char *name)
 {
     size_t len = strcspn(word, "=<>!~[ ;@");
     return af_name_is((struct af_span){word, len}, name);
@@ -63,7 +63,7 @@ static bool brings_torch(struct af_project_checker *checker,
 {
     for (size_t i = 0; command->words[i] != NULL; i++) {
         const char *word = command->words[i];
-        if (is_package(word, "torch"))
+        if (af_project_is_package(word, "torch"))
             return true;
         if (strcmp(word, "-r") == 0 && command->words[i + 1] != NULL &&
             af_project_brings_torch(&checker->asks, command->words[i + 1]))
@@ -90,6 +90,7 @@ static void add_no_nvcc(struct af_project_checker *checker,
 {
     struct af_project_finding *finding =
         af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, line);
+    checker->needs_build = true;
     struct af_span from = af_project_line(source->text, from_line);
     const char *text = af_project_copy(checker, from);
     const char *runtime = strstr(text, "-runtime");
@@ -123,6 +124,7 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
         af_project_finding_add(checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
     af_project_finding_edit(checker, finding, command->words_at, command->words_at,
                             " --no-build-isolation");
+    checker->needs_build = true;
     if (source->kind != AF_PROJECT_README)
         return;
     if (!has_torch && !speaks_of_torch(checker, source, command->words_at))
@@ -130,8 +132,10 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
                                 af_arena_format(checker->arena, "%.*s %s\n",
                                                 (int)(command->words_at - start), line.data,
                                                 af_project_torch_word(checker)));
-    if (source != checker->explained)
-        af_project_edit_readme(checker, finding, command, flash);
+    struct af_project_edit section;
+    if (source != checker->explained &&
+        af_project_section(checker, source, command->words_at, flash, &section))
+        af_project_finding_edit(checker, finding, section.start, section.end, section.text);
     checker->explained = source;
 }
 
@@ -152,8 +156,10 @@ static void check_build(struct af_project_checker *checker,
     bool is_early =
         !progress->has_torch && !speaks_of_torch(checker, source, command->words_at);
     if (is_early && (source->kind == AF_PROJECT_DOCKERFILE ||
-                     torch_comes_later(checker, source, command->words_at)))
+                     torch_comes_later(checker, source, command->words_at))) {
         af_project_finding_add(checker, AF_PROJECT_FINDING_TORCH_AFTER, source, command->line);
+        checker->needs_build = true;
+    }
 }
 
 void af_project_check_commands(struct af_project_checker *checker,
@@ -169,7 +175,8 @@ void af_project_check_commands(struct af_project_checker *checker,
             if (text_has(command.words[i], "flash_attn-") && text_has(command.words[i], ".whl"))
                 af_project_check_wheel(checker, source, command.line, command.words[i], NULL,
                                        NULL);
-            else if (is_package(command.words[i], "flash-attn") && !has_wheels(&command))
+            else if (af_project_is_package(command.words[i], "flash-attn") &&
+                     !has_wheels(&command))
                 check_build(checker, source, &command, command.words[i], &progress);
         }
         progress.has_torch |= brings_torch(checker, &command);

@@ -173,6 +173,7 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
             return;
         }
     }
+    checker->needs_build = true;
     if (ask->source->kind == AF_PROJECT_REQUIREMENTS && ask->start < ask->end)
         af_project_finding_edit(
             checker, finding, ask->start, ask->end,
@@ -211,6 +212,7 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
         checker->arena, "there is no wheel of flash-attn %s for torch %s and Python %s",
         ask->pinned, torch_version, pythons_text(checker, lacking));
     if (nearest.torch == NULL) {
+        checker->needs_build = true;
         finding->advice =
             "No other version of either has wheels for all of these Pythons: make "
             "flash-attn optional.";
@@ -343,6 +345,8 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
     note_mentions(&checker);
     for (size_t i = 0; i < count && !arena->failed; i++)
         check_source(&checker, i);
+    if (checker.needs_build && checker.explained == NULL)
+        af_project_explain_build(&checker);
     /* A file or a wheel that was not looked at for lack of memory is no answer. */
     return arena->failed || af_mem_failure_count() != failures ? af_fail_memory(err)
                                                                : ANYFLASH_OK;
@@ -362,5 +366,7 @@ size_t af_project_findings_edits(const struct af_project_findings *findings,
     for (at = findings->first; edits != NULL && at != NULL; at = at->next)
         for (size_t i = 0; at->source == source && i < at->edit_count; i++)
             edits[count++] = at->edits[i];
+    if (edits != NULL && source == findings->page)
+        edits[count++] = findings->section;
     return af_project_edits_order(edits, count);
 }

@@ -49,6 +49,8 @@ struct af_project_findings {
     struct af_project_finding *first; /* by file, then by line */
     size_t count;
     size_t mention_count; /* files that name flash-attn in any way; 0: the project does not */
+    const struct af_project_source *page; /* a README to which `section` is added, or NULL */
+    struct af_project_edit section;       /* what a build needs */
 };
 
 /*
@@ -64,7 +66,7 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
                                               struct anyflash_error *err);
 
 /*
- * The changes of all findings in `source`, in order, in the arena. Returns how many; 0 also
+ * The changes in `source`, with the section, in order, in the arena. Returns how many; 0 also
  * without memory.
  */
 size_t af_project_findings_edits(const struct af_project_findings *findings,

@@ -20,7 +20,8 @@ struct af_project_checker {
     struct af_project_asks asks;
     bool has_python;                           /* there is a Python file besides setup.py */
     bool is_mentioned;                         /* and one names flash-attn */
-    const struct af_project_source *explained; /* the page that got a section */
+    bool needs_build;                          /* a finding leaves flash-attn to be compiled */
+    const struct af_project_source *explained; /* the last page that got a section */
     struct af_project_findings *findings;
     struct af_project_finding **end;
     struct af_project_finding spare; /* what is added without memory */
@@ -79,12 +80,18 @@ void af_project_check_platforms(struct af_project_checker *checker,
                                 const struct af_wheel_name *wheel);
 
 /*
- * Adds a section to the page of `finding`, after the section with `command`: it says what a
- * build of `flash` ("flash-attn==2.8.3") needs. Does nothing if the page has that section.
+ * The section of a page that says what a build of `flash` ("flash-attn==2.8.3") needs, behind
+ * the section with the byte `after`. False if the page has it.
  */
-void af_project_edit_readme(struct af_project_checker *checker,
-                            struct af_project_finding *finding,
-                            const struct af_project_shell_command *command, const char *flash);
+bool af_project_section(struct af_project_checker *checker,
+                        const struct af_project_source *source, size_t after, const char *flash,
+                        struct af_project_edit *edit_out);
+
+/* Gives the README, if there is one, that section. */
+void af_project_explain_build(struct af_project_checker *checker);
+
+/* Whether the word of a command names the package (normalised): "flash_attn==2.8.3". */
+bool af_project_is_package(const char *word, const char *name);
 
 /* "torch==2.6.0", or "torch" if the project does not pin it. */
 const char *af_project_torch_word(struct af_project_checker *checker);

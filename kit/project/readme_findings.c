@@ -5,7 +5,9 @@
 #include "kit/project/findings_checker.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "kit/base/path.h"
 #include "kit/compile/offer/offer.h"
 #include "kit/project/project_wheels.h"
 
@@ -103,20 +105,19 @@ static size_t section_end(struct af_span text, size_t at)
     return text.len;
 }
 
-void af_project_edit_readme(struct af_project_checker *checker,
-                            struct af_project_finding *finding,
-                            const struct af_project_shell_command *command, const char *flash)
+bool af_project_section(struct af_project_checker *checker,
+                        const struct af_project_source *source, size_t after, const char *flash,
+                        struct af_project_edit *edit_out)
 {
     const struct af_project_ask *torch = pinned(checker, true), *ask = pinned(checker, false);
-    const struct af_project_source *source = finding->source;
     const char *page = af_project_copy(checker, source->text);
     struct af_text out = {0};
     int cuda = 0;
     if (strstr(page, TITLE) != NULL)
-        return;
+        return false;
     if (ask != NULL && flash[strcspn(flash, "=<>!~ @")] == '\0')
         flash = af_arena_format(checker->arena, "%s==%s", flash, ask->pinned);
-    size_t at = section_end((struct af_span){page, strlen(page)}, command->words_at);
+    size_t at = section_end((struct af_span){page, strlen(page)}, after);
     bool ends = at > 0 && page[at - 1] == '\n';
     bool has_gap = at > 1 && ends && page[at - 2] == '\n';
     af_text_format(&out, "%s%s%s\n%.*s\n\n", ends ? "" : "\n", has_gap ? "" : "\n", TITLE,
@@ -136,5 +137,36 @@ void af_project_edit_readme(struct af_project_checker *checker,
                    af_ends_with(source->path, ".rst") ? "::" : ":",
                    af_project_torch_word(checker), JOBS, flash == NULL ? "" : flash,
                    at < source->text.len ? "\n" : "");
-    af_project_finding_edit(checker, finding, at, at, af_project_take(checker, &out));
+    *edit_out = (struct af_project_edit){at, at, af_project_take(checker, &out)};
+    return true;
+}
+
+/* Where the page installs flash-attn, or anything; 0: nowhere. */
+static size_t install_place(struct af_project_checker *checker,
+                            const struct af_project_source *page)
+{
+    struct af_project_shell_command command;
+    size_t at = 0, found = 0;
+    while (af_project_shell_next(checker->arena, page, &at, &command)) {
+        found = found == 0 ? command.words_at : found;
+        for (size_t i = 0; command.words[i] != NULL; i++)
+            if (af_project_is_package(command.words[i], "flash-attn"))
+                return command.words_at;
+    }
+    return found;
+}
+
+void af_project_explain_build(struct af_project_checker *checker)
+{
+    for (size_t i = 0; i < checker->count; i++) {
+        const struct af_project_source *page = &checker->sources[i];
+        if (page->kind != AF_PROJECT_README ||
+            strncasecmp(af_path_name(page->path), "readme", strlen("readme")) != 0)
+            continue;
+        size_t place = install_place(checker, page);
+        if (af_project_section(checker, page, place == 0 ? page->text.len : place, "flash-attn",
+                               &checker->findings->section))
+            checker->findings->page = page;
+        return;
+    }
 }

@@ -304,6 +304,23 @@ def test_the_section_of_a_page_has_the_pinned_flash_attn(check):
             in repaired(check, files)["README.md"])
 
 
+@pytest.mark.parametrize("name, text", [
+    ("requirements.txt", "torch\nflash-attn\n"),
+    ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["flash-attn==2.8.3"]\n'),
+    ("Dockerfile", "FROM python:3.12\nRUN pip install torch && pip install flash-attn\n"),
+    ("setup.sh", "pip install flash-attn --no-build-isolation\npip install torch\n")])
+def test_what_has_to_be_built_is_explained_where_the_readme_installs(check, name, text):
+    page = "# A\n\n## Install\n\n    pip install .\n\n## Use\n"
+    made = repaired(check, {name: text, "README.md": page})["README.md"]
+    assert made.index("pip install .") < made.index("MAX_JOBS=4") < made.index("## Use")
+    assert check({}, "--diff").stdout.count("Installing flash-attn") == 0
+
+
+def test_what_has_wheels_needs_no_explanation(check):
+    page = "# A\n\n    pip install -r requirements.txt\n"
+    assert repaired(check, {**REQUIRED, "README.md": page})["README.md"] == page
+
+
 def test_a_page_that_says_it_needs_nothing_more(check, findings):
     files = {"README.md": "A\n===\n\n    pip install flash-attn\n\nB\n===\n\n"
                           "    pip install flash-attn\n"}
