@@ -187,11 +187,8 @@ enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
 static bool allows(const struct af_cli_wanted *wanted, const char *name, const char *version)
 {
     const struct af_project_requirement *found = NULL;
-    struct af_version parsed;
-    if (!af_version_parse(version, strlen(version), &parsed))
-        return true;
     while ((found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
-        if (af_specifier_contains(found->specifier, &parsed) == AF_NO)
+        if (af_project_allows(found->specifier, version) == AF_NO)
             return false;
     return true;
 }

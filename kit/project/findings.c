@@ -195,7 +195,7 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
                          const struct af_project_ask *torch, const char *torch_version,
                          const struct af_project_pythons *lacking)
 {
-    struct af_project_pins nearest, pins = {.flash = ask->pinned, .torch = torch_version};
+    struct af_project_pins pins = {.flash = ask->pinned, .torch = torch_version};
     struct af_project_stated stated = af_project_stated_for(&checker->asks, ask);
     bool is_open = torch->pinned == NULL;
     struct af_project_finding *finding = af_project_finding_add(
@@ -205,27 +205,24 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
     for (int i = 0; i < AF_PROJECT_MACOS; i++) /* macOS has no wheels at all */
         if (af_project_platform_admits((enum af_project_platform)i, ask->marker))
             pins.platforms |= stated.platforms & AF_PROJECT_ON(i);
-    if (af_project_nearest_pins(checker->catalog, &pins, is_open ? torch->specifier : NULL,
-                                stated.python_range, &nearest, checker->err) != ANYFLASH_OK)
-        return;
     finding->detail = af_arena_format(
         checker->arena, "there is no wheel of flash-attn %s for torch %s and Python %s",
         ask->pinned, torch_version, pythons_text(checker, lacking));
-    if (nearest.torch == NULL) {
+    if (!af_project_nearest_pins(checker->catalog, is_open ? torch->specifier : NULL,
+                                 stated.python_range, &pins)) {
         checker->needs_build = true;
         finding->advice =
             "No other version of either has wheels for all of these Pythons: make "
             "flash-attn optional.";
         return;
     }
-    bool is_flash = strcmp(nearest.torch, torch_version) == 0;
-    edit_pin(checker, finding, is_flash ? ask : torch,
-             is_flash ? nearest.flash : nearest.torch);
+    bool is_flash = strcmp(pins.torch, torch_version) == 0;
+    edit_pin(checker, finding, is_flash ? ask : torch, is_flash ? pins.flash : pins.torch);
     finding->advice = af_arena_format(
         checker->arena,
         "Pin flash-attn %s with torch %s: they have wheels. Then name these, or "
         "make flash-attn optional.",
-        nearest.flash, nearest.torch);
+        pins.flash, pins.torch);
 }
 
 /* Whether the pinned flash-attn lacks wheels; then adds a finding. */
@@ -244,10 +241,9 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
     const char *range = af_project_stated_for(&checker->asks, ask).python_range;
     af_project_pythons_of(version, range, &all);
     with = all;
-    if (all.count == 0 || !af_project_pins_are_known(checker->catalog, &pins) ||
-        af_project_pythons_with_wheel(checker->catalog, &pins, &with, checker->err) !=
-            ANYFLASH_OK)
+    if (all.count == 0 || !af_project_pins_are_known(checker->catalog, &pins))
         return false;
+    af_project_pythons_with_wheel(checker->catalog, &pins, &with);
     for (size_t i = 0, at = 0; i < all.count; i++) {
         if (at < with.count && with.minors[at] == all.minors[i])
             at++;
@@ -334,8 +330,7 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
                                          .catalog = catalog,
                                          .fallback = fallback,
                                          .findings = findings_out,
-                                         .end = &findings_out->first,
-                                         .err = err};
+                                         .end = &findings_out->first};
     size_t failures = af_mem_failure_count();
     *findings_out = (struct af_project_findings){0};
     enum anyflash_status status =

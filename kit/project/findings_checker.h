@@ -25,7 +25,6 @@ struct af_project_checker {
     struct af_project_findings *findings;
     struct af_project_finding **end;
     struct af_project_finding spare; /* what is added without memory */
-    struct anyflash_error *err;
 };
 
 /*

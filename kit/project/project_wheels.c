@@ -11,6 +11,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/machine/machine.h"
+#include "kit/project/requirements.h"
 
 #define WORD_BYTES 160
 
@@ -97,11 +98,9 @@ const struct af_catalog_torch_variant *af_project_usual_build(const char *torch)
                                             : af_tables_default(release, "linux_x86_64");
 }
 
-/* A machine with these versions. */
-static enum anyflash_status describe(struct af_machine *machine,
-                                     const struct af_project_pins *pins, int python_minor,
-                                     enum af_project_platform platform,
-                                     struct anyflash_error *err)
+/* A machine with these versions; false if it cannot be described. */
+static bool describe(struct af_machine *machine, const struct af_project_pins *pins,
+                     int python_minor, enum af_project_platform platform)
 {
     char python[WORD_BYTES], torch[WORD_BYTES], cuda[WORD_BYTES] = "";
     const struct af_catalog_torch_variant *variant = af_project_usual_build(pins->torch);
@@ -112,49 +111,34 @@ static enum anyflash_status describe(struct af_machine *machine,
         strchr(pins->torch, '+') == NULL)
         snprintf(cuda, sizeof cuda, "torch_cuda=%s", variant->cuda);
     const char *const *given = platforms[platform].words;
-    const char *last = cuda[0] == '\0' ? NULL : cuda;
     const char *const words[] = {given[0],     given[1], given[2], "gpu=A100",
-                                 "driver=590", python,   torch,    last};
+                                 "driver=590", python,   torch,    cuda};
     const char *unused;
-    enum anyflash_status status = ANYFLASH_OK;
+    bool is_done = true;
     af_machine_init(machine, "project", "not stated");
-    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(words); i++)
-        if (words[i] != NULL)
-            status = af_machine_given(machine, words[i], &unused, err);
-    return status == ANYFLASH_OK ? af_fit_assume(machine, err) : status;
+    for (size_t i = 0; is_done && i < AF_COUNT(words); i++)
+        if (words[i] != NULL && words[i][0] != '\0')
+            is_done = af_machine_given(machine, words[i], &unused, NULL) == ANYFLASH_OK;
+    return is_done && af_fit_assume(machine, NULL) == ANYFLASH_OK;
 }
 
-enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
-                                      const struct af_project_pins *pins, int python_minor,
-                                      const struct af_catalog_wheel **wheel_out,
-                                      struct anyflash_error *err)
+const struct af_catalog_wheel *af_project_wheel(const struct af_catalog *catalog,
+                                                const struct af_project_pins *pins,
+                                                int python_minor)
 {
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
     const struct af_fit_options options = {.version = pins->flash};
+    const struct af_catalog_wheel *wheel = NULL;
     struct af_decision decision;
-    *wheel_out = NULL;
-    enum anyflash_status status =
-        describe(&machine, pins, python_minor, AF_PROJECT_LINUX_X86_64, err);
-    if (status == ANYFLASH_OK)
-        status = af_fit_decide(catalog, machines, 1, &options, &decision, err);
-    if (status == ANYFLASH_OK) {
+    if (describe(&machine, pins, python_minor, AF_PROJECT_LINUX_X86_64) &&
+        af_fit_decide(catalog, machines, 1, &options, &decision, NULL) == ANYFLASH_OK) {
         const struct af_rung *rung = &decision.rungs[AF_RUNG_WHEEL];
-        *wheel_out = rung->answer == AF_YES ? rung->wheel : NULL;
+        wheel = rung->answer == AF_YES ? rung->wheel : NULL;
         af_decision_release(&decision);
     }
     af_machine_release(&machine);
-    return status;
-}
-
-/* Whether a late update of Python 3.minor satisfies the range. */
-static bool range_allows(const char *range, int minor)
-{
-    struct af_version version;
-    char text[32];
-    snprintf(text, sizeof text, "3.%d.20", minor);
-    return af_version_parse(text, strlen(text), &version) &&
-           af_specifier_contains(range, &version) != AF_NO;
+    return wheel;
 }
 
 void af_project_pythons_of(const char *torch, const char *range,
@@ -164,17 +148,12 @@ void af_project_pythons_of(const char *torch, const char *range,
     pythons_out->count = 0;
     for (size_t i = 0; release != NULL && i < release->python.count; i++) {
         int minor;
-        if (sscanf(release->python.items[i], "3.%d", &minor) == 1 &&
-            pythons_out->count < AF_PROJECT_PYTHONS_MAX && range_allows(range, minor))
+        char late[WORD_BYTES]; /* an update */
+        snprintf(late, sizeof late, "%s.20", release->python.items[i]);
+        if (sscanf(late, "3.%d", &minor) == 1 && pythons_out->count < AF_PROJECT_PYTHONS_MAX &&
+            af_project_allows(range, late) != AF_NO)
             pythons_out->minors[pythons_out->count++] = minor;
     }
-}
-
-static bool satisfies(const char *version_text, const char *specifier)
-{
-    struct af_version version;
-    return af_version_parse(version_text, strlen(version_text), &version) &&
-           af_specifier_contains(specifier, &version) == AF_YES;
 }
 
 const char *af_project_newest_torch(const struct af_catalog *catalog, const char *specifier)
@@ -182,7 +161,7 @@ const char *af_project_newest_torch(const struct af_catalog *catalog, const char
     for (size_t i = af_tables.torch_count; i-- > 0;) {
         const struct af_catalog_torch_release *release = &af_tables.torch[i];
         if (!af_catalog_predates_torch(catalog, release->torch_major, release->torch_minor) &&
-            satisfies(release->latest, specifier))
+            af_project_allows(specifier, release->latest) == AF_YES)
             return release->latest;
     }
     return NULL;
@@ -201,61 +180,47 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
            af_version_compare_public(&stated, &newest) <= 0;
 }
 
-/* Sets *has_out to whether there is a wheel for these pins, this Python and this platform. */
-static enum anyflash_status has_wheel(const struct af_catalog *catalog,
-                                      const struct af_project_pins *pins, int python_minor,
-                                      enum af_project_platform platform, bool *has_out,
-                                      struct anyflash_error *err)
+/* Whether there is a wheel for these pins, this Python and this platform, or nobody knows. */
+static bool has_wheel(const struct af_catalog *catalog, const struct af_project_pins *pins,
+                      int python_minor, enum af_project_platform platform)
 {
     const struct af_fit_options options = {.version = pins->flash};
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
-    *has_out = false;
+    bool has = true;
     if (platforms[platform].words[0] == NULL)
-        return ANYFLASH_OK;
-    enum anyflash_status status = describe(&machine, pins, python_minor, platform, err);
-    if (status == ANYFLASH_OK)
-        status = af_fit_has_wheel(catalog, machines, 1, &options, has_out, err);
+        return false;
+    if (describe(&machine, pins, python_minor, platform))
+        (void)af_fit_has_wheel(catalog, machines, 1, &options, &has, NULL);
     af_machine_release(&machine);
-    return status;
+    return has;
 }
 
-enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
-                                                   const struct af_project_pins *pins,
-                                                   struct af_project_pythons *pythons,
-                                                   struct anyflash_error *err)
+void af_project_pythons_with_wheel(const struct af_catalog *catalog,
+                                   const struct af_project_pins *pins,
+                                   struct af_project_pythons *pythons)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     size_t kept = 0;
-    for (size_t i = 0; status == ANYFLASH_OK && i < pythons->count; i++) {
+    for (size_t i = 0; i < pythons->count; i++) {
         bool has = true;
         for (int at = 0; has && at < AF_PROJECT_PLATFORM_COUNT; at++)
-            if ((pins->platforms & AF_PROJECT_ON(at)) != 0)
-                status = has_wheel(catalog, pins, pythons->minors[i],
-                                   (enum af_project_platform)at, &has, err);
+            has = (pins->platforms & AF_PROJECT_ON(at)) == 0 ||
+                  has_wheel(catalog, pins, pythons->minors[i], (enum af_project_platform)at);
         if (has)
             pythons->minors[kept++] = pythons->minors[i];
     }
     pythons->count = kept;
-    return status;
 }
 
-/*
- * Sets *nearest_out to `tried` if there are wheels for all Pythons of the range; for any, if it
- * allows all.
- */
-static enum anyflash_status try_pins(const struct af_catalog *catalog,
-                                     struct af_project_pins tried, const char *range,
-                                     struct af_project_pins *nearest_out,
-                                     struct anyflash_error *err)
+/* Whether there are wheels for all Pythons of the range; for any, if it allows all. */
+static bool have_wheels(const struct af_catalog *catalog, const struct af_project_pins *pins,
+                        const char *range)
 {
     struct af_project_pythons all, with;
-    af_project_pythons_of(tried.torch, range, &all);
+    af_project_pythons_of(pins->torch, range, &all);
     with = all;
-    enum anyflash_status status = af_project_pythons_with_wheel(catalog, &tried, &with, err);
-    if (with.count > 0 && (range[0] == '\0' || with.count == all.count))
-        *nearest_out = tried;
-    return status;
+    af_project_pythons_with_wheel(catalog, pins, &with);
+    return with.count > 0 && (range[0] == '\0' || with.count == all.count);
 }
 
 /* The index in the table of flash-attn's releases; its end if it is not there. */
@@ -267,59 +232,46 @@ static size_t flash_index(const char *version)
     return i;
 }
 
-/* Newer releases of flash-attn, then older ones, each the nearest first. */
-static enum anyflash_status nearest_flash(const struct af_catalog *catalog,
-                                          struct af_project_pins pins, const char *range,
-                                          struct af_project_pins *nearest_out,
-                                          struct anyflash_error *err)
+/*
+ * Changes one of the pins until there are wheels. Of flash-attn newer releases are tried, then
+ * older ones, each the nearest first; of torch those in `torch_range`, of two equally near ones
+ * the older first. Returns false if there are none.
+ */
+static bool find_nearest(const struct af_catalog *catalog, struct af_project_pins *pins,
+                         bool is_flash, const char *torch_range, const char *range)
 {
-    size_t start = flash_index(pins.flash), count = af_tables.flash_count;
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t step = 1;
-         status == ANYFLASH_OK && nearest_out->torch == NULL && step <= 2 * count; step++) {
-        size_t i = step < count ? start + step : start - (step - count + 1);
-        if (i >= count)
+    const struct af_catalog_torch_release *release = release_of(pins->torch);
+    size_t count = is_flash ? af_tables.flash_count : af_tables.torch_count;
+    size_t start = is_flash          ? flash_index(pins->flash)
+                   : release == NULL ? 0
+                                     : (size_t)(release - af_tables.torch);
+    for (size_t step = 1; step < 2 * count; step++) {
+        bool is_older = is_flash ? step >= count : step % 2 != 0;
+        size_t far = !is_flash ? (step + 1) / 2 : is_older ? step - count + 1 : step;
+        size_t i = is_older ? start - far : start + far;
+        if (i >= count ||
+            (!is_flash && af_project_allows(torch_range, af_tables.torch[i].latest) != AF_YES))
             continue;
-        pins.flash = af_tables.flash[i].version;
-        status = try_pins(catalog, pins, range, nearest_out, err);
+        if (is_flash)
+            pins->flash = af_tables.flash[i].version;
+        else
+            pins->torch = af_tables.torch[i].latest;
+        if (have_wheels(catalog, pins, range))
+            return true;
     }
-    return status;
+    return false;
 }
 
-/* Releases of torch within `torch_range`, the nearest first, of two the older one. */
-static enum anyflash_status nearest_torch(const struct af_catalog *catalog,
-                                          struct af_project_pins pins, const char *torch_range,
-                                          const char *range,
-                                          struct af_project_pins *nearest_out,
-                                          struct anyflash_error *err)
+bool af_project_nearest_pins(const struct af_catalog *catalog, const char *torch_range,
+                             const char *range, struct af_project_pins *pins)
 {
-    const struct af_catalog_torch_release *stated = release_of(pins.torch);
-    size_t start = stated == NULL ? 0 : (size_t)(stated - af_tables.torch);
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t step = 2; status == ANYFLASH_OK && nearest_out->torch == NULL &&
-                          step < 2 * af_tables.torch_count;
-         step++) {
-        size_t i = step % 2 == 0 ? start - step / 2 : start + step / 2;
-        if (i >= af_tables.torch_count || !satisfies(af_tables.torch[i].latest, torch_range))
-            continue;
-        pins.torch = af_tables.torch[i].latest;
-        status = try_pins(catalog, pins, range, nearest_out, err);
+    struct af_project_pins tried = *pins;
+    bool found = torch_range == NULL && find_nearest(catalog, &tried, true, "", range);
+    if (!found) {
+        tried = *pins;
+        found =
+            find_nearest(catalog, &tried, false, torch_range == NULL ? "" : torch_range, range);
     }
-    return status;
-}
-
-enum anyflash_status af_project_nearest_pins(const struct af_catalog *catalog,
-                                             const struct af_project_pins *pins,
-                                             const char *torch_range, const char *range,
-                                             struct af_project_pins *nearest_out,
-                                             struct anyflash_error *err)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    *nearest_out = (struct af_project_pins){0};
-    if (torch_range == NULL)
-        status = nearest_flash(catalog, *pins, range, nearest_out, err);
-    return status != ANYFLASH_OK
-               ? status
-               : nearest_torch(catalog, *pins, torch_range == NULL ? "" : torch_range, range,
-                               nearest_out, err);
+    *pins = tried;
+    return found;
 }

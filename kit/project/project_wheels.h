@@ -63,13 +63,12 @@ const char *af_project_newest_torch(const struct af_catalog *catalog, const char
 const struct af_catalog_torch_variant *af_project_usual_build(const char *torch);
 
 /*
- * The best wheel for these versions and this Python on Linux with x86_64; *wheel_out is NULL if
- * there is none. Fails with NO_MEMORY.
+ * The best wheel for these versions and this Python on Linux with x86_64; NULL: none, or no
+ * memory.
  */
-enum anyflash_status af_project_wheel(const struct af_catalog *catalog,
-                                      const struct af_project_pins *pins, int python_minor,
-                                      const struct af_catalog_wheel **wheel_out,
-                                      struct anyflash_error *err);
+const struct af_catalog_wheel *af_project_wheel(const struct af_catalog *catalog,
+                                                const struct af_project_pins *pins,
+                                                int python_minor);
 
 /*
  * Whether the catalog can know all wheels for these pins: neither release is newer than it.
@@ -78,24 +77,20 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
                                const struct af_project_pins *pins);
 
 /*
- * Reduces `pythons` to those for which there is a wheel on each of the platforms. Fails with
- * NO_MEMORY.
+ * Reduces `pythons` to those for which there is a wheel on each of the platforms. Without
+ * memory some are kept.
  */
-enum anyflash_status af_project_pythons_with_wheel(const struct af_catalog *catalog,
-                                                   const struct af_project_pins *pins,
-                                                   struct af_project_pythons *pythons,
-                                                   struct anyflash_error *err);
+void af_project_pythons_with_wheel(const struct af_catalog *catalog,
+                                   const struct af_project_pins *pins,
+                                   struct af_project_pythons *pythons);
 
 /*
- * The nearest pins that have wheels for all Pythons of `range` that torch is for, or for any of
- * them if `range` is "". If `torch_range` is NULL, torch is pinned: another flash-attn, newer
- * ones first, else another torch. If not, another torch of that range for the same flash-attn.
- * Members are NULL if there are none. Fails with NO_MEMORY.
+ * Changes the pins to the nearest ones that have wheels for all Pythons of `range` that torch
+ * is for, or for any of them if `range` is "". If `torch_range` is NULL, torch is pinned:
+ * another flash-attn, newer ones first, else another torch. If not, another torch of that range
+ * for the same flash-attn. False if there are none.
  */
-enum anyflash_status af_project_nearest_pins(const struct af_catalog *catalog,
-                                             const struct af_project_pins *pins,
-                                             const char *torch_range, const char *range,
-                                             struct af_project_pins *nearest_out,
-                                             struct anyflash_error *err);
+bool af_project_nearest_pins(const struct af_catalog *catalog, const char *torch_range,
+                             const char *range, struct af_project_pins *pins);
 
 #endif

@@ -624,3 +624,11 @@ const char *af_project_pinned_version(struct af_arena *arena, const char *specif
                ? af_arena_text_n(arena, text.data, text.len)
                : NULL;
 }
+
+enum af_answer af_project_allows(const char *specifier, const char *version)
+{
+    struct af_version parsed;
+    return af_version_parse(version, strlen(version), &parsed)
+               ? af_specifier_contains(specifier, &parsed)
+               : AF_UNKNOWN;
+}

@@ -121,4 +121,7 @@ const struct af_project_option *af_project_next_option(const struct af_project *
  */
 const char *af_project_pinned_version(struct af_arena *arena, const char *specifier);
 
+/* Whether the specifier allows the version; UNKNOWN if one of them cannot be read. */
+enum af_answer af_project_allows(const char *specifier, const char *version);
+
 #endif

@@ -7,18 +7,9 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/formats/version.h"
+#include "kit/project/requirements.h"
 
 #define LINUX "sys_platform == 'linux' and platform_machine == 'x86_64'"
-
-/* Whether the requirement allows the version of the wheel. */
-static bool allows(const struct af_project_ask *ask, const struct af_catalog_wheel *wheel)
-{
-    struct af_version version;
-    return ask->url[0] != '\0' ||
-           (af_version_parse(wheel->version, strlen(wheel->version), &version) &&
-            af_specifier_contains(ask->specifier, &version) == AF_YES);
-}
 
 bool af_project_edit_wheels(struct af_project_checker *checker,
                             struct af_project_finding *finding,
@@ -37,10 +28,11 @@ bool af_project_edit_wheels(struct af_project_checker *checker,
     af_project_pythons_of(pins->torch, af_project_stated_for(&checker->asks, ask).python_range,
                           &pythons);
     for (size_t i = 0; i < pythons.count; i++) {
-        const struct af_catalog_wheel *wheel;
-        if (af_project_wheel(checker->catalog, pins, pythons.minors[i], &wheel, checker->err) !=
-                ANYFLASH_OK ||
-            wheel == NULL || wheel->url == NULL || !allows(ask, wheel))
+        const struct af_catalog_wheel *wheel =
+            af_project_wheel(checker->catalog, pins, pythons.minors[i]);
+        if (wheel == NULL || wheel->url == NULL ||
+            (ask->url[0] == '\0' &&
+             af_project_allows(ask->specifier, wheel->version) != AF_YES))
             continue;
         const char *url =
             af_url_with_sha256(checker->arena, af_url_encode_plus(checker->arena, wheel->url),
@@ -194,13 +186,12 @@ static bool has_wheel(struct af_project_checker *checker, const struct af_projec
         .flash = ask->pinned, .torch = torch, .platforms = AF_PROJECT_ON(platform)};
     af_project_pythons_of(torch, af_project_stated_for(&checker->asks, ask).python_range,
                           &pythons);
-    bool is_known = platform == AF_PROJECT_MACOS ||
-                    (pythons.count > 0 && (ask->pinned == NULL ||
-                                           af_project_pins_are_known(checker->catalog, &pins)));
-    return !is_known ||
-           af_project_pythons_with_wheel(checker->catalog, &pins, &pythons, checker->err) !=
-               ANYFLASH_OK ||
-           pythons.count > 0;
+    if (platform != AF_PROJECT_MACOS &&
+        (pythons.count == 0 ||
+         (ask->pinned != NULL && !af_project_pins_are_known(checker->catalog, &pins))))
+        return true; /* or unknown */
+    af_project_pythons_with_wheel(checker->catalog, &pins, &pythons);
+    return pythons.count > 0;
 }
 
 /* Puts LINUX behind the requirement, or before the marker that it has. */
