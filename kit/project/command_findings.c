@@ -30,14 +30,16 @@ static void read_image(struct af_project_checker *checker,
                        const struct af_project_source *source, size_t end,
                        struct progress *progress)
 {
-    const char *text = af_project_copy(checker, (struct af_span){source->text.data, end});
+    const char *text =
+        af_project_text(checker->arena, (struct af_span){source->text.data, end});
     const char *from = NULL;
     for (const char *at = text; (at = strstr(at, "FROM ")) != NULL; at++)
         if (at == text || at[-1] == '\n')
             from = at;
     if (from == NULL)
         return;
-    const char *image = af_project_copy(checker, (struct af_span){from, strcspn(from, "\n")});
+    const char *image =
+        af_project_text(checker->arena, (struct af_span){from, strcspn(from, "\n")});
     progress->from_line = af_project_line_of(source->text, (size_t)(from - text));
     progress->has_torch |= text_has(image, "pytorch");
     bool lacks = text_has(image, "-runtime") || text_has(image, "-base") ||
@@ -53,7 +55,8 @@ static void read_image(struct af_project_checker *checker,
 static bool speaks_of_torch(struct af_project_checker *checker,
                             const struct af_project_source *source, size_t end)
 {
-    const char *text = af_project_copy(checker, (struct af_span){source->text.data, end});
+    const char *text =
+        af_project_text(checker->arena, (struct af_span){source->text.data, end});
     return text_has(text, "pytorch") || text_has(text, "PyTorch") ||
            (source->kind == AF_PROJECT_README && text_has(text, "torch"));
 }
@@ -92,7 +95,7 @@ static void add_no_nvcc(struct af_project_checker *checker,
         af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, line);
     checker->needs_build = true;
     struct af_span from = af_project_line(source->text, from_line);
-    const char *text = af_project_copy(checker, from);
+    const char *text = af_project_text(checker->arena, from);
     const char *runtime = strstr(text, "-runtime");
     const char *tag = runtime != NULL ? runtime : strstr(text, "-base");
     if (tag == NULL)

@@ -16,17 +16,11 @@ const struct af_project_finding_row af_project_finding_rows[] = {
 
 #define EDITS_MAX 32
 
-const char *af_project_copy(struct af_project_checker *checker, struct af_span span)
-{
-    const char *text = af_arena_text_n(checker->arena, span.data, span.len);
-    return text == NULL ? "" : text;
-}
-
 const char *af_project_copy_ask(struct af_project_checker *checker,
                                 const struct af_project_ask *ask)
 {
-    return af_project_copy(
-        checker, (struct af_span){ask->source->text.data + ask->start, ask->end - ask->start});
+    return af_project_text(checker->arena, (struct af_span){ask->source->text.data + ask->start,
+                                                            ask->end - ask->start});
 }
 
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
@@ -41,7 +35,8 @@ struct af_project_finding *af_project_finding_add(struct af_project_checker *che
         .id = id,
         .source = source,
         .line = line,
-        .subject = af_project_copy(checker, af_text_trim(af_project_line(source->text, line)))};
+        .subject =
+            af_project_text(checker->arena, af_text_trim(af_project_line(source->text, line)))};
     *checker->end = finding;
     checker->end = &finding->next;
     checker->findings->count++;
@@ -110,7 +105,7 @@ static void edit_table(struct af_project_checker *checker, struct af_project_fin
                        const char *header, const char *line)
 {
     struct af_span text = finding->source->text;
-    const char *all = af_project_copy(checker, text);
+    const char *all = af_project_text(checker->arena, text);
     const char *found = strstr(all, header);
     if (found != NULL) {
         size_t at = (size_t)(found - all) + strlen(header);
@@ -130,7 +125,7 @@ static void edit_extra(struct af_project_checker *checker, struct af_project_fin
     struct af_arena *arena = checker->arena;
     const char *text = af_project_copy_ask(checker, ask);
     if (text[0] == '\0' ||
-        strstr(af_project_copy(checker, ask->source->text), "\nflash = ") != NULL)
+        strstr(af_project_text(checker->arena, ask->source->text), "\nflash = ") != NULL)
         return;
     if (af_equal(ask->table, "project.dependencies")) {
         const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,

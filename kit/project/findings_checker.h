@@ -27,11 +27,7 @@ struct af_project_checker {
     struct af_project_finding spare; /* what is added without memory */
 };
 
-/*
- * A copy in the arena, and the copied text of a requirement. Without memory, texts are "" here:
- * the arena has failed then, and the answer is not used.
- */
-const char *af_project_copy(struct af_project_checker *checker, struct af_span span);
+/* The requirement as it is written, copied. */
 const char *af_project_copy_ask(struct af_project_checker *checker,
                                 const struct af_project_ask *ask);
 

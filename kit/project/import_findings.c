@@ -7,7 +7,10 @@
 
 #include "kit/base/path.h"
 
+/* The statement, and the name that it makes, go in. */
 static const char sdpa_text[] =
+    "try:\n"
+    "    %s\n"
     "except ImportError:\n"
     "    import torch\n"
     "\n"
@@ -27,7 +30,7 @@ static const char sdpa_text[] =
     "            is_causal=causal and mask is None, scale=softmax_scale)\n"
     "        if mask is not None:  # rows without keys are 0\n"
     "            out = out.masked_fill(~mask.any(-1, keepdim=True), 0)\n"
-    "        return out.transpose(1, 2)\n";
+    "        return out.transpose(1, 2)";
 
 static const char *const anyflash_functions[] = {
     "flash_attn_func",
@@ -61,8 +64,8 @@ static void note_name(struct af_project_checker *checker, struct af_span item,
     what->by_anyflash &= is_known;
     what->by_sdpa &= what->local == NULL && af_text_span_equal(name, anyflash_functions[0]);
     bool is_renamed = rest.len > 3 && memcmp(rest.data, "as ", 3) == 0;
-    what->local = af_project_copy(
-        checker,
+    what->local = af_project_text(
+        checker->arena,
         is_renamed ? af_text_trim((struct af_span){rest.data + 3, rest.len - 3}) : name);
 }
 
@@ -108,21 +111,16 @@ static const char *guarded_text(struct af_project_checker *checker,
     if (!import->is_alone || import->indent > 0 || what.local == NULL ||
         memchr(import->names.data, '#', import->names.len) != NULL)
         return NULL;
-    if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA) {
-        const char *rest = af_arena_format(checker->arena, sdpa_text, what.local);
-        return af_arena_format(checker->arena, "try:\n    %s\n%.*s", statement,
-                               rest == NULL ? 0 : (int)strlen(rest) - 1,
-                               rest == NULL ? "" : rest);
-    }
+    if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA)
+        return af_arena_format(checker->arena, sdpa_text, statement, what.local);
     if (!what.by_anyflash)
         return NULL;
+    bool has_lines = memchr(import->names.data, '\n', import->names.len) != NULL;
     return af_arena_format(checker->arena,
                            "try:\n    %s\nexcept ImportError:\n    from anyflash.flash_attn "
                            "import %s%.*s%s",
-                           statement,
-                           memchr(import->names.data, '\n', import->names.len) ? "(" : "",
-                           (int)import->names.len, import->names.data,
-                           memchr(import->names.data, '\n', import->names.len) ? ")" : "");
+                           statement, has_lines ? "(" : "", (int)import->names.len,
+                           import->names.data, has_lines ? ")" : "");
 }
 
 /* Tests are not installed, as pytest names them. */

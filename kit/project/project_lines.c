@@ -72,19 +72,18 @@ const char *af_project_asks_conda_name(const char *name)
 static void add_conda(struct line_reader *reader)
 {
     struct af_arena *arena = reader->asks->arena;
-    const char *text = af_arena_text_n(arena, reader->words.data, reader->words.len);
-    const char *channel = text == NULL ? NULL : strstr(text, "::");
+    const char *text = af_project_text(arena, reader->words);
+    const char *channel = strstr(text, "::");
     const char *name = channel == NULL ? text : channel + 2;
-    size_t len = name == NULL ? 0 : strcspn(name, "=<>!~ ");
-    const char *version = name == NULL ? NULL : name + len + strspn(name + len, " ");
-    const char *package = af_arena_text_n(arena, name == NULL ? "" : name, len);
-    if (package == NULL)
-        return;
+    size_t len = strcspn(name, "=<>!~ ");
+    const char *version = name + len + strspn(name + len, " ");
+    const char *package = af_project_text(arena, (struct af_span){name, len});
     size_t skipped = strspn(version, "=");
     size_t end = skipped + strcspn(version + skipped, "= ");
     bool has_build = skipped > 0 && version[end] != '\0';
-    const char *made = af_arena_text_n(arena, version, has_build ? end : strlen(version));
-    const char *specifier = made == NULL ? "" : af_project_asks_specifier(arena, made, true);
+    struct af_span made = {version, has_build ? end : strlen(version)};
+    const char *specifier =
+        af_project_asks_specifier(arena, af_project_text(arena, made), true);
     struct af_project_stated *stated = &reader->asks->stated[reader->source];
     if (strcmp(package, "python") == 0 && stated->python_range == NULL)
         stated->python_range = specifier;

@@ -49,6 +49,12 @@ enum af_project_kind af_project_kind_of(const char *path)
                : AF_PROJECT_OTHER;
 }
 
+const char *af_project_text(struct af_arena *arena, struct af_span span)
+{
+    const char *text = span.len == 0 ? "" : af_arena_text_n(arena, span.data, span.len);
+    return text == NULL ? "" : text;
+}
+
 struct af_span af_project_line(struct af_span text, size_t line)
 {
     size_t start = 0;

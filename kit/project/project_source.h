@@ -31,6 +31,9 @@ struct af_project_source {
 /* The kind of the file at this relative path. */
 enum af_project_kind af_project_kind_of(const char *path);
 
+/* A copy in the arena; "" without memory: the arena has failed then. */
+const char *af_project_text(struct af_arena *arena, struct af_span span);
+
 /* The lines of `text` count from 1; the bytes of line `line` with its newline, or nothing. */
 struct af_span af_project_line(struct af_span text, size_t line);
 

@@ -348,11 +348,12 @@ static void add_string(struct table_reader *reader, const struct af_toml_item *i
 static void follow(struct table_reader *reader, const struct af_toml_item *item,
                    const char *path)
 {
-    if (item == NULL || path[0] == '\0') {
-        if (item != NULL && reader->row->shape != STRINGS)
-            add_named(reader, item);
-        for (item = item == NULL || reader->row->shape != STRINGS ? NULL : item->first;
-             item != NULL; item = item->next)
+    if (path[0] == '\0' && reader->row->shape != STRINGS) {
+        add_named(reader, item);
+        return;
+    }
+    if (path[0] == '\0') {
+        for (item = item->first; item != NULL; item = item->next)
             if (item->text != NULL)
                 add_string(reader, item);
         return;

@@ -110,7 +110,7 @@ bool af_project_section(struct af_project_checker *checker,
                         struct af_project_edit *edit_out)
 {
     const struct af_project_ask *torch = pinned(checker, true), *ask = pinned(checker, false);
-    const char *page = af_project_copy(checker, source->text);
+    const char *page = af_project_text(checker->arena, source->text);
     struct af_text out = {0};
     int cuda = 0;
     if (strstr(page, TITLE) != NULL)

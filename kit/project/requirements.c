@@ -49,9 +49,7 @@ static bool is_blank(char letter)
 
 static const char *copy(struct af_project *project, struct af_span span)
 {
-    const char *text =
-        span.len == 0 ? "" : af_arena_text_n(project->arena, span.data, span.len);
-    return text == NULL ? "" : text;
+    return af_project_text(project->arena, span);
 }
 
 static enum anyflash_status check_count(struct af_project *project, const struct at *at,

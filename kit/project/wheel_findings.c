@@ -89,7 +89,7 @@ static enum af_answer torch_abi(struct af_project_checker *checker,
                                 const struct af_project_ask *torch)
 {
     const char *build = torch->pinned;
-    const char *index = strstr(af_project_copy(checker, torch->source->text), "/whl/cu");
+    const char *index = strstr(af_project_text(checker->arena, torch->source->text), "/whl/cu");
     if (index != NULL && strchr(build, '+') == NULL)
         build = af_arena_format(checker->arena, "%s+cu%.*s", build,
                                 (int)strspn(index + 7, "0123456789"), index + 7);
