@@ -100,6 +100,16 @@ class Page:
         self.run("document.querySelector(arguments[0]).click()", selector)
         self.settle()
 
+    def clear(self):
+        """Makes the page as it was opened: clears, folds and scrolls to the top."""
+        before = self.run("return model.generation")
+        self.run("document.getElementById('clear').click();"
+                 "for (const one of document.querySelectorAll('details'))"
+                 "  one.open = one.id === 'have';"
+                 "document.activeElement.blur(); scrollTo(0, 0)")
+        self.wait(f"model.generation > {before}")
+        self.settle()
+
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0])?.textContent", selector)
 
@@ -110,12 +120,21 @@ class Page:
         return self.run("return [...document.querySelectorAll('#answer-body .steps code')]"
                         ".filter(one => one.closest('pre')).map(one => one.textContent)")
 
-    def ask(self, job, **more):
-        """The answer of the module in the worker."""
-        return self.driver.execute_async_script(
-            "const [job, more, done] = arguments; if (more.text !== undefined)"
-            "  more.blob = new Blob([more.text]);"
-            "send(job, more).then(done)", job, more)
+    def ask(self, jobs):
+        """The answers of the module in the worker to jobs, (NAME, {...}), one after the other;
+        many in each script, each of which must end in WAIT_SECONDS."""
+        answers = []
+        for first in range(0, len(jobs), 40):
+            answers += self.driver.execute_async_script("""
+                const [jobs, done] = arguments;
+                (async () => {
+                    const answers = [];
+                    for (const [job, { text, ...more }] of jobs)
+                        answers.push(await send(job,
+                            text === undefined ? more : { ...more, blob: new Blob([text]) }));
+                    return answers;
+                })().then(done);""", jobs[first:first + 40])
+        return answers
 
     def complaints(self):
         """What Chromium has written to its console, such as violations of the policy."""

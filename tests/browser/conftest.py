@@ -1,4 +1,4 @@
-"""One browser and one web server for all tests; a fresh page for each.
+"""One browser and one web server for all tests; a fresh page for each test.
 
 Environment: ANYFLASH, the program to compare with, and ANYFLASH_PAGE (chromium.py).
 `tests/run page` sets both.
@@ -30,12 +30,19 @@ def server():
 
 
 @pytest.fixture
-def page(driver, server):
-    """A fresh page in a window 1280 pixels wide. The test fails if it logs an error."""
+def page(driver, server, request):
+    """A fresh page in a window 1280 pixels wide. The test fails if it logs an error. Loading a
+    page takes most of the time of a test, so the instances of a parametrized test share one,
+    which is cleared before each."""
     shown = Page(driver, server.url)
     shown.resize(1280)
-    shown.open()
-    shown.complaints()
+    if shown.run("return window.test") == request.node.originalname:
+        shown.clear()
+    else:
+        shown.open()
+        shown.complaints()
+        if hasattr(request.node, "callspec"):
+            shown.run("window.test = arguments[0]", request.node.originalname)
     yield shown
     assert shown.complaints() == []
 

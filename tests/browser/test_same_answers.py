@@ -7,9 +7,11 @@ from conftest import NAME
 
 
 def test_every_recorded_machine_has_the_plan_of_the_program(page, tmp_path):
-    for path in test_module.RECORDS:
-        machine = {"name": path.name, "record": path.read_text(), "assume": True}
-        answer = page.ask("ask", request={"command": "plan", "machines": [machine]})
+    machines = [{"name": path.name, "record": path.read_text(), "assume": True}
+                for path in test_module.RECORDS]
+    answers = page.ask([("ask", {"request": {"command": "plan", "machines": [machine]}})
+                        for machine in machines])
+    for path, answer in zip(test_module.RECORDS, answers, strict=True):
         assert answer == json.loads(test_module.native(
             "plan", "--json", "--machine", path.name, tmp_path=tmp_path, cwd=path.parent)), path
 
@@ -29,7 +31,9 @@ def test_every_reported_failure_has_the_diagnosis_of_the_program(page, tmp_path)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         expected = list(pool.map(native, range(len(cases))))
-    for (symptom, given), answer in zip(cases, expected):
-        page.ask("paste", name=NAME, text=symptom)
-        request = {"command": "doctor", "machines": [{"name": NAME, "given": given}]}
-        assert page.ask("ask", request=request) == answer, symptom
+    answers = page.ask([job for symptom, given in cases for job in (
+        ("paste", {"name": NAME, "text": symptom}),
+        ("ask", {"request": {"command": "doctor",
+                             "machines": [{"name": NAME, "given": given}]}}))])[1::2]
+    for (symptom, _), answer, right in zip(cases, answers, expected, strict=True):
+        assert answer == right, symptom
