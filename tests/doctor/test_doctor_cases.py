@@ -120,7 +120,7 @@ def test_signatures__name_no_case_and_no_thread_in_a_pattern():
     projects -= {"dao-ailab/flash-attention"}
     for row in SIGNATURES:
         assert row["id"] not in ids
-        for pattern in row["any"]:
+        for pattern in row.get("any", []):
             assert pattern.lower() not in projects, row["id"]
             assert not any(project in pattern.lower() for project in projects), row["id"]
 
@@ -240,9 +240,9 @@ def test_address__names_no_system_of_the_reader():
 def test_parts__in_capitals_are_of_a_kind_that_the_table_has():
     rows = (measure.ROOT / "data/log_parts.tsv").read_text(encoding="utf-8").splitlines()
     kinds = {row.split("\t")[0] for row in rows if not row.startswith("#")}
-    used = {name for row in SIGNATURES for pattern in row["any"]
+    used = {name for row in SIGNATURES for pattern in row.get("any", [])
             for name in re.findall(r"\{([A-Z_]+)[:}]", pattern)}
-    assert kinds == used | {"OWNER"}
+    assert kinds == used | {"OWNER", "WORD"}
 
 
 @pytest.mark.parametrize("text, cause, detail", [
@@ -312,3 +312,26 @@ def test_guide__has_every_cause():
     done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("text, cause", [
+    ("My desktop freezes whenever flash-attn is being installed.", "oom-build"),
+    ("The compilation of flash-attn hasn't finished, it is hanging overnight.", "build-hours"),
+    ("Since I updated pytorch, flash-attn cannot be imported any more.",
+     "stale-after-torch-upgrade"),
+    ("Can I skip flash attention? My card is a V100.", "sm-unsupported"),
+    ("flash attention 无法适配torch 2.5.1", "no-wheel-for-torch"),
+])
+def test_sentences__name_a_cause_that_is_only_possible(text, cause):
+    found = measure.diagnose({"symptom": text}, measure.PROGRAM)["causes"]
+    assert found[0]["id"] == cause
+    assert {one["confidence"] for one in found} == {"possible"}
+
+
+@pytest.mark.parametrize("text", [
+    "flash attention makes our training on the A100 twice as fast.",
+    "How does the backward pass of flash attention recompute the softmax?",
+    "After the upgrade of numpy my script does not start.",
+])
+def test_sentences__without_a_failure_of_ours_name_none(text):
+    assert measure.diagnose({"symptom": text}, measure.PROGRAM)["causes"] == []

@@ -18,6 +18,7 @@
    Each state of a progress bar counts as a line. */
 #define REPORT_LINES_MAX 100000u
 #define REPORT_BYTES_MAX 400u
+#define PROSE_LINES_MAX 20000u /* people write at the top of what they paste, or below */
 
 /* Patterns after those of the table: facts, wheel names, the needle. */
 static size_t fact_first(const struct af_log_matcher *matcher)
@@ -106,6 +107,8 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
     enum anyflash_status status = collect_patterns(&matcher, needle, arena, err);
     if (status == ANYFLASH_OK)
         status = build_keywords(&matcher, arena, err);
+    if (status == ANYFLASH_OK)
+        status = af_sentence_words_build(arena, &matcher.words, err);
     if (status != ANYFLASH_OK)
         return status;
     matcher.owners = af_arena_array(arena, matcher.count, sizeof *matcher.owners);
@@ -344,10 +347,30 @@ static void take_raw(void *context, struct af_span raw, uint64_t number)
         af_pasted_line(&evidence->pasted, raw, number);
 }
 
+static void take_sentence(void *context, size_t start, size_t end, uint64_t said)
+{
+    struct af_log_evidence *evidence = context;
+    const struct af_signature_table *table = evidence->table;
+    struct af_pattern_match match = {.start = start, .end = end};
+    uint64_t number = evidence->files[evidence->file_count - 1].before + evidence->line->number;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct af_signature *row = &table->rows[i];
+        size_t rule = 0;
+        while (rule < row->says_count && !af_sentence_rule_holds(&row->says[rule], said))
+            rule++;
+        if (rule == row->says_count)
+            continue;
+        note_range(&evidence->signatures[i], number);
+        note_hit(evidence, i, &match, number);
+    }
+}
+
 static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
     evidence->line = line;
+    if (line->number <= PROSE_LINES_MAX)
+        af_sentence_read(&evidence->matcher->words, line, take_sentence, evidence);
     try_candidates(evidence, find_candidates(evidence, line));
 }
 

@@ -64,6 +64,7 @@ struct af_log_matcher {
     size_t count;
     size_t *owners; /* [pattern]: its signature */
     struct af_keyword_table keywords;
+    struct af_sentence_words words;
 };
 
 struct af_log_evidence {

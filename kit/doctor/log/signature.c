@@ -8,7 +8,7 @@
 
 #include "kit/doctor/log/jsonl.h"
 
-#define ROW_KEYS "id any phase kind near not_near causes source note why"
+#define ROW_KEYS "id any says phase kind near not_near causes source note why"
 #define CAUSE_KEYS "cause kind score near not_near if proves proof detail"
 #define KINDS "fault symptom context failed harmless"
 
@@ -79,11 +79,28 @@ static int take_word(struct reader *reader, json_t *object, const char *key, con
 static void take_patterns(struct reader *reader, struct af_signature *signature)
 {
     size_t count;
-    const char **texts = af_jsonl_texts(&reader->rows, reader->rows.row, "any", true, &count);
+    const char **texts = af_jsonl_texts(&reader->rows, reader->rows.row, "any", false, &count);
     signature->pattern_first = reader->pattern_count;
     for (size_t i = 0; i < count && reader->rows.status == ANYFLASH_OK; i++)
         add_pattern(reader, texts[i]);
     signature->pattern_count = reader->pattern_count - signature->pattern_first;
+}
+
+/* What people's sentences say; a row has these, patterns, or both. */
+static void take_sayings(struct reader *reader, struct af_signature *signature)
+{
+    struct af_jsonl *rows = &reader->rows;
+    size_t count;
+    const char **texts =
+        af_jsonl_texts(rows, rows->row, "says", signature->pattern_count == 0, &count);
+    signature->says = af_arena_array(rows->arena, count + 1, sizeof *signature->says);
+    if (signature->says == NULL)
+        af_jsonl_fail_with(rows, ANYFLASH_E_NO_MEMORY, NULL);
+    for (size_t i = 0; i < count && rows->status == ANYFLASH_OK; i++) {
+        if (!af_sentence_rule_parse(texts[i], &signature->says[i]))
+            af_jsonl_fail(rows, "'%s' is not a list of concepts", texts[i]);
+    }
+    signature->says_count = count;
 }
 
 static size_t find_signature(const struct reader *reader, const char *id)
@@ -232,6 +249,7 @@ static void take_row(struct reader *reader)
     if (signature->id != NULL && find_signature(reader, signature->id) != SIZE_MAX)
         af_jsonl_fail(rows, "the id '%s' occurs twice", signature->id);
     take_patterns(reader, signature);
+    take_sayings(reader, signature);
     if (rows->status == ANYFLASH_OK)
         take_causes(reader, signature);
     reader->count++;

@@ -8,6 +8,7 @@
 
 #include "kit/doctor/log/condition.h"
 #include "kit/doctor/log/pattern.h"
+#include "kit/doctor/log/sentence.h"
 
 /* The phases, in the order in which they happen. */
 enum af_cause_phase {
@@ -92,6 +93,8 @@ struct af_signature {
     enum af_cause_phase phase;
     size_t pattern_first; /* its patterns in the table's */
     size_t pattern_count;
+    struct af_sentence_rule *says; /* one of them holds for a person's sentence */
+    size_t says_count;
     struct af_surroundings around;
     struct af_signature_cause *causes; /* best first */
     size_t cause_count;
