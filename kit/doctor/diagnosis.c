@@ -295,7 +295,7 @@ static void merge(struct af_diagnosis_ranking *ranking)
             add_cause(ranking, from);
             continue;
         }
-        if (is_new_signature(ranking, i))
+        if (from->signature->says_count == 0 && is_new_signature(ranking, i))
             found->score += AGAIN_SCORE;
         if (from->is_proved)
             found->confidence = AF_DIAGNOSIS_PROVED;
