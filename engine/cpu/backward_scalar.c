@@ -4,8 +4,6 @@
  * Tile: 12 rows (3 vectors of 4) by 2 keys; gradients of 3 keys by 8 columns: 6
  * accumulators each.
  */
-#include "engine/base/instructions.h"
-
 #include "engine/attn/rows.h"
 
 #include "engine/cpu/vec_scalar.h"

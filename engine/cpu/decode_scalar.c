@@ -3,8 +3,6 @@
  * hold sums. All types share one kernel for floats: rows of f16, bf16 and fp8 are converted
  * once a block, because without an instruction for it conversion takes long.
  */
-#include "engine/base/instructions.h"
-
 #include "engine/attn/rows.h"
 
 #include "engine/cpu/vec_scalar.h"

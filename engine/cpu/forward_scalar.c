@@ -3,8 +3,6 @@
  *
  * Tile: 12 rows (3 vectors of 4) by 2 keys, 6 accumulators.
  */
-#include "engine/base/instructions.h"
-
 #include "engine/attn/rows.h"
 
 #include "engine/cpu/vec_scalar.h"
