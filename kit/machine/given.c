@@ -58,7 +58,6 @@ static const struct key keys[] = {
     {"gcc", af_given_compiler, "12.2; none"},
     {"clang", af_given_compiler, "17; none"},
     {"ram_gb", af_given_ram, "memory in GiB"},
-    {"swap_gb", af_given_swap, "free swap in GiB"},
     {"cores", af_given_cores, "usable cores"},
     {"disk_gb", af_given_disk, "free space in GiB where an install or a build writes"},
     {"env", af_given_variable, "an environment variable that is set: env=MAX_JOBS=2"},

@@ -102,7 +102,6 @@ void af_given_visible_devices(struct af_given *given);
 void af_given_toolkit(struct af_given *given);
 void af_given_compiler(struct af_given *given);
 void af_given_ram(struct af_given *given);
-void af_given_swap(struct af_given *given);
 void af_given_cores(struct af_given *given);
 void af_given_disk(struct af_given *given);
 void af_given_variable(struct af_given *given);

@@ -221,11 +221,6 @@ void af_given_ram(struct af_given *given)
         resources->memory_available_bytes = resources->memory_total_bytes;
 }
 
-void af_given_swap(struct af_given *given)
-{
-    give_gib(given, &given->machine->resources.swap_free_bytes);
-}
-
 void af_given_cores(struct af_given *given)
 {
     struct af_fact *cores = &given->machine->resources.cores;

@@ -59,7 +59,6 @@ static const struct {
     {AF_PASTED_MEMORY, NULL, NULL, offsetof(struct af_machine, resources.memory_total_bytes)},
     {AF_PASTED_MEMORY_AVAILABLE, NULL, NULL,
      offsetof(struct af_machine, resources.memory_available_bytes)},
-    {AF_PASTED_SWAP_FREE, NULL, NULL, offsetof(struct af_machine, resources.swap_free_bytes)},
 };
 
 static void apply_values(struct af_pasted_reader *reader, struct af_given *given)

@@ -174,24 +174,21 @@ static void take_amount(struct af_pasted_reader *reader, enum af_pasted_fact fac
     af_pasted_read_fact(reader, fact, text);
 }
 
-/* The command `free` with its options, and its lines "Mem:" and "Swap:". */
+/* The command `free` with its options, and its line "Mem:". */
 static bool take_free(struct af_pasted_reader *reader, const char *line)
 {
     char first[24] = "";
-    char third[24] = "";
     char last[24] = "";
     const char *command = strstr(line, "free ");
-    bool swap = af_starts_with(line, "Swap: ");
     if (af_equal(line, "free") || af_ends_with(line, "$ free") || af_ends_with(line, "# free"))
         reader->free_unit = 'k';
     else if (command != NULL && command[5] == '-' && (command == line || command[-1] == ' '))
         reader->free_unit = unit_of_free(command + 5);
-    if (!af_starts_with(line, "Mem: ") && !swap)
+    if (!af_starts_with(line, "Mem: "))
         return false;
-    sscanf(strchr(line, ' '), "%23s %*s %23s %*s %*s %23s", first, third, last);
-    take_amount(reader, swap ? AF_PASTED_SWAP_FREE : AF_PASTED_MEMORY, swap ? third : first);
-    if (!swap)
-        take_amount(reader, AF_PASTED_MEMORY_AVAILABLE, last);
+    sscanf(strchr(line, ' '), "%23s %*s %*s %*s %*s %23s", first, last);
+    take_amount(reader, AF_PASTED_MEMORY, first);
+    take_amount(reader, AF_PASTED_MEMORY_AVAILABLE, last);
     return true;
 }
 
@@ -387,7 +384,6 @@ static const struct {
     {"cpu(s)", NULL, AF_PASTED_CORES},
     {"memtotal", NULL, AF_PASTED_MEMORY},
     {"memavailable", NULL, AF_PASTED_MEMORY_AVAILABLE},
-    {"swapfree", NULL, AF_PASTED_SWAP_FREE},
     {"system ram", NULL, AF_PASTED_MEMORY},
     {"os", NULL, AF_PASTED_OS},
     {"description", NULL, AF_PASTED_OS}, /* lsb_release */

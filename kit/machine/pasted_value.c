@@ -189,7 +189,6 @@ static const struct {
     [AF_PASTED_CORES] = {NULL, read_count, ""},
     [AF_PASTED_MEMORY] = {NULL, read_memory, ""},
     [AF_PASTED_MEMORY_AVAILABLE] = {NULL, read_memory, ""},
-    [AF_PASTED_SWAP_FREE] = {NULL, read_memory, ""},
 };
 
 void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...)

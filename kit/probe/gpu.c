@@ -21,14 +21,7 @@
 #define DEVICES_MAX 64
 #define CANDIDATES_MAX 64
 
-enum {
-    CC_MAJOR = 75,
-    CC_MINOR = 76,
-    INTEGRATED = 18,
-    PCI_BUS = 33,
-    PCI_DEVICE = 34,
-    PCI_DOMAIN = 50
-};
+enum { CC_MAJOR = 75, CC_MINOR = 76, INTEGRATED = 18 };
 
 struct driver_calls {
     int (*get_version)(int *);
@@ -104,11 +97,8 @@ static void write_device(int out_fd, const struct driver_calls *calls, int index
         bytes = 0;
     name[strcspn(name, "\t\n")] = '\0';
     uuid_text(calls, device, uuid);
-    dprintf(out_fd, "gpu\t%s\t%d\t%d\t%zu\t%s\t%04x:%02x:%02x.0\t%d\n", name,
-            attribute(calls, CC_MAJOR, device), attribute(calls, CC_MINOR, device), bytes, uuid,
-            (unsigned)attribute(calls, PCI_DOMAIN, device),
-            (unsigned)attribute(calls, PCI_BUS, device),
-            (unsigned)attribute(calls, PCI_DEVICE, device),
+    dprintf(out_fd, "gpu\t%s\t%d\t%d\t%zu\t%s\t%d\n", name, attribute(calls, CC_MAJOR, device),
+            attribute(calls, CC_MINOR, device), bytes, uuid,
             attribute(calls, INTEGRATED, device));
 }
 
@@ -198,7 +188,7 @@ static void find_candidates(struct af_probe *probe, struct candidates *candidate
  *   library PATH            the real file that was loaded
  *   driver NUMBER           cuDriverGetVersion: 1000 * major + 10 * minor
  *   init NUMBER             result of cuInit; nothing follows unless it is 0
- *   gpu NAME MAJOR MINOR BYTES UUID PCI INTEGRATED
+ *   gpu NAME MAJOR MINOR BYTES UUID INTEGRATED
  * and exits with 0. Without a driver library it writes nothing.
  */
 static void start_child(struct af_probe *probe, struct af_child *child)
@@ -270,7 +260,6 @@ static void add_nvidia(struct af_probe *probe, const char *address, const char *
     if (gpu == NULL)
         return;
     af_fact_text(probe->arena, &gpu->vendor, "nvidia", folder);
-    af_fact_text(probe->arena, &gpu->pci, address, folder);
     af_fact_text(probe->arena, &gpu->name, information(probe, text, "Model:"), path);
     af_fact_text(probe->arena, &gpu->uuid, information(probe, text, "GPU UUID:"), path);
 }
@@ -340,7 +329,7 @@ static void add_amd_from_files(struct af_probe *probe)
 }
 
 #define DEFAULT_LIMIT_MS 3000
-#define WORDS_MAX 8
+#define WORDS_MAX 7
 
 /* What the child reported, and the reason if something is missing. */
 struct answer {
@@ -424,8 +413,7 @@ static void add_gpu(struct af_probe *probe, const char *const words[WORDS_MAX])
         af_fact_int(probe->arena, &gpu->memory_bytes, bytes, source);
     if (words[5][0] != '\0')
         af_fact_text(probe->arena, &gpu->uuid, words[5], source);
-    af_fact_text(probe->arena, &gpu->pci, words[6], source);
-    af_fact_bool(probe->arena, &gpu->integrated, strcmp(words[7], "1") == 0, source);
+    af_fact_bool(probe->arena, &gpu->integrated, strcmp(words[6], "1") == 0, source);
 }
 
 static void read_answer(struct af_probe *probe, struct af_span output, struct answer *answer)
@@ -516,7 +504,7 @@ static void set_cuda_api(struct af_probe *probe, const struct answer *answer)
         af_fact_unknown(probe->arena, &driver->cuda_api, "%s", answer->why);
 }
 
-/* Reads one device per line: name, compute_cap, uuid, pci.bus_id, memory.total in MiB. */
+/* Reads one device per line: name, compute_cap, uuid, memory.total in MiB. */
 static size_t read_smi(struct af_probe *probe, struct af_span output)
 {
     struct af_span line;
@@ -537,8 +525,7 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
         af_fact_text(probe->arena, &gpu->vendor, "nvidia", "nvidia-smi");
         af_fact_text(probe->arena, &gpu->sm, sm, "nvidia-smi");
         af_fact_text(probe->arena, &gpu->uuid, words[2], "nvidia-smi");
-        af_fact_text(probe->arena, &gpu->pci, words[3], "nvidia-smi");
-        if (af_parse_i64(words[4], 1, INT64_C(1) << 30, &mib))
+        if (af_parse_i64(words[3], 1, INT64_C(1) << 30, &mib))
             af_fact_int(probe->arena, &gpu->memory_bytes, mib << 20, "nvidia-smi");
         count++;
     }
@@ -555,7 +542,7 @@ static size_t ask_smi(struct af_probe *probe)
     const char *wsl = af_probe_path(probe, "/usr/lib/wsl/lib/nvidia-smi");
     if (program == NULL && wsl != NULL && af_file_is_executable(wsl))
         program = wsl;
-    const char *argv[] = {program, "--query-gpu=name,compute_cap,uuid,pci.bus_id,memory.total",
+    const char *argv[] = {program, "--query-gpu=name,compute_cap,uuid,memory.total",
                           "--format=csv,noheader,nounits", NULL};
     if (program == NULL || af_child_start_program(argv, NULL, &child, NULL) != ANYFLASH_OK)
         return 0;

@@ -317,17 +317,12 @@ static void read_wheel(const struct af_probe *probe, struct af_package *package,
     const char *path;
     struct af_span text;
     struct af_header header;
-    if (!read_small(probe, info, "WHEEL", &package->wheel_tag, &path, &text)) {
-        package->purelib = package->wheel_tag;
+    if (!read_small(probe, info, "WHEEL", &package->purelib, &path, &text))
         return;
-    }
-    af_fact_unknown(probe->arena, &package->wheel_tag, "'%s' has no Tag", path);
     af_fact_unknown(probe->arena, &package->purelib, "'%s' has no Root-Is-Purelib", path);
     while (af_header_next(&text, &header)) {
         const char *value = af_arena_text_n(probe->arena, header.value.data, header.value.len);
-        if (af_header_is(&header, "Tag") && package->wheel_tag.state != AF_FACT_KNOWN)
-            af_fact_text(probe->arena, &package->wheel_tag, value, path);
-        else if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
+        if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
             af_fact_bool(probe->arena, &package->purelib, af_equal_fold(value, "true"), path);
         else if (af_header_is(&header, "Generator") && is_own_generator(value))
             af_fact_text(probe->arena, &package->installer, "anyflash", path);
@@ -360,7 +355,6 @@ static void read_json(const struct af_probe *probe, const char *info, const char
 struct record {
     const char *extensions[EXTENSIONS_MAX];
     size_t extension_count;
-    char sha256[AF_FORMATS_SHA256_BYTES];
 };
 
 static bool is_extension(const char *path)
@@ -373,8 +367,6 @@ static void take_line(const struct af_probe *probe, const struct af_formats_reco
 {
     if (!is_extension(line->path) || record->extension_count == EXTENSIONS_MAX)
         return;
-    if (record->extension_count == 0)
-        memcpy(record->sha256, line->sha256, sizeof record->sha256);
     record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
 }
 
@@ -388,7 +380,6 @@ static void set_record_unknown(const struct af_probe *probe, struct af_package *
                                const char *why)
 {
     af_fact_unknown(probe->arena, &package->extensions, "%s", why);
-    af_fact_unknown(probe->arena, &package->extension_sha256, "%s", why);
     af_fact_unknown(probe->arena, &package->missing_libraries, "%s", why);
     struct record_facts facts = record_facts(package);
     set_comparison_unknown(probe, why, &facts);
@@ -460,10 +451,6 @@ static void read_record(const struct af_probe *probe, struct af_package *package
     take_extensions(probe, package, path, text, &record);
     if (probe->arena->failed)
         return;
-    if (record.sha256[0] != '\0')
-        af_fact_text(probe->arena, &package->extension_sha256, record.sha256, path);
-    else
-        af_fact_absent(probe->arena, &package->extension_sha256, path);
     set_missing_libraries(probe, package, site, &record);
 }
 

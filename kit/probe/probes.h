@@ -87,9 +87,9 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);
 bool af_probe_package_is_flash_attn(const char *name);
 
 /*
- * Fills installer, origin, wheel_tag, purelib and built_for_torch of `package` from the files
+ * Fills installer, origin, purelib and built_for_torch of `package` from the files
  * beside its METADATA in `info` (a .dist-info folder). For flash-attn it also fills extensions,
- * extension_sha256, the files that differ from RECORD, and missing_libraries; for packages
+ * the files that differ from RECORD, and missing_libraries; for packages
  * with attention kernels of their own, xformers and vllm, only extensions.
  */
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,

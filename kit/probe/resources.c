@@ -56,15 +56,12 @@ static void probe_meminfo(struct af_probe *probe)
     if (af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &resources->memory_total_bytes, "%s", err.message);
         af_fact_unknown(probe->arena, &resources->memory_available_bytes, "%s", err.message);
-        af_fact_unknown(probe->arena, &resources->swap_free_bytes, "%s", err.message);
         return;
     }
     set_bytes(probe, &resources->memory_total_bytes, find_number(bytes, "MemTotal:", 1024),
               "MemTotal", path);
     set_bytes(probe, &resources->memory_available_bytes,
               find_number(bytes, "MemAvailable:", 1024), "MemAvailable", path);
-    set_bytes(probe, &resources->swap_free_bytes, find_number(bytes, "SwapFree:", 1024),
-              "SwapFree", path);
 }
 
 /* The limit of one group; false when it has none. */
@@ -101,13 +98,10 @@ static void probe_memory_limit(struct af_probe *probe)
     struct af_resources *resources = &probe->machine->resources;
     struct af_cgroup cgroup;
     if (!af_cgroup_find(probe, "memory", &cgroup)) {
-        af_fact_absent(probe->arena, &resources->cgroup, "/proc/self/cgroup");
         af_fact_absent(probe->arena, &resources->memory_limit_bytes, "no control groups");
         return;
     }
     int64_t smallest = INT64_MAX;
-    af_fact_text(probe->arena, &resources->cgroup, cgroup.v2 ? "v2" : "v1",
-                 "/proc/self/cgroup");
     do {
         int64_t limit;
         if (!group_limit(probe, &cgroup, &limit))

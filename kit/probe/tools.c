@@ -64,83 +64,6 @@ static void add_uv_files(struct files *files)
         add_file(files, "/etc/uv", "uv.toml");
 }
 
-/* Where the other tools search their settings, highest priority first. */
-static const struct {
-    const char *tool;
-    const char *place; /* a folder, a variable that names one, "." project, "~" settings */
-    const char *name;  /* NULL: the variable names the file */
-} places[] = {
-    {"pip", "PIP_CONFIG_FILE", NULL},
-    {"pip", "", "pip.conf"},
-    {"pip", "~", "pip/pip.conf"},
-    {"pip", "HOME", ".pip/pip.conf"},
-    {"pip", "/etc", "pip.conf"},
-    {"pip", "/etc/xdg", "pip/pip.conf"},
-    {"conda", "CONDARC", NULL},
-    {"conda", "CONDA_PREFIX", ".condarc"},
-    {"conda", "HOME", ".condarc"},
-    {"conda", "~", "conda/.condarc"},
-    {"conda", "/etc/conda", ".condarc"},
-    {"pixi", ".", ".pixi/config.toml"},
-    {"pixi", "HOME", ".pixi/config.toml"},
-    {"pixi", "~", "pixi/config.toml"},
-    {"pixi", "/etc/pixi", "config.toml"},
-    {"poetry", ".", "poetry.toml"},
-    {"poetry", "~", "pypoetry/config.toml"},
-    {"pdm", ".", "pdm.toml"},
-    {"pdm", "~", "pdm/config.toml"},
-    {"pdm", "/etc/xdg/pdm", "config.toml"},
-};
-
-/* The folder of a place in the table; "": the environment. NULL: there is none. */
-static const char *folder_of(const struct af_probe *probe, const char *place)
-{
-    switch (place[0]) {
-    case '\0':
-        return af_fact_text_or(&probe->machine->python.prefix, NULL);
-    case '~':
-        return af_probe_home(probe, "XDG_CONFIG_HOME", ".config");
-    case '.':
-        return probe->options->folder;
-    case '/':
-        return place;
-    default:
-        return af_probe_variable(probe, place);
-    }
-}
-
-static void add_place(struct files *files, size_t row)
-{
-    const char *folder = folder_of(files->probe, places[row].place);
-    if (places[row].name != NULL)
-        add_file(files, folder, places[row].name);
-    else if (folder != NULL)
-        files->paths[files->count++] = af_probe_path(files->probe, folder);
-}
-
-static void find_config_files(struct af_probe *probe, const char *name,
-                              struct af_fact *config_files)
-{
-    struct files files = {.probe = probe};
-    const char *tool = af_equal(name, "mamba") ? "conda" : name;
-    bool known = af_equal(tool, "uv");
-    bool none = af_equal(tool, "pip") && /* in pip this means: no configuration file */
-                af_equal(af_probe_variable(probe, "PIP_CONFIG_FILE"), "/dev/null");
-    if (known)
-        add_uv_files(&files);
-    for (size_t i = 0; i < AF_COUNT(places); i++) {
-        bool is_mine = af_equal(places[i].tool, tool);
-        known = known || is_mine;
-        if (is_mine && !none)
-            add_place(&files, i);
-    }
-    if (known)
-        af_fact_list(probe->arena, config_files, files.paths, files.count,
-                     "its search order, highest priority first");
-    else
-        af_fact_absent(probe->arena, config_files, "it has none");
-}
-
 /* The version in a name "NAME-VERSION.dist-info" within `folder`, or NULL. */
 static const char *dist_info_version(struct af_probe *probe, const char *folder,
                                      const char *name, const char **path_out)
@@ -228,7 +151,14 @@ static void add(struct af_probe *probe, const char *name, const char *path, cons
     af_fact_text(probe->arena, &tool->name, name, source);
     af_fact_text(probe->arena, &tool->path, path, source);
     af_fact_text(probe->arena, &tool->version, version, version_source);
-    find_config_files(probe, name, &tool->config_files);
+    struct files files = {.probe = probe};
+    if (!af_equal(name, "uv")) {
+        af_fact_absent(probe->arena, &tool->config_files, "only uv's are looked for");
+        return;
+    }
+    add_uv_files(&files);
+    af_fact_list(probe->arena, &tool->config_files, files.paths, files.count,
+                 "its search order, highest priority first");
 }
 
 /* The version of the environment's own package `name`, or NULL. */

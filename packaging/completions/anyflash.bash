@@ -14,7 +14,7 @@ _anyflash() {
   --source) COMPREPLY=($(compgen -W 'auto path url' -- "$word")); return ;;
   --dtype) COMPREPLY=($(compgen -W 'bf16 fp16' -- "$word")); return ;;
   --toolkit) COMPREPLY=($(compgen -W 'auto system index' -- "$word")); return ;;
-  --given|-g) compopt -o nospace; COMPREPLY=($(compgen -W 'os= arch= platform= distribution= glibc= musl= libc= glibcxx= wsl= container= python= torch= torch_cuda= cxx11abi= flash_attn= xformers= vllm= transformers= transformer_engine= installer= uv= pip= ninja= gpu= sm= vram_gb= driver= cuda_api= rocm= visible_devices= cuda_toolkit= nvcc= gcc= clang= ram_gb= swap_gb= cores= disk_gb= env=' -- "$word")); return ;;
+  --given|-g) compopt -o nospace; COMPREPLY=($(compgen -W 'os= arch= platform= distribution= glibc= musl= libc= glibcxx= wsl= container= python= torch= torch_cuda= cxx11abi= flash_attn= xformers= vllm= transformers= transformer_engine= installer= uv= pip= ninja= gpu= sm= vram_gb= driver= cuda_api= rocm= visible_devices= cuda_toolkit= nvcc= gcc= clang= ram_gb= cores= disk_gb= env=' -- "$word")); return ;;
   --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
   --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--memory|--jobs|--filter|--peers|--compare|--chart|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
   esac
