@@ -1,7 +1,7 @@
 /*
  * pinned_wheels.c: finds or downloads the wheels of a lock and checks them: the hash, if one is
  * known; name and version in the metadata; and that the extensions load on the machine that the
- * pin is for. An interrupted download stays in the cache and is resumed by the next run.
+ * pin is for.
  */
 #include "kit/install/pinned_wheels.h"
 

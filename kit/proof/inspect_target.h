@@ -90,8 +90,8 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
 
 /*
  * Downloads the wheel at `url` to the cache folder and opens it. The file's name is removed at
- * once; its disk space is freed when the target is closed. The next call resumes an interrupted
- * download. Fails as af_download_run(), and with NOT_FOUND without a home folder.
+ * once; its disk space is freed when the target is closed. Fails as
+ * af_download_run(), and with NOT_FOUND without a home folder.
  */
 enum anyflash_status af_inspect_target_open_url(const struct af_http *http, const char *url,
                                                 struct af_arena *arena,

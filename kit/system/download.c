@@ -1,5 +1,5 @@
 /*
- * download.c: downloads a file: resumes, retries, checks, renames. The first half of this file
+ * download.c: downloads a file: retries, goes on, checks, renames. The first half of this file
  * handles the unfinished file ("part"), the second half the requests ("transfer").
  */
 #include "kit/system/download.h"
@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kit/base/json.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/system/file.h"
@@ -27,13 +26,10 @@
 #define ATTEMPTS_MAX 1000
 #define START_BYTES 512u
 #define PROGRESS_MS 100
-#define IDENTITY_BYTES_MAX 65536u
 #define DISK_SPARE_BYTES (1u << 20) /* free space that must be left on the disk */
 
-/* Identifies the file that the bytes of a part belong to. */
+/* Identifies the server's file that the bytes of a part belong to. */
 struct part_identity {
-    /* the address may contain secrets, so only its hash is kept */
-    char url_sha256[AF_SHA256_HEX_BYTES];
     char etag[AF_HTTP_HEADER_BYTES];
     char last_modified[AF_HTTP_HEADER_BYTES];
     int64_t total_bytes; /* -1: not known */
@@ -43,12 +39,11 @@ struct part_identity {
 struct part {
     int fd;
     uint64_t len;
-    bool is_same; /* the identity was read and has this address: the download may be resumed */
+    bool is_same; /* a change of the server's file would be noticed: it may be resumed */
     struct part_identity identity;
-    const char *path;          /* of the finished file */
-    const char *part_path;     /* NAME.part */
-    const char *identity_path; /* NAME.part.json */
-    char shown[300];           /* of the finished file, for errors */
+    const char *path;      /* of the finished file */
+    const char *part_path; /* NAME.part */
+    char shown[300];       /* of the finished file, for errors */
     struct af_arena arena;
 };
 
@@ -60,39 +55,6 @@ static enum anyflash_status fail_system(const struct part *part, const char *wha
                        part->shown);
     return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, part->shown,
                    strerror(errno));
-}
-
-static void copy_text(char *to, size_t size_bytes, const json_t *value)
-{
-    const char *text = json_string_value(value);
-    if (text != NULL && strlen(text) < size_bytes)
-        memcpy(to, text, strlen(text) + 1);
-}
-
-/* Reads the stored identity if it has the same address. */
-static bool read_identity(struct part *part, const char *url_sha256)
-{
-    struct af_span bytes;
-    struct af_arena text;
-    json_t *json = NULL;
-    af_arena_init(&text);
-    if (af_file_read(&text, part->identity_path, IDENTITY_BYTES_MAX, &bytes, NULL) ==
-        ANYFLASH_OK)
-        af_json_parse(bytes, IDENTITY_BYTES_MAX, "part", &json, NULL);
-    af_arena_release(&text);
-    struct part_identity read = {.total_bytes = -1};
-    copy_text(read.url_sha256, sizeof read.url_sha256, json_object_get(json, "url_sha256"));
-    copy_text(read.etag, sizeof read.etag, json_object_get(json, "etag"));
-    copy_text(read.last_modified, sizeof read.last_modified,
-              json_object_get(json, "last_modified"));
-    json_t *total = json_object_get(json, "total_bytes");
-    if (json_is_integer(total))
-        read.total_bytes = json_integer_value(total);
-    json_decref(json);
-    if (!af_sha256_equal(read.url_sha256, url_sha256) || read.total_bytes < 0)
-        return false;
-    part->identity = read;
-    return true;
 }
 
 static enum anyflash_status open_file(struct part *part, struct anyflash_error *err)
@@ -145,51 +107,27 @@ static enum anyflash_status part_empty(struct part *part, struct anyflash_error 
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status part_open(const char *path, const char *url, struct part *part_out,
+static enum anyflash_status part_open(const char *path, struct part *part_out,
                                       struct anyflash_error *err)
 {
-    struct part part = {.fd = -1, .identity = {.total_bytes = -1}};
-    char url_sha256[AF_SHA256_HEX_BYTES];
+    struct part part = {.fd = -1};
     af_arena_init(&part.arena);
     af_text_quote(part.shown, sizeof part.shown, path, strlen(path));
     part.path = af_arena_text(&part.arena, path);
     part.part_path = af_arena_format(&part.arena, "%s.part", path);
-    part.identity_path = af_arena_format(&part.arena, "%s.part.json", path);
-    af_sha256_bytes((struct af_span){url, strlen(url)}, url_sha256);
     enum anyflash_status status =
         part.arena.failed ? af_fail_memory(err) : open_file(&part, err);
     if (status == ANYFLASH_OK && !is_current(&part)) {
         close(part.fd);
         status = open_file(&part, err);
     }
-    if (status != ANYFLASH_OK) {
-        part_close(&part);
-        return status;
-    }
-    part.is_same = read_identity(&part, url_sha256);
-    memcpy(part.identity.url_sha256, url_sha256, sizeof url_sha256);
-    off_t len = lseek(part.fd, 0, SEEK_END);
-    part.len = len > 0 ? (uint64_t)len : 0;
-    if (!part.is_same && part.len > 0)
+    if (status == ANYFLASH_OK)
         status = part_empty(&part, err);
     if (status == ANYFLASH_OK)
         *part_out = part;
     else
         part_close(&part);
     return status;
-}
-
-static void part_remember(struct part *part)
-{
-    const struct part_identity *identity = &part->identity;
-    json_t *json = json_pack("{s:s, s:s, s:s, s:I}", "url_sha256", identity->url_sha256, "etag",
-                             identity->etag, "last_modified", identity->last_modified,
-                             "total_bytes", (json_int_t)identity->total_bytes);
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    part->is_same = text != NULL && af_file_write_text(&part->arena, part->identity_path, text,
-                                                       NULL) == ANYFLASH_OK;
-    af_mem_free(text);
 }
 
 static enum anyflash_status part_add(struct part *part, const void *bytes, size_t len,
@@ -222,12 +160,6 @@ static enum anyflash_status part_check_disk_space(const struct part *part, uint6
                    (unsigned long long)(free_bytes / 1000000));
 }
 
-static void part_remove(struct part *part)
-{
-    unlink(part->part_path);
-    unlink(part->identity_path);
-}
-
 /* The rename must survive a power cut, too. */
 static void sync_folder(struct part *part)
 {
@@ -243,7 +175,6 @@ static enum anyflash_status part_finish(struct part *part, struct anyflash_error
 {
     if (fsync(part->fd) != 0 || rename(part->part_path, part->path) != 0)
         return fail_system(part, "finish", err);
-    unlink(part->identity_path);
     sync_folder(part);
     return ANYFLASH_OK;
 }
@@ -331,18 +262,12 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
         status = part_check_disk_space(part, (uint64_t)answer->length_bytes, err);
     if (status != ANYFLASH_OK)
         return status;
-    transfer->result->resumed_bytes = 0;
     part->identity.total_bytes = answer->length_bytes;
     memcpy(part->identity.etag, answer->etag, sizeof part->identity.etag);
     memcpy(part->identity.last_modified, answer->last_modified,
            sizeof part->identity.last_modified);
-    /*
-     * Without a size and a strong ETag or date, a later call cannot tell whether the file is
-     * still the same.
-     */
-    if (answer->length_bytes >= 0 &&
-        (af_http_etag_is_strong(answer->etag) || answer->last_modified[0] != '\0'))
-        part_remember(part);
+    part->is_same = answer->length_bytes >= 0 &&
+                    (af_http_etag_is_strong(answer->etag) || answer->last_modified[0] != '\0');
     return ANYFLASH_OK;
 }
 
@@ -462,25 +387,6 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     return status;
 }
 
-static enum anyflash_status download_part(const struct af_http *http, struct transfer *transfer,
-                                          struct anyflash_error *err)
-{
-    struct part *part = transfer->part;
-    transfer->result->resumed_bytes = part->len;
-    enum anyflash_status status = get_all(http, transfer, err);
-    if (status != ANYFLASH_OK) {
-        if (status == ANYFLASH_E_DATA || part->len == 0 || !part->is_same)
-            part_remove(part); /* these bytes cannot be resumed */
-        return status;
-    }
-    status = check_content(transfer, err);
-    if (status == ANYFLASH_OK)
-        return part_finish(part, err);
-    if (status == ANYFLASH_E_DATA)
-        part_remove(part);
-    return status;
-}
-
 /* Whether the finished file already exists with the expected hash. */
 static bool is_there(const struct af_download *download, struct af_download_result *result)
 {
@@ -511,10 +417,16 @@ enum anyflash_status af_download_run(const struct af_http *http,
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "the expected sha256 does not have 64 hexadecimal "
                        "digits");
-    enum anyflash_status status = part_open(download->path, download->url, &part, err);
+    enum anyflash_status status = part_open(download->path, &part, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = download_part(http, &transfer, err);
+    status = get_all(http, &transfer, err);
+    if (status == ANYFLASH_OK)
+        status = check_content(&transfer, err);
+    if (status == ANYFLASH_OK)
+        status = part_finish(&part, err);
+    if (status != ANYFLASH_OK)
+        unlink(part.part_path);
     part_close(&part);
     if (status == ANYFLASH_OK)
         *result_out = result;

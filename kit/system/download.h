@@ -1,11 +1,10 @@
 /*
  * download.h: downloads a file completely and checked, or not at all.
  *
- * Bytes are written to NAME.part; the identity of the file (address, size, ETag) is written to
- * NAME.part.json. A download that was interrupted by the network, a signal or a crash is
- * resumed if the server still has the same file; else it starts again. Only a file with the
- * right size and SHA-256 is renamed to NAME. A second download to the same path at the same
- * time fails with a message that says so.
+ * Bytes are written to NAME.part. When the connection is cut, the rest is requested if the
+ * server still has the same file; else the download starts again. Only a file with the right
+ * size and SHA-256 is renamed to NAME; NAME.part is removed after every other end. A second
+ * download to the same path at the same time fails with a message that says so.
  */
 #ifndef AF_KIT_SYSTEM_DOWNLOAD_H
 #define AF_KIT_SYSTEM_DOWNLOAD_H
@@ -25,7 +24,7 @@ struct af_download {
     bool wheel;
     /*
      * Called regularly with the bytes received and the total (-1: not known). Returning false
-     * ends the download with IO; the part is kept so that it can be resumed.
+     * ends the download with IO.
      */
     bool (*progress)(void *context, uint64_t done_bytes, int64_t total_bytes);
     void *context;
@@ -36,7 +35,6 @@ struct af_download_result {
     char sha256[AF_SHA256_HEX_BYTES];
     uint64_t size_bytes;
     uint64_t received_bytes; /* received over the network by this call */
-    uint64_t resumed_bytes;  /* kept from an interrupted download */
     int attempts;            /* number of requests; 0: the file already existed */
 };
 
@@ -44,7 +42,7 @@ struct af_download_result {
  * Downloads the file. An existing file with the expected hash is used as it is. An interrupted
  * connection is retried as long as bytes arrive. Fails as af_http_get(), and with IO (full
  * disk: the message says how much is needed; folder not writable; another download runs), DATA
- * (not a wheel, or the wrong hash or size; the part is removed then), LIMIT, or TIMEOUT.
+ * (not a wheel, or the wrong hash or size), LIMIT, or TIMEOUT.
  */
 enum anyflash_status af_download_run(const struct af_http *http,
                                      const struct af_download *download,

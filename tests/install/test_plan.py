@@ -295,7 +295,7 @@ def test_an_address_by_hand_with_its_hash(shop):
     assert done.returncode == 0, done.all
 
 
-def test_ctrl_c_while_downloading_changes_nothing_and_the_next_run_resumes(shop):
+def test_ctrl_c_while_downloading_changes_nothing(shop):
     import signal
     content = shop.wheel.read_bytes()
     begun, ended = threading.Event(), threading.Event()

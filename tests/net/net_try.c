@@ -88,10 +88,9 @@ static enum anyflash_status download(const struct af_http *http, char **words,
     enum anyflash_status status = af_download_run(http, &download, &result, err);
     if (status == ANYFLASH_OK) {
         end_failing();
-        print(json_pack("{s:s, s:I, s:I, s:I, s:i}", "sha256", result.sha256, "size",
+        print(json_pack("{s:s, s:I, s:I, s:i}", "sha256", result.sha256, "size",
                         (json_int_t)result.size_bytes, "received",
-                        (json_int_t)result.received_bytes, "resumed",
-                        (json_int_t)result.resumed_bytes, "attempts", result.attempts));
+                        (json_int_t)result.received_bytes, "attempts", result.attempts));
     }
     return status;
 }

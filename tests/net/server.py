@@ -32,6 +32,7 @@ class File:
     cut_after: int = None       # close the connection after this many bytes ...
     cuts: int = 10**9           # ... in this many responses
     fail_first: int = 0         # send 503 this many times
+    next: "File" = None         # takes this one's place after the first response
     pause_after: int = None     # pause for pause_s after this many bytes
     pause_s: float = 0
     length: int = None          # a wrong Content-Length
@@ -66,6 +67,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif file.status is not None:
             self.answer(file.status, file.content, file.headers)
         else:
+            if file.next is not None:
+                self.server.owner.files[self.path.split("?")[0].lstrip("/")] = file.next
             self.serve(file)
 
     def answer(self, status, body, headers):

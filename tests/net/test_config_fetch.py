@@ -162,7 +162,7 @@ def test_what_the_project_excludes_is_not_fetched(project):
     assert project.write().returncode == 1 and project.server.requests == []
 
 
-def test_an_interrupt_leaves_the_project_as_it_was_and_is_resumed(project):
+def test_an_interrupt_leaves_the_project_as_it_was(project):
     content = wheel(padding=300000)
     project.publish(content, pause_after=100000, pause_s=20)
     running = subprocess.Popen(project.words(), cwd=project.folder, env=project.environment(),
