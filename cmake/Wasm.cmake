@@ -81,7 +81,7 @@ endforeach()
 list(FILTER wasm_own EXCLUDE REGEX
      "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|wheel_archive|wheel_pack|zip)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
-list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed|scrub)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed)")
 list(FILTER wasm_own EXCLUDE REGEX
      "/kit/catalog/(catalog_rows|catalog_stored|listing)")
 get_target_property(embedded af_kit_catalog SOURCES)

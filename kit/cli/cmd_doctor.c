@@ -7,7 +7,6 @@
 #include "kit/answer/plan_answer.h"
 #include "kit/answer/plan_json.h"
 #include "kit/cli/decision_view.h"
-#include "kit/cli/doctor_report.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/log_doctor.h"
 #include "kit/cli/next_command.h"
@@ -233,24 +232,6 @@ static void view(struct af_cli *cli, struct doctor *doctor)
         view_all(cli, doctor, &screen);
 }
 
-static enum anyflash_status write_report(struct af_cli *cli, struct doctor *doctor,
-                                         struct anyflash_error *err)
-{
-    struct af_text verdict = {0};
-    struct af_text report = {0};
-    struct af_screen screen = {&verdict, AF_SCREEN_COLUMNS, false};
-    view_all(cli, doctor, &screen);
-    af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
-    enum anyflash_status status =
-        verdict.failed ? af_fail_memory(err)
-                       : af_cli_report_machine(&report, &doctor->inputs.machines.items[0], err);
-    if (status == ANYFLASH_OK)
-        status = af_cli_report_write(cli, &report, err);
-    af_text_release(&report);
-    af_text_release(&verdict);
-    return status;
-}
-
 static json_t *findings_json(const struct doctor *doctor)
 {
     json_t *list = json_array();
@@ -354,10 +335,6 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {
         *exit_out = doctor.answer.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
-        if (af_option_given(&cli->options, AF_OPTION_REPORT))
-            status = write_report(cli, &doctor, err);
-    }
-    if (status == ANYFLASH_OK) {
         if (af_option_given(&cli->options, AF_OPTION_JSON))
             status = write_json(cli, &doctor, err);
         else

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kit/base/nearest.h"
-#include "kit/cli/doctor_report.h"
+#include "kit/cli/command_inputs.h"
 #include "kit/cli/machine_inputs.h"
 #include "kit/cli/screen.h"
 #include "kit/doctor/diagnosis.h"
@@ -21,7 +21,6 @@
 #define COLUMNS_MAX 80
 #define OTHERS_SHOWN 3
 #define LINE_BYTES 200
-#define TAIL_BYTES 8192u
 #define STREAM_BYTES_MAX (UINT64_C(1) << 30)
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
@@ -34,19 +33,12 @@ struct log_doctor {
     struct af_machine empty;     /* when only the log's facts count */
     struct af_machine *machine;  /* whose facts are used */
     struct af_log_evidence *evidence;
-    const char *facts;         /* says whose */
-    char tail[TAIL_BYTES + 1]; /* the last bytes of the logs, for --report */
-    size_t tail_len;
+    const char *facts; /* says whose */
 };
 
 static void feed(void *context, const char *bytes, size_t len)
 {
-    struct log_doctor *doctor = context;
-    size_t new = len < TAIL_BYTES ? len : TAIL_BYTES;
-    size_t old = doctor->tail_len < TAIL_BYTES - new ? doctor->tail_len : TAIL_BYTES - new;
-    memmove(doctor->tail, doctor->tail + doctor->tail_len - old, old);
-    memcpy(doctor->tail + old, bytes + len - new, new);
-    doctor->tail_len = old + new;
+    const struct log_doctor *doctor = context;
     af_log_evidence_feed(doctor->evidence, bytes, len);
 }
 
@@ -238,67 +230,6 @@ static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *
                      af_diagnosis_confidence_text(best->confidence), facts);
 }
 
-static void write_view(const struct af_cli *cli, const struct log_doctor *doctor,
-                       const struct af_diagnosis *diagnosis, struct af_screen *screen)
-{
-    if (screen->columns > COLUMNS_MAX)
-        screen->columns = COLUMNS_MAX;
-    view_diagnosis(screen, diagnosis, doctor->evidence, doctor->facts,
-                   af_option_given(&cli->options, AF_OPTION_VERBOSE));
-}
-
-/* The last lines of the log, each made safe to print. */
-static void add_tail(struct af_text *excerpts, const struct log_doctor *doctor)
-{
-    char shown[400];
-    struct af_span line;
-    struct af_span rest = {doctor->tail, doctor->tail_len};
-    if (rest.len == TAIL_BYTES)
-        af_text_line(&rest, &line); /* its start is missing */
-    if (rest.len > 0)
-        af_text_add(excerpts, "...\n");
-    while (af_text_line(&rest, &line))
-        af_text_format(excerpts, "%s\n",
-                       af_text_quote(shown, sizeof shown, line.data, line.len));
-}
-
-/* The lines that support any of the causes. */
-static void add_excerpts(struct af_text *excerpts, const struct af_diagnosis *diagnosis)
-{
-    for (size_t i = 0; i < diagnosis->count; i++) {
-        for (size_t e = 0; e < diagnosis->causes[i].evidence_count; e++) {
-            const struct af_diagnosis_evidence *row = &diagnosis->causes[i].evidence[e];
-            if (row->fact == NULL)
-                af_text_format(excerpts, "%s:%llu: %s\n", row->file,
-                               (unsigned long long)row->line, row->text);
-        }
-    }
-}
-
-static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *doctor,
-                                         const struct af_diagnosis *diagnosis,
-                                         struct anyflash_error *err)
-{
-    struct af_text verdict = {0};
-    struct af_text excerpts = {0};
-    struct af_text report = {0};
-    struct af_screen screen = {&verdict, COLUMNS_MAX, false};
-    write_view(cli, doctor, diagnosis, &screen);
-    add_excerpts(&excerpts, diagnosis);
-    add_tail(&excerpts, doctor);
-    af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
-    af_cli_report_section(&report, "Lines of the log", af_text_get(&excerpts));
-    enum anyflash_status status = verdict.failed || excerpts.failed
-                                      ? af_fail_memory(err)
-                                      : af_cli_report_machine(&report, doctor->machine, err);
-    if (status == ANYFLASH_OK)
-        status = af_cli_report_write(cli, &report, err);
-    af_text_release(&report);
-    af_text_release(&excerpts);
-    af_text_release(&verdict);
-    return status;
-}
-
 static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -313,16 +244,14 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
         return status;
     bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
     *exit_out = named ? AF_EXIT_YES : AF_EXIT_NO;
-    if (af_option_given(&cli->options, AF_OPTION_REPORT)) {
-        status = write_report(cli, doctor, &diagnosis, err);
-        if (status != ANYFLASH_OK)
-            return status;
-    }
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
             cli, af_diagnosis_json(&diagnosis, doctor->evidence, doctor->facts), err);
     struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    write_view(cli, doctor, &diagnosis, &screen);
+    if (screen.columns > COLUMNS_MAX)
+        screen.columns = COLUMNS_MAX;
+    view_diagnosis(&screen, &diagnosis, doctor->evidence, doctor->facts,
+                   af_option_given(&cli->options, AF_OPTION_VERBOSE));
     return af_cli_finish(cli, err);
 }
 

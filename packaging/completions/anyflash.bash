@@ -19,7 +19,7 @@ _anyflash() {
   --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--memory|--jobs|--filter|--peers|--compare|--chart|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
   esac
   case $command in
-  doctor) options='--prefer --explain --report --official --publishers --output --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
+  doctor) options='--prefer --explain --official --publishers --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   plan) options='--prefer --package --version --official --publishers --wheel --all --limit --for --head-dim --dtype --features --inference --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   install) options='--prefer --package --version --official --publishers --from --allow-http --dry-run --download-only --allow-torch-change --allow-content --sha256 --no-wait --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   run) options='--prefer --official --publishers --from --allow-http --dry-run --allow-torch-change --allow-content --no-wait --arch --catalog --offline --verbose --quiet --color --help' words='' ;;

@@ -169,14 +169,6 @@ def test_facts_of_this_machine_count_only_if_the_log_names_its_environment(anyfl
     assert "this machine" in asked["facts"]
 
 
-def test_a_report_holds_the_verdict_and_the_lines(anyflash, tmp_path):
-    (tmp_path / "a.log").write_text("noise\n" + SYMBOL)
-    answer = anyflash("doctor", "a.log", "--given", "torch=2.4.0+cu121", "--report")
-    report = (tmp_path / "anyflash-report.md").read_text()
-    assert answer.code == 0 and "## Verdict" in report and "torch 2.1 to 2.2" in report
-    assert "a.log:2: ImportError" in report and '"2.4.0+cu121"' in report
-
-
 def test_an_unreadable_log_is_named(anyflash):
     answer = anyflash("doctor", "missing.log")
     assert answer.code == 3 and "'missing.log'" in answer.err and answer.out == ""

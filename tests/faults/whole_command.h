@@ -67,9 +67,8 @@ static inline off_t speak(const int saved[2])
     return printed;
 }
 
-/* A failed command prints nothing; `after`, unless NULL, checks what else it left behind. */
-static inline void fail_each(struct every_allocation each, const struct command *command,
-                             void (*after)(void))
+/* A failed command prints nothing. */
+static inline void fail_each(struct every_allocation each, const struct command *command)
 {
     while (every_allocation_next(&each)) {
         int saved[2];
@@ -83,14 +82,12 @@ static inline void fail_each(struct every_allocation each, const struct command 
             fail_msg("'%s %s': allocation %zu %s: exit code %d, %ld bytes of output",
                      command->words[1], command->words[2] != NULL ? command->words[2] : "",
                      each.nth, each.failed ? "failed" : "did not fail", code, (long)printed);
-        if (each.failed && after != NULL)
-            after();
     }
 }
 
 static inline void fail_everywhere(const struct command *command, bool all_after)
 {
-    fail_each((struct every_allocation){.all_after = all_after}, command, NULL);
+    fail_each((struct every_allocation){.all_after = all_after}, command);
 }
 
 #endif

@@ -131,7 +131,7 @@ def test_one_action_has_one_version():
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_a_form_is_valid_and_asks_for_the_report(path):
+def test_a_form_is_valid_and_asks_for_the_machine(path):
     form = loaded(path)
     assert {"name", "description", "body"} <= set(form)
     ids = [part.get("id") for part in form["body"]]
@@ -139,19 +139,17 @@ def test_a_form_is_valid_and_asks_for_the_report(path):
     for part in form["body"]:
         assert part["type"] in ("textarea", "input", "dropdown", "checkboxes")
         assert part["attributes"]["label"]
-    assert "anyflash doctor --report" in path.read_text()
+    assert "`anyflash machine`" in path.read_text()
 
 
 def test_the_commands_that_forms_name_exist():
     anyflash = os.environ["ANYFLASH"]
     text = "".join(path.read_text() for path in FORMS)
     named = set(re.findall(r"`anyflash ([a-z]+)", text))
-    assert named == {"doctor", "find"}
+    assert named == {"doctor", "find", "machine"}
     for command in named:
         done = subprocess.run([anyflash, command, "--help"], text=True, capture_output=True)
         assert done.returncode == 0
-        if command == "doctor":
-            assert "--report" in done.stdout
 
 
 def test_clusterfuzzlite_builds_with_options_that_exist():
