@@ -47,8 +47,7 @@ static void write_bytes(FILE *out, const char *name, const unsigned char *bytes,
                       "static const unsigned char bytes[] = \"");
     for (size_t i = 0; i < len; i++)
         fprintf(out, "%s\\%03o", i % BYTES_A_LINE == 0 ? "\"\n\"" : "", (unsigned)bytes[i]);
-    fprintf(out,
-            "\";\nconst struct af_embedded af_embedded_%s = {bytes, sizeof bytes - 1};\n",
+    fprintf(out, "\";\nconst struct af_embedded af_embedded_%s = {bytes, sizeof bytes - 1};\n",
             name);
 }
 
