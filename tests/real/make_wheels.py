@@ -179,6 +179,8 @@ def try_wheel(place, title, torches, features, options, sm=90, head_dims=frozens
         environment = place.environment(torch)
         install(environment, wheel)
         print(f"    torch {torch}:", check_missing(environment, head_dims, features, passes))
+        run(environment / "bin" / "python", HERE / "use_wheel.py", max(head_dims),
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     return compiled
 
 
