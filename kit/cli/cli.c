@@ -34,9 +34,10 @@ void af_cli_remark(const struct af_cli *cli, const char *text)
         return;
     if (isatty(STDERR_FILENO) == 1)
         af_screen_add(&screen, (int)strlen(NOTE), NOTE, AF_TONE_PLAIN, text);
-    else
-        af_text_format(&note, NOTE "%s\n", text);
-    fputs(af_text_get(&note), stderr);
+    if (note.len > 0 && !note.failed)
+        fputs(af_text_get(&note), stderr);
+    else /* whole, where nothing is wrapped or memory is short */
+        fprintf(stderr, NOTE "%s\n", text);
     af_text_release(&note);
 }
 
