@@ -63,5 +63,8 @@
 #define AF_INSTRUCTIONS_AMX                                                                    \
     AF_INSTRUCTIONS_BEGIN(                                                                     \
         "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+#define AF_INSTRUCTIONS_AMX_VBMI                                                               \
+    AF_INSTRUCTIONS_BEGIN("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,"       \
+                          "avx512bf16,amx-tile,amx-bf16")
 
 #endif

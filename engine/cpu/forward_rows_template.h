@@ -238,10 +238,11 @@ static struct AF_SHARED(block)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_AMX
+    uint16_t wide[KEY_STEP][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     const uint16_t *rows[KEY_STEP];
     for (int64_t i = 0; i < count; i += KEY_STEP) {
         for (int64_t n = 0; n < KEY_STEP; n++)
-            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, NULL) : NULL;
+            rows[n] = i + n < count ? AF_FN(find_value)(work, j + i + n, wide[n]) : NULL;
         for (int64_t d = 0; d < a->value_dim; d += 16)
             af_columns_put(rows, d, a->value_dim - d, work->values + d * COLUMN_WORDS + i * 8);
     }
