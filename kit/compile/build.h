@@ -77,7 +77,8 @@ struct af_build_estimate {
 };
 
 /*
- * For `cores` compilers at a time within `memory_bytes`. Reads which objects are finished.
+ * Estimates the rest of a build that runs at most `cores` compilers at a time and uses at most
+ * `memory_bytes`. Objects that are finished do not count: their files are looked up.
  */
 enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             const struct af_build_place *place, int cores,

@@ -1,8 +1,8 @@
 /*
  * estimate.c: predicts how long a build takes.
  *
- * Before it starts: by the model of offer/kernel_selection.h, without the files that an
- * earlier build has finished. While it runs: by the pace of the compilers so far.
+ * Before the build starts, the model of offer/kernel_selection.h gives the time of the files
+ * that no earlier build has finished. While it runs, the pace of the compilers so far does.
  */
 #include "kit/compile/build_steps.h"
 

@@ -152,7 +152,7 @@ static enum anyflash_status add_group(struct reader *reader, const char *value,
                         : af_project_add_group(reader->project, path, colon + 1, err);
 }
 
-/* One option, with its value behind '=', attached to its letter, or in the next word. */
+/* Reads one option. Its value is in the same word ("--python=3.12", "-p3.12") or the next. */
 static enum anyflash_status take_option(struct reader *reader, struct anyflash_error *err)
 {
     struct af_project_command *command = reader->command;
@@ -172,7 +172,7 @@ static enum anyflash_status take_option(struct reader *reader, struct anyflash_e
     case AF_PROJECT_MEANS_ELSEWHERE:
         command->refusal = af_arena_format(
             reader->project->arena,
-            "with '%.*s' the packages are not for this environment, or variables do not count",
+            "'%.*s' installs outside this environment or ignores environment variables",
             (int)option.name.len, option.name.data);
         command->hint = "`anyflash plan` names the wheel: install it by its address";
         return ANYFLASH_OK;

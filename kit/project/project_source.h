@@ -49,7 +49,7 @@ size_t af_project_line_of(struct af_span text, size_t at);
 const char *af_project_next_word(struct af_arena *arena, struct af_span *rest,
                                  const char *ends);
 
-/* What an option does to the environment that packages are installed to, or to what is read. */
+/* What an option of pip or uv means for what is read, or for where packages are installed. */
 enum af_project_meaning {
     AF_PROJECT_MEANS_NOTHING, /* its value is skipped; also a word that is not known */
     AF_PROJECT_MEANS_FILE,

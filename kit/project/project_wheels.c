@@ -212,7 +212,7 @@ void af_project_pythons_with_wheel(const struct af_catalog *catalog,
     pythons->count = kept;
 }
 
-/* Whether there are wheels for all Pythons of the range; for any, if it allows all. */
+/* Whether there are wheels for every Python in `range`; if it is "", for at least one. */
 static bool have_wheels(const struct af_catalog *catalog, const struct af_project_pins *pins,
                         const char *range)
 {
@@ -233,9 +233,9 @@ static size_t flash_index(const char *version)
 }
 
 /*
- * Changes one of the pins until there are wheels. Of flash-attn newer releases are tried, then
- * older ones, each the nearest first; of torch those in `torch_range`, of two equally near ones
- * the older first. Returns false if there are none.
+ * Changes one of the pins to the nearest release that has wheels; false if there is none. Newer
+ * releases of flash-attn are tried before older ones. Releases of torch must be in
+ * `torch_range`; if two are equally near, the older one is tried first.
  */
 static bool find_nearest(const struct af_catalog *catalog, struct af_project_pins *pins,
                          bool is_flash, const char *torch_range, const char *range)

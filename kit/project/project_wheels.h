@@ -85,10 +85,11 @@ void af_project_pythons_with_wheel(const struct af_catalog *catalog,
                                    struct af_project_pythons *pythons);
 
 /*
- * Changes the pins to the nearest ones that have wheels for all Pythons of `range` that torch
- * is for, or for any of them if `range` is "". If `torch_range` is NULL, torch is pinned:
- * another flash-attn, newer ones first, else another torch. If not, another torch of that range
- * for the same flash-attn. False if there are none.
+ * Changes the pins to the nearest ones that have wheels. They must have one for every Python
+ * that is in `range` and for which torch is published; if `range` is "", for at least one.
+ * With a `torch_range` only torch changes, within that range. Without one (NULL) torch is
+ * pinned: first other releases of flash-attn are tried, newer ones before older ones, then
+ * other releases of torch. False if there are none.
  */
 bool af_project_nearest_pins(const struct af_catalog *catalog, const char *torch_range,
                              const char *range, struct af_project_pins *pins);

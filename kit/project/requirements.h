@@ -41,7 +41,10 @@ struct af_project_requirement {
     struct af_project_requirement *next;
 };
 
-/* An index or a list of packages to compile; FILE and CONSTRAINT: a remote file. */
+/*
+ * An option that is kept: the address of an index, or the packages of --no-binary. With the
+ * meanings FILE and CONSTRAINT it is the address of a remote file, which is not read.
+ */
 struct af_project_option {
     enum af_project_meaning meaning;
     const char *value;
@@ -121,7 +124,7 @@ const struct af_project_option *af_project_next_option(const struct af_project *
  */
 const char *af_project_pinned_version(struct af_arena *arena, const char *specifier);
 
-/* Whether the specifier allows the version; UNKNOWN if one of them cannot be read. */
+/* Whether the specifier allows the version; UNKNOWN if either cannot be parsed. */
 enum af_answer af_project_allows(const char *specifier, const char *version);
 
 #endif

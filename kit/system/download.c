@@ -28,7 +28,7 @@
 #define PROGRESS_MS 100
 #define DISK_SPARE_BYTES (1u << 20) /* free space that must be left on the disk */
 
-/* Identifies the server's file that the bytes of a part belong to. */
+/* Which file of the server the downloaded bytes belong to. */
 struct part_identity {
     char etag[AF_HTTP_HEADER_BYTES];
     char last_modified[AF_HTTP_HEADER_BYTES];

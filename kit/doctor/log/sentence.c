@@ -1,6 +1,6 @@
 /*
- * sentence.c: splits a line of prose into sentences, and looks their words up. Neither
- * the order of the words nor the grammar counts, only what is mentioned together.
+ * sentence.c: splits a line of prose into sentences and looks up their words. Word order
+ * and grammar are ignored: what counts is which concepts one sentence mentions.
  */
 #include "kit/doctor/log/sentence.h"
 
@@ -120,7 +120,7 @@ static size_t mark_len(const char *at, size_t len, bool *asks_out)
     return 0;
 }
 
-/* 0: no part of a word; words of other scripts need no blanks between them. */
+/* 1: ASCII; 2: any other script, which may have no blanks between words; 0: not in a word. */
 static int script_of(char byte)
 {
     if ((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '+')
