@@ -130,10 +130,10 @@ static void fill(struct af_probe *probe, struct af_toolkit *toolkit, const char 
         af_fact_absent(probe->arena, &toolkit->nvcc, nvcc);
     af_fact_bool(probe->arena, &toolkit->first_on_path, there && same_file(probe, nvcc, first),
                  "PATH");
+    bool std = header(probe, root, "cuda/std/utility") != NULL ||
+               header(probe, root, "cccl/cuda/std/utility") != NULL; /* CUDA 13 */
     af_fact_bool(probe->arena, &toolkit->headers,
-                 header(probe, root, "cuda.h") != NULL &&
-                     header(probe, root, "cusparse.h") != NULL,
-                 root);
+                 std && header(probe, root, "cuda_runtime.h") != NULL, root);
     read_version(probe, toolkit, root);
     read_limits(probe, toolkit, root);
 }

@@ -108,7 +108,7 @@ class World:
         self.folder = folder
         self.cuda = folder / "cuda"
         self.compiled_log = folder / "compiled"
-        for header in ("cuda.h", "cusparse.h"):
+        for header in ("cuda_runtime.h", "cccl/cuda/std/utility"):
             write(self.cuda / "include" / header, "")
         write(self.cuda / "version.json", '{"cuda": {"version": "13.0.2"}}')
         for compiler in (self.cuda / "bin" / "nvcc", folder / "bin" / "c++"):

@@ -184,7 +184,8 @@ static void test_toolkits__cuda_home_comes_before_path(void **state)
 {
     struct place *place = *state;
     put_toolkit(place, "/usr/local/cuda-12.8", "x\n#define CUDA_VERSION 12080\n");
-    place_put(place, "/usr/local/cuda-12.8/include/cusparse.h", "");
+    place_put(place, "/usr/local/cuda-12.8/include/cuda_runtime.h", "");
+    place_put(place, "/usr/local/cuda-12.8/include/cuda/std/utility", "");
     place_put(place, "/usr/local/cuda-12.8/include/crt/host_config.h",
               "#if __GNUC__ > 14\n#error\n#if (__clang_major__ >= 20)\n#error\n");
     put_toolkit(place, "/opt/nv", "");
