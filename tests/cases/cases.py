@@ -1,9 +1,9 @@
 """Shared by the scenario tests: runs the program and compares its answers with
 expectations.
 
-  machines/NAME.json         a recorded machine
+  machines/NAME.json         a recorded machine; examples/machines has more
   machines.jsonl             the answers that follow from the reference data, a row for each
-                             machine
+                             machine, recorded or given by its difference from one
   machines/NAME.plan.txt     what `anyflash plan` prints; NAME.doctor.txt for doctor. Only a
                              few machines have them, one for each kind of answer
   threads.jsonl              failures that people reported, as stated facts
@@ -26,6 +26,9 @@ import sys
 import termios
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import recorded  # noqa: E402
+
 MACHINES = HERE / "machines"
 PROGRAM = os.environ.get("ANYFLASH", str(HERE.parents[1] / "build/debug/anyflash"))
 SECONDS_MAX = 60  # far above any honest run, also with sanitizers
@@ -46,11 +49,22 @@ def run(*words, folder=MACHINES, given="", **keywords):
     return done.returncode, done.stdout, done.stderr
 
 
-def run_in_terminal(*words, columns=80):
-    """The lines that the program prints on a terminal of this width."""
+def words_beside(name):
+    """The options that describe the machine to a command in the folder of its record."""
+    return ["--machine", recorded.record_of(name).name, *recorded.given_of(name)]
+
+
+def run_about(name, *words):
+    """run() for the machine."""
+    return run(*words, *words_beside(name), folder=recorded.record_of(name).parent)
+
+
+def run_in_terminal(name, *words, columns=80):
+    """The lines that the program prints about the machine on a terminal of this width."""
     primary, secondary = pty.openpty()
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    child = subprocess.Popen([PROGRAM, *words], cwd=MACHINES, env=environment(NO_COLOR="1"),
+    child = subprocess.Popen([PROGRAM, *words, *words_beside(name)],
+                             cwd=recorded.record_of(name).parent, env=environment(NO_COLOR="1"),
                              stdout=secondary, stderr=subprocess.DEVNULL)
     os.close(secondary)
     pieces = []
@@ -65,9 +79,9 @@ def run_in_terminal(*words, columns=80):
 
 
 def run_many(commands):
-    """Runs `commands` (lists of words), two at a time; their results in the same order."""
+    """Calls run_about() with each list of arguments, a few at a time; the results in order."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda words: run(*words), commands))
+        return list(pool.map(lambda command: run_about(*command), commands))
 
 
 def load(name):
@@ -76,14 +90,9 @@ def load(name):
         return [json.loads(row) for row in rows]
 
 
-def load_machines():
-    """The expectation for each machine, by name."""
-    return {row["name"]: row for row in load("machines.jsonl")}
-
-
 def text_of(kind, name):
-    """What `anyflash KIND --machine NAME.json` prints."""
-    code, out, err = run(kind, "--machine", f"{name}.json")
+    """What `anyflash KIND` prints about the machine."""
+    code, out, err = run_about(name, kind)
     if code not in (0, 1):
         raise RuntimeError(f"{kind} of {name} ended with {code}: {err}")
     return out
@@ -156,7 +165,8 @@ def doctor_errors(expect, doctor):
 
 
 def write_goldens(names):
-    for name in names or [n for n in load_machines() if (MACHINES / f"{n}.plan.txt").exists()]:
+    for name in names or [path.name.removesuffix(".plan.txt")
+                          for path in MACHINES.glob("*.plan.txt")]:
         for kind in TEXTS:
             (MACHINES / f"{name}.{kind}.txt").write_text(text_of(kind, name), encoding="utf-8")
 

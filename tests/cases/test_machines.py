@@ -5,10 +5,10 @@ import re
 import pytest
 
 import cases
+from recorded import MACHINES as EXPECTED
+from recorded import RECORDS
 
-EXPECTED = cases.load_machines()
 NAMES = sorted(EXPECTED)
-EXAMPLES = cases.HERE.parents[1] / "examples" / "machines"
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def answers():
     """All output of all machines: {(kind, json?, name): (code, out, err)}."""
     keys = [(kind, json, name)
             for name in NAMES for kind in cases.TEXTS for json in (True, False)]
-    commands = [[kind, *(["--json"] if json else []), "--machine", f"{name}.json"]
+    commands = [[name, kind, *(["--json"] if json else [])]
                 for kind, json, name in keys]
     return dict(zip(keys, cases.run_many(commands)))
 
@@ -28,7 +28,7 @@ def parsed(answers, kind, name):
 
 
 def test_machines__all_have_an_expectation():
-    assert NAMES == sorted(path.stem for path in cases.MACHINES.glob("*.json"))
+    assert RECORDS.keys() == {name for name in NAMES if "given" not in EXPECTED[name]}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,7 +71,7 @@ def test_text__fits_96_columns(answers, kind, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_plan__answers_first_and_is_one_screen_where_a_wheel_fits(answers, name):
     _, plan = parsed(answers, "plan", name)
-    lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
+    lines = cases.run_in_terminal(name, "plan")
     if plan["decision"] is None:
         assert lines[0].startswith(("No decision yet", "No option")), lines[0]
     elif plan["wheel"]:
@@ -85,7 +85,7 @@ def test_plan__answers_first_and_is_one_screen_where_a_wheel_fits(answers, name)
 @pytest.mark.parametrize("name", NAMES)
 def test_plan__has_one_line_for_each_other_way(answers, name):
     _, plan = parsed(answers, "plan", name)
-    lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
+    lines = cases.run_in_terminal(name, "plan")
     others = [rung for rung in plan["rungs"] if rung["name"] != plan["decision"]]
     start = next(i for i, line in enumerate(lines) if "(-v for details)" in line) + 1
     rows = [line.split()[:2] for line in lines[start:start + len(others)]]
@@ -93,14 +93,15 @@ def test_plan__has_one_line_for_each_other_way(answers, name):
 
 
 def test_plan__verbose_gives_every_reason_and_cost():
-    _, out, _ = cases.run("plan", "-v", "--machine", "rtx4090-torch2.15.json")
+    _, out, _ = cases.run_about("rtx4090-torch2.15", "plan", "-v")
     assert "cost: " in out and "All options, best first" in out
 
 
 def has_long_word(line):
-    """URLs, and commands for Windows, are never wrapped, because people copy them."""
+    """URLs, and commands in backquotes or for Windows, are never wrapped, because people copy
+    them."""
     return (any(len(word) > 60 for word in line.split())
-            or line.lstrip().startswith(("$ ", "C:\\")))
+            or line.lstrip().startswith(("$ ", "`", "C:\\")))
 
 
 def explained():
@@ -112,7 +113,7 @@ def explained():
 
 @pytest.mark.parametrize("name, filename, reasons", explained())
 def test_wheel__is_refused_with_the_reason(name, filename, reasons):
-    _, out, err = cases.run("plan", "--json", "--wheel", filename, "--machine", f"{name}.json")
+    _, out, err = cases.run_about(name, "plan", "--json", "--wheel", filename)
     said = cases.json.loads(out)
     assert said["verdict"] == "no", err
     assert set(reasons) <= cases.reason_ids(said["machines"][0]["reasons"])
@@ -120,13 +121,7 @@ def test_wheel__is_refused_with_the_reason(name, filename, reasons):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_record__survives_being_read_and_written(name):
-    code, once, err = cases.run("machine", "--machine", f"{name}.json")
+    code, once, err = cases.run_about(name, "machine")
     assert code == 0, err
     code, twice, _ = cases.run("machine", "--machine", "-", given=once)
     assert code == 0 and twice == once
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda p: p.stem)
-def test_example__is_one_of_the_tested_machines(path):
-    tested = cases.MACHINES / path.name
-    assert cases.json.loads(path.read_text()) == cases.json.loads(tested.read_text())

@@ -13,11 +13,12 @@ import zipfile
 
 import pytest
 
-MACHINES = pathlib.Path(__file__).resolve().parent.parent / "cases" / "machines"
-RTX4090 = str(MACHINES / "rtx4090-torch2.8.json")
+from recorded import RECORDS
+
+RTX4090 = str(RECORDS["rtx4090-torch2.8"])
 HOPPER = ("-g", "python=3.12", "-g", "torch=2.9.1+cu130", "-g", "gpu=h100", "-g", "glibc=2.39",
           "-g", "driver=580.95.05", "-g", "platform=linux_x86_64")
-GH200 = str(MACHINES / "gh200-torch2.9.json")
+GH200 = str(RECORDS["gh200-torch2.9"])
 LINUX = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 MARKER = f"python_version == '3.12' and {LINUX}"
 FILE = "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
@@ -368,7 +369,7 @@ def test_pixi_lines_name_the_address_for_the_platform(anyflash):
 
 
 def test_pixi_and_conda_lines_take_conda_forge_for_its_torch(anyflash):
-    record = str(MACHINES / "pixi-torch2.8.json")
+    record = str(RECORDS["pixi-torch2.8"])
     made = tomllib.loads(anyflash("config", "pixi", "-m", record).out)
     assert made == {"dependencies": {"pytorch-gpu": "2.8.*", "flash-attn": "*"}}
     answer = anyflash("config", "conda", "-m", record)
@@ -423,7 +424,7 @@ def test_undo_says_how_to_take_a_written_file_back(anyflash, tmp_path):
 
 
 def test_config_says_no_where_there_is_nothing_to_lock(anyflash):
-    record = str(MACHINES / "no-gpu-cpu-torch.json")
+    record = str(RECORDS["no-gpu-cpu-torch"])
     answer = anyflash("config", "uv", "-m", record)
     assert answer.code == 1 and answer.out == ""
     assert "there is no flash-attn to lock" in answer.err
@@ -432,7 +433,7 @@ def test_config_says_no_where_there_is_nothing_to_lock(anyflash):
 
 
 def test_a_refusal_names_the_plan_for_the_same_machines(anyflash):
-    record = str(MACHINES / "no-gpu-cpu-torch.json")
+    record = str(RECORDS["no-gpu-cpu-torch"])
     answer = anyflash("config", "uv", "-m", record, "--official")
     assert answer.code == 1
     hint = f"hint: `anyflash plan --official --machine {record}` shows every option"

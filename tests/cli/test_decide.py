@@ -1,15 +1,14 @@
 """The deciding commands: plan, doctor and find, as text and as JSON."""
 import json
 import os
-import pathlib
 import shlex
 import shutil
 
 import pytest
 from conftest import is_wide
+from recorded import MACHINES, RECORDS, words_of
 
-MACHINES = sorted((pathlib.Path(__file__).parent.parent / "cases/machines").glob("*.json"))
-BY_NAME = {path.stem: str(path) for path in MACHINES}
+BY_NAME = {name: str(path) for name, path in RECORDS.items()}
 RUNGS = ["wheel", "torch-kernels", "torch-change", "build", "engine"]
 VERDICTS = ["yes", "no", "unknown"]
 WORKSTATION = ["--given", "os=linux", "--given", "arch=x86_64", "--given", "glibc=2.39",
@@ -63,9 +62,9 @@ def check_steps(steps):
         assert (step["command"] is None) == (step["argv"] == [])
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_json_has_the_documented_shape(recorded, path):
-    plan = answer_json(recorded, "plan", "--machine", str(path))
+@pytest.mark.parametrize("name", MACHINES)
+def test_plan_json_has_the_documented_shape(recorded, name):
+    plan = answer_json(recorded, "plan", *words_of(name))
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
                          "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
@@ -83,20 +82,20 @@ def test_plan_json_has_the_documented_shape(recorded, path):
         assert plan["wheel"]["filename"].endswith(".whl") and plan["wheel"]["url"]
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_json_and_screen_name_the_same_next_step(recorded, path):
-    plan = answer_json(recorded, "plan", "--machine", str(path))
+@pytest.mark.parametrize("name", MACHINES)
+def test_plan_json_and_screen_name_the_same_next_step(recorded, name):
+    plan = answer_json(recorded, "plan", *words_of(name))
     following = plan["next"]
     open_kinds = ("environment", "fact", "reasons")
     assert (following["kind"] in open_kinds) == (plan["decision"] is None)
     assert following["command"] is following["undo"] is None
-    shown = " ".join(recorded("plan", "--machine", str(path)).out.split())
+    shown = " ".join(recorded("plan", *words_of(name)).out.split())
     assert following["text"] is None or f"Next: {following['text']}" in shown
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(recorded, path):
-    plan = answer_json(recorded, "plan", "--machine", str(path))
+@pytest.mark.parametrize("name", MACHINES)
+def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(recorded, name):
+    plan = answer_json(recorded, "plan", *words_of(name))
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     no_fact = plan["headline"].startswith("No decision yet")
     others = {"torch-kernels": "kernels", "torch-change": "change", "build": "build",
@@ -109,9 +108,9 @@ def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(recorded, p
         assert plan["way"] == others[plan["decision"]]
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_json_has_the_documented_shape(recorded, path):
-    doctor = answer_json(recorded, "doctor", "--machine", str(path))
+@pytest.mark.parametrize("name", MACHINES)
+def test_doctor_json_has_the_documented_shape(recorded, name):
+    doctor = answer_json(recorded, "doctor", *words_of(name))
     assert doctor["schema"] == "anyflash-doctor/1"
     assert set(doctor) == {"schema", "machine", "facts", "findings", "decision", "rungs",
                            "next", "catalog"}
@@ -122,32 +121,32 @@ def test_doctor_json_has_the_documented_shape(recorded, path):
     assert severities == sorted(severities)
     assert doctor["next"]["kind"] in ("nothing", "finding", "plan", "no-way")
     if doctor["next"]["kind"] == "plan":
-        following = answer_json(recorded, "plan", "--machine", str(path))["next"]
+        following = answer_json(recorded, "plan", *words_of(name))["next"]
         for key in ("text", "command", "undo"):
             assert doctor["next"][key] == following[key]
     check_steps(doctor["next"]["steps"])
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("command", ["doctor", "plan"])
-def test_screens_fit_96_columns(recorded, command, path):
-    answer = recorded(command, "--machine", str(path))
+def test_screens_fit_96_columns(recorded, command, name):
+    answer = recorded(command, *words_of(name))
     assert answer.code in (0, 1) and answer.err == ""
     assert [line for line in answer.out.splitlines() if is_wide(line)] == []
     assert "\x1b" not in answer.out and "\t" not in answer.out
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_fits_a_screen(recorded, path):
-    lines = recorded("doctor", "--machine", str(path)).out.splitlines()
+@pytest.mark.parametrize("name", MACHINES)
+def test_doctor_fits_a_screen(recorded, name):
+    lines = recorded("doctor", *words_of(name)).out.splitlines()
     assert 10 <= len(lines) <= 48
     assert lines.index("What fits") < lines.index("Machine")
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_doctor_opens_with_the_answer_and_the_next_step(recorded, path):
-    lines = recorded("doctor", "--machine", str(path)).out.splitlines()
-    kind = answer_json(recorded, "doctor", "--machine", str(path))["next"]["kind"]
+@pytest.mark.parametrize("name", MACHINES)
+def test_doctor_opens_with_the_answer_and_the_next_step(recorded, name):
+    lines = recorded("doctor", *words_of(name)).out.splitlines()
+    kind = answer_json(recorded, "doctor", *words_of(name))["next"]["kind"]
     assert lines[0] and not lines[0].startswith(" "), lines[0]
     assert ("Next step" in lines[:6]) == (kind != "nothing"), lines[:6]
 
@@ -178,7 +177,7 @@ def test_doctor_takes_one_machine(anyflash):
 
 def test_plan_serves_several_machines(anyflash):
     plan = answer_json(anyflash, "plan", "-m", BY_NAME["rtx4090-torch2.8"], "-m",
-                       BY_NAME["a100-torch2.7"])
+                       BY_NAME["healthy"])
     assert len(plan["machines"]) == 2
     assert plan["rungs"][0]["verdict"] == "no"
 
@@ -518,7 +517,7 @@ def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
 
 
 def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
-    answer = anyflash("doctor", "--machine", BY_NAME["v100-torch2.7"])
+    answer = anyflash("doctor", *words_of("v100-torch2.7"))
     line = next(line for line in answer.out.splitlines() if line.startswith("  wheel "))
     assert line.split()[1] == "no" and "does not support this GPU" in line, line
 
@@ -579,11 +578,11 @@ def test_terminals_get_color_unless_told_not_to():
     assert b"\x1b" not in on_terminal([*words, "--color=never"], {"TERM": "xterm"})
 
 
-@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
-def test_broken_commands_are_whole_again_in_a_shell(recorded, path):
-    steps = answer_json(recorded, "plan", "--machine", str(path))["steps"]
-    screen = recorded("plan", "--machine", str(path)).out
-    windows = "windows" in path.stem
+@pytest.mark.parametrize("name", MACHINES)
+def test_broken_commands_are_whole_again_in_a_shell(recorded, name):
+    steps = answer_json(recorded, "plan", *words_of(name))["steps"]
+    screen = recorded("plan", *words_of(name)).out
+    windows = "windows" in name
     if windows:  # its commands are in one line each
         screen = screen.replace("\\", "\\\\")
     shown = [shlex.split(line) for line in screen.replace("\\\n", "").splitlines()

@@ -1,11 +1,11 @@
 """Lists of publishers: which wheels they leave, and what is said about them."""
 import json
-import pathlib
 
 import pytest
 
-MACHINES = pathlib.Path(__file__).resolve().parent.parent / "cases" / "machines"
-RTX4090 = str(MACHINES / "rtx4090-torch2.8.json")
+from recorded import RECORDS
+
+RTX4090 = str(RECORDS["rtx4090-torch2.8"])
 
 
 def project(folder, publishers):

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 import schemas
+from recorded import MACHINES, words_of
 
 jsonschema = pytest.importorskip("jsonschema", reason="needs package python3-jsonschema")
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = sorted(path for folder in ("tests/cases/machines", "examples/machines")
-                 for path in (ROOT / folder).glob("*.json"))
 CONFIGURATIONS = ("uv", "pip", "pylock", "poetry", "pixi", "conda", "dockerfile")
 GPU_LIBRARIES = sorted((ROOT / "tests" / "data" / "gpu").glob("*.so"))
 
@@ -25,18 +24,18 @@ def named(path):
     return path.stem
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=named)
-def test_a_recorded_machine(anyflash, record):
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_recorded_machine(anyflash, name):
     for words in (("plan", "--json"), ("doctor", "--json"), ("config", "uv", "--json"),
                   ("plan", "--all", "--limit", "20", "--json"), ("machine",)):
-        answer = anyflash(*words, "--machine", record)
+        answer = anyflash(*words, *words_of(name))
         assert answer.code in (0, 1) and answer.out.startswith("{"), answer
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_each_kind_of_configuration(anyflash, kind):
-    for record in RECORDS[:3] + [ROOT / "examples" / "machines" / "rtx4090-torch2.8.json"]:
-        assert anyflash("config", kind, "--json", "--machine", record).out.startswith("{")
+    for name in ("a100-torch2.7", "alpine-musl", "b200-torch2.7", "rtx4090-torch2.8"):
+        assert anyflash("config", kind, "--json", *words_of(name)).out.startswith("{")
 
 
 @pytest.mark.parametrize("words", [

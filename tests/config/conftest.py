@@ -22,7 +22,7 @@ PYTHON, MINOR = subprocess.run([os.environ.get("CONFIG_PYTHON") or sys.executabl
                                capture_output=True, text=True, check=True).stdout.split()
 MINOR = int(MINOR)
 PIP_PYTHON = os.environ.get("PIP_PYTHON")
-TEMPLATE = HERE.parent / "cases" / "machines" / "rtx4090-torch2.8.json"
+TEMPLATE = HERE.parents[1] / "examples" / "machines" / "rtx4090-torch2.8.json"
 TAG = f"cp3{MINOR}-cp3{MINOR}-linux_x86_64"
 VERSION = "2.8.3"
 SDIST = "2.8.3.post2"

@@ -18,8 +18,8 @@
 #include "whole_command.h"
 
 #define STALE AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
-#define OLDER AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
-#define NEWER AF_TEST_DATA "/cases/machines/rtx4090-torch2.15.json"
+#define OLDER AF_TEST_DATA "/../examples/machines/rtx4090-torch2.8.json"
+#define NEWER AF_TEST_DATA "/../examples/machines/rtx4090-torch2.15.json"
 #define FEW_WHEELS "--catalog=" AF_TEST_DATA "/faults/few_wheels.jsonl"
 #define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
 #define PROJECT AF_TEST_DATA "/faults/project"

@@ -82,6 +82,7 @@ static void with_machine(const char *path,
 }
 
 #define MACHINE(name) AF_TEST_DATA "/cases/machines/" name ".json"
+#define EXAMPLE(name) AF_TEST_DATA "/../examples/machines/" name ".json"
 
 static void test_decide__survives_every_lack_of_memory_where_a_wheel_fits(void **state)
 {
@@ -94,7 +95,7 @@ static void test_decide__survives_every_lack_of_memory_down_the_ladder(void **st
 {
     (void)state;
     const struct af_fit_options options = {.version = "2.8.3", .arch = "9.0"};
-    with_machine(MACHINE("h100-ngc"), decide, &options);
+    with_machine(EXAMPLE("h100-ngc"), decide, &options);
 }
 
 static void test_explain__survives_every_lack_of_memory(void **state)
@@ -110,7 +111,7 @@ static void test_plan__survives_every_lack_of_memory_on_every_rung(void **state)
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_fit_options options = {.has_preference = true,
                                                .preference = (enum af_rung_kind)kind};
-        with_machine(MACHINE("rtx4090-torch2.8"), plan, &options);
+        with_machine(EXAMPLE("rtx4090-torch2.8"), plan, &options);
     }
 }
 
@@ -120,7 +121,7 @@ static void test_doctor__survives_every_lack_of_memory(void **state)
     const struct af_fit_options options = {0};
     with_machine(MACHINE("cu12-wheel-on-cu130"), examine, &options);
     with_machine(MACHINE("skip-cuda-build"), examine, &options);
-    with_machine(MACHINE("h100-ngc"), examine, &options);
+    with_machine(EXAMPLE("h100-ngc"), examine, &options);
 }
 
 int main(void)

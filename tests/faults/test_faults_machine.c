@@ -23,7 +23,7 @@ static struct af_span record;
 static int read_record(void **state)
 {
     (void)state;
-    const char *path = AF_TEST_DATA "/cases/machines/h100-ngc.json";
+    const char *path = AF_TEST_DATA "/../examples/machines/h100-ngc.json";
     af_arena_init(&files);
     return (int)af_file_read(&files, path, AF_MACHINE_BYTES_MAX, &record, NULL);
 }

@@ -15,7 +15,7 @@ import pytest
 from server import File
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
-MACHINE = (pathlib.Path(__file__).resolve().parents[1] / "cases" / "machines"
+MACHINE = (pathlib.Path(__file__).resolve().parents[2] / "examples" / "machines"
            / "rtx4090-torch2.8.json")
 LOCAL = "cu12torch2.8cxx11abiTRUE"
 TAG = "cp312-cp312-linux_x86_64"
