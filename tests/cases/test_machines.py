@@ -60,14 +60,6 @@ def test_text__is_the_accepted_one(answers, golden):
                                f"tests/cases/cases.py --write-goldens {name}"]), pytrace=False)
 
 
-@pytest.mark.parametrize("kind", cases.TEXTS)
-@pytest.mark.parametrize("name", NAMES)
-def test_text__fits_96_columns(answers, kind, name):
-    _, out, _ = answers[kind, False, name]
-    long = [line for line in out.splitlines() if len(line) > 96 and not has_long_word(line)]
-    assert not long, long
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_plan__answers_first_and_is_one_screen_where_a_wheel_fits(answers, name):
     _, plan = parsed(answers, "plan", name)

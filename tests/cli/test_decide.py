@@ -10,7 +10,6 @@ from recorded import MACHINES, RECORDS, words_of
 
 BY_NAME = {name: str(path) for name, path in RECORDS.items()}
 RUNGS = ["wheel", "torch-kernels", "torch-change", "build", "engine"]
-VERDICTS = ["yes", "no", "unknown"]
 WORKSTATION = ["--given", "os=linux", "--given", "arch=x86_64", "--given", "glibc=2.39",
                "--given", "python=3.12", "--given", "torch=2.8.0+cu128",
                "--given", "cxx11abi=true", "--given", "sm=8.9", "--given", "driver=580.95.05"]
@@ -37,47 +36,16 @@ def recorded(anyflash):
     return ask
 
 
-def check_reasons(reasons):
-    for reason in reasons:
-        assert set(reason) - {"machine"} == {"id", "effect", "message", "detail", "hint"}
-        assert reason["effect"] in ("blocks", "open", "note") and reason["message"]
-
-
-def check_rung(rung):
-    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "cost", "wheel",
-                         "torch_version", "torch_cuda", "moves", "prerequisites", "build"}
-    assert rung["verdict"] in VERDICTS
-    assert set(rung["price"]) == {"download_bytes", "minutes", "memory_bytes", "disk_bytes"}
-    check_reasons(rung["reasons"])
-    for move in rung["moves"]:
-        assert set(move) == {"name", "from", "to", "why"}
-    for need in rung["prerequisites"]:
-        assert set(need) == {"name", "verdict", "evidence", "fix"}
-
-
 def check_steps(steps):
     for step in steps:
-        assert set(step) == {"title", "kind", "argv", "environment", "command",
-                             "powershell", "cmd", "wheel", "requirements", "torch_backend"}
         assert (step["command"] is None) == (step["argv"] == [])
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_plan_json_has_the_documented_shape(recorded, name):
+def test_plan_json_lists_every_way_and_names_the_wheel_it_takes(recorded, name):
     plan = answer_json(recorded, "plan", *words_of(name))
-    assert plan["schema"] == "anyflash-plan/1"
-    assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
-                         "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
-                         "candidates", "publishers", "catalog", "facts",
-                         "next", "faster"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
-    for rung in plan["rungs"]:
-        check_rung(rung)
-    for miss in plan["near_misses"]:
-        assert set(miss) == {"what", "filename", "wheel", "reasons"}
-        check_reasons(miss["reasons"])
     check_steps(plan["steps"])
-    assert plan["decision"] in RUNGS + [None]
     if plan["decision"] == "wheel":
         assert plan["wheel"]["filename"].endswith(".whl") and plan["wheel"]["url"]
 
@@ -109,17 +77,11 @@ def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(recorded, n
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_doctor_json_has_the_documented_shape(recorded, name):
+def test_doctor_json_lists_the_worst_first_and_has_the_plans_next_step(recorded, name):
     doctor = answer_json(recorded, "doctor", *words_of(name))
-    assert doctor["schema"] == "anyflash-doctor/1"
-    assert set(doctor) == {"schema", "machine", "facts", "findings", "decision", "rungs",
-                           "next", "catalog"}
-    for finding in doctor["findings"]:
-        assert set(finding) == {"id", "severity", "message", "detail", "hint"}
     ranks = ["broken", "risk", "note"]
     severities = [ranks.index(finding["severity"]) for finding in doctor["findings"]]
     assert severities == sorted(severities)
-    assert doctor["next"]["kind"] in ("nothing", "finding", "plan", "no-way")
     if doctor["next"]["kind"] == "plan":
         following = answer_json(recorded, "plan", *words_of(name))["next"]
         for key in ("text", "command", "undo"):
@@ -483,7 +445,6 @@ def test_one_wheel_is_judged_no_with_reasons(anyflash):
     assert answer.code == 1 and "does not fit" in answer.out
     verdict = answer_json(anyflash, *words)
     assert verdict["schema"] == "anyflash-wheel/1" and verdict["verdict"] == "no"
-    check_reasons(verdict["machines"][0]["reasons"])
     assert "torch-minor-mismatch" in [r["id"] for r in verdict["machines"][0]["reasons"]]
 
 
@@ -495,8 +456,7 @@ def test_a_wheel_that_is_not_in_the_catalog_exits_3(anyflash):
 def test_all_lists_every_wheel_best_first(anyflash):
     answer = anyflash("plan", *WORKSTATION, "--all")
     lines = answer.out.splitlines()
-    order = [VERDICTS.index("yes"), VERDICTS.index("unknown"), VERDICTS.index("no")]
-    ranks = [order.index(VERDICTS.index(line.split()[0])) for line in lines[1:]]
+    ranks = [["yes", "unknown", "no"].index(line.split()[0]) for line in lines[1:]]
     assert answer.code == 0 and len(ranks) > 7000 and ranks == sorted(ranks)
 
 
@@ -605,10 +565,6 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     assert (rungs["wheel"]["verdict"], rungs["build"]["verdict"]) == ("unknown", "yes")
     slim, full = plan["builds"]
-    assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files",
-                         "cpu_seconds", "estimated_seconds", "peak_bytes", "memory_bytes",
-                         "disk_bytes",
-                         "download_bytes", "wheel_bytes"}
     assert slim["command"] == ("anyflash build --python /srv/projects/.venv/bin/python "
                                "--head-dim 128 --dtype bf16 --arch 89")
     assert (slim["files"], full["files"]) == (6, 72)
