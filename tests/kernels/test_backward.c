@@ -158,11 +158,14 @@ static struct backward_case *random_case(uint64_t seed, int32_t dtype)
     return c;
 }
 
-static void attend_backward(struct anyflash_context *context, struct backward_case *c)
+static void attend_backward(struct anyflash_context *context, struct backward_case *c,
+                            uint32_t features)
 {
     struct anyflash_error err = {0};
+    context->cpu_features = features;
     if (anyflash_attend_backward(context, &c->args, &err) != ANYFLASH_OK)
         fail_msg("refused: %s", err.message);
+    context->cpu_features = af_cpu_features();
 }
 
 /* Runs one kernel on all pools, which must agree, and compares with the oracle. */
@@ -170,13 +173,11 @@ static void check_kernel(struct backward_case *c, const struct af_kernel *kernel
 {
     uint64_t first = 0;
     for (int n = 0; n < POOLS; n++) {
-        contexts[n]->cpu_features = kernel->needs;
-        attend_backward(contexts[n], c);
+        attend_backward(contexts[n], c, kernel->needs);
         first = n == 0 ? fingerprint(c) : first;
         if (fingerprint(c) != first)
             fail_msg("seed %llu: %s with %d threads gives other bits", (unsigned long long)seed,
                      kernel->name, n + 1);
-        contexts[n]->cpu_features = af_cpu_features();
     }
     check_outputs(c, kernel->name, seed);
 }
@@ -214,38 +215,20 @@ static void check_case(struct backward_case *c, uint64_t seed)
     case_free(c);
 }
 
-static void random_cases(int32_t dtype, uint64_t seed)
-{
-    const char *only = getenv("ANYFLASH_TEST_SEED");
-    if (only != NULL) {
-        check_case(random_case(strtoull(only, NULL, 10), dtype), strtoull(only, NULL, 10));
-        return;
-    }
-    const char *count = getenv("ANYFLASH_TEST_CASES");
-    const uint64_t cases = count != NULL ? strtoull(count, NULL, 10) : CASES;
-    for (uint64_t n = 0; n < cases; n++)
-        check_case(random_case(seed + n, dtype), seed + n);
-}
-
-static void test_backward_f32__random_features_are_near_the_oracle(void **state)
-{
-    (void)state;
-    random_cases(ANYFLASH_F32, 1000);
-}
-
-static void test_backward_f16__random_features_are_near_the_oracle(void **state)
-{
-    (void)state;
-    random_cases(ANYFLASH_F16, 2000);
-}
-
-static void test_backward_bf16__random_features_are_near_the_oracle(void **state)
-{
-    (void)state;
-    random_cases(ANYFLASH_BF16, 3000);
-}
-
 static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
+
+/* Problems 1000, 1001, ... of the first type, 2000, ... of the next. */
+static void test_backward__random_features_are_near_the_oracle(void **state)
+{
+    (void)state;
+    const char *only = getenv("ANYFLASH_TEST_SEED"), *count = getenv("ANYFLASH_TEST_CASES");
+    const uint64_t cases = only != NULL ? 1 : count != NULL ? strtoull(count, NULL, 10) : CASES;
+    for (size_t t = 0; t < AF_COUNT(types); t++) {
+        const uint64_t seed = only != NULL ? strtoull(only, NULL, 10) : 1000 * (t + 1);
+        for (uint64_t n = 0; n < cases; n++)
+            check_case(random_case(seed + n, types[t]), seed + n);
+    }
+}
 
 static void test_backward__chunks_of_keys_and_passes_of_rows(void **state)
 {
@@ -317,11 +300,9 @@ static void test_backward__large_head_sizes(void **state)
 }
 
 /* Fills one row of a tensor with `number`. */
-static void spoil(const struct backward_case *c, const struct anyflash_tensor *tensor,
-                  int64_t row, int64_t dim, float number)
+static void spoil(const struct anyflash_tensor *tensor, int64_t row, int64_t dim, float number)
 {
     char *at = af_row_of_tensor(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
-    (void)c;
     for (int64_t d = 0; d < dim; d++)
         af_convert_store(tensor->dtype, at, d, number);
 }
@@ -338,12 +319,12 @@ static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state
         case_tensors(c);
         c->args.dlse = NULL;
         /* Keys that no row sees, and keys that some rows see. */
-        spoil(c, &c->a.k, 80, 24, numbers[n % 2]);
-        spoil(c, &c->a.v, 81, 16, numbers[n % 2]);
-        spoil(c, &c->a.k, 60, 24, numbers[n % 2]);
-        spoil(c, &c->a.v, 55, 16, numbers[n % 2]);
-        spoil(c, &c->a.q, 30, 24, numbers[n % 2]);
-        spoil(c, &c->args.dout, 12, 16, numbers[n % 2]);
+        spoil(&c->a.k, 80, 24, numbers[n % 2]);
+        spoil(&c->a.v, 81, 16, numbers[n % 2]);
+        spoil(&c->a.k, 60, 24, numbers[n % 2]);
+        spoil(&c->a.v, 55, 16, numbers[n % 2]);
+        spoil(&c->a.q, 30, 24, numbers[n % 2]);
+        spoil(&c->args.dout, 12, 16, numbers[n % 2]);
         check_case(c, 10);
     }
 }
@@ -396,9 +377,7 @@ static void test_backward__only_minus_infinity_hides(void **state)
         for (size_t k = 0; k < count; k++) {
             if (!is_for(kernels[k], c))
                 continue;
-            contexts[0]->cpu_features = kernels[k]->needs;
-            attend_backward(contexts[0], c);
-            contexts[0]->cpu_features = af_cpu_features();
+            attend_backward(contexts[0], c, kernels[k]->needs);
             check_closely(c, kernels[k]->name);
         }
         case_free(c);
@@ -422,9 +401,7 @@ static void test_backward__a_single_key_has_no_gradient(void **state)
         for (size_t k = 0; k < count; k++) {
             if (!is_for(kernels[k], c))
                 continue;
-            contexts[0]->cpu_features = kernels[k]->needs;
-            attend_backward(contexts[0], c);
-            contexts[0]->cpu_features = af_cpu_features();
+            attend_backward(contexts[0], c, kernels[k]->needs);
             struct af_problem problem = case_problem(c);
             bool owned;
             for (int64_t e = 0; e < c->counts[CASE_DQ]; e++)
@@ -520,8 +497,8 @@ static void test_backward__masked_keys_may_hold_nan(void **state)
         c->a.mask = case_tensor(c, ANYFLASH_BOOL, 1, 1, 1, 40, true);
         c->a.mask.head_stride = c->a.mask.row_stride = 0;
         ((char *)c->a.mask.data)[7] = 0;
-        spoil(c, &c->a.k, 7, 16, NAN);
-        spoil(c, &c->a.v, 7, 16, NAN);
+        spoil(&c->a.k, 7, 16, NAN);
+        spoil(&c->a.v, 7, 16, NAN);
         check_case(c, 11);
     }
 }
@@ -538,7 +515,7 @@ static void test_backward__only_sinks_or_only_bias(void **state)
     c->args.dbias.data = case_elements(c, ANYFLASH_F32, 2 * 2 * 30 * 40);
     c->args.dsinks = case_elements(c, ANYFLASH_F32, 2);
     case_forward(c);
-    attend_backward(contexts[1], c);
+    attend_backward(contexts[1], c, af_cpu_features());
     uint64_t all = fingerprint(c);
     memset(c->args.dbias.data, 1, 2 * 2 * 30 * 40 * 4);
     memset(c->args.dsinks, 1, 2 * 4);
@@ -604,9 +581,7 @@ static void test_backward__empty_problems(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_backward_f32__random_features_are_near_the_oracle),
-        cmocka_unit_test(test_backward_f16__random_features_are_near_the_oracle),
-        cmocka_unit_test(test_backward_bf16__random_features_are_near_the_oracle),
+        cmocka_unit_test(test_backward__random_features_are_near_the_oracle),
         cmocka_unit_test(test_backward__chunks_of_keys_and_passes_of_rows),
         cmocka_unit_test(test_backward__rows_that_see_no_key_of_a_chunk),
         cmocka_unit_test(test_backward__very_low_scores_of_keys_that_fill_no_tile),
