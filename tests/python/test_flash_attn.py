@@ -1,6 +1,7 @@
 """The seven functions of flash_attn: signatures, results, gradients, compiled graphs."""
 
 import copy
+import functools
 import inspect
 import json
 import pathlib
@@ -10,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
+from formula import by_formula  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
 
@@ -33,13 +35,7 @@ def forced(name, function, *arguments, **options):
         providers.force(before)
 
 
-def close(have, want, bound=2e-5):
-    assert have.shape == want.shape
-    infinite = torch.isinf(want)
-    assert torch.equal(torch.isinf(have), infinite)
-    have, want = have.detach(), want.detach()
-    distance = torch.where(infinite, 0.0, have.double() - want.double()).abs().max()
-    assert distance < bound * max(1.0, float(torch.where(infinite, 0.0, want).abs().max()))
+close = functools.partial(formula.close, bound=2e-5)
 
 
 def tensors(*shapes, dtype=torch.float32):
@@ -68,15 +64,6 @@ OPTIONS = (
 )
 
 
-def by_formula(options):
-    names = {
-        "window_size": "window",
-        "alibi_slopes": "slopes",
-        "softmax_scale": "scale",
-    }
-    return {names.get(name, name): value for name, value in options.items()}
-
-
 def declined(provider, options):
     return provider == "sdpa" and ("softcap" in options)
 
@@ -96,7 +83,7 @@ def test_dense_attention_and_its_gradients(provider, options):
         for have, wanted in zip(
             gradients, torch.autograd.grad(want, (q, k, v), weight.double())
         ):
-            close(have, wanted, 1e-4)
+            close(have, wanted, bound=1e-4)
         if provider != "sdpa":
             found = forced(
                 provider, anyflash.flash_attn_func, q, k, v, return_attn_probs=True, **options
@@ -120,7 +107,7 @@ def test_packed_attention_and_its_gradients(provider, options):
         torch.autograd.grad(out, (q, k, v), weight),
         torch.autograd.grad(want, (q, k, v), weight.double()),
     ):
-        close(have, wanted, 1e-4)
+        close(have, wanted, bound=1e-4)
     if provider != "sdpa":
         options = {**options, "return_attn_probs": True}
         found = forced(provider, anyflash.flash_attn_varlen_func, q, k, v, *lengths, **options)
@@ -278,13 +265,15 @@ def test_dropout_drops_what_the_probabilities_say(provider):
     options = {"dropout_p": 0.4, "causal": True, "return_attn_probs": True}
     torch.manual_seed(5)
     out, lse, signed = forced(provider, anyflash.flash_attn_func, q, k, v, **options)
+    other = forced(provider, anyflash.flash_attn_func, q, k, v, **options)
     torch.manual_seed(5)
     again = forced(provider, anyflash.flash_attn_func, q, k, v, **options)
-    assert torch.equal(out, again[0]) and signed.shape == (2, 4, 12, 20)
+    assert torch.equal(out, again[0]) and not torch.equal(out, other[0])
+    assert signed.shape == (2, 4, 12, 20)
     weights = signed.double().abs()
     weights = weights / weights.sum(-1, keepdim=True) * (signed > 0) / 0.6
     wide = v.double().repeat_interleave(2, 2).transpose(1, 2)
-    close(out, (weights @ wide).transpose(1, 2), 1e-4)
+    close(out, (weights @ wide).transpose(1, 2), bound=1e-4)
     dropped = (signed < 0).sum() / (signed != 0).sum()
     assert 0.3 < dropped < 0.5
     assert torch.equal(lse, forced(provider, anyflash.flash_attn_func, q, k, v, causal=True,
@@ -301,7 +290,7 @@ def test_other_types_keep_their_type(dtype):
     q, k, v = tensors(*[(2, 9, 2, 32)] * 3, dtype=dtype)
     out = anyflash.flash_attn_func(q, k, v, causal=True)
     assert out.dtype == dtype
-    close(out, formula.dense(q, k, v, causal=True)[0], 0.02)
+    close(out, formula.dense(q, k, v, causal=True)[0], bound=0.02)
     out.sum().backward()
     assert q.grad.dtype == dtype
 

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
+from formula import by_formula  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
@@ -65,11 +66,6 @@ OPTIONS = (
     {"causal": True, "window_size": (4, 9)},
     {"softmax_scale": 0.3},
 )
-
-
-def by_formula(options):
-    names = {"window_size": "window", "softmax_scale": "scale", "alibi_slopes": "slopes"}
-    return {names.get(name, name): value for name, value in options.items()}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o) or "none")
