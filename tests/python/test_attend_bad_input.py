@@ -260,6 +260,7 @@ FLOATS = "float32, float16 or bfloat16$"
         ("q", lambda x: x.astype(">f4"), f"q: .* float32 in the byte order .* {FLOATS}"),
         ("q", lambda x: x.astype("i4"), f"q: element type int32, expected {FLOATS}"),
         ("k", lambda x: x.astype("f8"), "k: .* float64, expected .*bfloat16, float8_e4m3fn or"),
+        ("k", lambda x: x.astype("f2"), "q, k and v have types float32, float16 and float32"),
     ),
 )
 def test_a_wrong_element_type_is_named_beside_those_that_work(name, change, words):

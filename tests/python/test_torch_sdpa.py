@@ -46,12 +46,6 @@ def attend(q, k, v, **options):
     return sdpa(q, *(x.repeat_interleave(group, 1) for x in (k, v)), **options)
 
 
-@pytest.fixture
-def enabled():
-    with anyflash.torch.enabled():
-        yield
-
-
 def test_there_are_a_thousand_combinations():
     problems = (DTYPES, ORDERS, MASKS, LENGTHS, HEADS)
     assert len(list(itertools.product(*problems))) >= 1000
@@ -125,16 +119,20 @@ def test_the_gradient_of_a_sum_is_the_engines(enabled):
     assert anyflash.torch.counts() == (before[0] + 2, before[1])
 
 
+def stock(call):
+    """What torch's own kernels give."""
+    torch.manual_seed(0)
+    anyflash.torch.disable()
+    try:
+        return call()
+    finally:
+        anyflash.torch.enable()
+
+
 def equals_stock(call):
     """Bit-identical results with and without the engine."""
     torch.manual_seed(0)
-    ours = call()
-    anyflash.torch.disable()
-    torch.manual_seed(0)
-    try:
-        assert torch.equal(ours, call())
-    finally:
-        anyflash.torch.enable()
+    assert torch.equal(call(), stock(call))
 
 
 def test_what_the_engine_declines_is_torchs(enabled):
@@ -147,6 +145,17 @@ def test_what_the_engine_declines_is_torchs(enabled):
     equals_stock(lambda: sdpa(x, x[:, :, :0], x[:, :, :0]))
     mask = torch.randn(8, 8, requires_grad=True)
     equals_stock(lambda: sdpa(x, x, x, attn_mask=mask))
+
+
+def test_the_kernels_are_called_and_taken_back():
+    x = torch.randn(1, 2, 8, 64)
+    before = anyflash.torch.counts()
+    with anyflash.torch.enabled():
+        sdpa(x, x, x)
+    during = anyflash.torch.counts()
+    sdpa(x, x, x)
+    assert during[0] == before[0] + 1 and during[1] == before[1]
+    assert anyflash.torch.counts() == during and not anyflash.torch.is_enabled()
 
 
 def test_three_dimensions(enabled):
@@ -179,16 +188,65 @@ def test_autocast_and_inference_mode(enabled):
     check(out, want, torch.bfloat16)
 
 
-def test_vmap(enabled):
+def test_vmap_and_grad_of_torch_func(enabled):
     x = torch.randn(3, 1, 2, 9, 64)
     want = torch.stack([sdpa(one, one, one) for one in x])
     with pytest.warns(UserWarning, match="batching rule"):  # torch's own
         out = torch.func.vmap(lambda one: sdpa(one, one, one))(x)
     assert torch.allclose(out, want, atol=1e-5)
+    gradient = torch.func.grad(lambda q: sdpa(q, x[1], x[2]).square().sum())
+    assert torch.allclose(gradient(x[0]), stock(lambda: gradient(x[0])), atol=1e-5)
 
 
-def test_a_second_derivative_is_torchs_error(enabled):
-    q = tensor(1, 4, 16, torch.float32)
-    (gradient,) = torch.autograd.grad(sdpa(q, q, q).sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError):
-        torch.autograd.grad(gradient.sum(), q)
+def test_a_second_derivative_is_torchs_own_error(enabled):
+    q = torch.randn(1, 2, 5, 16, requires_grad=True)
+
+    def twice():
+        (first,) = torch.autograd.grad(sdpa(q, q, q).sum(), q, create_graph=True)
+        with pytest.raises(RuntimeError) as raised:
+            torch.autograd.grad(first.sum(), q)
+        return str(raised.value)
+
+    assert twice() == stock(twice)
+
+
+def test_meta_tensors_stay_meta(enabled):
+    q = torch.randn(2, 4, 9, 16, device="meta", requires_grad=True)
+    out = sdpa(q, q, q)
+    out.sum().backward()
+    assert out.is_meta and out.shape == q.shape and q.grad.is_meta
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"q": torch.randn(9, 16)},
+        {"q": torch.randn(2, 4, 9, 16, dtype=torch.float64)},
+        {"k": torch.randn(2, 4, 9, 8)},
+        {"k": torch.randn(2, 3, 9, 16)},
+        {"v": torch.randn(2, 4, 8, 16)},
+        {"mask": torch.zeros(9, 8)},
+        {"mask": torch.zeros(9, 9, dtype=torch.int32)},
+    ],
+    ids=str,
+)
+def test_what_torch_refuses_is_refused_alike(enabled, change):
+    given = {name: torch.randn(2, 4, 9, 16) for name in "qkv"}
+    given.update(change)
+    mask = given.pop("mask", None)
+
+    def outcome():
+        try:
+            return sdpa(*given.values(), attn_mask=mask).shape
+        except Exception as error:
+            return type(error), str(error).splitlines()[0]
+
+    assert outcome() == stock(outcome)
+
+
+def test_a_last_dimension_that_is_not_contiguous(enabled):
+    q, k, v = (torch.randn(2, 4, 16, 9).transpose(2, 3) for _ in range(3))
+    assert torch.allclose(sdpa(q, k, v), stock(lambda: sdpa(q, k, v)), atol=1e-5)
+    leaf = q.clone().requires_grad_()
+    sdpa(leaf, k, v).sum().backward()
+    assert torch.isfinite(leaf.grad).all()
