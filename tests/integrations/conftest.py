@@ -9,4 +9,5 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(pathlib.Path(__file__).parent)]
+HERE = ROOT / "tests" / "integrations"
+sys.path[:0] = [str(ROOT / "python"), str(HERE), str(ROOT / "tests" / "python")]

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import anyflash.hf_kernels
-from anyflash import _sink_functions
 
 HERE = pathlib.Path(__file__).parent
 
@@ -84,26 +83,3 @@ def test_transformers_takes_it_by_name_on_the_cpu(folder):
         THROUGH_TRANSFORMERS, LOCAL_KERNELS=f"acme/attention={folder}", HF_HUB_OFFLINE="1"
     )
     assert "same tokens" in answer
-
-
-def test_sinks_are_one_more_key_without_value():
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 8, 2, 16, requires_grad=True) for _ in range(3))
-    sinks = torch.tensor([0.5, 2.0], requires_grad=True)
-    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * 0.25
-    scores = scores.masked_fill(~torch.ones(8, 8, dtype=torch.bool).tril(), -torch.inf)
-    column = sinks.view(1, 2, 1, 1).expand(1, 2, 8, 1)
-    weights = torch.cat((scores, column), -1).softmax(-1)[..., :8]
-    expected = torch.einsum("bhqk,bkhd->bqhd", weights, v)
-    found = _sink_functions.flash_attn_func(q, k, v, causal=True, s_aux=sinks)
-    assert (found - expected).abs().max() < 1e-5
-    tensors = (q, k, v, sinks)
-    ours = torch.autograd.grad(found.square().sum(), tensors)
-    for have, want in zip(ours, torch.autograd.grad(expected.square().sum(), tensors)):
-        assert (have - want).abs().max() < 1e-4
-    starts = torch.tensor([0, 8], dtype=torch.int32)
-    packed = (x.detach()[0] for x in (q, k, v))
-    found = _sink_functions.flash_attn_varlen_func(
-        *packed, starts, starts, 8, 8, causal=True, s_aux=sinks.detach()
-    )
-    assert (found - expected[0]).abs().max() < 1e-5

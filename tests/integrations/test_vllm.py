@@ -6,12 +6,12 @@ build/integrations-vllm.
 
 import ast
 import inspect
-import math
 import os
 import pathlib
 import sys
 import types
 
+import formula
 import published_vllm
 import pytest
 import torch
@@ -180,32 +180,6 @@ def test_vllm_finds_nothing_invalid_in_what_is_supported(backends):
     assert not backends.CPUBackend.supports_kv_cache_dtype("fp8_ds_mla")
 
 
-def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
-    """One request in float64: q [Sq, H, D], k and v [Sk, G, D], aligned to the last key."""
-    q, k, v = (x.double().transpose(0, 1) for x in (q, k, v))
-    k, v = (x.repeat_interleave(HEADS // GROUPS, 0) for x in (k, v))
-    scores = q @ k.transpose(1, 2) * scale
-    if softcap:
-        scores = softcap * torch.tanh(scores / softcap)
-    rows, keys = scores.shape[1:]
-    i, j = torch.arange(rows)[:, None] + keys - rows, torch.arange(keys)
-    if slopes is not None:
-        scores = scores - slopes.double()[:, None, None] * (i - j).abs()
-    hidden = torch.zeros(rows, keys, dtype=torch.bool)
-    if causal:
-        hidden |= j > i
-    if left >= 0:
-        hidden |= j < i - left
-    if right >= 0:
-        hidden |= j > i + right
-    scores = scores.masked_fill(hidden, -math.inf)
-    if sinks is not None:
-        column = sinks.double().view(-1, 1, 1).expand(HEADS, rows, 1)
-        scores = torch.cat((scores, column), 2)
-    weights = scores.softmax(-1)[..., :keys]
-    return (weights @ v).transpose(0, 1)
-
-
 QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk, first token
 DECODES = (1, 1, 1, 1)
 LAYER = types.SimpleNamespace(_k_scale_float=0.5, _v_scale_float=0.004)
@@ -317,8 +291,7 @@ def wanted(step, features, causals):
     cap, sinks = features.get("logits_soft_cap"), features.get("sinks")
     queries = step.query[: sum(step.queries)].split(step.queries)
     for q, k, v, causal in zip(queries, step.k, step.v, causals):
-        right = -1 if causal else left
-        yield plain(q, k, v, causal, left, right, cap, slopes, sinks, 0.2)
+        yield formula.attend(q, k, v, causal, (left, left), cap, slopes, sinks, 0.2)[0]
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
@@ -484,7 +457,7 @@ def test_encoders_need_no_cache(backends, kind):
     impl.do_kv_cache_update(None, k, v, None, None)
     out = impl.forward(None, q, k, v, None, step, output=torch.empty_like(q))
     for found, a, b, c in zip(*(x.split(QUERIES) for x in (out, q, k, v))):
-        expected = plain(a, b, c, False, -1, -1, 0, None, None, 0.2)
+        expected = formula.attend(a, b, c, scale=0.2)[0]
         assert (found.double() - expected).abs().max() < 1e-5
 
 
