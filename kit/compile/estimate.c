@@ -78,7 +78,7 @@ static double scale_of(const struct af_build_end_time *end_time,
     double predicted = PRIOR_SECONDS + end_time->predicted;
     for (size_t i = 0; i < event->row_count; i++) {
         const struct af_govern_row *row = &event->rows[i];
-        if (row->state != AF_ADMIT_RUNNING || row->cpu_seconds <= row->prediction->seconds)
+        if (row->state != AF_JOB_RUNNING || row->cpu_seconds <= row->prediction->seconds)
             continue;
         worked += row->cpu_seconds;
         predicted += row->prediction->seconds;
@@ -101,7 +101,7 @@ double af_build_end_time_left(const struct af_build_end_time *end_time,
     int running = 0;
     size_t count = 0;
     for (size_t i = 0; i < event->row_count && count < AF_SELECTION_CALLS_MAX; i++) {
-        running += event->rows[i].state == AF_ADMIT_RUNNING;
+        running += event->rows[i].state == AF_JOB_RUNNING;
         costs[count++] = (struct af_selection_cost){left_of(&event->rows[i], scale), 0};
     }
     return af_selection_schedule(costs, count, running, 0) / pace_of(end_time, event);

@@ -1,11 +1,16 @@
 /*
- * build_cgroup.c: makes control groups through their files, and scopes through
- * systemd-run. Sources: the kernel's documentation of cgroup v1 (memory.rst)
- * and v2 (cgroup-v2.rst; cgroup.kill since Linux 5.14); systemd-run(1),
+ * build_cgroup.c: a control group or systemd scope for the build, so that if memory runs out,
+ * only processes of this build are killed, and so that the whole build can be ended at once.
+ *
+ * First choice is a control group below our own, for the compilers. It needs no root where the
+ * group is ours (containers, delegated units); version 2 limits memory only where the memory
+ * controller is delegated to us. Second choice, for sessions of a desktop or of ssh, whose
+ * groups belong to systemd, is a scope: this program starts again as "systemd-run --scope ...
+ * ANYFLASH BUILD ARGUMENTS". Root asks the system manager, others the user manager. Sources:
+ * the kernel's cgroup-v1/memory.rst and cgroup-v2.rst; systemd-run(1),
  * systemd.resource-control(5), systemd.scope(5).
  */
-#include "kit/compile/governor/build_cgroup.h"
-#include "kit/compile/governor/govern.h"
+#include "kit/compile/governor/jobs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +30,7 @@
 #include "kit/system/process.h"
 
 #define NAME "anyflash-build-"
-#define PATH_BYTES (AF_GOVERN_BUILD_CGROUP_BYTES + 64)
+#define PATH_BYTES (sizeof((struct af_govern_build_cgroup *)0)->folder + 64)
 #define PROCESSES_BYTES 65536
 #define REMOVE_ATTEMPTS 100
 #define GIB 1073741824.0
@@ -46,17 +51,22 @@ static void path_of(const struct af_govern_build_cgroup *cgroup, const char *fil
     snprintf(path, PATH_BYTES, "%s/%s", cgroup->folder, file);
 }
 
-static bool write_file(const struct af_govern_build_cgroup *cgroup, const char *file,
-                       const char *text)
+bool af_govern_write(const char *path, const char *text)
 {
-    char path[PATH_BYTES];
-    path_of(cgroup, file, path);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     bool good = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
     close(fd);
     return good;
+}
+
+static bool write_file(const struct af_govern_build_cgroup *cgroup, const char *file,
+                       const char *text)
+{
+    char path[PATH_BYTES];
+    path_of(cgroup, file, path);
+    return af_govern_write(path, text);
 }
 
 void af_govern_build_cgroup_enter(const struct af_govern_build_cgroup *cgroup)

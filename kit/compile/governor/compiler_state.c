@@ -1,7 +1,8 @@
 /*
- * compiler_state.c: the arithmetic of predictions, stalls and exit codes.
+ * compiler_state.c: the arithmetic of predictions, stalls and exit codes, and which waiting
+ * compiler may start.
  */
-#include "kit/compile/governor/compiler_state.h"
+#include "kit/compile/governor/jobs.h"
 
 #include <signal.h>
 
@@ -30,6 +31,69 @@ static uint64_t tail_of(const struct af_job *job)
 uint64_t af_demand_bytes(const struct af_job *job)
 {
     return job->state == AF_JOB_RUNNING && job->in_tail ? tail_of(job) : job->prediction.bytes;
+}
+
+/* What runs. */
+struct running {
+    size_t count;
+    uint64_t bytes;
+    bool alone;
+};
+
+static struct running running_of(const struct af_job *jobs, size_t count)
+{
+    struct running running = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct af_job *job = &jobs[i];
+        if (job->state != AF_JOB_RUNNING)
+            continue;
+        uint64_t bytes = af_demand_bytes(job);
+        running.count++;
+        running.bytes += bytes > job->resident_bytes ? bytes : job->resident_bytes;
+        running.alone |= job->alone;
+    }
+    return running;
+}
+
+/*
+ * The first in line of those that need at most `left_bytes`: jobs that must be alone, then
+ * the longest, then the first in the list. SIZE_MAX: none.
+ */
+static size_t first_in_line(const struct af_job *jobs, size_t count, uint64_t left_bytes)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (jobs[i].state != AF_JOB_WAITING || af_demand_bytes(&jobs[i]) > left_bytes)
+            continue;
+        if (best == SIZE_MAX ||
+            (jobs[i].alone != jobs[best].alone
+                 ? jobs[i].alone
+                 : jobs[i].prediction.seconds > jobs[best].prediction.seconds))
+            best = i;
+    }
+    return best;
+}
+
+struct af_admit_answer af_admit(const struct af_job *jobs, size_t count, uint64_t budget_bytes,
+                                unsigned slots)
+{
+    struct running running = running_of(jobs, count);
+    size_t first = first_in_line(jobs, count, UINT64_MAX);
+    if (first == SIZE_MAX)
+        return (struct af_admit_answer){AF_ADMIT_NOTHING, SIZE_MAX};
+    if (running.count == 0)
+        return (struct af_admit_answer){AF_ADMIT_NOW, first};
+    if (running.alone)
+        return (struct af_admit_answer){AF_ADMIT_ALONE_RUNS, first};
+    if (jobs[first].alone)
+        return (struct af_admit_answer){AF_ADMIT_FOR_ALONE, first};
+    if (running.count >= slots)
+        return (struct af_admit_answer){AF_ADMIT_SLOTS, first};
+    size_t fits = running.bytes > budget_bytes
+                      ? SIZE_MAX
+                      : first_in_line(jobs, count, budget_bytes - running.bytes);
+    return fits == SIZE_MAX ? (struct af_admit_answer){AF_ADMIT_MEMORY, first}
+                            : (struct af_admit_answer){AF_ADMIT_NOW, fits};
 }
 
 bool af_stall_check(struct af_stall *stall, const struct af_stall_sample *sample)

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "kit/compile/governor/jobs.h"
-#include "kit/compile/governor/process_tree.h"
 
 #define SAMPLE_SECONDS 0.5
 #define TICK_SECONDS 0.9
@@ -68,10 +67,9 @@ static unsigned cores_here(void)
  */
 static void start_guard(struct run *run)
 {
-    char mark[AF_TREE_MARK_BYTES];
+    pid_t governor = getpid();
     int ends[2];
     char byte;
-    af_tree_mark_all(mark, getpid());
     if (pipe(ends) != 0)
         return;
     run->guard = fork();
@@ -80,7 +78,7 @@ static void start_guard(struct run *run)
         setsid();
         while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
             continue;
-        af_tree_kill_marked(mark);
+        af_tree_kill_all(governor);
         af_govern_build_cgroup_remove(&run->governor.cgroup);
         _exit(0);
     }
@@ -181,10 +179,9 @@ static void govern(struct run *run)
 /* Ends everything that this run started. */
 static void end_all(struct run *run)
 {
-    char mark[AF_TREE_MARK_BYTES];
     af_jobs_kill(&run->governor);
     af_govern_build_cgroup_remove(&run->governor.cgroup);
-    af_tree_kill_marked(af_tree_mark_all(mark, getpid()));
+    af_tree_kill_all(getpid());
     end_guard(run);
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue;
@@ -200,8 +197,6 @@ static bool set_up(struct run *run, const struct af_govern_options *options)
     governor->stall.limit_seconds = options->stall_seconds;
     governor->jobs = af_arena_array(&run->arena, count + 1, sizeof *governor->jobs);
     governor->rows = af_arena_array(&run->arena, count + 1, sizeof *governor->rows);
-    governor->admit_rows = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_rows);
-    governor->admit_of = af_arena_array(&run->arena, count + 1, sizeof *governor->admit_of);
     for (size_t i = 0; i < count && !run->arena.failed; i++)
         governor->jobs[i] = (struct af_job){.call = &options->jobs[i],
                                             .prediction = options->jobs[i].prediction};

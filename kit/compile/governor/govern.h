@@ -5,9 +5,8 @@
  * All calls are known before the start. The caller predicts what each needs; a call that
  * took more raises the predictions of its kind, also of calls that already wait.
  *
- *   who may start                             admission.h
- *   what is repeated after a failure          compiler_state.h, jobs.c
- *   stalls and hangs                          watch.c
+ *   who may start, what an end means          compiler_state.c
+ *   what is repeated after a failure, stalls  jobs.c
  *
  * Nothing outlives this process, however it ends: a second process watches it and
  * kills every process that a compiler started.
@@ -17,7 +16,6 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/compile/governor/admission.h"
 
 #define AF_GOVERN_KEY_BYTES 128
 #define AF_GOVERN_FILE_BYTES 128
@@ -50,6 +48,17 @@ struct af_govern_job {
     struct af_prediction prediction;
 };
 
+enum af_job_state { AF_JOB_WAITING, AF_JOB_RUNNING, AF_JOB_ENDED };
+
+enum af_admit_why {
+    AF_ADMIT_NOW,        /* one may start */
+    AF_ADMIT_NOTHING,    /* none waits */
+    AF_ADMIT_SLOTS,      /* as many as allowed are running */
+    AF_ADMIT_MEMORY,     /* none fits beside the running ones */
+    AF_ADMIT_ALONE_RUNS, /* a compiler runs that must be alone */
+    AF_ADMIT_FOR_ALONE   /* the next must be alone, and others still run */
+};
+
 enum af_govern_event_kind {
     AF_GOVERN_STARTED,
     AF_GOVERN_ENDED,   /* successfully */
@@ -64,7 +73,7 @@ enum af_govern_event_kind {
 
 struct af_govern_row {
     const struct af_prediction *prediction;
-    enum af_admit_state state;
+    enum af_job_state state; /* waiting or running */
     uint64_t resident_bytes;
     double elapsed;     /* seconds since it started */
     double cpu_seconds; /* used since then */

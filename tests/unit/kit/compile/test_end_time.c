@@ -16,7 +16,7 @@ static const struct af_prediction half = {.file = "b.cu", .seconds = 30};
 static struct af_govern_row row(const struct af_prediction *prediction, bool running,
                                 double elapsed, double cpu_seconds)
 {
-    return (struct af_govern_row){prediction, running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING, 0,
+    return (struct af_govern_row){prediction, running ? AF_JOB_RUNNING : AF_JOB_WAITING, 0,
                                   elapsed, cpu_seconds};
 }
 

@@ -8,32 +8,31 @@
 
 #include <cmocka.h>
 
-#include "kit/compile/governor/admission.h"
+#include "kit/compile/governor/jobs.h"
 
 #define JOBS 200
 
-static struct af_admit_job waiting(uint64_t need, double seconds)
+static struct af_job waiting(uint64_t need, double seconds)
 {
-    return (struct af_admit_job){.need_bytes = need, .seconds = seconds};
+    return (struct af_job){.prediction = {.bytes = need, .seconds = seconds}};
 }
 
-static struct af_admit_job running(uint64_t need)
+static struct af_job running(uint64_t need)
 {
-    return (struct af_admit_job){.state = AF_ADMIT_RUNNING, .need_bytes = need};
+    return (struct af_job){.state = AF_JOB_RUNNING, .prediction = {.bytes = need}};
 }
 
-static void expect(const struct af_admit_job *jobs, size_t count, uint64_t budget,
-                   unsigned slots, enum af_admit_why why, size_t job)
+static void expect(const struct af_job *jobs, size_t count, uint64_t budget, unsigned slots,
+                   enum af_admit_why why, size_t job)
 {
-    const struct af_admit_limits limits = {budget, slots};
-    struct af_admit_answer answer = af_admit(jobs, count, &limits);
+    struct af_admit_answer answer = af_admit(jobs, count, budget, slots);
     assert_int_equal(answer.why, why);
     assert_int_equal(answer.job, job);
 }
 
 static void test_longest_that_fits_starts(void **state)
 {
-    const struct af_admit_job jobs[] = {waiting(3, 10), waiting(6, 30), waiting(1, 5)};
+    const struct af_job jobs[] = {waiting(3, 10), waiting(6, 30), waiting(1, 5)};
     (void)state;
     expect(jobs, 3, 8, 2, AF_ADMIT_NOW, 1);
     expect(jobs, 0, 8, 2, AF_ADMIT_NOTHING, SIZE_MAX);
@@ -41,14 +40,14 @@ static void test_longest_that_fits_starts(void **state)
 
 static void test_one_runs_however_large(void **state)
 {
-    const struct af_admit_job jobs[] = {waiting(100, 10)};
+    const struct af_job jobs[] = {waiting(100, 10)};
     (void)state;
     expect(jobs, 1, 8, 2, AF_ADMIT_NOW, 0);
 }
 
 static void test_slots_hold(void **state)
 {
-    const struct af_admit_job jobs[] = {running(1), running(1), waiting(1, 10)};
+    const struct af_job jobs[] = {running(1), running(1), waiting(1, 10)};
     (void)state;
     expect(jobs, 3, 8, 2, AF_ADMIT_SLOTS, 2);
     expect(jobs, 3, 8, 3, AF_ADMIT_NOW, 2);
@@ -56,7 +55,7 @@ static void test_slots_hold(void **state)
 
 static void test_what_is_taken_counts_more_than_what_was_said(void **state)
 {
-    struct af_admit_job jobs[] = {running(2), waiting(5, 10)};
+    struct af_job jobs[] = {running(2), waiting(5, 10)};
     (void)state;
     expect(jobs, 2, 8, 2, AF_ADMIT_NOW, 1);
     jobs[0].resident_bytes = 4;
@@ -65,8 +64,7 @@ static void test_what_is_taken_counts_more_than_what_was_said(void **state)
 
 static void test_shorter_ones_go_ahead_if_the_longest_does_not_fit(void **state)
 {
-    const struct af_admit_job jobs[] = {running(5), waiting(6, 30), waiting(2, 10),
-                                        waiting(3, 20)};
+    const struct af_job jobs[] = {running(5), waiting(6, 30), waiting(2, 10), waiting(3, 20)};
     (void)state;
     expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 3);
     expect(jobs, 4, 7, 4, AF_ADMIT_NOW, 2);
@@ -76,7 +74,7 @@ static void test_shorter_ones_go_ahead_if_the_longest_does_not_fit(void **state)
 
 static void test_alone_means_alone(void **state)
 {
-    struct af_admit_job jobs[] = {running(1), waiting(1, 50), waiting(1, 10)};
+    struct af_job jobs[] = {running(1), waiting(1, 50), waiting(1, 10)};
     (void)state;
     jobs[2].alone = true;
     expect(jobs, 3, 8, 4, AF_ADMIT_FOR_ALONE, 2);
@@ -91,53 +89,41 @@ static unsigned next_random(unsigned *seed)
     return *seed >> 8;
 }
 
-static uint64_t used_bytes(const struct af_admit_job *jobs)
+static uint64_t used_bytes(const struct af_job *jobs)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < JOBS; i++)
-        bytes += jobs[i].state == AF_ADMIT_RUNNING ? jobs[i].need_bytes : 0;
+        bytes += jobs[i].state == AF_JOB_RUNNING ? jobs[i].prediction.bytes : 0;
     return bytes;
 }
 
 /* Runs all jobs to their end and returns the seconds. No start may exceed the budget. */
-static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *limits)
+static double simulate(struct af_job *jobs, uint64_t budget, unsigned slots)
 {
     double time = 0;
     size_t left = JOBS;
-    bool done[JOBS] = {false};
     double elapsed[JOBS] = {0};
     while (left > 0) {
-        struct af_admit_job now[JOBS];
-        size_t of[JOBS];
-        size_t count = 0;
-        for (size_t i = 0; i < JOBS; i++) {
-            if (!done[i]) {
-                of[count] = i;
-                now[count++] = jobs[i];
-            }
-        }
-        struct af_admit_answer answer = af_admit(now, count, limits);
+        struct af_admit_answer answer = af_admit(jobs, JOBS, budget, slots);
         if (answer.why == AF_ADMIT_NOW) {
-            jobs[of[answer.job]].state = AF_ADMIT_RUNNING;
-            assert_true(used_bytes(jobs) <= limits->budget_bytes);
+            jobs[answer.job].state = AF_JOB_RUNNING;
+            assert_true(used_bytes(jobs) <= budget);
             continue;
         }
         size_t first = SIZE_MAX;
+        double step = 0;
         for (size_t i = 0; i < JOBS; i++) {
-            if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING &&
-                (first == SIZE_MAX ||
-                 jobs[i].seconds - elapsed[i] < jobs[first].seconds - elapsed[first]))
+            double rest = jobs[i].prediction.seconds - elapsed[i];
+            if (jobs[i].state == AF_JOB_RUNNING && (first == SIZE_MAX || rest < step)) {
                 first = i;
+                step = rest;
+            }
         }
         assert_int_not_equal(first, SIZE_MAX);
-        double step = jobs[first].seconds - elapsed[first];
         time += step;
-        for (size_t i = 0; i < JOBS; i++) {
-            if (!done[i] && jobs[i].state == AF_ADMIT_RUNNING)
-                elapsed[i] += step;
-        }
-        done[first] = true;
-        jobs[first].need_bytes = 0;
+        for (size_t i = 0; i < JOBS; i++)
+            elapsed[i] += jobs[i].state == AF_JOB_RUNNING ? step : 0;
+        jobs[first].state = AF_JOB_ENDED;
         left--;
     }
     return time;
@@ -168,7 +154,7 @@ static double least_time(const struct work *work, unsigned slots)
     return best;
 }
 
-static void make_jobs(unsigned random, struct af_admit_job *jobs, struct work *work)
+static void make_jobs(unsigned random, struct af_job *jobs, struct work *work)
 {
     static const uint64_t needs[] = {5900, 3400, 1000};
     *work = (struct work){0};
@@ -184,15 +170,14 @@ static void test_schedules_reach_four_fifths_of_the_best(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 50; seed++) {
-        struct af_admit_job jobs[JOBS];
+        struct af_job jobs[JOBS];
         struct work work;
-        const struct af_admit_limits limits = {7700, 2 + seed % 7};
+        unsigned slots = 2 + seed % 7;
         make_jobs(seed, jobs, &work);
-        double best = least_time(&work, limits.slots);
-        double took = simulate(jobs, &limits);
+        double best = least_time(&work, slots);
+        double took = simulate(jobs, 7700, slots);
         if (best / took < 0.8)
-            fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, limits.slots, took,
-                     best);
+            fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, slots, took, best);
     }
 }
 

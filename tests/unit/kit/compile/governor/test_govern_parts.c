@@ -1,9 +1,11 @@
 /*
- * test_govern_parts.c: stalls, memory as the kernel reports it.
+ * test_govern_parts.c: stalls, memory as the kernel reports it, how the end of a compiler is
+ * classified and how often it may end that way, and the messages about groups and scopes.
  */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,8 +16,7 @@
 
 #include <cmocka.h>
 
-#include "kit/compile/governor/compiler_state.h"
-#include "kit/compile/governor/headroom.h"
+#include "kit/compile/governor/jobs.h"
 
 #include "tests/unit/own_folder.h"
 
@@ -176,6 +177,109 @@ static void test_unreadable_is_unlimited(void **state)
     assert_true(headroom.left_bytes == AF_HEADROOM_UNLIMITED);
 }
 
+static void test_a_kill_from_outside_is_no_want_of_memory(void **state)
+{
+    static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
+    struct af_end end = {.need_bytes = 100 * MIB, .peak_bytes = 102 * MIB};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(signals); i++) {
+        end.code = 128 + signals[i];
+        assert_int_equal(af_end_cause(&end), AF_END_SIGNALLED);
+    }
+    end.code = 128 + SIGKILL;
+    end.at_limit = true; /* normal: memory is well used */
+    assert_int_equal(af_end_cause(&end), AF_END_SIGNALLED);
+}
+
+static void test_the_kernels_count_tells_of_memory(void **state)
+{
+    const struct af_end end = {.code = 128 + SIGKILL, .kernel_killed = true};
+    (void)state;
+    assert_int_equal(af_end_cause(&end), AF_END_MEMORY);
+}
+
+static void test_without_a_count_a_surprise_at_the_limit_tells(void **state)
+{
+    struct af_end end = {.code = 128 + SIGKILL,
+                         .at_limit = true,
+                         .need_bytes = 100 * MIB,
+                         .peak_bytes = 130 * MIB};
+    (void)state;
+    assert_int_equal(af_end_cause(&end), AF_END_MEMORY);
+    end.at_limit = false;
+    assert_int_equal(af_end_cause(&end), AF_END_SIGNALLED);
+}
+
+static void test_a_hidden_kill_is_believed_once(void **state)
+{
+    struct af_end end = {.code = 1, .kernel_killed = true};
+    (void)state;
+    assert_int_equal(af_end_cause(&end), AF_END_MEMORY);
+    end.alone = true;
+    assert_int_equal(af_end_cause(&end), AF_END_FAILED);
+}
+
+static void test_what_we_stopped_is_not_its_fault(void **state)
+{
+    struct af_end end = {.code = 128 + SIGKILL, .stopped = true};
+    (void)state;
+    assert_int_equal(af_end_cause(&end), AF_END_MEMORY);
+    end.stopped = false;
+    end.hung = true;
+    assert_int_equal(af_end_cause(&end), AF_END_HUNG);
+    end.code = 0; /* it succeeded before the signal arrived */
+    assert_int_equal(af_end_cause(&end), AF_END_SUCCESS);
+}
+
+static void test_crashes_and_failures_are_the_compilers_own(void **state)
+{
+    struct af_end end = {.code = 128 + SIGSEGV};
+    (void)state;
+    assert_int_equal(af_end_cause(&end), AF_END_CRASHED);
+    end.code = 128 + SIGBUS;
+    assert_int_equal(af_end_cause(&end), AF_END_CRASHED);
+    end.code = 1;
+    assert_int_equal(af_end_cause(&end), AF_END_FAILED);
+    end.code = 255;
+    assert_int_equal(af_end_cause(&end), AF_END_FAILED);
+}
+
+static void test_strikes_are_repeated_three_times_and_crashes_once(void **state)
+{
+    (void)state;
+    assert_int_equal(af_end_retry_limit(AF_END_SIGNALLED), 4);
+    assert_int_equal(af_end_retry_limit(AF_END_MEMORY), 4);
+    assert_int_equal(af_end_retry_limit(AF_END_CRASHED), 2);
+    assert_int_equal(af_end_retry_limit(AF_END_HUNG), 2);
+}
+
+static void expect(const struct af_govern_build_cgroup *cgroup, uint64_t limit,
+                   const char *expected)
+{
+    char text[512];
+    af_govern_build_cgroup_text(cgroup, limit, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void test_what_systemd_refused_is_told(void **state)
+{
+    const struct af_govern_build_cgroup cgroup = {.scope_reason = "Failed to connect to bus"};
+    (void)state;
+    expect(&cgroup, 1,
+           "the build has no control group of its own (this system has no control groups; "
+           "systemd-run: Failed to connect to bus)");
+}
+
+static void test_scope_that_limits_nothing_is_not_said_to_limit(void **state)
+{
+    struct af_govern_build_cgroup cgroup = {.scope = true};
+    (void)state;
+    expect(&cgroup, UINT64_C(1) << 30,
+           "the build runs in a systemd scope, which does not limit its memory");
+    cgroup.limits = true;
+    expect(&cgroup, UINT64_C(1) << 30, "the build runs in a systemd scope, limited to 1.0 GiB");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +291,15 @@ int main(void)
         cmocka_unit_test(test_kills_of_the_whole_system_and_waiting_groups_are_seen),
         cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
+        cmocka_unit_test(test_a_kill_from_outside_is_no_want_of_memory),
+        cmocka_unit_test(test_the_kernels_count_tells_of_memory),
+        cmocka_unit_test(test_without_a_count_a_surprise_at_the_limit_tells),
+        cmocka_unit_test(test_a_hidden_kill_is_believed_once),
+        cmocka_unit_test(test_what_we_stopped_is_not_its_fault),
+        cmocka_unit_test(test_crashes_and_failures_are_the_compilers_own),
+        cmocka_unit_test(test_strikes_are_repeated_three_times_and_crashes_once),
+        cmocka_unit_test(test_what_systemd_refused_is_told),
+        cmocka_unit_test(test_scope_that_limits_nothing_is_not_said_to_limit),
     };
     return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

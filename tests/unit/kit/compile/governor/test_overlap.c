@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kit/compile/governor/admission.h"
-#include "kit/compile/governor/compiler_state.h"
+#include "kit/compile/governor/jobs.h"
 
 #define FILES 6
 #define MIB (UINT64_C(1) << 20)
@@ -183,7 +182,7 @@ static void tick(struct world *world)
     world->most = bytes > world->most ? bytes : world->most;
 }
 
-/* As watch.c sees them. */
+/* As the governor sees them. */
 static void look(struct world *world)
 {
     for (size_t i = 0; i < FILES; i++) {
@@ -200,28 +199,10 @@ static void look(struct world *world)
 
 static void admit(struct world *world, uint64_t budget)
 {
-    const struct af_admit_limits limits = {budget, world->slots};
-    for (;;) {
-        struct af_admit_job rows[FILES];
-        size_t of[FILES];
-        size_t count = 0;
-        for (size_t i = 0; i < FILES; i++) {
-            const struct af_job *job = &world->jobs[i];
-            bool running = job->state == AF_JOB_RUNNING;
-            if (job->state == AF_JOB_ENDED)
-                continue;
-            of[count] = i;
-            rows[count++] =
-                (struct af_admit_job){.state = running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
-                                      .need_bytes = af_demand_bytes(job),
-                                      .resident_bytes = running ? job->resident_bytes : 0,
-                                      .seconds = job->prediction.seconds};
-        }
-        struct af_admit_answer answer = af_admit(rows, count, &limits);
-        if (answer.why != AF_ADMIT_NOW)
-            return;
-        start(world, of[answer.job]);
-    }
+    struct af_admit_answer answer = af_admit(world->jobs, FILES, budget, world->slots);
+    for (; answer.why == AF_ADMIT_NOW;
+         answer = af_admit(world->jobs, FILES, budget, world->slots))
+        start(world, answer.job);
 }
 
 static struct world govern(const struct file *files, bool known, double speed)
