@@ -17,6 +17,9 @@ struct af_build_glue {
 };
 extern const struct af_build_glue af_build_glue[];
 
+/* place.c: approximate bytes on disk that an earlier build already occupies. */
+int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place);
+
 /* build_files.c */
 
 /* Writes a small file atomically, unless it has this text already. */
@@ -55,15 +58,10 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
  */
 bool af_build_try_lock(const char *path, int *fd_out);
 
-/* build_tools.c */
+/* build_downloads.c */
 
 /* The path of uv, from PATH or the cache; NULL if there is none. */
 const char *af_build_uv(const struct af_build *build);
-
-/* The same; installs it into the cache if there is none. */
-enum anyflash_status af_build_prepare_uv(struct af_build *build,
-                                         const struct af_build_place *place,
-                                         const char **uv_out, struct anyflash_error *err);
 
 /*
  * Gets the toolkit of the package index, if the build uses it. *lock (-1 before) is shared
@@ -73,16 +71,16 @@ enum anyflash_status af_build_prepare_toolkit(struct af_build *build,
                                               const struct af_build_place *place, int *lock,
                                               struct anyflash_error *err);
 
-/* sources.c: downloads the sources, checks their hash and unpacks what is needed. */
+/* Downloads the sources, checks their hash and unpacks what is needed. */
 enum anyflash_status af_build_prepare_sources(struct af_build *build,
                                               const struct af_build_place *place,
                                               struct anyflash_error *err);
 
-/* launchers.c: a file of flash-attn with its conditions on the GPU settled; NULL: no memory. */
+/* compile_jobs.c */
+
+/* A file of flash-attn with its conditions on the GPU settled; NULL: no memory. */
 const char *af_build_settle(const struct af_selection *selection, const char *text,
                             struct af_arena *arena);
-
-/* compile_jobs.c */
 
 struct af_build_jobs {
     struct af_govern_job *rows;
@@ -103,39 +101,21 @@ enum anyflash_status af_build_write_sources(struct af_build *build,
                                             const struct af_build_place *place,
                                             struct anyflash_error *err);
 
-/* link.c: links and checks the library; *glibc_out: the glibc 2.x that it needs. */
+/* wheel.c */
+
+/* Links and checks the library; *glibc_out: the glibc 2.x that it needs. */
 enum anyflash_status af_build_link(struct af_build *build, const struct af_build_place *place,
                                    const struct af_build_jobs *jobs, int *glibc_out,
                                    struct anyflash_error *err);
-
-/* wheel.c */
-
-/* The local part of the wheel's version: "any.cu13.sm90.hd128.bf16.bwd.window". */
-const char *af_build_local_version(const struct af_build *build,
-                                   const struct af_build_place *place);
 
 /* Packs the library, our module and flash-attn's Python files. */
 enum anyflash_status af_build_pack(struct af_build *build, const struct af_build_place *place,
                                    int glibc, const char **wheel_out,
                                    struct anyflash_error *err);
 
-/* build_failure.c */
+/* build.c */
 
 /* The line that best explains why a compiler failed, from what it printed; or NULL. */
 const char *af_build_first_error(struct af_arena *arena, const char *output);
-
-/* Whether so little is free on the disk of the place that nothing can continue. */
-bool af_build_disk_is_full(const struct af_build_place *place);
-
-/* Approximate bytes on disk that an earlier build already occupies. */
-int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place);
-
-/*
- * If a build failed because a disk is full (`was_full`: observed; else judged
- * by the error text `said`), a sentence that says how much is needed and how
- * much is free. NULL: that was not the cause, or memory ran out.
- */
-const char *af_build_disk_reason(struct af_build *build, const struct af_build_place *place,
-                                 bool was_full, const char *said);
 
 #endif

@@ -2,7 +2,12 @@
  * preflight.c: the prerequisites of a build on this machine: those of the machine's
  * record, and those that need a program to run or the cache to be read. A compiler
  * that exists may still not run, so both compile something small, with a time limit.
+ *
+ * And how long the build takes. Before it starts, the model of offer/kernel_selection.h gives
+ * the time of the files that no earlier build has finished. While it runs, the pace of the
+ * compilers so far does.
  */
+#include <math.h>
 #include <string.h>
 
 #include "kit/base/text.h"
@@ -13,6 +18,10 @@
 
 #define ANSWER_MS 20000
 #define LINE_BYTES 300
+#define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
+#define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
+#define PACE_MIN 0.02      /* below it a compiler makes no progress */
+#define LEAST_SHARE 0.2    /* what a file still needs that takes longer than predicted */
 
 struct checking {
     struct af_build *build;
@@ -131,14 +140,6 @@ static bool is_kept(struct af_arena *arena, const char *folder, const char *name
     return path != NULL && af_file_is_regular(path);
 }
 
-static int64_t kept_bytes(struct af_build *build)
-{
-    struct af_build_place place;
-    return af_build_find_place(build, &place, NULL) == ANYFLASH_OK
-               ? af_build_kept_bytes(build, &place)
-               : 0;
-}
-
 static bool says_no(const struct af_build_check *check)
 {
     for (size_t i = 0; i < check->row_count; i++) {
@@ -149,25 +150,17 @@ static bool says_no(const struct af_build_check *check)
 }
 
 /* Reports what an earlier build left in the cache; the rest needs the network. */
-static void check_kept(struct checking *checking)
+static void check_kept(struct checking *checking, const struct af_build_place *place)
 {
     struct af_build *build = checking->build;
     struct af_arena *arena = build->arena;
-    struct af_build_place place;
-    struct anyflash_error why = {0};
     const char *root = af_build_root(arena);
-    if (root == NULL || af_build_find_place(build, &place, &why) != ANYFLASH_OK) {
-        if (!says_no(checking->check)) /* otherwise a row above says why */
-            add(checking, "cache", AF_NO, af_arena_text(arena, why.message),
-                "set ANYFLASH_CACHE to another folder");
-        return;
-    }
-    const char *kept = af_path_join(arena, root, "sources");
+    const char *kept = root == NULL ? NULL : af_path_join(arena, root, "sources");
     const char *archive = af_arena_format(arena, "flash_attn-%s.tar.gz", build->version);
-    bool unpacked = af_file_is_folder(place.sources);
+    bool unpacked = af_file_is_folder(place->sources);
     bool sources =
         unpacked || (kept != NULL && archive != NULL && is_kept(arena, kept, archive));
-    bool tools = !place.cuda_from_index || is_kept(arena, place.tools, "complete");
+    bool tools = !place->cuda_from_index || is_kept(arena, place->tools, "complete");
     bool located = kept != NULL && is_kept(arena, kept, "pylock.flash-attn.toml");
     if (!build->offline && ((!unpacked && !located) || !tools))
         check_installer(checking);
@@ -176,9 +169,9 @@ static void check_kept(struct checking *checking)
         : build->offline ? "not in the cache and cannot be downloaded because of --offline"
                          : "will be downloaded from PyPI; its hash is checked",
         "run it once without --offline");
-    if (place.cuda_from_index)
+    if (place->cuda_from_index)
         add(checking, "cuda-compiler", tools || !build->offline ? AF_YES : AF_UNKNOWN,
-            tools ? place.tools
+            tools ? place->tools
             : build->offline
                 ? "not in the cache: with --offline only the installer's own cache "
                   "can be used"
@@ -220,7 +213,11 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
                                     struct af_build_check *check_out,
                                     struct anyflash_error *err)
 {
-    int64_t kept = resources.disk_bytes > 0 ? kept_bytes(build) : 0;
+    struct af_build_place place;
+    struct anyflash_error why = {0};
+    bool is_placed = af_build_find_place(build, &place, &why) == ANYFLASH_OK;
+    int64_t kept =
+        is_placed && resources.disk_bytes > 0 ? af_build_kept_bytes(build, &place) : 0;
     const struct af_fit_options options = {.build_peak_bytes = resources.peak_bytes,
                                            .build_disk_bytes = resources.disk_bytes - kept,
                                            .build_targets = build->selection.archs,
@@ -238,7 +235,105 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
         check_out->rows[check_out->row_count++] = rung.build.prerequisites[i];
     name_own_options(&checking);
     check_compilers(&checking, rung.build.toolkit_from_index);
-    check_kept(&checking);
+    if (is_placed)
+        check_kept(&checking, &place);
+    else if (!says_no(check_out)) /* otherwise a row above says why */
+        add(&checking, "cache", AF_NO, af_arena_text(build->arena, why.message),
+            "set ANYFLASH_CACHE to another folder");
     conclude(check_out);
     return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* ---- time ---- */
+
+enum anyflash_status af_build_find_estimate(struct af_build *build,
+                                            const struct af_build_place *place, int cores,
+                                            uint64_t memory_bytes,
+                                            struct af_build_estimate *estimate_out,
+                                            struct anyflash_error *err)
+{
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
+    struct af_build_estimate estimate = {0};
+    struct af_build_jobs jobs;
+    enum anyflash_status status = af_build_list_jobs(build, place, &jobs, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < jobs.count; i++) {
+        const struct af_prediction *prediction = &jobs.rows[i].prediction;
+        if (af_file_is_regular(jobs.rows[i].object)) {
+            estimate.done_count++;
+            continue;
+        }
+        costs[estimate.call_count++] =
+            (struct af_selection_cost){prediction->seconds, prediction->bytes};
+        estimate.cpu_seconds += prediction->seconds;
+        if (prediction->bytes > estimate.peak_bytes)
+            estimate.peak_bytes = prediction->bytes;
+    }
+    estimate.wall_seconds =
+        af_selection_schedule(costs, estimate.call_count, cores, memory_bytes);
+    *estimate_out = estimate;
+    return ANYFLASH_OK;
+}
+
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event)
+{
+    end_time->predicted += event->file->seconds;
+    end_time->worked += event->cpu_seconds;
+    end_time->elapsed += event->seconds;
+}
+
+/* CPU seconds per second of one compiler. */
+static double pace_of(const struct af_build_end_time *end_time,
+                      const struct af_govern_event *event)
+{
+    double worked = PRIOR_PACE * PRIOR_SECONDS + end_time->worked;
+    double elapsed = PRIOR_SECONDS + end_time->elapsed;
+    for (size_t i = 0; i < event->row_count; i++) {
+        worked += event->rows[i].cpu_seconds;
+        elapsed += event->rows[i].elapsed;
+    }
+    return fmax(worked / elapsed, PACE_MIN);
+}
+
+/*
+ * CPU seconds per predicted second: of the finished files, and of those that run longer than
+ * predicted. The largest file runs first and alone can take half of a build, so waiting for its
+ * end would be too late.
+ */
+static double scale_of(const struct af_build_end_time *end_time,
+                       const struct af_govern_event *event)
+{
+    double worked = PRIOR_SECONDS + end_time->worked;
+    double predicted = PRIOR_SECONDS + end_time->predicted;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct af_govern_row *row = &event->rows[i];
+        if (row->state != AF_JOB_RUNNING || row->cpu_seconds <= row->prediction->seconds)
+            continue;
+        worked += row->cpu_seconds;
+        predicted += row->prediction->seconds;
+    }
+    return worked / predicted;
+}
+
+/* CPU seconds that a job still needs. */
+static double left_of(const struct af_govern_row *row, double scale)
+{
+    double all = row->prediction->seconds * scale;
+    return fmax(all - row->cpu_seconds, LEAST_SHARE * fmax(all, row->cpu_seconds));
+}
+
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event)
+{
+    struct af_selection_cost costs[AF_SELECTION_CALLS_MAX];
+    double scale = scale_of(end_time, event);
+    int running = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < event->row_count && count < AF_SELECTION_CALLS_MAX; i++) {
+        running += event->rows[i].state == AF_JOB_RUNNING;
+        costs[count++] = (struct af_selection_cost){left_of(&event->rows[i], scale), 0};
+    }
+    return af_selection_schedule(costs, count, running, 0) / pace_of(end_time, event);
 }

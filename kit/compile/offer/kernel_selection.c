@@ -361,6 +361,13 @@ static void add_features(const struct af_selection *selection, struct af_text *a
     }
 }
 
+const char *af_selection_dtypes(const struct af_selection *selection)
+{
+    return selection->dtypes == AF_SELECTION_BF16   ? "bf16"
+           : selection->dtypes == AF_SELECTION_FP16 ? "fp16"
+                                                    : "bf16,fp16";
+}
+
 const char *af_selection_features(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
@@ -424,9 +431,7 @@ const char *af_selection_options(const struct af_selection *selection, struct af
             add_number(&list, ",", "", head_dims[i]);
     }
     af_text_format(&text, "--head-dim %s --dtype %s", af_text_get(&list),
-                   selection->dtypes == AF_SELECTION_BF16   ? "bf16"
-                   : selection->dtypes == AF_SELECTION_FP16 ? "fp16"
-                                                            : "bf16,fp16");
+                   af_selection_dtypes(selection));
     text.failed |= list.failed;
     af_text_release(&list);
     const char *words = af_selection_features(selection, arena);

@@ -147,9 +147,8 @@ struct af_selection_total {
     size_t file_count; /* units */
     int kernel_count;  /* main kernels of all of them, for each target */
     double cpu_seconds;
-    double longest_seconds; /* one file: no build is shorter */
-    uint64_t peak_bytes;    /* of the largest single compiler */
-    uint64_t wheel_bytes;   /* approximately */
+    uint64_t peak_bytes;  /* of the largest single compiler */
+    uint64_t wheel_bytes; /* approximately */
 };
 void af_selection_total(const struct af_selection *selection,
                         struct af_selection_total *total_out);
@@ -181,7 +180,8 @@ const char *af_selection_text(const struct af_selection *selection, struct af_ar
  */
 const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena);
 
-/* Its features as af_selection_read_features() reads them: "window,softcap", or "none". */
+/* Its types and features as they are read above: "bf16,fp16"; "window,softcap", or "none". */
+const char *af_selection_dtypes(const struct af_selection *selection);
 const char *af_selection_features(const struct af_selection *selection, struct af_arena *arena);
 
 /* The options of `anyflash build` for it: "--head-dim 128 --dtype bf16 ...". */

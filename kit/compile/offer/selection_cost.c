@@ -279,18 +279,15 @@ void af_selection_total(const struct af_selection *selection,
     struct af_selection_file files[AF_SELECTION_FILES_MAX];
     struct af_selection_total total = {.cpu_seconds = AF_SELECTION_GLUE_FILES * GLUE_SECONDS,
                                        .peak_bytes = GLUE_BYTES};
-    int others = 0; /* small kernels that prepare and merge */
     total.file_count = af_selection_units(selection, files);
     for (size_t i = 0; i < total.file_count; i++) {
         struct af_selection_cost cost = af_selection_file_cost(selection, &files[i]);
         total.cpu_seconds += cost.cpu_seconds;
-        if (cost.cpu_seconds > total.longest_seconds)
-            total.longest_seconds = cost.cpu_seconds;
         if (cost.peak_bytes > total.peak_bytes)
             total.peak_bytes = cost.peak_bytes;
         total.kernel_count += af_selection_kernels(selection, &files[i]);
-        others += 8;
     }
+    int others = 8 * (int)total.file_count; /* small kernels that prepare and merge */
     total.wheel_bytes =
         MIB + (uint64_t)(total.kernel_count + others) * 32768 *
                   (selection->arch_count == 0 ? 1 : (uint64_t)selection->arch_count);
