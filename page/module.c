@@ -28,7 +28,7 @@
 #include "kit/answer/grid.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis.h"
 #include "kit/fit/fit.h"
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"

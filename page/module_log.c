@@ -5,7 +5,7 @@
 #include "page/module_log.h"
 
 #include "kit/base/text.h"
-#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis.h"
 #include "kit/machine/given.h"
 #include "page/module_export.h"
 

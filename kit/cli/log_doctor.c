@@ -14,7 +14,6 @@
 #include "kit/cli/machine_inputs.h"
 #include "kit/cli/screen.h"
 #include "kit/doctor/diagnosis.h"
-#include "kit/doctor/diagnosis_json.h"
 #include "kit/system/file.h"
 
 #define CAUSE_COLUMNS 28 /* for the longest id */

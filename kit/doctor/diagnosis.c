@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kit/base/sort.h"
-#include "kit/doctor/diagnosis_ranking.h"
 #include "kit/fit/view.h"
 #include "kit/formats/embedded.h"
 

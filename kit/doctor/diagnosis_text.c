@@ -1,10 +1,10 @@
 /*
  * diagnosis_text.c: the text of a diagnosis: the cause's texts with their
- * placeholders filled in, and the lines and facts that show the cause.
+ * placeholders filled in, and the lines and facts that show the cause; the JSON of all.
  */
 #include <string.h>
 
-#include "kit/doctor/diagnosis_ranking.h"
+#include "kit/doctor/diagnosis.h"
 #include "kit/formats/symbol_name.h"
 
 #define EVIDENCE_TEXT_MAX 400u
@@ -32,7 +32,6 @@ static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
     return NULL;
 }
 
-/* Makes later lookups use the symbol on the line of this hit. */
 void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
 {
     struct af_lookup *lookup = &ranking->lookup;
@@ -45,7 +44,6 @@ void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct a
             : af_log_evidence_place(ranking->evidence, hit->line, ranking->arena);
 }
 
-/* What the symbol on the line says: "this extension was built for torch 2.1 to 2.2; ..." */
 const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking)
 {
     struct af_lookup *lookup = &ranking->lookup;
@@ -72,7 +70,6 @@ static const char *placeholder(struct af_diagnosis_ranking *ranking,
     return af_lookup_find(&ranking->lookup, name).text;
 }
 
-/* Copies a text of the table; an unknown {torch.version} becomes TORCH_VERSION. */
 const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
                               const struct af_log_hit *hit, const char *source)
 {
@@ -162,4 +159,84 @@ void af_diagnosis_add_evidence(struct af_diagnosis_ranking *ranking, struct af_d
     add_line(ranking, found, from->hit);
     add_facts(ranking, found, &from->row->proves);
     add_facts(ranking, found, &from->row->only_if);
+}
+
+/* ---- JSON ---- */
+
+static json_t *evidence_json(const struct af_diagnosed *found)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        const struct af_diagnosis_evidence *row = &found->evidence[i];
+        list = af_json_append(
+            list, row->fact != NULL ? json_pack("{s:s, s:s, s:s}", "fact", row->fact, "value",
+                                                row->text, "source", row->source)
+                                    : json_pack("{s:s, s:I, s:s}", "file", row->file, "line",
+                                                (json_int_t)row->line, "text", row->text));
+    }
+    return list;
+}
+
+static json_t *causes_json(const struct af_diagnosis *diagnosis)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < diagnosis->count; i++) {
+        const struct af_diagnosed *found = &diagnosis->causes[i];
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "id",
+                      found->cause->id, "confidence",
+                      af_diagnosis_confidence_text(found->confidence), "score", found->score,
+                      "title", found->title, "detail", af_json_text(found->detail), "why",
+                      found->why, "next", found->next, "fix", found->fix, "avoid",
+                      af_json_text(found->avoid), "evidence", evidence_json(found)));
+    }
+    return list;
+}
+
+static json_t *questions_json(const struct af_diagnosis *diagnosis)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < diagnosis->question_count; i++) {
+        const struct af_diagnosis_question *row = &diagnosis->questions[i];
+        list =
+            af_json_append(list, json_pack("{s:s, s:s, s:o}", "fact", row->fact, "decides",
+                                           row->cause, "command", af_json_text(row->command)));
+    }
+    return list;
+}
+
+static json_t *harmless_json(const struct af_diagnosis *diagnosis)
+{
+    const struct af_diagnosis_evidence *seen = &diagnosis->harmless.seen;
+    if (diagnosis->harmless.why == NULL)
+        return json_null();
+    return json_pack("{s:s, s:s, s:I, s:s}", "why", diagnosis->harmless.why, "file", seen->file,
+                     "line", (json_int_t)seen->line, "text", seen->text);
+}
+
+json_t *af_diagnosis_json(const struct af_diagnosis *diagnosis,
+                          const struct af_log_evidence *evidence, const char *facts)
+{
+    json_t *files = json_array();
+    for (size_t i = 0; i < evidence->file_count; i++)
+        files = af_json_append(files, json_string(evidence->files[i].name));
+    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "schema", "anyflash-diagnosis/1",
+                     "files", files, "lines", (json_int_t)evidence->line_count, "facts", facts,
+                     "causes", causes_json(diagnosis), "open", questions_json(diagnosis),
+                     "harmless", harmless_json(diagnosis));
+}
+
+json_t *af_diagnosis_cause_json(const struct af_cause *cause)
+{
+    static const char *const names[] = {"resolve", "build-deps", "build",
+                                        "install", "import",     "run"};
+    json_t *phases = json_array();
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if ((cause->phases >> i & 1) != 0)
+            phases = af_json_append(phases, json_string(names[i]));
+    }
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:o}", "id", cause->id, "phases", phases,
+                     "title", cause->title, "why", cause->why, "next", cause->next, "fix",
+                     cause->fix, "avoid", af_json_text(cause->avoid));
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
