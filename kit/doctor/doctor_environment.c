@@ -2,11 +2,10 @@
  * doctor_environment.c: rules about driver, GPUs, torch, the packages beside
  * flash-attn, and what would make a source build fail.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "kit/doctor/rules.h"
-#include "kit/formats/version.h"
+#include "kit/doctor/doctor.h"
+#include "kit/fit/gpu_targets.h"
 
 /*
  * Rules about the NVIDIA driver and the devices: what stops every CUDA program
@@ -19,15 +18,6 @@ static bool has_nvidia_gpu(const struct af_machine *machine)
         if (af_fact_is(&machine->gpus.rows[i].vendor, "nvidia"))
             return true;
     return false;
-}
-
-/* The first number of "12.8", or -1. */
-static int64_t major_of(const char *text)
-{
-    struct af_version version;
-    if (text == NULL || !af_version_parse(text, strlen(text), &version))
-        return -1;
-    return version.release[0];
 }
 
 static void driver_versions(struct af_examination *examination)
@@ -56,49 +46,20 @@ void af_examine_driver(struct af_examination *examination)
     if (!on_wsl)
         driver_versions(examination);
     /* Within one major version CUDA is compatible; across majors it is not. */
-    int64_t served = major_of(af_fact_text_or(&driver->cuda_api, NULL));
-    int64_t wanted = major_of(af_fact_text_or(&machine->torch.cuda, NULL));
+    int served = af_examination_number(&driver->cuda_api, 0);
+    int wanted = af_examination_number(&machine->torch.cuda, 0);
     if (served >= 0 && wanted > served)
         af_examination_add(examination, AF_REASON_DRIVER,
                            "the driver supports CUDA %s, torch is built for CUDA %s",
                            driver->cuda_api.value.text, machine->torch.cuda.value.text);
 }
 
-struct sm {
-    int major;
-    int minor;
-};
-
-/* "8.9" */
-static bool sm_parse(const char *text, struct sm *sm_out)
+/* Whether torch's code may run on it. */
+static bool torch_serves(const struct af_torch *torch, int sm)
 {
-    char rest = 0;
-    return text != NULL &&
-           sscanf(text, "%2d.%1d%c", &sm_out->major, &sm_out->minor, &rest) == 2;
-}
-
-/*
- * Whether a target such as "sm_89" or "compute_120" runs on `sm`: same major,
- * or PTX of an older one.
- */
-static bool target_serves(const char *target, struct sm sm)
-{
-    int number = 0;
-    bool is_ptx = sscanf(target, "compute_%4d", &number) == 1;
-    if (!is_ptx && sscanf(target, "sm_%4d", &number) != 1)
-        return false;
-    int here = sm.major * 10 + sm.minor;
-    return number <= here && (is_ptx || number / 10 == sm.major);
-}
-
-static bool torch_serves(const struct af_torch *torch, struct sm sm)
-{
-    if (torch->gpu_targets.state != AF_FACT_KNOWN || torch->gpu_targets.value.list.count == 0)
-        return true;
-    for (size_t i = 0; i < torch->gpu_targets.value.list.count; i++)
-        if (target_serves(torch->gpu_targets.value.list.items[i], sm))
-            return true;
-    return false;
+    const struct af_fact *targets = &torch->gpu_targets;
+    return targets->state != AF_FACT_KNOWN || targets->value.list.count == 0 ||
+           af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm) != AF_NO;
 }
 
 void af_examine_devices(struct af_examination *examination)
@@ -110,14 +71,14 @@ void af_examine_devices(struct af_examination *examination)
     const struct af_gpu *old = NULL;
     for (size_t i = 0; i < machine->gpus.count; i++) {
         const struct af_gpu *gpu = &machine->gpus.rows[i];
-        struct sm sm;
+        int sm = af_sm_parse(af_fact_text_or(&gpu->sm, NULL));
         if (!af_fact_is(&gpu->vendor, "nvidia"))
             continue;
         hidden_count += af_fact_truth(&gpu->visible) == AF_NO;
         known_count++;
-        if (!sm_parse(af_fact_text_or(&gpu->sm, NULL), &sm))
+        if (sm < 0)
             continue;
-        if (sm.major < 8) {
+        if (sm < 80) {
             old_count++;
             old = gpu;
         }
@@ -202,12 +163,6 @@ void af_examine_torch(struct af_examination *examination)
  * versions of it or of torch, and packages that are installed twice.
  */
 
-static bool fact_version(const struct af_fact *fact, struct af_version *version_out)
-{
-    const char *text = af_fact_text_or(fact, NULL);
-    return text != NULL && af_version_parse(text, strlen(text), version_out);
-}
-
 /* Whether the metadata or code of the peer package rejects flash-attn `version`. */
 static bool refuses(const struct af_package *peer, const struct af_version *version)
 {
@@ -215,10 +170,10 @@ static bool refuses(const struct af_package *peer, const struct af_version *vers
     const char *needs = af_fact_text_or(&peer->needs_flash_attn, NULL);
     if (needs != NULL && af_specifier_contains(needs, version) == AF_NO)
         return true;
-    if (fact_version(&peer->flash_attn_min, &bound) &&
+    if (af_examination_version(&peer->flash_attn_min, &bound) &&
         af_version_compare_public(version, &bound) < 0)
         return true;
-    return fact_version(&peer->flash_attn_max, &bound) &&
+    return af_examination_version(&peer->flash_attn_max, &bound) &&
            af_version_compare_public(version, &bound) > 0;
 }
 
@@ -258,8 +213,8 @@ void af_examine_peers(struct af_examination *examination)
     const struct af_package *flash = af_machine_package(machine, "flash-attn");
     struct af_version flash_version;
     struct af_version torch;
-    bool has_flash = flash != NULL && fact_version(&flash->version, &flash_version);
-    bool has_torch = fact_version(&machine->torch.version, &torch);
+    bool has_flash = flash != NULL && af_examination_version(&flash->version, &flash_version);
+    bool has_torch = af_examination_version(&machine->torch.version, &torch);
     for (size_t i = 0; i < machine->packages.count; i++) {
         const struct af_package *peer = &machine->packages.rows[i];
         if (has_flash && peer != flash)
@@ -303,15 +258,6 @@ void af_examine_double_installs(struct af_examination *examination)
  * flash-attn`, or if a source build is the only option.
  */
 
-static int64_t fact_major(const struct af_fact *fact)
-{
-    struct af_version version;
-    const char *text = af_fact_text_or(fact, NULL);
-    if (text == NULL || !af_version_parse(text, strlen(text), &version))
-        return -1;
-    return version.release[0];
-}
-
 static void check_compiler(struct af_examination *examination, const struct af_toolkit *toolkit)
 {
     const struct af_compiler_rows *compilers = &examination->machine->compilers;
@@ -321,7 +267,7 @@ static void check_compiler(struct af_examination *examination, const struct af_t
     const struct af_compiler *compiler = &compilers->rows[0];
     bool is_clang = af_fact_is(&compiler->family, "clang");
     int64_t limit = af_fact_int_or(is_clang ? &toolkit->clang_max : &toolkit->gcc_max, -1);
-    int64_t major = fact_major(&compiler->version);
+    int major = af_examination_number(&compiler->version, 0);
     if (limit >= 0 && major > limit)
         af_examination_add(
             examination, AF_REASON_GCC_NEW, "%s is %s %s; CUDA %s supports up to %lld (%s)",
@@ -352,8 +298,8 @@ void af_examine_building(struct af_examination *examination)
     const struct af_machine *machine = examination->machine;
     const struct af_toolkit *taken = af_machine_toolkit(machine);
     if (taken != NULL) {
-        int64_t toolkit = fact_major(&taken->version);
-        int64_t torch = fact_major(&machine->torch.cuda);
+        int toolkit = af_examination_number(&taken->version, 0);
+        int torch = af_examination_number(&machine->torch.cuda, 0);
         if (toolkit >= 0 && torch >= 0 && toolkit != torch)
             af_examination_add(examination, AF_REASON_TOOLKIT_MAJOR,
                                "CUDA %s in %s, torch is built for CUDA %s",

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/doctor/rules.h"
-#include "kit/fit/fit.h"
-#include "kit/formats/version.h"
+#include "kit/doctor/doctor.h"
 
 /*
  * Rules about the installed flash-attn and torch that need only their own files: whether
@@ -178,12 +176,12 @@ static bool pinned_version(const char *requirement, struct af_version *version_o
 void af_examine_installed_torch(struct af_examination *examination)
 {
     const struct af_package *package = installed(examination);
-    const char *torch_text = af_fact_text_or(&examination->machine->torch.version, NULL);
+    const struct af_fact *torch_fact = &examination->machine->torch.version;
     struct af_version torch;
     struct af_version built;
-    if (package == NULL || torch_text == NULL ||
-        !af_version_parse(torch_text, strlen(torch_text), &torch))
+    if (package == NULL || !af_examination_version(torch_fact, &torch))
         return;
+    const char *torch_text = torch_fact->value.text;
     const char *needs = af_fact_text_or(&package->needs_torch, NULL);
     if (needs != NULL && af_specifier_contains(needs, &torch) == AF_NO)
         af_examination_add(examination, AF_REASON_TORCH_MINOR,
@@ -200,14 +198,11 @@ void af_examine_installed_torch(struct af_examination *examination)
 static void check_generation(struct af_examination *examination,
                              const struct af_package *package)
 {
-    const char *text = af_fact_text_or(&package->version, "");
-    struct af_version version;
-    if (!af_version_parse(text, strlen(text), &version))
-        return;
-    if (version.release[0] < 2)
-        af_examination_add(examination, AF_REASON_FLASH_ATTN_OLD, "flash-attn %s", text);
-    else if (version.release[0] == 3)
-        af_examination_add(examination, AF_REASON_ONLY_FA3, "flash-attn %s", text);
+    int generation = af_examination_number(&package->version, 0);
+    if (generation >= 0 && generation != 2 && generation <= 3)
+        af_examination_add(examination,
+                           generation < 2 ? AF_REASON_FLASH_ATTN_OLD : AF_REASON_ONLY_FA3,
+                           "flash-attn %s", package->version.value.text);
 }
 
 void af_examine_other_generations(struct af_examination *examination)
@@ -363,32 +358,18 @@ static uint64_t file_bits(void)
     return bits;
 }
 
-/* The number at `place` of a known version's release, or -1. */
-static int release_part(const struct af_fact *fact, int place)
-{
-    struct af_version version;
-    const char *text = af_fact_text_or(fact, NULL);
-    if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
-        version.release_count <= place)
-        return -1;
-    return (int)version.release[place];
-}
-
 /* False if the version of flash-attn or torch is unknown. */
 static bool seek(const struct af_machine *machine, const struct af_package *package,
                  struct sought *sought)
 {
-    const char *text = af_fact_text_or(&package->version, NULL);
-    const char *torch = af_fact_text_or(&machine->torch.version, NULL);
-    sought->python_minor = release_part(&machine->python.version, 1);
-    sought->cuda_major = release_part(&machine->torch.cuda, 0);
+    sought->python_minor = af_examination_number(&machine->python.version, 1);
+    sought->cuda_major = af_examination_number(&machine->torch.cuda, 0);
     sought->cxx11abi = machine->torch.cxx11abi.state == AF_FACT_KNOWN
                            ? af_fact_truth(&machine->torch.cxx11abi)
                            : AF_UNKNOWN;
     sought->arch = af_fact_text_or(&machine->platform.arch, NULL);
-    return text != NULL && torch != NULL &&
-           af_version_parse(text, strlen(text), &sought->version) &&
-           af_version_parse(torch, strlen(torch), &sought->torch) &&
+    return af_examination_version(&package->version, &sought->version) &&
+           af_examination_version(&machine->torch.version, &sought->torch) &&
            sought->torch.release_count >= 2;
 }
 
