@@ -8,7 +8,7 @@
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/environment_change.h"
 #include "kit/install/offered_wheel.h"
-#include "kit/project/install_command.h"
+#include "kit/project/requirements.h"
 
 #define AF_CLI_RUN_PACKAGE "flash-attn"
 

@@ -81,8 +81,8 @@ static enum anyflash_status install_uv(struct af_build *build,
 
 /* The path of uv; installs it into the cache if there is none. */
 static enum anyflash_status prepare_uv(struct af_build *build,
-                                         const struct af_build_place *place,
-                                         const char **uv_out, struct anyflash_error *err)
+                                       const struct af_build_place *place, const char **uv_out,
+                                       struct anyflash_error *err)
 {
     const char *folder = own_uv_folder(build->arena);
     int lock = -1;

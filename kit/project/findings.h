@@ -7,7 +7,7 @@
 #define AF_KIT_PROJECT_FINDINGS_H
 
 #include "kit/catalog/catalog.h"
-#include "kit/project/project_fix.h"
+#include "kit/project/project_asks.h"
 #include "kit/project/project_source.h"
 
 #define AF_PROJECT_FINDING(id, name, title, why, fix) AF_PROJECT_FINDING_##id,
@@ -72,5 +72,61 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
 size_t af_project_findings_edits(const struct af_project_findings *findings,
                                  const struct af_project_source *source, struct af_arena *arena,
                                  const struct af_project_edit **edits_out);
+
+/*
+ * Below: what the checks share, the project and adding findings. Private to the files
+ * *findings.c: findings.c checks requirements, wheels that are named by their URL, and
+ * platforms; import_findings.c imports; command_findings.c commands, and writes the section of
+ * a page.
+ */
+
+struct af_project_checker {
+    struct af_arena *arena;
+    const struct af_project_source *sources;
+    size_t count;
+    const struct af_catalog *catalog;
+    enum af_fallback fallback;
+    struct af_project_asks asks;
+    bool has_python;                           /* there is a Python file besides setup.py */
+    bool is_mentioned;                         /* and one names flash-attn */
+    bool needs_build;                          /* a finding leaves flash-attn to be compiled */
+    const struct af_project_source *explained; /* the last page that got a section */
+    struct af_project_findings *findings;
+    struct af_project_finding **end;
+    struct af_project_finding spare; /* what is added without memory */
+};
+
+/* Adds a finding on the line; never NULL. */
+struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
+                                                  enum af_project_finding_id id,
+                                                  const struct af_project_source *source,
+                                                  size_t line);
+
+/* Adds a change. `text` may be NULL without memory. */
+void af_project_finding_edit(struct af_project_checker *checker,
+                             struct af_project_finding *finding, size_t start, size_t end,
+                             const char *text);
+
+/* The text in the arena; releases it. */
+const char *af_project_take(struct af_project_checker *checker, struct af_text *text);
+
+/*
+ * Checks a wheel that is named by its URL on this line. `ask` is the requirement that names it,
+ * or NULL for a command, and `torch` what the project says of torch, or NULL.
+ */
+void af_project_check_wheel(struct af_project_checker *checker,
+                            const struct af_project_source *source, size_t line,
+                            const char *url, const struct af_project_ask *ask,
+                            const struct af_project_ask *torch);
+
+/* Gives the README, if there is one, that section. */
+void af_project_explain_build(struct af_project_checker *checker);
+
+/* The checks of one source. */
+void af_project_check_imports(struct af_project_checker *checker,
+                              const struct af_project_source *source,
+                              const struct af_import_facts *facts);
+void af_project_check_commands(struct af_project_checker *checker,
+                               const struct af_project_source *source);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * import_findings.c: imports without which a module cannot be imported, and what replaces them.
  */
-#include "kit/project/findings_checker.h"
+#include "kit/project/findings.h"
 
 #include <string.h>
 

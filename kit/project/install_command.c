@@ -2,7 +2,7 @@
  * install_command.c: the words of a command, from left to right: what runs the installer, the
  * installer, its subcommand, its options and requirements.
  */
-#include "kit/project/install_command.h"
+#include "kit/project/requirements.h"
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"

@@ -56,9 +56,6 @@ bool af_project_asks_parse(struct af_project_asks *asks, struct af_span text,
 /* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
 
-/* The same for a file with one requirement in a line: environment.yml, setup.cfg. */
-void af_project_asks_read_lines(struct af_project_asks *asks, size_t source);
-
 /*
  * What Poetry, pixi or conda writes, "^2.5" or "2.1.*", as a specifier of PEP 440, in the
  * arena; "" for what PEP 440 lacks.

@@ -1,12 +1,14 @@
 /*
  * project_source.h: the files of a project that say how it is installed, as text: which they
- * are, which versions of Python they name, and the lines with commands.
+ * are, their words and the lines with commands, and changes of them, with the difference as
+ * `git apply` and `patch` read it.
  */
 #ifndef AF_KIT_PROJECT_PROJECT_SOURCE_H
 #define AF_KIT_PROJECT_PROJECT_SOURCE_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/base/text.h"
 
 enum af_project_kind {
     AF_PROJECT_OTHER,
@@ -93,5 +95,26 @@ struct af_project_shell_command {
  */
 bool af_project_shell_next(struct af_arena *arena, const struct af_project_source *source,
                            size_t *at, struct af_project_shell_command *command_out);
+
+/* The bytes from `start` to `end` become `text`. */
+struct af_project_edit {
+    size_t start;
+    size_t end;
+    const char *text;
+};
+
+/*
+ * Sorts the edits by their place; of edits that overlap only the first stays, and of insertions
+ * at the same place all. Returns how many are left. The other functions take such lists.
+ */
+size_t af_project_edits_order(struct af_project_edit *edits, size_t count);
+
+/* Appends `old` with the edits to `out`. */
+void af_project_apply(struct af_span old, const struct af_project_edit *edits, size_t count,
+                      struct af_text *out);
+
+/* Appends the edits of the file `path` as a unified diff with up to two lines around each. */
+void af_project_diff(const char *path, struct af_span old, const struct af_project_edit *edits,
+                     size_t count, struct af_text *out);
 
 #endif

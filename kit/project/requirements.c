@@ -218,43 +218,62 @@ static const char *own_extras(struct af_project *project, const char *own_name,
     return copy(project, requirement.extras);
 }
 
-static enum anyflash_status add_extras(struct af_project *project, const struct af_toml *toml,
-                                       const char *extras, struct at at,
+static enum anyflash_status add_tables(struct af_project *project, const struct af_toml *toml,
+                                       bool is_group, const char *names, struct at at,
                                        struct anyflash_error *err);
 
-/* Adds the strings of an array; a project that names itself with extras means its own. */
+/* Adds extras or a group that an array names. Extras may name each other in a circle. */
+static enum anyflash_status add_nested(struct af_project *project, const struct af_toml *toml,
+                                       bool is_group, const char *names, struct at at,
+                                       struct anyflash_error *err)
+{
+    if (at.depth++ < AF_PROJECT_DEPTH_MAX)
+        return add_tables(project, toml, is_group, names, at, err);
+    return is_group
+               ? af_fail(err, ANYFLASH_E_LIMIT,
+                         "dependency groups are nested more than %u deep", AF_PROJECT_DEPTH_MAX)
+               : ANYFLASH_OK;
+}
+
+/*
+ * Adds the strings of an array, then the groups that it includes. A project that names itself
+ * with extras means its own.
+ */
 static enum anyflash_status add_array(struct af_project *project, const struct af_toml *toml,
                                       const struct af_toml_item *array, struct at at,
                                       struct anyflash_error *err)
 {
     const char *own_name = af_toml_text(toml, AF_TOML_PATH("project", "name"));
     enum anyflash_status status = ANYFLASH_OK;
-    const struct af_toml_item *item = array == NULL ? NULL : array->first;
+    const struct af_toml_item *first = array == NULL ? NULL : array->first, *item = first;
     for (; item != NULL && status == ANYFLASH_OK; item = item->next) {
         if (item->text == NULL)
             continue;
         const char *extras = own_extras(project, own_name, item->text);
-        if (extras != NULL && at.depth < AF_PROJECT_DEPTH_MAX) {
-            struct at deeper = at;
-            deeper.depth++;
-            status = add_extras(project, toml, extras, deeper, err);
-        } else if (extras == NULL) {
-            status = add_requirement(project, span_of(item->text), "", false, at, err);
-        }
+        status = extras != NULL
+                     ? add_nested(project, toml, false, extras, at, err)
+                     : add_requirement(project, span_of(item->text), "", false, at, err);
+    }
+    for (item = first; item != NULL && status == ANYFLASH_OK; item = item->next) {
+        const struct af_toml_item *group = af_toml_get(item, "include-group");
+        if (group != NULL && group->text != NULL)
+            status = add_nested(project, toml, true, group->text, at, err);
     }
     return status;
 }
 
-static enum anyflash_status add_extras(struct af_project *project, const struct af_toml *toml,
-                                       const char *extras, struct at at,
+/* Adds the extras, or the dependency groups, with these names. */
+static enum anyflash_status add_tables(struct af_project *project, const struct af_toml *toml,
+                                       bool is_group, const char *names, struct at at,
                                        struct anyflash_error *err)
 {
     const struct af_toml_item *table =
-        af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies"));
-    enum anyflash_status status = check_count(project, &at, err); /* extras may repeat extras */
+        is_group ? af_toml_find(toml, AF_TOML_PATH("dependency-groups"))
+                 : af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies"));
+    enum anyflash_status status = check_count(project, &at, err); /* each may repeat others */
     const struct af_toml_item *item = table == NULL ? NULL : table->first;
     for (; item != NULL && status == ANYFLASH_OK; item = item->next)
-        if (item->key != NULL && list_has(extras, item->key))
+        if (item->key != NULL && list_has(names, item->key))
             status = add_array(project, toml, item, at, err);
     return status;
 }
@@ -331,35 +350,8 @@ static enum anyflash_status add_project(struct af_project *project, const char *
     else if (status == ANYFLASH_E_NOT_FOUND)
         status = ANYFLASH_OK; /* an archive, or a project of setup.py alone */
     if (status == ANYFLASH_OK && toml.root != NULL)
-        status = add_extras(project, &toml, extras, at, err);
+        status = add_tables(project, &toml, false, extras, at, err);
     file->open = false;
-    return status;
-}
-
-static enum anyflash_status add_group(struct af_project *project, const struct af_toml *toml,
-                                      const char *group, struct at at,
-                                      struct anyflash_error *err)
-{
-    const struct af_toml_item *table = af_toml_find(toml, AF_TOML_PATH("dependency-groups"));
-    enum anyflash_status status = check_count(project, &at, err); /* groups may repeat groups */
-    if (status != ANYFLASH_OK)
-        return status;
-    if (at.depth++ >= AF_PROJECT_DEPTH_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "dependency groups are nested more than %u deep",
-                       AF_PROJECT_DEPTH_MAX);
-    for (const struct af_toml_item *item = table == NULL ? NULL : table->first; item != NULL;
-         item = item->next) {
-        if (item->key == NULL || !list_has(group, item->key))
-            continue;
-        status = add_array(project, toml, item, at, err);
-        const struct af_toml_item *entry = item->first;
-        for (; entry != NULL && status == ANYFLASH_OK; entry = entry->next) {
-            const struct af_toml_item *included = af_toml_get(entry, "include-group");
-            if (included != NULL && included->text != NULL)
-                status = add_group(project, toml, included->text, at, err);
-        }
-        break;
-    }
     return status;
 }
 
@@ -585,7 +577,7 @@ enum anyflash_status af_project_add_group(struct af_project *project, const char
     enum anyflash_status status = read_toml(project, path, &toml, err);
     return status != ANYFLASH_OK
                ? status
-               : add_group(project, &toml, group, (struct at){{path, 0}, false, 0}, err);
+               : add_nested(project, &toml, true, group, (struct at){{path, 0}, false, 0}, err);
 }
 
 const struct af_project_requirement *af_project_next(

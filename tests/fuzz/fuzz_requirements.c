@@ -2,7 +2,7 @@
  * fuzz_requirements.c: any text as a requirements file, as a pyproject.toml, and as the words
  * of an installer's command.
  */
-#include "kit/project/install_command.h"
+#include "kit/project/requirements.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kit/project/install_command.h"
+#include "kit/project/requirements.h"
 
 #include "kit/base/text.h"
 
