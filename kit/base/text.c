@@ -75,6 +75,14 @@ const char *af_text_get(const struct af_text *text)
     return text->data == NULL ? "" : text->data;
 }
 
+const char *af_text_take(struct af_text *text, struct af_arena *arena)
+{
+    const char *taken = text->failed ? NULL : af_arena_text(arena, af_text_get(text));
+    arena->failed |= text->failed;
+    af_text_release(text);
+    return taken == NULL ? "" : taken;
+}
+
 /*
  * Bytes of the well-formed UTF-8 sequence at `text`, 0 when there is none;
  * Unicode 15, table 3-7.

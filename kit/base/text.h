@@ -27,6 +27,9 @@ void af_text_format(struct af_text *text, const char *format, ...) AF_PRINTF(2, 
 /* The collected text; "" if nothing was added, never NULL. */
 const char *af_text_get(const struct af_text *text);
 
+/* Moves it into the arena; "" and arena->failed if memory ran out. Releases `text`. */
+const char *af_text_take(struct af_text *text, struct af_arena *arena);
+
 /*
  * Escapes untrusted text so that it can be printed safely: valid UTF-8 stays,
  * control characters, terminal escapes, bidirectional controls and invalid bytes

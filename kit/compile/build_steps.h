@@ -78,7 +78,7 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
 
 /* compile_jobs.c */
 
-/* A file of flash-attn with its conditions on the GPU settled; NULL: no memory. */
+/* A file of flash-attn with its conditions on the GPU settled, in the arena. */
 const char *af_build_settle(const struct af_selection *selection, const char *text,
                             struct af_arena *arena);
 

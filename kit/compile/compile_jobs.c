@@ -330,10 +330,7 @@ const char *af_build_settle(const struct af_selection *selection, const char *te
         }
     }
     af_text_add(&out, copied);
-    const char *settled = out.failed ? NULL : af_arena_text(arena, af_text_get(&out));
-    arena->failed |= out.failed;
-    af_text_release(&out);
-    return settled;
+    return af_text_take(&out, arena);
 }
 
 /* ---- sources ---- */
@@ -345,9 +342,8 @@ static enum anyflash_status write_generated(struct af_build *build,
                                             struct anyflash_error *err)
 {
     const char *path = af_arena_format(build->arena, "%s/generated/%s", place->folder, name);
-    return path == NULL || text == NULL
-               ? af_fail_memory(err)
-               : af_build_write_file(build->arena, path, text, 0644, err);
+    return build->arena->failed ? af_fail_memory(err)
+                                : af_build_write_file(build->arena, path, text, 0644, err);
 }
 
 /* Copies a file of flash-attn, with its conditions on the GPU settled. */

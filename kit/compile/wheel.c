@@ -201,7 +201,7 @@ static const char *contents_of(const struct wheel *wheel)
     int sizes[AF_SELECTION_HEAD_DIMS];
     size_t count = af_selection_head_dims(selection, sizes);
     const char *features = af_selection_features(selection, arena);
-    bool none = features == NULL || strcmp(features, "none") == 0;
+    bool none = strcmp(features, "none") == 0;
     json_t *json =
         json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:s?}", "schema",
                   "anyflash-cuda-contents/1", "flash_attn", wheel->build->version, "anyflash",
@@ -267,10 +267,7 @@ static enum anyflash_status add_metadata(struct wheel *wheel, const char *versio
                    version, wheel->build->version, anyflash_version_text(),
                    af_selection_text(&wheel->build->selection, arena), (int)rest.len,
                    rest.len == 0 ? "" : rest.data);
-    af_wheel_pack_information(&wheel->pack, "METADATA",
-                              af_arena_text(arena, af_text_get(&out)));
-    arena->failed |= out.failed;
-    af_text_release(&out);
+    af_wheel_pack_information(&wheel->pack, "METADATA", af_text_take(&out, arena));
     return ANYFLASH_OK;
 }
 

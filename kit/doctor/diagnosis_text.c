@@ -96,10 +96,7 @@ const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
         af_text_add(&text, value != NULL ? value : name != NULL ? name : "");
         at += len + 2;
     }
-    const char *filled = af_arena_text(ranking->arena, af_text_get(&text));
-    ranking->arena->failed = ranking->arena->failed || text.failed;
-    af_text_release(&text);
-    return filled;
+    return af_text_take(&text, ranking->arena);
 }
 
 struct af_diagnosis_evidence af_diagnosis_line(struct af_diagnosis_ranking *ranking,

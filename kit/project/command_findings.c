@@ -152,7 +152,7 @@ static bool make_section(struct af_project_checker *checker,
                    "    MAX_JOBS=%d pip install %s --no-build-isolation\n%s",
                    af_ends_with(source->path, ".rst") ? "::" : ":", torch_word(checker), JOBS,
                    flash == NULL ? "" : flash, at < source->text.len ? "\n" : "");
-    *edit_out = (struct af_project_edit){at, at, af_project_take(checker, &out)};
+    *edit_out = (struct af_project_edit){at, at, af_text_take(&out, checker->arena)};
     return true;
 }
 

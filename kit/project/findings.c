@@ -59,13 +59,6 @@ void af_project_finding_edit(struct af_project_checker *checker,
         finding->edits[finding->edit_count++] = (struct af_project_edit){start, end, text};
 }
 
-const char *af_project_take(struct af_project_checker *checker, struct af_text *text)
-{
-    const char *taken = af_arena_text(checker->arena, af_text_get(text));
-    af_text_release(text);
-    return taken == NULL ? "" : taken;
-}
-
 /* "3.10", "3.9 to 3.12" or "3.9, 3.11", in the arena. */
 static const char *pythons_text(struct af_project_checker *checker,
                                 const struct af_project_pythons *list)
@@ -81,7 +74,7 @@ static const char *pythons_text(struct af_project_checker *checker,
                            : is_range ? " to "
                                       : ", ",
                            list->minors[i]);
-    return af_project_take(checker, &text);
+    return af_text_take(&text, checker->arena);
 }
 
 /* ---- wheels ---- */
@@ -118,7 +111,7 @@ static bool edit_wheels(struct af_project_checker *checker, struct af_project_fi
                        (int)prefix, start, ask->name, url == NULL ? "" : url,
                        pythons.minors[i]);
     }
-    const char *text = af_project_take(checker, &lines);
+    const char *text = af_text_take(&lines, checker->arena);
     if (text[0] != '\0')
         af_project_finding_edit(checker, finding, ask->start, ask->end, text);
     return finding->edit_count > 0;
@@ -278,7 +271,7 @@ static void check_platforms(struct af_project_checker *checker,
         af_text_format(&lacking, "%s%s", lacking.len == 0 ? "" : ", ",
                        af_project_platform_name(platform));
     }
-    const char *names = af_project_take(checker, &lacking);
+    const char *names = af_text_take(&lacking, checker->arena);
     if (names[0] == '\0')
         return;
     struct af_project_finding *finding = af_project_finding_add(

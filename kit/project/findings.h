@@ -107,9 +107,6 @@ void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text);
 
-/* The text in the arena; releases it. */
-const char *af_project_take(struct af_project_checker *checker, struct af_text *text);
-
 /*
  * Checks a wheel that is named by its URL on this line. `ask` is the requirement that names it,
  * or NULL for a command, and `torch` what the project says of torch, or NULL.

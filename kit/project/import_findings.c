@@ -96,7 +96,7 @@ static const char *indented(struct af_project_checker *checker, struct af_span s
         af_text_add_n(&made, statement.data + i, 1);
         af_text_add(&made, statement.data[i] == '\n' ? "    " : "");
     }
-    return af_project_take(checker, &made);
+    return af_text_take(&made, checker->arena);
 }
 
 /* The statement in a "try:", with what serves where it fails; NULL: nothing does. */

@@ -447,10 +447,7 @@ static const char *hashes_of(struct af_project *project, struct af_span options)
         af_text_add(&hashes, hashes.len == 0 ? "" : " ");
         af_text_add(&hashes, option.value);
     }
-    const char *kept = copy(project, (struct af_span){hashes.data, hashes.len});
-    project->arena->failed |= hashes.failed;
-    af_text_release(&hashes);
-    return kept;
+    return af_text_take(&hashes, project->arena);
 }
 
 /* One joined line, without its comment: options, or a requirement with options behind it. */

@@ -41,6 +41,14 @@ void af_jobs_read_headroom(struct af_governor *governor, struct af_headroom *hea
                      &governor->headroom_previous, headroom_out);
 }
 
+/* The same between two samples: the next sample compares with the last one. */
+static void peek_headroom(struct af_governor *governor, struct af_headroom *headroom_out)
+{
+    struct af_headroom_previous before = governor->headroom_previous;
+    af_jobs_read_headroom(governor, headroom_out);
+    governor->headroom_previous = before;
+}
+
 static uint64_t running_bytes(const struct af_governor *governor)
 {
     uint64_t bytes = 0;
@@ -295,9 +303,7 @@ static void measure(struct af_governor *governor)
 {
     struct af_tree trees[AF_GOVERN_JOBS_MAX];
     struct af_job *of[AF_GOVERN_JOBS_MAX];
-    struct af_headroom_previous before = governor->headroom_previous;
-    af_jobs_read_headroom(governor, &governor->headroom);
-    governor->headroom_previous = before; /* the next sample compares with the last one */
+    peek_headroom(governor, &governor->headroom);
     sample_running(governor, trees, of);
     governor->freed = false;
 }
@@ -341,9 +347,7 @@ static enum af_end_cause cause_of(struct af_governor *governor, const struct af_
                                   int code, uint64_t peak)
 {
     struct af_headroom headroom;
-    struct af_headroom_previous before = governor->headroom_previous;
-    af_jobs_read_headroom(governor, &headroom);
-    governor->headroom_previous = before; /* the next sample compares with the last one */
+    peek_headroom(governor, &headroom);
     const struct af_end end = {.code = code,
                                .stopped = job->stopped,
                                .hung = job->hung,

@@ -262,50 +262,27 @@ const char *af_selection_file_name(const struct af_selection_file *file, struct 
                                           : "");
 }
 
-static bool keeps(const struct af_selection *selection, const struct af_selection_file *file)
-{
-    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
-        if (head_dims[i] == file->head_dim)
-            return (selection->head_dims & 1u << i) != 0 &&
-                   (selection->dtypes & file->dtype) != 0 &&
-                   (file->pass != AF_FLASH_BACKWARD || selection->backward);
-    }
-    return false;
-}
-
-/* The files kept, the longest to compile first. */
-static size_t list_files(const struct af_selection *selection,
-                         struct af_selection_file *files_out)
+size_t af_selection_units(const struct af_selection *selection,
+                          struct af_selection_file *units_out)
 {
     static const enum af_selection_dtype dtypes[] = {AF_SELECTION_BF16, AF_SELECTION_FP16};
     size_t count = 0;
     for (size_t pass = 0; pass < AF_COUNT(passes); pass++)
         for (size_t size = AF_SELECTION_HEAD_DIMS; size-- > 0;)
-            for (size_t type = 0; type < AF_COUNT(dtypes); type++)
-                for (int causal = 0; causal < 2; causal++) {
-                    struct af_selection_file file = {passes[pass].pass, head_dims[size],
-                                                     dtypes[type], causal != 0, false};
-                    if (keeps(selection, &file))
-                        files_out[count++] = file;
-                }
-    return count;
-}
-
-/* Of each kind both files are kept or none; the causal one is second. */
-size_t af_selection_units(const struct af_selection *selection,
-                          struct af_selection_file *units_out)
-{
-    size_t files = list_files(selection, units_out);
-    size_t count = 0;
-    for (size_t i = 0; i < files; i++) {
-        struct af_selection_file unit = units_out[i];
-        unit.joined = selection->joins && !unit.causal;
-        if (unit.joined && af_selection_kernels(selection, &unit) <= JOIN_KERNELS_MAX)
-            i++;
-        else
-            unit.joined = false;
-        units_out[count++] = unit;
-    }
+            for (size_t type = 0; type < AF_COUNT(dtypes); type++) {
+                struct af_selection_file unit = {passes[pass].pass, head_dims[size],
+                                                 dtypes[type], false, selection->joins};
+                if ((selection->head_dims & 1u << size) == 0 ||
+                    (selection->dtypes & unit.dtype) == 0 ||
+                    (unit.pass == AF_FLASH_BACKWARD && !selection->backward))
+                    continue;
+                unit.joined =
+                    unit.joined && af_selection_kernels(selection, &unit) <= JOIN_KERNELS_MAX;
+                units_out[count++] = unit;
+                unit.causal = true;
+                if (!unit.joined)
+                    units_out[count++] = unit;
+            }
     return count;
 }
 
@@ -336,20 +313,20 @@ static void add(struct af_text *all, const char *separator, const char *text)
     af_text_add(all, text);
 }
 
-static void add_number(struct af_text *all, const char *separator, const char *before,
-                       int number)
+static void add_numbers(struct af_text *all, const char *first, const char *next,
+                        const int *numbers, size_t count)
 {
-    char text[WORD_BYTES];
-    snprintf(text, sizeof text, "%s%d", before, number);
-    add(all, separator, text);
+    for (size_t i = 0; i < count; i++)
+        af_text_format(all, "%s%d", i == 0 ? first : next, numbers[i]);
 }
 
-static const char *finish(struct af_text *text, struct af_arena *arena)
+static void add_dtypes(const struct af_selection *selection, struct af_text *all,
+                       const char *separator)
 {
-    const char *copy = text->failed ? NULL : af_arena_text(arena, af_text_get(text));
-    arena->failed |= text->failed;
-    af_text_release(text);
-    return copy;
+    if ((selection->dtypes & AF_SELECTION_BF16) != 0)
+        add(all, separator, "bf16");
+    if ((selection->dtypes & AF_SELECTION_FP16) != 0)
+        add(all, separator, "fp16");
 }
 
 static void add_features(const struct af_selection *selection, struct af_text *all,
@@ -374,75 +351,50 @@ const char *af_selection_features(const struct af_selection *selection, struct a
     add_features(selection, &text, ",");
     if (text.len == 0)
         af_text_add(&text, "none");
-    return finish(&text, arena);
+    return af_text_take(&text, arena);
 }
 
 const char *af_selection_text(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
-    const char *before = "head size ";
-    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
-        if ((selection->head_dims & 1u << i) != 0) {
-            add_number(&text, ", ", before, head_dims[i]);
-            before = "";
-        }
-    }
-    if ((selection->dtypes & AF_SELECTION_BF16) != 0)
-        add(&text, ", ", "bf16");
-    if ((selection->dtypes & AF_SELECTION_FP16) != 0)
-        add(&text, ", ", "fp16");
+    int sizes[AF_SELECTION_HEAD_DIMS];
+    add_numbers(&text, "head size ", ", ", sizes, af_selection_head_dims(selection, sizes));
+    add_dtypes(selection, &text, ", ");
     add(&text, ", ", selection->backward ? "forward and backward" : "forward only");
     add_features(selection, &text, ", ");
     for (size_t i = 0; i < selection->arch_count; i++)
         af_text_format(&text, ", SM %d.%d%s", selection->archs[i] / 10,
                        selection->archs[i] % 10, selection->archs[i] == 86 ? " and 8.9" : "");
-    return finish(&text, arena);
+    return af_text_take(&text, arena);
 }
 
 const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
+    int sizes[AF_SELECTION_HEAD_DIMS];
     bool full = is_all(selection);
     if (full)
         add(&text, ".", "full");
-    for (size_t i = 0; i < selection->arch_count; i++)
-        add_number(&text, ".", "sm", selection->archs[i]);
-    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS && !full; i++) {
-        if ((selection->head_dims & 1u << i) != 0)
-            add_number(&text, ".", "hd", head_dims[i]);
-    }
-    if (!full && (selection->dtypes & AF_SELECTION_BF16) != 0)
-        add(&text, ".", "bf16");
-    if (!full && (selection->dtypes & AF_SELECTION_FP16) != 0)
-        add(&text, ".", "fp16");
-    if (!full && selection->backward)
+    add_numbers(&text, full ? ".sm" : "sm", ".sm", selection->archs, selection->arch_count);
+    if (full)
+        return af_text_take(&text, arena);
+    size_t count = af_selection_head_dims(selection, sizes);
+    add_numbers(&text, text.len > 0 ? ".hd" : "hd", ".hd", sizes, count);
+    add_dtypes(selection, &text, ".");
+    if (selection->backward)
         add(&text, ".", "bwd");
-    if (!full)
-        add_features(selection, &text, ".");
-    return finish(&text, arena);
+    add_features(selection, &text, ".");
+    return af_text_take(&text, arena);
 }
 
 const char *af_selection_options(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
-    struct af_text list = {0};
-    for (size_t i = 0; i < AF_SELECTION_HEAD_DIMS; i++) {
-        if ((selection->head_dims & 1u << i) != 0)
-            add_number(&list, ",", "", head_dims[i]);
-    }
-    af_text_format(&text, "--head-dim %s --dtype %s", af_text_get(&list),
-                   af_selection_dtypes(selection));
-    text.failed |= list.failed;
-    af_text_release(&list);
-    const char *words = af_selection_features(selection, arena);
-    af_text_format(&text, " --features %s", words == NULL ? "" : words);
+    int sizes[AF_SELECTION_HEAD_DIMS];
+    add_numbers(&text, "--head-dim ", ",", sizes, af_selection_head_dims(selection, sizes));
+    af_text_format(&text, " --dtype %s --features %s", af_selection_dtypes(selection),
+                   af_selection_features(selection, arena));
     af_text_add(&text, selection->backward ? "" : " --inference");
-    list = (struct af_text){0};
-    for (size_t i = 0; i < selection->arch_count; i++)
-        add_number(&list, ",", "", selection->archs[i]);
-    if (list.len > 0)
-        af_text_format(&text, " --arch %s", af_text_get(&list));
-    text.failed |= list.failed;
-    af_text_release(&list);
-    return finish(&text, arena);
+    add_numbers(&text, " --arch ", ",", selection->archs, selection->arch_count);
+    return af_text_take(&text, arena);
 }
