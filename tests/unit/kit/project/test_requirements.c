@@ -1,5 +1,6 @@
 /*
- * test_requirements.c: requirement lines as projects write them, over files in memory.
+ * test_requirements.c: requirement lines as projects write them, over files in memory;
+ * commands as users type them, and what they would install.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "kit/base/text.h"
 #include "kit/project/requirements.h"
 
-#include "kit/base/text.h"
 #include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
@@ -313,6 +314,123 @@ static void test_file__survives_every_failed_allocation(void **state)
     every_allocation_of(read_all, false);
 }
 
+#define WORDS_MAX 16
+
+static struct af_project_command command;
+
+#define TOOL                                                                                   \
+    "[project]\nname='x'\n[project.optional-dependencies]\ngpu=['flash-attn==2.7.4']\n"        \
+    "[dependency-groups]\ndev=['flash-attn==2.6.3']\n"
+
+static void read_command(const char *line)
+{
+    static const struct memory_file list[] = {{"r.txt", "flash-attn==2.8.3\n"},
+                                              {"pyproject.toml", TOOL},
+                                              {"./pyproject.toml", TOOL},
+                                              {"a/pyproject.toml", TOOL}};
+    static const char *words[WORDS_MAX];
+    size_t count = 0;
+    start(list, AF_COUNT(list));
+    while (*line != '\0' && count < WORDS_MAX) {
+        size_t len = strcspn(line, " ");
+        words[count++] = af_arena_text_n(&arena, line, len);
+        line += len + (line[len] == ' ');
+    }
+    struct anyflash_error err;
+    if (af_project_command_read(&project, words, count, &command, &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+}
+
+struct row {
+    const char *line;
+    const char *version; /* of flash-attn; NULL: not asked for */
+    const char *python;
+    size_t prefix_count;
+    bool uv;
+};
+
+static void test_command__finds_what_is_asked_for(void **state)
+{
+    static const struct row rows[] = {
+        {"pip install -r r.txt", "==2.8.3", NULL, 0, false},
+        {"pip3.11 install -rr.txt -U", "==2.8.3", NULL, 0, false},
+        {"/v/bin/python3 -I -m pip install --requirement=r.txt", "==2.8.3", "/v/bin/python3", 0,
+         false},
+        {"pip --python /v install flash-attn==2.5", "==2.5", "/v", 0, false},
+        {"uv --offline pip install -p /v -r r.txt", "==2.8.3", "/v", 0, true},
+        {"uv --directory x pip sync r.txt", "==2.8.3", NULL, 0, true},
+        {"uv pip install -r pyproject.toml --extra gpu", "==2.7.4", NULL, 0, true},
+        {"uv pip install --group dev", "==2.6.3", NULL, 0, true},
+        {"pip install --group a/pyproject.toml:dev", "==2.6.3", NULL, 0, false},
+        {"pip install -e .[gpu]", "==2.7.4", NULL, 0, false},
+        {"conda run -n x pip install -r r.txt", "==2.8.3", NULL, 4, false},
+        {"poetry run python -m pip install -r r.txt", "==2.8.3", "python", 2, false},
+        {"pip install --log flash-attn numpy", NULL, NULL, 0, false},
+        {"pip install -- flash-attn==1.0", "==1.0", NULL, 0, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        read_command(rows[i].line);
+        const struct af_project_requirement *flash =
+            af_project_next(&project, NULL, "flash-attn", &here);
+        if (command.refusal != NULL || !command.installs)
+            fail_msg("'%s' is refused", rows[i].line);
+        if ((flash == NULL) != (rows[i].version == NULL) ||
+            (flash != NULL && strcmp(flash->specifier, rows[i].version) != 0))
+            fail_msg("'%s' asks for %s", rows[i].line, flash == NULL ? "nothing" : flash->text);
+        assert_true(af_equal(command.python, rows[i].python) ||
+                    command.python == rows[i].python);
+        assert_int_equal(command.prefix_count, rows[i].prefix_count);
+        assert_int_equal(command.uv, rows[i].uv);
+    }
+}
+
+static void test_command__refuses_what_variables_cannot_prepare(void **state)
+{
+    static const char *const lines[] = {
+        "uv sync",
+        "uv add flash-attn",
+        "poetry install",
+        "pdm install",
+        "conda install flash-attn",
+        "conda env create -f x.yml",
+        "make install",
+        "python setup.py install",
+        "pip install -t x flash-attn",
+        "pip install --isolated flash-attn",
+        "pip install -r -",
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(lines); i++) {
+        read_command(lines[i]);
+        if (command.refusal == NULL || command.hint == NULL)
+            fail_msg("'%s' is not refused", lines[i]);
+    }
+    read_command("pdm install");
+    assert_string_equal(command.refusal,
+                        "`pdm install` takes no wheel from outside its own files");
+}
+
+static void test_command__leaves_other_subcommands_alone(void **state)
+{
+    static const char *const lines[] = {"pip list", "pip", "uv pip compile r.in",
+                                        "uv tool list"};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(lines); i++) {
+        read_command(lines[i]);
+        assert_null(command.refusal);
+        assert_false(command.installs);
+    }
+}
+
+static void test_command__keeps_the_indexes(void **state)
+{
+    (void)state;
+    read_command("pip install -i https://x.example/whl/cu128 torch");
+    assert_string_equal(af_project_next_option(&project, NULL, AF_PROJECT_MEANS_INDEX)->value,
+                        "https://x.example/whl/cu128");
+}
+
 static int release(void **state)
 {
     (void)state;
@@ -340,6 +458,10 @@ int main(void)
         cmocka_unit_test(test_folder__may_lack_a_project_file),
         cmocka_unit_test(test_group__includes_groups),
         cmocka_unit_test(test_file__survives_every_failed_allocation),
+        cmocka_unit_test(test_command__finds_what_is_asked_for),
+        cmocka_unit_test(test_command__refuses_what_variables_cannot_prepare),
+        cmocka_unit_test(test_command__leaves_other_subcommands_alone),
+        cmocka_unit_test(test_command__keeps_the_indexes),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }
