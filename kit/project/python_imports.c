@@ -1,7 +1,7 @@
 /*
  * python_imports.c: the tokens of Python, its blocks by indentation, and the imports in them.
  */
-#include "kit/project/python_imports.h"
+#include "kit/project/project_asks.h"
 
 #include <ctype.h>
 #include <string.h>

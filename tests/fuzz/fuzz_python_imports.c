@@ -2,7 +2,7 @@
  * fuzz_python_imports.c: any bytes as a Python source. What is found lies in the source, in
  * its order.
  */
-#include "kit/project/python_imports.h"
+#include "kit/project/project_asks.h"
 
 #include <stdlib.h>
 
