@@ -33,10 +33,14 @@ static const char *const marks[] = {
     "error:", "error :", "error   :", "fatal   :", "No space left", "Disk quota exceeded",
     "Error:", "Killed"};
 
-static bool is_error(struct af_span line)
+/* What programs print when the disk is full. */
+static const char *const full_texts[] = {"No space left", "Disk quota exceeded",
+                                         "disk is full"};
+
+static bool has_any(struct af_span text, const char *const *parts, size_t count)
 {
-    for (size_t i = 0; i < AF_COUNT(marks); i++) {
-        if (memmem(line.data, line.len, marks[i], strlen(marks[i])) != NULL)
+    for (size_t i = 0; i < count; i++) {
+        if (memmem(text.data, text.len, parts[i], strlen(parts[i])) != NULL)
             return true;
     }
     return false;
@@ -51,7 +55,7 @@ const char *af_build_first_error(struct af_arena *arena, const char *output)
     if (af_file_read_start(arena, output, OUTPUT_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
         return NULL;
     while (!found && af_text_line(&rest, &line)) {
-        found = is_error(line);
+        found = has_any(line, marks, AF_COUNT(marks));
         if (found || af_text_trim(line).len > 0)
             last = line;
     }
@@ -60,10 +64,6 @@ const char *af_build_first_error(struct af_arena *arena, const char *output)
                ? NULL
                : af_text_scrub(arena, af_arena_text_n(arena, last.data, last.len), LINE_BYTES);
 }
-
-/* What programs print when the disk is full. */
-static const char *const full_texts[] = {"No space left", "Disk quota exceeded",
-                                         "disk is full"};
 
 /* Bytes free on the disk of the place; UINT64_MAX if unknown. */
 static uint64_t disk_free(const struct af_build_place *place)
@@ -100,15 +100,6 @@ static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
     return text;
 }
 
-static bool says_full(const char *said)
-{
-    for (size_t i = 0; i < AF_COUNT(full_texts); i++) {
-        if (strstr(said, full_texts[i]) != NULL)
-            return true;
-    }
-    return false;
-}
-
 /* `said` with paths relative to `folder`, which the sentence already names. */
 static const char *shortened(struct af_arena *arena, const char *said, const char *folder)
 {
@@ -134,7 +125,9 @@ static const char *disk_reason(struct af_build *build, const struct af_build_pla
     char free_text[SIZE_BYTES];
     char need_text[SIZE_BYTES];
     char folder[200];
-    if (!was_full && !says_full(said) && !disk_is_full(place))
+    if (!was_full &&
+        !has_any((struct af_span){said, strlen(said)}, full_texts, AF_COUNT(full_texts)) &&
+        !disk_is_full(place))
         return NULL;
     uint64_t need = need_of(build, place);
     uint64_t free_bytes = disk_free(place);

@@ -243,17 +243,11 @@ static size_t word_length(const char *text)
     return len;
 }
 
-static bool is_text(const char *word, size_t len, const char *text)
-{
-    return len == strlen(text) && memcmp(word, text, len) == 0;
-}
-
 /* The value of a word of a condition; NULL: it is not one of the properties. */
-static const char *value_of(const struct property properties[PROPERTIES], const char *word,
-                            size_t len)
+static const char *value_of(const struct property properties[PROPERTIES], struct af_span word)
 {
     for (size_t i = 0; i < PROPERTIES; i++) {
-        if (is_text(word, len, properties[i].name) && properties[i].value[0] != '\0')
+        if (af_text_span_equal(word, properties[i].name) && properties[i].value[0] != '\0')
             return properties[i].value;
     }
     return NULL;
@@ -279,9 +273,10 @@ static bool add_settled(struct af_text *out, const struct property properties[PR
     size_t next;
     for (size_t i = 0; i < len; i += next) {
         next = word_length(text + i);
-        const char *value = next == 0 ? NULL : value_of(properties, text + i, next);
+        struct af_span word = {text + i, next};
+        const char *value = next == 0 ? NULL : value_of(properties, word);
         if (value == NULL && next > 0 && !isdigit((unsigned char)text[i]) &&
-            !is_text(text + i, next, "Headdim"))
+            !af_text_span_equal(word, "Headdim"))
             return false;
         next = next == 0 ? 1 : next;
         any = any || value != NULL;
