@@ -11,7 +11,6 @@
 #include "kit/base/url.h"
 #include "kit/cli/next_command.h"
 #include "kit/fit/fit.h"
-#include "kit/machine/gpu_facts.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "kit/system/state.h"

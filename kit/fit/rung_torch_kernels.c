@@ -14,7 +14,6 @@
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
-#include "kit/machine/gpu_facts.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /*
  * key_facts.c: describes a machine by a few facts, each as --given reads it.
  */
-#include "kit/machine/key_facts.h"
+#include "kit/machine/machine.h"
+
 #include "kit/formats/tags.h"
 
 #include <string.h>

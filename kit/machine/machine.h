@@ -241,4 +241,56 @@ bool af_machine_lacks_installer(const struct af_machine *machine);
 /* The CUDA toolkit that torch's extension builder uses, or NULL if none is known to be. */
 const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine);
 
+/* ---- Rules about GPUs that need no GPU; in given_gpu.c ---- */
+
+/*
+ * Sets `visible` of every GPU row from CUDA_VISIBLE_DEVICES `value` (NULL: not
+ * set, all are visible), as the CUDA programming guide says: indices or UUID
+ * prefixes, up to the first entry that names no device. An entry MIG-... does
+ * not identify the row of its device, so the rows become unknown.
+ */
+void af_machine_gpu_visibility(struct af_machine *machine, const char *value,
+                               const char *source);
+
+/* The CUDA version that a driver supports ("13.0" for "580.95.05"), a constant; or NULL. */
+const char *af_machine_gpu_driver_cuda(const char *driver_version);
+
+/*
+ * Parses "sm_90a", "90", "9.0" or "compute_120" to "9.0" and so on; copies
+ * "gfx942" unchanged. False for anything else.
+ */
+bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes);
+
+/*
+ * Bytes of the longest product name at the start of lower-case `text`, ignoring blanks and
+ * dashes; 0: none. *row_out is its row of af_embedded_gpu_names: vendor, name, compute
+ * capability.
+ */
+size_t af_machine_gpu_name_at(const char *text, const char *const **row_out);
+
+/*
+ * Finds the longest product name in lower-case `text` and returns its vendor and
+ * compute capability (NULL: GPUs of this vendor have none), constants; false
+ * when there is none.
+ */
+bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out);
+
+/* ---- The facts that a person names when describing a machine; in key_facts.c ---- */
+
+#define AF_MACHINE_KEY_FACT_COUNT 8
+
+struct af_machine_key_fact {
+    const char *key;    /* of --given: "gpu" */
+    const char *label;  /* "GPU" */
+    const char *value;  /* as --given reads it: "8x A100", "none"; NULL: unknown */
+    const char *source; /* where it was read, or why it is unknown */
+};
+
+/*
+ * Fills `facts`, the most important first. Texts are in `arena`, the machine's, or static.
+ * When memory runs out, arena->failed is set.
+ */
+void af_machine_key_facts(const struct af_machine *machine, struct af_arena *arena,
+                          struct af_machine_key_fact facts[AF_MACHINE_KEY_FACT_COUNT]);
+
 #endif

@@ -3,7 +3,6 @@
  * values, and rocm-smi. Long forms with "key : value" lines are in
  * pasted_lines.c.
  */
-#include "kit/machine/gpu_facts.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <ctype.h>

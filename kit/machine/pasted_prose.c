@@ -5,7 +5,6 @@
  * forms found nothing.
  */
 #include "kit/formats/version.h"
-#include "kit/machine/gpu_facts.h"
 #include "kit/machine/pasted_parts.h"
 
 #include <ctype.h>

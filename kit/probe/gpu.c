@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/machine/gpu_facts.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
