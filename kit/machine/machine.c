@@ -78,6 +78,13 @@ void af_fact_unknown(struct af_arena *arena, struct af_fact *fact, const char *f
     publish(arena, fact, (struct af_fact){.state = AF_FACT_UNKNOWN}, reason);
 }
 
+void af_machine_set_all(struct af_arena *arena, struct af_fact *facts, size_t bytes,
+                        enum af_fact_state state, const char *why)
+{
+    for (size_t i = 0; i < bytes / sizeof *facts; i++)
+        publish(arena, &facts[i], (struct af_fact){.state = state}, why);
+}
+
 const char *af_fact_text_or(const struct af_fact *fact, const char *fallback)
 {
     return fact->state == AF_FACT_KNOWN ? fact->value.text : fallback;

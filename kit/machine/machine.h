@@ -82,6 +82,10 @@ void af_fact_absent(struct af_arena *arena, struct af_fact *fact, const char *so
 void af_fact_unknown(struct af_arena *arena, struct af_fact *fact, const char *format, ...)
     AF_PRINTF(3, 4);
 
+/* Makes all facts of a record or row of `bytes` absent, or unknown, for the reason `why`. */
+void af_machine_set_all(struct af_arena *arena, struct af_fact *facts, size_t bytes,
+                        enum af_fact_state state, const char *why);
+
 /* Getters for code that only needs known values. */
 const char *af_fact_text_or(const struct af_fact *fact, const char *fallback);
 int64_t af_fact_int_or(const struct af_fact *fact, int64_t fallback);

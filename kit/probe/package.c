@@ -25,30 +25,30 @@
 #define RECORD_LINES_MAX 20000u
 #define EXTENSIONS_MAX 16u
 
-/* Where the result goes. Each list names the first few files, relative to `site`. */
-struct record_facts {
-    struct af_fact *missing; /* they do not exist */
-    struct af_fact *changed; /* their size is not the one in RECORD */
-    struct af_fact *broken;  /* of `changed`: libraries cut short, or no ELF files at all */
-};
-
-struct names {
-    const char *items[NAMED_MAX];
-    size_t count;
+/* The lists of files that differ from RECORD. Each names the first few, relative to `site`. */
+enum {
+    MISSING, /* they do not exist */
+    CHANGED, /* their size is not the one in RECORD */
+    BROKEN,  /* of those: libraries cut short, or no ELF files at all */
+    LISTS
 };
 
 struct comparison {
     const struct af_probe *probe;
     const char *site;
-    struct names missing;
-    struct names changed;
-    struct names broken;
+    struct {
+        const char *items[NAMED_MAX];
+        size_t count;
+    } lists[LISTS];
 };
 
-static void add(const struct comparison *comparison, struct names *names, const char *path)
+static void add(struct comparison *comparison, int list, const char *path)
 {
-    if (names->count < NAMED_MAX)
-        names->items[names->count++] = af_arena_text(comparison->probe->arena, path);
+    size_t count = comparison->lists[list].count;
+    if (count < NAMED_MAX) {
+        comparison->lists[list].items[count] = af_arena_text(comparison->probe->arena, path);
+        comparison->lists[list].count++;
+    }
 }
 
 /* Loading such a library fails or crashes; one that was stripped later is whole. */
@@ -79,20 +79,14 @@ static void compare_file(struct comparison *comparison,
         return;
     if (stat(full, &found) != 0) {
         if (!af_file_exists(full))
-            add(comparison, &comparison->missing, line->path);
+            add(comparison, MISSING, line->path);
         return;
     }
     if (line->size_bytes < 0 || line->size_bytes == (int64_t)found.st_size)
         return;
-    add(comparison, &comparison->changed, line->path);
+    add(comparison, CHANGED, line->path);
     if (found.st_size == 0 || is_broken_library(full))
-        add(comparison, &comparison->broken, line->path);
-}
-
-static void set_list(const struct comparison *comparison, const struct names *names,
-                     const char *source, struct af_fact *fact)
-{
-    af_fact_list(comparison->probe->arena, fact, names->items, names->count, source);
+        add(comparison, BROKEN, line->path);
 }
 
 /*
@@ -101,26 +95,15 @@ static void set_list(const struct comparison *comparison, const struct names *na
  * `path`, or some of its lines. Compiled Python is left out, because anybody may delete it.
  */
 static void compare_record(const struct af_probe *probe, const char *site, const char *path,
-                           struct af_span record, const struct record_facts *facts)
+                           struct af_span record, struct af_fact *const facts[LISTS])
 {
     struct comparison comparison = {.probe = probe, .site = site};
     struct af_formats_record_line line;
     for (size_t i = 0; i < LINES_MAX && af_formats_record_next(&record, &line); i++)
         compare_file(&comparison, &line);
-    if (probe->arena->failed)
-        return;
-    set_list(&comparison, &comparison.missing, path, facts->missing);
-    set_list(&comparison, &comparison.changed, path, facts->changed);
-    set_list(&comparison, &comparison.broken, path, facts->broken);
-}
-
-/* Gives all three facts the reason `why`. */
-static void set_comparison_unknown(const struct af_probe *probe, const char *why,
-                                   const struct record_facts *facts)
-{
-    af_fact_unknown(probe->arena, facts->missing, "%s", why);
-    af_fact_unknown(probe->arena, facts->changed, "%s", why);
-    af_fact_unknown(probe->arena, facts->broken, "%s", why);
+    for (size_t i = 0; !probe->arena->failed && i < LISTS; i++)
+        af_fact_list(probe->arena, facts[i], comparison.lists[i].items,
+                     comparison.lists[i].count, path);
 }
 
 /*
@@ -351,51 +334,28 @@ static void read_json(const struct af_probe *probe, const char *info, const char
         af_fact_text(probe->arena, fact, found, path);
 }
 
-/* Facts from RECORD. */
-struct record {
-    const char *extensions[EXTENSIONS_MAX];
-    size_t extension_count;
-};
-
-static bool is_extension(const char *path)
-{
-    return af_ends_with(path, ".so") || af_ends_with(path, ".pyd");
-}
-
-static void take_line(const struct af_probe *probe, const struct af_formats_record_line *line,
-                      struct record *record)
-{
-    if (!is_extension(line->path) || record->extension_count == EXTENSIONS_MAX)
-        return;
-    record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
-}
-
-static struct record_facts record_facts(struct af_package *package)
-{
-    return (struct record_facts){&package->missing_files, &package->changed_files,
-                                 &package->broken_files};
-}
-
 static void set_record_unknown(const struct af_probe *probe, struct af_package *package,
                                const char *why)
 {
-    af_fact_unknown(probe->arena, &package->extensions, "%s", why);
-    af_fact_unknown(probe->arena, &package->missing_libraries, "%s", why);
-    struct record_facts facts = record_facts(package);
-    set_comparison_unknown(probe, why, &facts);
+    struct af_fact *const facts[] = {&package->extensions, &package->missing_libraries,
+                                     &package->missing_files, &package->changed_files,
+                                     &package->broken_files};
+    for (size_t i = 0; i < AF_COUNT(facts); i++)
+        af_fact_unknown(probe->arena, facts[i], "%s", why);
 }
 
 /* Whether the loader and torch find what the compiled modules need. */
 static void set_missing_libraries(const struct af_probe *probe, struct af_package *package,
-                                  const char *site, const struct record *record)
+                                  const char *site)
 {
     struct af_probe_missing missing = {0};
     if (probe->machine->torch.path.state != AF_FACT_KNOWN) {
         af_fact_unknown(probe->arena, &package->missing_libraries, "torch was not found");
         return;
     }
-    for (size_t i = 0; i < record->extension_count; i++) {
-        const char *path = af_path_join(probe->arena, site, record->extensions[i]);
+    for (size_t i = 0; i < package->extensions.value.list.count; i++) {
+        const char *path =
+            af_path_join(probe->arena, site, package->extensions.value.list.items[i]);
         if (path != NULL && !af_probe_library_check(probe, path, &missing)) {
             af_fact_unknown(probe->arena, &package->missing_libraries,
                             "'%s' cannot be read as an ELF file", path);
@@ -408,50 +368,44 @@ static void set_missing_libraries(const struct af_probe *probe, struct af_packag
 
 /* Lists the compiled modules of RECORD, whose text is `text`. */
 static void take_extensions(const struct af_probe *probe, struct af_package *package,
-                            const char *path, struct af_span text, struct record *record)
+                            const char *path, struct af_span text)
 {
+    const char *found[EXTENSIONS_MAX];
+    size_t count = 0;
     struct af_formats_record_line line;
     for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
-        take_line(probe, &line, record);
-    af_fact_list(probe->arena, &package->extensions, record->extensions,
-                 record->extension_count, path);
+        if (count < EXTENSIONS_MAX &&
+            (af_ends_with(line.path, ".so") || af_ends_with(line.path, ".pyd")))
+            found[count++] = af_arena_text(probe->arena, line.path);
+    af_fact_list(probe->arena, &package->extensions, found, count, path);
 }
 
-/* The compiled modules of a package that brings attention kernels of its own. */
-static void read_extensions(const struct af_probe *probe, struct af_package *package,
-                            const char *info)
+/*
+ * Reads RECORD: its compiled modules; and if it `is_ours`, a package of flash-attn, also which
+ * files and libraries are missing.
+ */
+static void read_record(const struct af_probe *probe, struct af_package *package,
+                        const char *site, const char *info, bool is_ours)
 {
-    struct record record = {0};
+    struct anyflash_error err = {0};
     struct af_arena scratch;
     struct af_span text;
+    struct af_fact *const facts[LISTS] = {&package->missing_files, &package->changed_files,
+                                          &package->broken_files};
     const char *path = af_path_join(probe->arena, info, "RECORD");
     af_arena_init(&scratch);
     if (path != NULL &&
-        af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK)
-        take_extensions(probe, package, path, text, &record);
+        af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, &err) == ANYFLASH_OK) {
+        take_extensions(probe, package, path, text);
+        if (is_ours)
+            compare_record(probe, site, path, text, facts);
+        if (is_ours && !probe->arena->failed)
+            set_missing_libraries(probe, package, site);
+    } else if (is_ours) {
+        set_record_unknown(probe, package, err.message);
+    }
     probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
-}
-
-static void read_record(const struct af_probe *probe, struct af_package *package,
-                        const char *site, const char *info)
-{
-    struct anyflash_error err = {0};
-    struct record record = {0};
-    struct af_span text;
-    const char *path = af_path_join(probe->arena, info, "RECORD");
-    if (path == NULL)
-        return;
-    if (af_file_read(probe->arena, path, RECORD_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
-        set_record_unknown(probe, package, err.message);
-        return;
-    }
-    struct record_facts facts = record_facts(package);
-    compare_record(probe, site, path, text, &facts);
-    take_extensions(probe, package, path, text, &record);
-    if (probe->arena->failed)
-        return;
-    set_missing_libraries(probe, package, site, &record);
 }
 
 /* "einops/__init__.py": what `import einops` reads. */
@@ -492,12 +446,10 @@ void af_probe_package_read_info(const struct af_probe *probe, struct af_package 
     read_wheel(probe, package, info);
     read_json(probe, info, "direct_url.json", af_direct_url_parse, &package->origin);
     read_json(probe, info, "uv_build.json", af_uv_build_torch, &package->built_for_torch);
-    if (af_probe_package_is_flash_attn(name))
-        read_record(probe, package, site, info);
-    else
-        set_record_unknown(probe, package, "RECORD is compared for flash-attn only");
-    if (af_equal(name, "xformers") || af_equal(name, "vllm"))
-        read_extensions(probe, package, info);
+    bool is_ours = af_probe_package_is_flash_attn(name);
+    set_record_unknown(probe, package, "RECORD is compared for flash-attn only");
+    if (is_ours || af_equal(name, "xformers") || af_equal(name, "vllm"))
+        read_record(probe, package, site, info, is_ours);
 }
 
 /*
@@ -568,8 +520,8 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
                                  const char *info)
 {
     struct af_torch *torch = &probe->machine->torch;
-    const struct record_facts facts = {&torch->missing_files, &torch->changed_files,
-                                       &torch->broken_files};
+    struct af_fact *const facts[LISTS] = {&torch->missing_files, &torch->changed_files,
+                                          &torch->broken_files};
     struct anyflash_error err = {0};
     struct line_filter filter = {.len = 0};
     const char *folder = af_path_join(probe->arena, site, "torch");
@@ -580,10 +532,10 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
         end_line(&filter);
         const char *text = af_text_get(&filter.kept);
-        compare_record(probe, site, path, (struct af_span){text, strlen(text)}, &facts);
-    } else {
-        set_comparison_unknown(probe, err.message, &facts);
+        compare_record(probe, site, path, (struct af_span){text, strlen(text)}, facts);
     }
+    for (size_t i = 0; err.status != ANYFLASH_OK && i < LISTS; i++)
+        af_fact_unknown(probe->arena, facts[i], "%s", err.message);
     probe->arena->failed = probe->arena->failed || filter.kept.failed;
     af_text_release(&filter.kept);
 }

@@ -22,14 +22,6 @@
 static const char *const peers[] = {"xformers",     "vllm",   "transformer-engine",
                                     "transformers", "einops", "anyflash"};
 
-/* Rows are on the heap until all are known; broken ones are moved to the end. */
-struct rows {
-    struct af_package *items;
-    size_t count;
-    size_t capacity;
-    bool failed;
-};
-
 struct requirement_names {
     const char *items[REQUIREMENTS_MAX]; /* normalised */
     size_t count;
@@ -57,22 +49,22 @@ static bool is_peer(const char *name)
     return af_probe_package_is_flash_attn(name);
 }
 
-static struct af_package *add_row(struct rows *rows)
+/*
+ * A new row of the machine's packages: the last one if it `is_broken`, else in front of the
+ * *broken rows that are.
+ */
+static struct af_package *add_row(const struct af_probe *probe, bool is_broken, size_t *broken)
 {
-    if (rows->count == AF_MACHINE_ROWS_MAX)
-        return NULL;
-    if (rows->count == rows->capacity) {
-        size_t capacity = rows->capacity == 0 ? 16 : rows->capacity * 2;
-        struct af_package *larger = af_mem_resize(rows->items, capacity * sizeof *larger);
-        if (larger == NULL) {
-            rows->failed = true;
-            return NULL;
-        }
-        rows->items = larger;
-        rows->capacity = capacity;
+    struct af_package *row = af_machine_row_add(
+        probe->machine, offsetof(struct af_machine, packages), "not looked at");
+    if (row != NULL && is_broken) {
+        ++*broken;
+    } else if (row != NULL) {
+        const struct af_package empty = *row;
+        row -= *broken;
+        memmove(row + 1, row, *broken * sizeof *row);
+        *row = empty;
     }
-    struct af_package *row = &rows->items[rows->count++];
-    memset(row, 0, sizeof *row);
     return row;
 }
 
@@ -253,7 +245,7 @@ static void fill_row(const struct af_probe *probe, const struct head *head, cons
 
 /* Reads one .dist-info or .egg-info and keeps it if it matters. */
 static void visit_info(const struct af_probe *probe, const char *site, const char *entry,
-                       struct rows *rows, struct rows *broken)
+                       size_t *broken)
 {
     struct af_arena scratch;
     struct head head = {0};
@@ -264,35 +256,22 @@ static void visit_info(const struct af_probe *probe, const char *site, const cha
     if (strcmp(head.name, "torch") == 0)
         af_probe_package_read_torch(probe, site, af_path_join(&scratch, site, entry));
     if (wanted && !scratch.failed)
-        row = add_row(head.problem == NULL ? rows : broken);
+        row = add_row(probe, head.problem != NULL, broken);
     if (row != NULL)
         fill_row(probe, &head, site, entry, row);
-    rows->failed = rows->failed || scratch.failed;
+    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
 }
 
-static bool has_row(const struct rows *rows, const char *name)
+/* Whether a row that is not broken is of flash-attn. */
+static bool has_flash_attn(const struct af_probe *probe, size_t broken)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        if (af_fact_is(&rows->items[i].name, name))
+    const struct af_package_rows *packages = &probe->machine->packages;
+    for (size_t i = 0; i < packages->count - broken; i++) {
+        if (af_fact_is(&packages->rows[i].name, "flash-attn"))
             return true;
     }
     return false;
-}
-
-/* Gives every fact that was not set the same reason. */
-static void set_rest(const struct af_probe *probe, struct af_package *row,
-                     enum af_fact_state state, const char *why)
-{
-    struct af_fact *facts = (struct af_fact *)row;
-    for (size_t i = 0; i < sizeof *row / sizeof *facts; i++) {
-        if (facts[i].source != NULL)
-            continue;
-        if (state == AF_FACT_ABSENT)
-            af_fact_absent(probe->arena, &facts[i], why);
-        else
-            af_fact_unknown(probe->arena, &facts[i], "%s", why);
-    }
 }
 
 /* The version in flash_attn/__init__.py (__version__ = "2.8.3"), or NULL. */
@@ -311,23 +290,23 @@ static const char *source_version(const struct af_probe *probe, const char *path
 }
 
 /* Adds a flash_attn that can be imported but was not installed: a source tree. */
-static void visit_source_tree(const struct af_probe *probe, const char *site, struct rows *rows)
+static void visit_source_tree(const struct af_probe *probe, const char *site, size_t *broken)
 {
     const char *path = af_path_join(probe->arena, site, "flash_attn/__init__.py");
-    if (path == NULL || !af_file_is_regular(path) || has_row(rows, "flash-attn"))
+    if (path == NULL || !af_file_is_regular(path) || has_flash_attn(probe, *broken))
         return;
     const char *version = source_version(probe, path);
-    struct af_package *row = version == NULL ? NULL : add_row(rows);
+    struct af_package *row = version == NULL ? NULL : add_row(probe, false, broken);
     if (row == NULL)
         return;
+    af_machine_set_all(probe->arena, (struct af_fact *)row, sizeof *row, AF_FACT_ABSENT,
+                       "not installed: a folder on the path");
     af_fact_text(probe->arena, &row->name, "flash-attn", path);
     af_fact_text(probe->arena, &row->version, version, path);
     af_fact_text(probe->arena, &row->folder, site, path);
-    set_rest(probe, row, AF_FACT_ABSENT, "not installed: a folder on the path");
 }
 
-static void visit_site(const struct af_probe *probe, const char *site, struct rows *rows,
-                       struct rows *broken)
+static void visit_site(const struct af_probe *probe, const char *site, size_t *broken)
 {
     struct af_arena scratch;
     const char **names;
@@ -336,76 +315,52 @@ static void visit_site(const struct af_probe *probe, const char *site, struct ro
     if (af_folder_list(&scratch, site, NAMES_MAX, &names, &count, NULL, NULL) == ANYFLASH_OK) {
         for (size_t i = 0; i < count; i++) {
             if (af_ends_with(names[i], ".dist-info") || af_ends_with(names[i], ".egg-info"))
-                visit_info(probe, site, names[i], rows, broken);
+                visit_info(probe, site, names[i], broken);
         }
     }
-    rows->failed = rows->failed || scratch.failed;
+    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
-    visit_source_tree(probe, site, rows);
+    visit_source_tree(probe, site, broken);
 }
 
 /* Reads conda-meta/flash-attn-2.8.3-py312_0.json if site-packages has no dist-info. */
-static void visit_conda(const struct af_probe *probe, struct rows *rows)
+static void visit_conda(const struct af_probe *probe, size_t *broken)
 {
     static const char start[] = "flash-attn-";
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
     const char *folder = af_path_join(probe->arena, prefix, "conda-meta");
-    if (folder == NULL || !af_file_is_folder(folder) || has_row(rows, "flash-attn") ||
-        af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
-            ANYFLASH_OK)
-        return;
+    size_t count = has_flash_attn(probe, *broken) ? 0 : af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         const char *version = names[i] + sizeof start - 1;
         if (!af_starts_with(names[i], start) || !isdigit((unsigned char)*version))
             continue;
-        struct af_package *row = add_row(rows);
+        struct af_package *row = add_row(probe, false, broken);
         if (row == NULL)
             return;
         const char *path = af_path_join(probe->arena, folder, names[i]);
+        af_machine_set_all(probe->arena, (struct af_fact *)row, sizeof *row, AF_FACT_UNKNOWN,
+                           "only conda's record was read");
         af_fact_text(probe->arena, &row->name, "flash-attn", path);
         af_fact_text(probe->arena, &row->version,
                      af_arena_text_n(probe->arena, version, strcspn(version, "-")), path);
         af_fact_text(probe->arena, &row->installer, "conda", path);
-        set_rest(probe, row, AF_FACT_UNKNOWN, "only conda's record was read");
         return;
     }
-}
-
-/* Moves the rows into the machine, the broken ones last. */
-static void publish(const struct af_probe *probe, struct rows *rows, struct rows *broken)
-{
-    struct af_package_rows *packages = &probe->machine->packages;
-    size_t count = rows->count + broken->count;
-    struct af_package *items = af_arena_array(probe->arena, count + 1, sizeof *items);
-    if (rows->failed || broken->failed)
-        probe->arena->failed = true;
-    if (items == NULL || probe->arena->failed)
-        return;
-    if (rows->count > 0)
-        memcpy(items, rows->items, rows->count * sizeof *items);
-    if (broken->count > 0)
-        memcpy(items + rows->count, broken->items, broken->count * sizeof *items);
-    packages->rows = items;
-    packages->count = count;
-    packages->state = AF_FACT_KNOWN;
-    packages->source = "METADATA files in python.site_packages";
 }
 
 void af_probe_packages(struct af_probe *probe)
 {
     const struct af_fact *sites = &probe->machine->python.site_packages;
-    struct rows rows = {0};
-    struct rows broken = {0};
+    struct af_package_rows *packages = &probe->machine->packages;
+    size_t broken = 0;
     if (sites->state == AF_FACT_UNKNOWN) {
-        probe->machine->packages.source = sites->source;
+        packages->source = sites->source;
         return;
     }
+    *packages = (struct af_package_rows){.state = AF_FACT_KNOWN,
+                                         .source = "METADATA files in python.site_packages"};
     for (size_t i = 0; sites->state == AF_FACT_KNOWN && i < sites->value.list.count; i++)
-        visit_site(probe, sites->value.list.items[i], &rows, &broken);
-    visit_conda(probe, &rows);
-    publish(probe, &rows, &broken);
-    af_mem_free(rows.items);
-    af_mem_free(broken.items);
+        visit_site(probe, sites->value.list.items[i], &broken);
+    visit_conda(probe, &broken);
 }

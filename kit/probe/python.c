@@ -65,14 +65,6 @@ static const char *kind_of(const struct af_probe *probe,
                : "system";
 }
 
-static void set_nothing_found(const struct af_probe *probe)
-{
-    struct af_fact *facts = (struct af_fact *)&probe->machine->python;
-    for (size_t i = 0; i < sizeof(struct af_python) / sizeof(struct af_fact); i++)
-        af_fact_absent(probe->arena, &facts[i],
-                       "no VIRTUAL_ENV, CONDA_PREFIX or .venv, no python3 on PATH");
-}
-
 /*
  * If --python is another file than an interpreter, that is an error of the caller, so the call
  * fails. An environment that has lost its interpreter is a fact: python.problem.
@@ -118,7 +110,9 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
     if (status != ANYFLASH_OK)
         return status;
     if (environment.prefix == NULL) {
-        set_nothing_found(probe);
+        af_machine_set_all(probe->arena, (struct af_fact *)python, sizeof *python,
+                           AF_FACT_ABSENT,
+                           "no VIRTUAL_ENV, CONDA_PREFIX or .venv, no python3 on PATH");
         return ANYFLASH_OK;
     }
     af_fact_text(probe->arena, &python->prefix, environment.prefix, environment.chosen_by);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define VERSION_PY_BYTES_MAX (64u * 1024u)
-#define NAMES_MAX 20000u
 #define TARGETS_MAX 64u
 #define TARGETS_BYTES_MAX 512u
 
@@ -65,10 +64,9 @@ static void probe_cudart(const struct af_probe *probe, const char *folder)
 }
 
 /*
- * libtorch_global_deps.so only names what must be loaded before torch's other libraries; torch
- * loads it first.
+ * Fills missing_libraries; after probe_cudart(). libtorch_global_deps.so only names what must
+ * be loaded before torch's other libraries; torch loads it first.
  */
-/* Fills missing_libraries; after probe_cudart(). */
 static void probe_missing(const struct af_probe *probe, const char *folder)
 {
     struct af_fact *fact = &probe->machine->torch.missing_libraries;
@@ -191,17 +189,6 @@ static const char symbol_new_abi[] = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNS
                                      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
 static const char symbol_old_abi[] = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs";
 
-static void set_all(const struct af_probe *probe, enum af_fact_state state, const char *why)
-{
-    struct af_fact *facts = (struct af_fact *)&probe->machine->torch;
-    for (size_t i = 0; i < sizeof(struct af_torch) / sizeof(struct af_fact); i++) {
-        if (state == AF_FACT_ABSENT)
-            af_fact_absent(probe->arena, &facts[i], why);
-        else
-            af_fact_unknown(probe->arena, &facts[i], "%s", why);
-    }
-}
-
 /*
  * The first torch in the package folders, NULL when there is none. A folder with neither of
  * torch's two main files is left over from an uninstall.
@@ -297,14 +284,10 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
 /* Whether conda's record says that pytorch is from a channel other than torch's own. */
 static bool built_by_conda(const struct af_probe *probe)
 {
-    const char **names;
-    size_t count;
+    const char *const *names;
     const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
-    const char *folder = af_path_join(probe->arena, prefix, "conda-meta");
-    if (folder == NULL || !af_file_is_folder(folder) ||
-        af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
-            ANYFLASH_OK)
-        return false;
+    size_t count =
+        af_probe_list(probe, af_path_join(probe->arena, prefix, "conda-meta"), &names);
     for (size_t i = 0; i < count; i++) {
         if (af_starts_with(names[i], "libtorch-") && af_ends_with(names[i], ".json"))
             return true;
@@ -391,12 +374,14 @@ void af_probe_torch(struct af_probe *probe)
     struct af_torch *torch = &probe->machine->torch;
     const struct af_fact *sites = &probe->machine->python.site_packages;
     if (sites->state != AF_FACT_KNOWN) {
-        set_all(probe, sites->state, sites->source);
+        af_machine_set_all(probe->arena, (struct af_fact *)torch, sizeof *torch, sites->state,
+                           sites->source);
         return;
     }
     const char *folder = find_torch(probe);
     if (folder == NULL) {
-        set_all(probe, AF_FACT_ABSENT, "no torch in this Python's site-packages");
+        af_machine_set_all(probe->arena, (struct af_fact *)torch, sizeof *torch, AF_FACT_ABSENT,
+                           "no torch in this Python's site-packages");
         return;
     }
     af_fact_text(probe->arena, &torch->path, folder, "python.site_packages");
