@@ -5,8 +5,8 @@
  * loader that a program names, not that of this process: the interpreter of a container or of
  * conda may use another one.
  */
-#include "kit/probe/elf_file.h"
 #include "kit/base/text.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #include <string.h>
@@ -173,20 +173,13 @@ void af_libc_of_program(const struct af_probe *probe, const char *program,
 static const char *next_folder(const struct af_probe *probe, const char **rest,
                                const char *origin)
 {
-    const char *at = *rest;
-    if (at == NULL || at[0] == '\0')
-        return NULL;
-    size_t len = strcspn(at, ":");
-    *rest = at[len] == '\0' ? NULL : at + len + 1;
-    const char *folder = af_arena_text_n(probe->arena, at, len);
-    if (folder == NULL)
-        return NULL;
     static const char *const names[] = {"$ORIGIN", "${ORIGIN}"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
+    const char *folder = af_probe_next_folder(probe, rest, NULL);
+    for (size_t i = 0; folder != NULL && i < AF_COUNT(names); i++) {
         if (af_starts_with(folder, names[i]))
             return af_arena_format(probe->arena, "%s%s", origin, folder + strlen(names[i]));
     }
-    return af_probe_path(probe, folder);
+    return folder;
 }
 
 /* The path of `name` in one of the folders of `list`, links resolved, or NULL. */

@@ -169,13 +169,9 @@ static void find_candidates(struct af_probe *probe, struct candidates *candidate
                                           "/usr/lib/aarch64-linux-gnu/nvidia",
                                           "/usr/lib/aarch64-linux-gnu/tegra"};
     const char *rest = af_probe_variable(probe, "LD_LIBRARY_PATH");
-    while (rest != NULL) {
-        size_t len = strcspn(rest, ":");
-        if (len > 0)
-            add_candidate(probe, candidates,
-                          af_probe_path(probe, af_arena_text_n(probe->arena, rest, len)));
-        rest = rest[len] == ':' ? rest + len + 1 : NULL;
-    }
+    const char *folder;
+    while ((folder = af_probe_next_folder(probe, &rest, NULL)) != NULL)
+        add_candidate(probe, candidates, folder);
     if (probe->options->root == NULL)
         candidates->paths[candidates->count++] = "libcuda.so.1";
     for (size_t i = 0; i < AF_COUNT(folders); i++)

@@ -12,7 +12,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/probe/elf_file.h"
+#include "kit/formats/tags.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
@@ -336,6 +336,47 @@ static bool abi_by_details(const struct af_probe *probe,
     return usable;
 }
 
+static const char *machine_of(const struct af_probe *probe, const char *program,
+                              struct anyflash_error *err)
+{
+    struct af_probe_elf elf;
+    if (af_probe_elf_open(probe, program, &elf, err) != ANYFLASH_OK)
+        return NULL;
+    const char *name = af_elf_machine_name(&elf.dynamic.elf);
+    af_probe_elf_close(&elf);
+    if (name == NULL)
+        af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was built for another architecture",
+                program);
+    return name;
+}
+
+/* Fills python.platform_tags for the real binary `program`. */
+static void probe_platform_tags(const struct af_probe *probe, const char *program)
+{
+    struct af_fact *fact = &probe->machine->python.platform_tags;
+    struct anyflash_error err = {0};
+    struct af_libc libc;
+    int major;
+    int minor;
+    const char *arch = machine_of(probe, program, &err);
+    if (arch == NULL) {
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+        return;
+    }
+    af_libc_of_program(probe, program, &libc);
+    if (!af_platform_libc_parse(libc.version, &major, &minor)) {
+        af_fact_unknown(probe->arena, fact, "%s",
+                        libc.problem == NULL ? "the C library's version cannot be parsed"
+                                             : libc.problem);
+        return;
+    }
+    size_t count;
+    const char *const *tags =
+        af_platform_tags_linux(probe->arena, arch, libc.kind, libc.version, &count);
+    if (tags != NULL)
+        af_fact_list(probe->arena, fact, tags, count, libc.source);
+}
+
 static void set_all_unknown(const struct af_probe *probe, const char *problem)
 {
     struct af_python *python = &probe->machine->python;
@@ -400,7 +441,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
                  files->sysconfig == NULL ? files->base_executable : files->sysconfig);
     if (!abi_by_details(probe, files))
         abi_by_sysconfig(probe, files);
-    af_probe_platform_tags_probe(probe, files->base_executable);
+    probe_platform_tags(probe, files->base_executable);
 }
 
 /* Follows the links; returns a problem when they are broken or the target is not CPython. */

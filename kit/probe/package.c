@@ -12,7 +12,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/elf.h"
 #include "kit/formats/metadata.h"
-#include "kit/probe/elf_file.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 

@@ -3,7 +3,6 @@
  * WSL and containers. Runs after the Python probe, because the C library that matters is that
  * of the interpreter.
  */
-#include "kit/probe/elf_file.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
@@ -125,12 +124,10 @@ static void probe_glibcxx(struct af_probe *probe)
                                                  "/lib"};
     const struct af_python *python = &probe->machine->python;
     const char *rest = af_probe_variable(probe, "LD_LIBRARY_PATH");
-    while (rest != NULL) {
-        size_t len = strcspn(rest, ":");
-        const char *folder = af_arena_text_n(probe->arena, rest, len);
-        if (len > 0 && folder != NULL && take_glibcxx(probe, af_probe_path(probe, folder)))
+    const char *folder;
+    while ((folder = af_probe_next_folder(probe, &rest, NULL)) != NULL) {
+        if (take_glibcxx(probe, folder))
             return;
-        rest = rest[len] == ':' ? rest + len + 1 : NULL;
     }
     if (af_fact_is(&python->kind, "conda") || af_fact_is(&python->kind, "pixi")) {
         const char *lib =
@@ -139,7 +136,7 @@ static void probe_glibcxx(struct af_probe *probe)
             return;
     }
     for (size_t i = 0; i < AF_COUNT(system_folders); i++) {
-        const char *folder = af_probe_path(probe, system_folders[i]);
+        folder = af_probe_path(probe, system_folders[i]);
         if (folder != NULL && take_glibcxx(probe, folder))
             return;
     }

@@ -35,20 +35,30 @@ const char *af_probe_path(const struct af_probe *probe, const char *path)
     return af_path_join(probe->arena, root, path + 1);
 }
 
+const char *af_probe_next_folder(const struct af_probe *probe, const char **rest,
+                                 const char *if_empty)
+{
+    while (*rest != NULL) {
+        const char *at = *rest;
+        size_t len = strcspn(at, ":");
+        *rest = at[len] == '\0' ? NULL : at + len + 1;
+        if (len > 0)
+            return af_probe_path(probe, af_arena_text_n(probe->arena, at, len));
+        if (if_empty != NULL)
+            return af_probe_path(probe, if_empty);
+    }
+    return NULL;
+}
+
 const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
                                     const char *skipped)
 {
     const char *rest = af_probe_variable(probe, "PATH");
-    while (rest != NULL) {
-        const char *colon = strchr(rest, ':');
-        size_t len = colon == NULL ? strlen(rest) : (size_t)(colon - rest);
-        const char *folder =
-            len == 0 ? probe->options->folder : af_arena_text_n(probe->arena, rest, len);
-        folder = af_probe_path(probe, folder);
+    const char *folder;
+    while ((folder = af_probe_next_folder(probe, &rest, probe->options->folder)) != NULL) {
         const char *program = af_path_join(probe->arena, folder, name);
         if (program != NULL && !af_equal(folder, skipped) && af_file_is_executable(program))
             return program;
-        rest = colon == NULL ? NULL : colon + 1;
     }
     return NULL;
 }

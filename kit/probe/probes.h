@@ -1,5 +1,5 @@
 /*
- * probes.h: the probes of probe.c, one file each. Private to this module.
+ * probes.h: the probes of probe.c, and what they share. Private to this module.
  *
  * A probe fills its groups of the machine and never fails: a fact that it cannot read is
  * unknown, with the reason; if memory runs out, machine->arena.failed is set. Order matters
@@ -9,7 +9,9 @@
 #ifndef AF_KIT_PROBE_PROBES_H
 #define AF_KIT_PROBE_PROBES_H
 
+#include "kit/formats/elf.h"
 #include "kit/probe/probe.h"
+#include "kit/system/file.h"
 #include "kit/system/process.h"
 
 /* Inputs of every probe. */
@@ -27,6 +29,13 @@ const char *af_probe_variable(const struct af_probe *probe, const char *name);
  * it. The result is in the arena. Use it for paths of the system and from variables.
  */
 const char *af_probe_path(const struct af_probe *probe, const char *path);
+
+/*
+ * The next folder of a list such as PATH, under the root; NULL at the end. `if_empty` stands
+ * for an empty entry; NULL: these are skipped.
+ */
+const char *af_probe_next_folder(const struct af_probe *probe, const char **rest,
+                                 const char *if_empty);
 
 /*
  * The first executable `name` on PATH, or NULL. Links are not resolved; folders are under the
@@ -80,6 +89,66 @@ void af_probe_cached_wheels(struct af_probe *probe);
  */
 void af_probe_gpu_start(struct af_probe *probe, struct af_child *child);
 void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);
+
+/* ---- An ELF file of this machine, and the libraries that it needs; in elf_file.c ---- */
+
+struct af_probe_elf {
+    struct af_mapping mapping;
+    struct af_dynamic dynamic; /* only `elf` is filled if the file has no dynamic section */
+};
+
+/*
+ * Maps and reads `path`. Fails as af_file_map() does, with DATA when it is not an ELF file (the
+ * message names the path), and with NO_MEMORY. Texts are borrowed from the file until
+ * af_probe_elf_close().
+ */
+enum anyflash_status af_probe_elf_open(const struct af_probe *probe, const char *path,
+                                       struct af_probe_elf *file_out,
+                                       struct anyflash_error *err);
+
+void af_probe_elf_close(struct af_probe_elf *file);
+
+/* Texts are in the probe's arena. */
+struct af_libc {
+    const char *kind;    /* "glibc" or "musl", or NULL */
+    const char *version; /* "2.36", "1.2.4", or NULL */
+    const char *source;  /* the file it was read from; never NULL */
+    const char *problem; /* why kind or version is NULL; NULL if both are known */
+};
+
+/* Follows PT_INTERP of `program` to its C library and reads its version. */
+void af_libc_of_program(const struct af_probe *probe, const char *program,
+                        struct af_libc *libc_out);
+
+/*
+ * The path of torch's library `name`: in torch/lib, else where conda and distributions install
+ * it (possibly as NAME.2.6). If it is nowhere, the result is a path that does not exist; NULL
+ * only if memory runs out.
+ */
+const char *af_probe_torch_library(const struct af_probe *probe, const char *torch_folder,
+                                   const char *name);
+
+#define AF_PROBE_MISSING_MAX 8u
+
+/* Names of libraries that were not found, in the probe's arena. */
+struct af_probe_missing {
+    const char *names[AF_PROBE_MISSING_MAX];
+    size_t count;
+};
+
+/*
+ * The path of the library `name` that the file `elf` in folder `origin` needs, or NULL: as
+ * ld.so searches, then in nvidia/.../lib of the package folders, as torch does.
+ */
+const char *af_probe_library_find(const struct af_probe *probe, const struct af_dynamic *elf,
+                                  const char *origin, const char *name);
+
+/*
+ * Adds the libraries of torch and CUDA that the ELF file `path` needs and that are nowhere.
+ * torch's facts must be known before. False if the file cannot be read as an ELF file.
+ */
+bool af_probe_library_check(const struct af_probe *probe, const char *path,
+                            struct af_probe_missing *missing);
 
 /* Parts of the probe of packages, for one package. */
 
@@ -158,12 +227,5 @@ enum anyflash_status af_environment_choose(const struct af_probe *probe,
 void af_probe_interpreter_probe(const struct af_probe *probe,
                                 const struct af_environment *environment,
                                 struct af_probe_interpreter_files *files_out);
-
-/* Fills python.platform_tags for the real binary `program`. */
-void af_probe_platform_tags_probe(const struct af_probe *probe, const char *program);
-
-/* Fills python.site_packages, externally_managed and writable. */
-void af_site_probe(const struct af_probe *probe, const struct af_environment *environment,
-                   const struct af_probe_interpreter_files *files);
 
 #endif

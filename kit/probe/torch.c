@@ -5,7 +5,7 @@
  */
 #include "kit/base/text.h"
 #include "kit/formats/version.h"
-#include "kit/probe/elf_file.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #include <ctype.h>
