@@ -82,8 +82,7 @@ list(FILTER wasm_own EXCLUDE REGEX
      "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|wheel_archive|wheel_pack|zip)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed)")
-list(FILTER wasm_own EXCLUDE REGEX
-     "/kit/catalog/(catalog_rows|catalog_stored|listing)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/catalog/catalog_(rows|update)")
 get_target_property(embedded af_kit_catalog SOURCES)
 foreach(room machine doctor doctor_log)
     get_target_property(embedded_room af_kit_${room} SOURCES)

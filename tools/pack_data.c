@@ -13,8 +13,8 @@
  * texts. Bytes are compressed as they are.
  */
 #include "kit/base/text.h"
+#include "kit/catalog/catalog.h"
 #include "kit/catalog/catalog_pack.h"
-#include "kit/catalog/catalog_rows.h"
 #include "kit/system/file.h"
 
 #include <stdio.h>

@@ -9,8 +9,7 @@
 #include "kit/base/path.h"
 #include "kit/base/sha256.h"
 #include "kit/catalog/catalog_pack.h"
-#include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/listing.h"
+#include "kit/catalog/catalog_update.h"
 #include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 

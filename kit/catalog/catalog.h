@@ -10,6 +10,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/base/text.h"
 #include "kit/catalog/tables.h"
 
 #define AF_CATALOG_BYTES_MAX (64u * 1024u * 1024u)
@@ -104,5 +105,27 @@ bool af_catalog_predates_torch(const struct af_catalog *catalog, int major, int 
 
 /* The hash of the wheel's file in hexadecimal; NULL if it is unknown, or the arena failed. */
 const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel);
+
+/* ---- Wheels as JSON lines, the form of data/wheels.jsonl; in catalog_rows.c ---- */
+
+/*
+ * Reads the lines of `bytes` into `arena`; `name` is the file's name for errors.
+ * A first line {"catalog_date": "2026-08-22"} sets *date_out, which is otherwise
+ * NULL. Empty lines are skipped. Fails with DATA ("'name' line 7, field 'torch':
+ * ..."), LIMIT or NO_MEMORY.
+ */
+enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
+                                          struct af_arena *arena,
+                                          const struct af_catalog_wheel **wheels_out,
+                                          size_t *count_out, const char **date_out,
+                                          struct anyflash_error *err);
+
+/* Appends the first line: the date of the sources, such as "2026-11-21". */
+void af_catalog_write_date(struct af_text *rows, const char *date);
+
+/* Appends one line. Reading it back gives the same wheel. Fails with NO_MEMORY only. */
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
+                                          struct anyflash_error *err);
 
 #endif

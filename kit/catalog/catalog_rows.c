@@ -5,7 +5,7 @@
  * them later. Unknown keys (of a newer file) are ignored. Used by catalog.c and
  * the update, and at build time by tools/pack_data.c.
  */
-#include "kit/catalog/catalog_rows.h"
+#include "kit/catalog/catalog.h"
 
 #include <stdlib.h>
 #include <string.h>

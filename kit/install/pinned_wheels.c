@@ -10,7 +10,6 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/catalog/listing.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"

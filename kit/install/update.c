@@ -1,6 +1,6 @@
 /*
  * update.c: reads the listings of the sources one by one, compares them with the known wheels,
- * and writes the rows of a new catalog. catalog/listing.c parses listings.
+ * and writes the rows of a new catalog. catalog/catalog_update.c parses listings.
  */
 #include "kit/install/update.h"
 
@@ -15,9 +15,8 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/catalog_stored.h"
-#include "kit/catalog/listing.h"
+#include "kit/catalog/catalog.h"
+#include "kit/catalog/catalog_update.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/state.h"
@@ -194,15 +193,14 @@ static const char *fill(struct updating *updating, const char *pattern, const ch
 /* Reads all pages of a source as rows. */
 static enum anyflash_status get_pages(struct updating *updating,
                                       const struct af_listing_source *source,
-                                      struct af_text *rows, struct af_listing_counts *counts,
-                                      struct anyflash_error *err)
+                                      struct af_text *rows, struct anyflash_error *err)
 {
     for (int64_t page = 1; page <= updating->sources.pages_max; page++) {
         struct af_arena text;
         struct af_span bytes;
         struct af_http_answer answer;
         char shown[200];
-        size_t before = counts->releases;
+        size_t releases = 0;
         const char *url = fill(updating, updating->sources.listing, source->source, page);
         if (url == NULL)
             return af_fail_memory(err);
@@ -211,13 +209,13 @@ static enum anyflash_status get_pages(struct updating *updating,
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
             status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
-                                     counts, err);
+                                     &releases, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
         af_arena_release(&text);
         if (status != ANYFLASH_OK)
             return status;
-        if (counts->releases - before < (size_t)updating->sources.count)
+        if (releases < (size_t)updating->sources.count)
             return ANYFLASH_OK;
     }
     return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has more than %lld pages of releases",
@@ -332,13 +330,12 @@ static enum anyflash_status take_listing(struct updating *updating,
 {
     struct af_arena arena;
     struct af_text rows = {0};
-    struct af_listing_counts counts = {0};
     struct listed listed = {.count = 0};
     const struct af_catalog_wheel *wheels = NULL;
     const char *date;
     size_t count = 0;
     af_arena_init(&arena);
-    enum anyflash_status status = get_pages(updating, source, &rows, &counts, err);
+    enum anyflash_status status = get_pages(updating, source, &rows, err);
     if (status == ANYFLASH_OK)
         status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
                                       source->source, &arena, &wheels, &count, &date, err);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/catalog/catalog_stored.h"
+#include "kit/catalog/catalog_update.h"
 #include "kit/machine/pasted.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"

@@ -13,9 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/catalog_stored.h"
-#include "kit/catalog/listing.h"
+#include "kit/catalog/catalog.h"
+#include "kit/catalog/catalog_update.h"
 #include "kit/formats/zip.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
@@ -82,13 +81,13 @@ static enum anyflash_status store(const struct af_catalog *catalog, struct anyfl
 static enum anyflash_status update(struct anyflash_error *err)
 {
     const struct af_listing_source source = {"owner/name", "community", FILES};
-    struct af_listing_counts counts = {0};
+    size_t releases;
     struct af_text rows = {0};
     struct af_catalog catalog = {.name = "test"};
     struct af_catalog loaded;
     af_arena_init(&catalog.arena);
     enum anyflash_status status = af_listing_read((struct af_span){page, sizeof page - 1},
-                                                  "page", &source, &rows, &counts, err);
+                                                  "page", &source, &rows, &releases, err);
     if (status == ANYFLASH_OK)
         status =
             af_catalog_rows_read((struct af_span){rows.data, rows.len}, "rows", &catalog.arena,

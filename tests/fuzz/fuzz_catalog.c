@@ -3,8 +3,8 @@
  * were read must pack and unpack to the same number of wheels.
  */
 #include "kit/base/json.h"
+#include "kit/catalog/catalog.h"
 #include "kit/catalog/catalog_pack.h"
-#include "kit/catalog/catalog_rows.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 #include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
 #include "kit/catalog/catalog_pack.h"
-#include "kit/catalog/catalog_rows.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
