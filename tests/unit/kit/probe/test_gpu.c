@@ -2,13 +2,6 @@
  * test_gpu.c: the GPU probe with a fake driver library (fake_cuda.c) and with
  * /proc and /sys trees: runs the real code without a GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "machine_place.h"
 
 #include <time.h>
@@ -42,13 +35,6 @@ static void put_pci(struct place *place, const char *address, const char *vendor
     place_put(place, path, vendor);
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/class", address);
     place_put(place, path, class);
-}
-
-static void assert_fact(const struct af_fact *fact, const char *text)
-{
-    if (fact->state != AF_FACT_KNOWN)
-        fail_msg("not known: %s", fact->source);
-    assert_string_equal(fact->value.text, text);
 }
 
 static void test_gpu__two_devices_are_read_from_the_driver_library(void **state)
@@ -218,27 +204,25 @@ static void test_gpu__rocm_devices_are_read_from_the_topology(void **state)
     assert_fact(&machine->gpus.rows[2].sm, "gfx1100");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_gpu__two_devices_are_read_from_the_driver_library),
-        TEST(test_gpu__visible_devices_by_index_hide_the_others),
-        TEST(test_gpu__visible_devices_by_uuid_beginning),
-        TEST(test_gpu__an_empty_variable_hides_all),
-        TEST(test_gpu__entries_after_an_invalid_one_do_not_count),
-        TEST(test_gpu__mig_names_leave_visibility_unknown),
-        TEST(test_gpu__a_driver_without_devices_is_a_known_none),
-        TEST(test_gpu__mismatched_driver_is_told_and_the_device_is_listed),
-        TEST(test_gpu__a_hanging_driver_ends_at_the_limit),
-        TEST(test_gpu__a_crashing_driver_is_told),
-        TEST(test_gpu__nvidia_smi_is_asked_where_the_library_fails),
-        TEST(test_gpu__a_device_without_driver_differs_from_no_device),
-        TEST(test_gpu__a_bus_without_nvidia_is_a_known_none),
-        TEST(test_gpu__nothing_to_look_at_is_unknown),
-        TEST(test_gpu__the_open_kernel_modules_banner_is_read),
-        TEST(test_gpu__rocm_devices_are_read_from_the_topology),
+        PLACE_TEST(test_gpu__two_devices_are_read_from_the_driver_library),
+        PLACE_TEST(test_gpu__visible_devices_by_index_hide_the_others),
+        PLACE_TEST(test_gpu__visible_devices_by_uuid_beginning),
+        PLACE_TEST(test_gpu__an_empty_variable_hides_all),
+        PLACE_TEST(test_gpu__entries_after_an_invalid_one_do_not_count),
+        PLACE_TEST(test_gpu__mig_names_leave_visibility_unknown),
+        PLACE_TEST(test_gpu__a_driver_without_devices_is_a_known_none),
+        PLACE_TEST(test_gpu__mismatched_driver_is_told_and_the_device_is_listed),
+        PLACE_TEST(test_gpu__a_hanging_driver_ends_at_the_limit),
+        PLACE_TEST(test_gpu__a_crashing_driver_is_told),
+        PLACE_TEST(test_gpu__nvidia_smi_is_asked_where_the_library_fails),
+        PLACE_TEST(test_gpu__a_device_without_driver_differs_from_no_device),
+        PLACE_TEST(test_gpu__a_bus_without_nvidia_is_a_known_none),
+        PLACE_TEST(test_gpu__nothing_to_look_at_is_unknown),
+        PLACE_TEST(test_gpu__the_open_kernel_modules_banner_is_read),
+        PLACE_TEST(test_gpu__rocm_devices_are_read_from_the_topology),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

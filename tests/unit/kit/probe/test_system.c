@@ -1,25 +1,10 @@
 /*
  * test_system.c: the probes of system, memory, cores, disks, toolkits,
- * compilers, tools, project files and variables in made-up machines.
+ * compilers, tools, project files, variables and what hides packages, in made-up machines.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "kit/base/json.h"
 #include "machine_place.h"
 
 #define GIB (INT64_C(1) << 30)
-
-static void assert_fact(const struct af_fact *fact, const char *text)
-{
-    if (fact->state != AF_FACT_KNOWN)
-        fail_msg("not known: %s", fact->source);
-    assert_string_equal(fact->value.text, text);
-}
 
 static void put_meminfo(struct place *place)
 {
@@ -355,31 +340,71 @@ static void test_variables__secrets_never_appear(void **state)
     assert_fact(&variables[5].value, "(removed)");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
+static enum af_fact_state shadow(struct place *place)
+{
+    af_probe_shadow(&place->probe);
+    return place->machine.python.shadowed_by.state;
+}
+
+static void test_shadow__finds_a_source_tree(void **state)
+{
+    place_put(*state, "/flash_attn/__init__.py", "");
+    assert_int_equal(shadow(*state), AF_FACT_KNOWN);
+}
+
+static void test_shadow__finds_a_file(void **state)
+{
+    place_put(*state, "/torch.py", "");
+    assert_int_equal(shadow(*state), AF_FACT_KNOWN);
+}
+
+static void test_shadow__a_folder_without_a_module_is_none(void **state)
+{
+    assert_int_equal(mkdir(place_path(*state, "/flash_attn"), 0755), 0);
+    assert_int_equal(shadow(*state), AF_FACT_ABSENT);
+}
+
+static void test_shadow__a_tree_built_in_place_is_none(void **state)
+{
+    place_put(*state, "/flash_attn/__init__.py", "");
+    place_put(*state, "/flash_attn_2_cuda.cpython-312.so", "");
+    assert_int_equal(shadow(*state), AF_FACT_ABSENT);
+}
+
+static void test_shadow__a_safe_path_hides_the_folder(void **state)
+{
+    place_set(*state, "PYTHONSAFEPATH=1");
+    place_put(*state, "/flash_attn/__init__.py", "");
+    assert_int_equal(shadow(*state), AF_FACT_ABSENT);
+}
 
 int main(void)
 {
-    af_json_start();
     const struct CMUnitTest tests[] = {
-        TEST(test_resources__without_groups_meminfo_counts),
-        TEST(test_resources__v2_takes_the_smallest_limit_on_the_way_up),
-        TEST(test_resources__v2_memory_high_is_a_limit),
-        TEST(test_resources__in_a_container_the_mounts_root_counts),
-        TEST(test_resources__v1_knows_its_number_for_none),
-        TEST(test_resources__a_mixed_host_has_its_limits_in_v1),
-        TEST(test_resources__hostile_files_are_survived),
-        TEST(test_platform__wsl_and_distribution),
-        TEST(test_platform__container_marks),
-        TEST(test_disks__nearest_existing_folder_is_measured),
-        TEST(test_toolkits__cuda_home_comes_before_path),
-        TEST(test_toolkits__a_cuda_home_that_is_not_there_is_still_taken),
-        TEST(test_toolkits__pips_cuda_13_tree_is_found_and_torch_does_not_look_there),
-        TEST(test_toolkits__links_to_one_folder_are_one_toolkit),
-        TEST(test_compilers__version_by_library_folder_and_binary),
-        TEST(test_tools__uv_toml_hides_the_table_of_pyproject),
-        TEST(test_tools__pip_is_a_package_of_the_environment),
-        TEST(test_project_files__nearest_folder_and_mention),
-        TEST(test_variables__secrets_never_appear),
+        PLACE_TEST(test_resources__without_groups_meminfo_counts),
+        PLACE_TEST(test_resources__v2_takes_the_smallest_limit_on_the_way_up),
+        PLACE_TEST(test_resources__v2_memory_high_is_a_limit),
+        PLACE_TEST(test_resources__in_a_container_the_mounts_root_counts),
+        PLACE_TEST(test_resources__v1_knows_its_number_for_none),
+        PLACE_TEST(test_resources__a_mixed_host_has_its_limits_in_v1),
+        PLACE_TEST(test_resources__hostile_files_are_survived),
+        PLACE_TEST(test_platform__wsl_and_distribution),
+        PLACE_TEST(test_platform__container_marks),
+        PLACE_TEST(test_disks__nearest_existing_folder_is_measured),
+        PLACE_TEST(test_toolkits__cuda_home_comes_before_path),
+        PLACE_TEST(test_toolkits__a_cuda_home_that_is_not_there_is_still_taken),
+        PLACE_TEST(test_toolkits__pips_cuda_13_tree_is_found_and_torch_does_not_look_there),
+        PLACE_TEST(test_toolkits__links_to_one_folder_are_one_toolkit),
+        PLACE_TEST(test_compilers__version_by_library_folder_and_binary),
+        PLACE_TEST(test_tools__uv_toml_hides_the_table_of_pyproject),
+        PLACE_TEST(test_tools__pip_is_a_package_of_the_environment),
+        PLACE_TEST(test_project_files__nearest_folder_and_mention),
+        PLACE_TEST(test_variables__secrets_never_appear),
+        PLACE_TEST(test_shadow__finds_a_source_tree),
+        PLACE_TEST(test_shadow__finds_a_file),
+        PLACE_TEST(test_shadow__a_folder_without_a_module_is_none),
+        PLACE_TEST(test_shadow__a_tree_built_in_place_is_none),
+        PLACE_TEST(test_shadow__a_safe_path_hides_the_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
