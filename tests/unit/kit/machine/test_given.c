@@ -18,22 +18,37 @@
 #include <string.h>
 
 static struct anyflash_error problem;
+static struct af_machine machine;
 
-/* Applies NULL-terminated words to a fresh machine; the last remark or NULL. */
-static const char *give(struct af_machine *machine, const char *const *words)
+/* Forgets all facts. */
+static void start(void)
+{
+    af_machine_release(&machine);
+    af_machine_init(&machine, "test", "not said");
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    af_machine_release(&machine);
+    return 0;
+}
+
+/* Applies NULL-terminated words to the machine without facts; the last remark or NULL. */
+static const char *give(const char *const *words)
 {
     const char *last = NULL;
-    af_machine_init(machine, "test", "not said");
+    start();
     for (; *words != NULL; words++) {
         const char *remark = NULL;
-        if (af_machine_given(machine, *words, &remark, &problem) != ANYFLASH_OK)
+        if (af_machine_given(&machine, *words, &remark, &problem) != ANYFLASH_OK)
             fail_msg("%s: %s", *words, problem.message);
         last = remark == NULL ? last : remark;
     }
     return last;
 }
 
-#define GIVE(machine, ...) give(machine, (const char *const[]){__VA_ARGS__, NULL})
+#define GIVE(...) give((const char *const[]){__VA_ARGS__, NULL})
 
 static void assert_fact(const struct af_fact *fact, const char *text)
 {
@@ -41,9 +56,9 @@ static void assert_fact(const struct af_fact *fact, const char *text)
     assert_string_equal(fact->value.text, text);
 }
 
-static const char *tag(const struct af_machine *machine, size_t index)
+static const char *tag(size_t index)
 {
-    const struct af_fact *tags = &machine->python.platform_tags;
+    const struct af_fact *tags = &machine.python.platform_tags;
     return tags->state == AF_FACT_KNOWN && index < tags->value.list.count
                ? tags->value.list.items[index]
                : "";
@@ -72,9 +87,8 @@ static void test_given__reads_systems_as_people_write_them(void **state)
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        struct af_machine machine;
         print_message("%s\n", rows[i].word);
-        assert_null(GIVE(&machine, rows[i].word));
+        assert_null(GIVE(rows[i].word));
         assert_fact(&machine.platform.os, rows[i].os);
         if (rows[i].distribution != NULL)
             assert_fact(&machine.platform.distribution, rows[i].distribution);
@@ -84,7 +98,6 @@ static void test_given__reads_systems_as_people_write_them(void **state)
             assert_fact(&machine.platform.container, rows[i].container);
         assert_int_equal(af_fact_truth(&machine.platform.wsl),
                          rows[i].wsl ? AF_YES : AF_UNKNOWN);
-        af_machine_release(&machine);
     }
 }
 
@@ -120,12 +133,10 @@ static void test_given__text_that_is_not_understood_is_unknown_with_a_remark(voi
                                         "resources.cores=-1"};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(words); i++) {
-        struct af_machine machine;
-        const char *remark = GIVE(&machine, words[i]);
+        const char *remark = GIVE(words[i]);
         if (remark == NULL)
             fail_msg("'%s' gave no remark", words[i]);
         assert_non_null(strstr(remark, words[i]));
-        af_machine_release(&machine);
     }
 }
 
@@ -135,10 +146,9 @@ static void test_given__strictly_refuses_values_that_cannot_be_read(void **state
                                           "os=plan 9", "sm=fast",       "ram_gb=much"};
     static const char *const noted[] = {"gpu=FOO9000", "distribution=banana 7",
                                         "installer=cargo"};
-    struct af_machine machine;
     const char *remark;
     (void)state;
-    af_machine_init(&machine, "test", "not said");
+    start();
     for (size_t i = 0; i < AF_COUNT(refused); i++) {
         assert_int_equal(af_machine_given_strictly(&machine, refused[i], &remark, &problem),
                          ANYFLASH_E_ARGUMENT);
@@ -150,34 +160,29 @@ static void test_given__strictly_refuses_values_that_cannot_be_read(void **state
                          ANYFLASH_OK);
         assert_non_null(strstr(remark, noted[i]));
     }
-    af_machine_release(&machine);
 }
 
 static void test_given__a_second_gpu_is_added(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    GIVE(&machine, "gpu=2x h100", "gpu=a100", "gpu=2x h100", "gpu=a100");
+    GIVE("gpu=2x h100", "gpu=a100", "gpu=2x h100", "gpu=a100");
     assert_int_equal(machine.gpus.count, 3);
     assert_fact(&machine.gpus.rows[0].sm, "9.0");
     assert_fact(&machine.gpus.rows[1].sm, "9.0");
     assert_fact(&machine.gpus.rows[2].sm, "8.0");
-    af_machine_release(&machine);
 }
 
 static void test_given__an_unknown_key_is_an_error_that_names_the_keys(void **state)
 {
-    struct af_machine machine;
     const char *remark;
     (void)state;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(af_machine_given(&machine, "tosch=2", &remark, &problem),
                      ANYFLASH_E_ARGUMENT);
     assert_non_null(strstr(problem.message, "no key 'tosch'; there are: os arch"));
     assert_int_equal(af_machine_given(&machine, "torch", &remark, &problem),
                      ANYFLASH_E_ARGUMENT);
     assert_non_null(strstr(problem.message, "key=value"));
-    af_machine_release(&machine);
 }
 
 static void test_given__torch_says_cuda_and_who_built_it(void **state)
@@ -194,41 +199,34 @@ static void test_given__torch_says_cuda_and_who_built_it(void **state)
                 {"torch=2.9.0a0+145a3a7bda.nv25.10", NULL, "vendor"}};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        struct af_machine machine;
         print_message("%s\n", rows[i].word);
-        assert_null(GIVE(&machine, rows[i].word));
+        assert_null(GIVE(rows[i].word));
         assert_fact(&machine.torch.build, rows[i].build);
         if (rows[i].cuda != NULL)
             assert_fact(&machine.torch.cuda, rows[i].cuda);
         else
             assert_int_equal(machine.torch.cuda.state, AF_FACT_UNKNOWN);
-        af_machine_release(&machine);
     }
 }
 
 static void test_given__rocm_and_cpu_torch_have_no_cuda(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    GIVE(&machine, "torch=2.7.0+rocm6.3");
+    GIVE("torch=2.7.0+rocm6.3");
     assert_int_equal(machine.torch.cuda.state, AF_FACT_ABSENT);
     assert_fact(&machine.torch.hip, "6.3");
-    af_machine_release(&machine);
-    GIVE(&machine, "torch=2.7.0+cpu");
+    GIVE("torch=2.7.0+cpu");
     assert_int_equal(machine.torch.cuda.state, AF_FACT_ABSENT);
     assert_int_equal(machine.torch.hip.state, AF_FACT_ABSENT);
-    af_machine_release(&machine);
-    GIVE(&machine, "torch=none");
+    GIVE("torch=none");
     assert_int_equal(machine.torch.version.state, AF_FACT_ABSENT);
-    af_machine_release(&machine);
 }
 
 static void test_given__another_torch_forgets_the_old_ones_facts(void **state)
 {
-    struct af_machine machine;
     const char *remark;
     (void)state;
-    af_machine_init(&machine, "test", "not said");
+    start();
     af_fact_text(&machine.arena, &machine.torch.git, "abc", "torch/version.py");
     af_fact_text(&machine.arena, &machine.torch.cuda, "13.0", "torch/version.py");
     af_machine_given(&machine, "cxx11abi=false", &remark, NULL);
@@ -240,47 +238,39 @@ static void test_given__another_torch_forgets_the_old_ones_facts(void **state)
     assert_fact(&machine.torch.cudart_soname, "libcudart.so.12");
     af_machine_given(&machine, "torch=2.5.0", &remark, NULL);
     assert_fact(&machine.torch.cuda, "12.1");
-    af_machine_release(&machine);
 }
 
 static void test_given__platform_and_python_give_tags_and_soabi(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    GIVE(&machine, "python=3.13t", "os=linux", "arch=amd64", "glibc=2.18");
+    GIVE("python=3.13t", "os=linux", "arch=amd64", "glibc=2.18");
     assert_fact(&machine.platform.arch, "x86_64");
     assert_fact(&machine.python.version, "3.13");
     assert_fact(&machine.python.abi_flags, "t");
     assert_fact(&machine.python.soabi, "cpython-313t-x86_64-linux-gnu");
     assert_fact(&machine.python.ext_suffix, ".cpython-313t-x86_64-linux-gnu.so");
-    assert_string_equal(tag(&machine, 0), "linux_x86_64");
-    assert_string_equal(tag(&machine, 1), "manylinux_2_18_x86_64");
-    assert_string_equal(tag(&machine, 2), "manylinux_2_17_x86_64");
-    assert_string_equal(tag(&machine, 3), "manylinux2014_x86_64");
-    assert_string_equal(tag(&machine, machine.python.platform_tags.value.list.count - 1),
+    assert_string_equal(tag(0), "linux_x86_64");
+    assert_string_equal(tag(1), "manylinux_2_18_x86_64");
+    assert_string_equal(tag(2), "manylinux_2_17_x86_64");
+    assert_string_equal(tag(3), "manylinux2014_x86_64");
+    assert_string_equal(tag(machine.python.platform_tags.value.list.count - 1),
                         "manylinux1_x86_64");
-    af_machine_release(&machine);
-    GIVE(&machine, "os=linux", "arch=arm64", "musl=1.2", "python=3.12.4");
-    assert_string_equal(tag(&machine, 1), "musllinux_1_2_aarch64");
-    assert_string_equal(tag(&machine, 3), "musllinux_1_0_aarch64");
-    assert_string_equal(tag(&machine, 0), "linux_aarch64");
+    GIVE("os=linux", "arch=arm64", "musl=1.2", "python=3.12.4");
+    assert_string_equal(tag(1), "musllinux_1_2_aarch64");
+    assert_string_equal(tag(3), "musllinux_1_0_aarch64");
+    assert_string_equal(tag(0), "linux_aarch64");
     assert_fact(&machine.python.soabi, "cpython-312-aarch64-linux-musl");
-    af_machine_release(&machine);
-    GIVE(&machine, "arch=x86_64", "os=windows", "python=cp310");
-    assert_string_equal(tag(&machine, 0), "win_amd64");
+    GIVE("arch=x86_64", "os=windows", "python=cp310");
+    assert_string_equal(tag(0), "win_amd64");
     assert_fact(&machine.python.version, "3.10");
     assert_fact(&machine.python.soabi, "cp310-win_amd64");
-    af_machine_release(&machine);
-    GIVE(&machine, "platform=manylinux_2_28_aarch64");
-    assert_string_equal(tag(&machine, 1), "manylinux_2_28_aarch64");
-    af_machine_release(&machine);
-    GIVE(&machine, "glibc=2.17", "arch=x86_64");
+    GIVE("platform=manylinux_2_28_aarch64");
+    assert_string_equal(tag(1), "manylinux_2_28_aarch64");
+    GIVE("glibc=2.17", "arch=x86_64");
     assert_fact(&machine.platform.os, "linux");
-    assert_string_equal(tag(&machine, 1), "manylinux_2_17_x86_64");
-    af_machine_release(&machine);
-    GIVE(&machine, "os=linux", "arch=x86_64");
+    assert_string_equal(tag(1), "manylinux_2_17_x86_64");
+    GIVE("os=linux", "arch=x86_64");
     assert_int_equal(machine.python.platform_tags.state, AF_FACT_UNKNOWN);
-    af_machine_release(&machine);
 }
 
 static void test_given__gpu_names_give_compute_capability(void **state)
@@ -319,15 +309,13 @@ static void test_given__gpu_names_give_compute_capability(void **state)
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        struct af_machine machine;
         print_message("%s\n", rows[i].word);
-        assert_null(GIVE(&machine, rows[i].word));
+        assert_null(GIVE(rows[i].word));
         assert_int_equal(machine.gpus.count, rows[i].count);
         for (size_t gpu = 0; gpu < rows[i].count; gpu++) {
             assert_fact(&machine.gpus.rows[gpu].sm, rows[i].sm);
             assert_fact(&machine.gpus.rows[gpu].vendor, rows[i].vendor);
         }
-        af_machine_release(&machine);
     }
 }
 
@@ -347,53 +335,43 @@ static void test_given__gpus_of_intel_and_apple_have_no_compute_capability(void 
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        struct af_machine machine;
         print_message("%s\n", rows[i].word);
-        assert_null(GIVE(&machine, rows[i].word));
+        assert_null(GIVE(rows[i].word));
         assert_fact(&machine.gpus.rows[0].vendor, rows[i].vendor);
         assert_int_equal(machine.gpus.rows[0].sm.state, AF_FACT_ABSENT);
         assert_string_equal(af_fact_text_or(&machine.platform.os, "?"),
                             rows[i].os != NULL ? rows[i].os : "?");
-        af_machine_release(&machine);
     }
-    struct af_machine machine;
-    GIVE(&machine, "os=linux", "gpu=M3");
+    GIVE("os=linux", "gpu=M3");
     assert_fact(&machine.platform.os, "linux");
-    af_machine_release(&machine);
 }
 
 static void test_given__gpu_and_sm_describe_the_same_rows_in_either_order(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    GIVE(&machine, "sm=12.0", "gpu=RTX 50");
+    GIVE("sm=12.0", "gpu=RTX 50");
     assert_int_equal(machine.gpus.count, 1);
     assert_fact(&machine.gpus.rows[0].sm, "12.0");
     assert_fact(&machine.gpus.rows[0].name, "RTX 50");
-    af_machine_release(&machine);
-    GIVE(&machine, "gpu=RTX 50", "sm=12.0");
+    GIVE("gpu=RTX 50", "sm=12.0");
     assert_int_equal(machine.gpus.count, 1);
     assert_fact(&machine.gpus.rows[0].sm, "12.0");
-    af_machine_release(&machine);
-    GIVE(&machine, "gpu=A100, T4", "visible_devices=1");
+    GIVE("gpu=A100, T4", "visible_devices=1");
     assert_int_equal(machine.gpus.count, 2);
     assert_fact(&machine.gpus.rows[1].sm, "7.5");
     assert_int_equal(af_fact_truth(&machine.gpus.rows[0].visible), AF_NO);
     assert_int_equal(af_fact_truth(&machine.gpus.rows[1].visible), AF_YES);
-    af_machine_release(&machine);
-    GIVE(&machine, "gpu=none");
+    GIVE("gpu=none");
     assert_int_equal(machine.gpus.state, AF_FACT_KNOWN);
     assert_int_equal(machine.gpus.count, 0);
-    af_machine_release(&machine);
 }
 
 static void test_given__packages_tools_and_build_needs(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    GIVE(&machine, "flash_attn=2.8.3+cu12torch2.8cxx11abiTRUE", "vllm=0.9.1",
-         "installer=uv 0.7.8 sync", "cuda_toolkit=12.8.1", "gcc=11.2", "ram_gb=16", "cores=8",
-         "disk_gb=100", "driver=580.95.05", "env=MAX_JOBS=2");
+    GIVE("flash_attn=2.8.3+cu12torch2.8cxx11abiTRUE", "vllm=0.9.1", "installer=uv 0.7.8 sync",
+         "cuda_toolkit=12.8.1", "gcc=11.2", "ram_gb=16", "cores=8", "disk_gb=100",
+         "driver=580.95.05", "env=MAX_JOBS=2");
     assert_fact(&af_machine_package(&machine, "flash-attn")->version,
                 "2.8.3+cu12torch2.8cxx11abiTRUE");
     assert_fact(&af_machine_package(&machine, "vllm")->version, "0.9.1");
@@ -406,40 +384,31 @@ static void test_given__packages_tools_and_build_needs(void **state)
     assert_int_equal(machine.disks.count, 4);
     assert_fact(&machine.driver.cuda_api, "13.0");
     assert_fact(&machine.variables.rows[0].value, "2");
-    af_machine_release(&machine);
 }
 
 static void test_given__flash_attn_forms(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    assert_non_null(GIVE(&machine, "flash_attn=2.7.4.post1 (URL wheel)"));
+    assert_non_null(GIVE("flash_attn=2.7.4.post1 (URL wheel)"));
     assert_fact(&af_machine_package(&machine, "flash-attn")->version, "2.7.4.post1");
-    af_machine_release(&machine);
-    assert_null(GIVE(&machine, "flash_attn=git@v2.5.9.post1"));
+    assert_null(GIVE("flash_attn=git@v2.5.9.post1"));
     assert_fact(&af_machine_package(&machine, "flash-attn")->version, "2.5.9.post1");
-    af_machine_release(&machine);
-    assert_null(GIVE(&machine, "flash_attn=flash-attn-4 4.0.0b4"));
+    assert_null(GIVE("flash_attn=flash-attn-4 4.0.0b4"));
     assert_fact(&af_machine_package(&machine, "flash-attn-4")->version, "4.0.0b4");
-    af_machine_release(&machine);
-    assert_null(GIVE(&machine, "flash_attn=2.8.3", "flash_attn=none"));
+    assert_null(GIVE("flash_attn=2.8.3", "flash_attn=none"));
     assert_null(af_machine_package(&machine, "flash-attn"));
     assert_int_equal(machine.packages.state, AF_FACT_KNOWN);
-    af_machine_release(&machine);
 }
 
 static void test_given__a_dotted_key_sets_any_fact_of_a_record(void **state)
 {
-    struct af_machine machine;
     (void)state;
-    assert_null(GIVE(&machine, "platform.kernel=6.1", "resources.cores=4",
-                     "python.writable=yes", "torch.gpu_targets=sm_80, sm_90",
-                     "driver.rocm=none"));
+    assert_null(GIVE("platform.kernel=6.1", "resources.cores=4", "python.writable=yes",
+                     "torch.gpu_targets=sm_80, sm_90", "driver.rocm=none"));
     assert_fact(&machine.platform.kernel, "6.1");
     assert_int_equal(af_fact_int_or(&machine.resources.cores, 0), 4);
     assert_int_equal(machine.torch.gpu_targets.value.list.count, 2);
     assert_int_equal(machine.driver.rocm.state, AF_FACT_ABSENT);
-    af_machine_release(&machine);
 }
 
 static void test_given__reads_every_reported_environment(void **state)
@@ -454,8 +423,7 @@ static void test_given__reads_every_reported_environment(void **state)
         af_file_read(&arena, AF_TEST_DATA "/data/given_words.tsv", 1u << 20, &rest, &problem),
         ANYFLASH_OK);
     while (af_text_line(&rest, &line)) {
-        struct af_machine machine;
-        af_machine_init(&machine, "test", "not said");
+        start();
         for (size_t at = 0; at < line.len;) {
             const char *tab = memchr(line.data + at, '\t', line.len - at);
             size_t end = tab == NULL ? line.len : (size_t)(tab - line.data);
@@ -468,7 +436,6 @@ static void test_given__reads_every_reported_environment(void **state)
             at = end + 1;
         }
         lines++;
-        af_machine_release(&machine);
     }
     assert_true(lines > 80);
     af_arena_release(&arena);
@@ -482,11 +449,10 @@ static void test_given__every_failed_allocation_is_reported(void **state)
         "disk_gb=4",        "sm=9.0,8.0",        "python=3.12"};
     (void)state;
     for (size_t w = 0; w < AF_COUNT(words); w++) {
-        struct af_machine machine;
         struct af_text before = {0};
         struct af_text after = {0};
         const char *remark = NULL;
-        GIVE(&machine, "gpu=T4", "python=3.11", "arch=x86_64", "driver=580");
+        GIVE("gpu=T4", "python=3.11", "arch=x86_64", "driver=580");
         af_machine_write(&machine, &before, NULL);
         af_mem_fail_nth(1, true); /* the arena's next block */
         while (!machine.arena.failed)
@@ -499,7 +465,6 @@ static void test_given__every_failed_allocation_is_reported(void **state)
         assert_string_equal(before.data, after.data);
         af_text_release(&before);
         af_text_release(&after);
-        af_machine_release(&machine);
     }
 }
 
@@ -525,5 +490,5 @@ int main(void)
         cmocka_unit_test(test_given__reads_every_reported_environment),
         cmocka_unit_test(test_given__every_failed_allocation_is_reported),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, stop);
 }

@@ -19,31 +19,44 @@
 #define ROWS_MANY 5000
 
 static struct anyflash_error problem;
+static struct af_machine machine;
 
-static enum anyflash_status parse(struct af_machine *machine, const char *text)
+/* Forgets all facts. */
+static void start(void)
+{
+    af_machine_release(&machine);
+    af_machine_init(&machine, "test", "not said");
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    af_machine_release(&machine);
+    return 0;
+}
+
+static enum anyflash_status parse(struct af_machine *into, const char *text)
 {
     struct af_span bytes = {text, strlen(text)};
-    return af_machine_parse(machine, bytes, "m.json", &problem);
+    return af_machine_parse(into, bytes, "m.json", &problem);
 }
 
 static void assert_refused(const char *text, const char *part)
 {
-    struct af_machine machine;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_not_equal(parse(&machine, text), ANYFLASH_OK);
     if (strstr(problem.message, part) == NULL)
         fail_msg("'%s' is not in '%s'", part, problem.message);
     assert_non_null(strstr(problem.message, "'m.json'"));
-    af_machine_release(&machine);
 }
 
 /* Writes, reads and writes again; the two texts must be the same. */
-static void assert_round_trip(struct af_machine *machine)
+static void assert_round_trip(void)
 {
     struct af_text first = {0};
     struct af_text second = {0};
     struct af_machine again;
-    assert_int_equal(af_machine_write(machine, &first, NULL), ANYFLASH_OK);
+    assert_int_equal(af_machine_write(&machine, &first, NULL), ANYFLASH_OK);
     af_machine_init(&again, "again", "other words");
     assert_int_equal(parse(&again, first.data), ANYFLASH_OK);
     assert_int_equal(af_machine_write(&again, &second, NULL), ANYFLASH_OK);
@@ -56,8 +69,7 @@ static void assert_round_trip(struct af_machine *machine)
 static void test_record__reads_every_form_of_a_fact(void **state)
 {
     (void)state;
-    struct af_machine machine;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(
         parse(&machine,
               "{\"schema\":\"anyflash-machine/1\",\"remark\":\"mine\",\"platform\":{"
@@ -79,15 +91,13 @@ static void test_record__reads_every_form_of_a_fact(void **state)
     assert_int_equal(af_fact_int_or(&machine.resources.cores, 0), 8);
     assert_int_equal(machine.torch.gpu_targets.value.list.count, 2);
     assert_string_equal(machine.python.version.source, "not said");
-    assert_round_trip(&machine);
-    af_machine_release(&machine);
+    assert_round_trip();
 }
 
 static void test_record__reads_every_form_of_a_list_and_record(void **state)
 {
     (void)state;
-    struct af_machine machine;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(parse(&machine, "{\"gpus\":[{\"sm\":\"8.9\"},{}],\"toolkits\":null,"
                                      "\"disks\":{\"unknown\":\"asked nobody\"},"
                                      "\"tools\":{\"value\":[],\"source\":\"PATH\"},"
@@ -103,15 +113,13 @@ static void test_record__reads_every_form_of_a_list_and_record(void **state)
     assert_string_equal(machine.tools.source, "PATH");
     assert_int_equal(machine.torch.version.state, AF_FACT_ABSENT);
     assert_string_equal(machine.driver.cuda_api.source, "no right");
-    assert_round_trip(&machine);
-    af_machine_release(&machine);
+    assert_round_trip();
 }
 
 static void test_record__a_later_record_replaces_only_its_groups(void **state)
 {
     (void)state;
-    struct af_machine machine;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(parse(&machine, "{\"gpus\":[{}, {}],\"torch\":{\"version\":\"2.8.0\","
                                      "\"cuda\":\"12.8\"},\"python\":{\"version\":\"3.12\"}}"),
                      ANYFLASH_OK);
@@ -121,19 +129,16 @@ static void test_record__a_later_record_replaces_only_its_groups(void **state)
     assert_true(af_fact_is(&machine.torch.version, "2.9.0"));
     assert_int_equal(machine.torch.cuda.state, AF_FACT_UNKNOWN);
     assert_true(af_fact_is(&machine.python.version, "3.12"));
-    af_machine_release(&machine);
 }
 
 static void test_record__facts_of_earlier_records_are_read_over(void **state)
 {
     static const char text[] = "{\"network\": {\"releases_reachable\": true},"
                                " \"torch\": {\"version\": \"2.9.0\"}}";
-    struct af_machine machine;
     (void)state;
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(parse(&machine, text), ANYFLASH_OK);
     assert_true(af_fact_is(&machine.torch.version, "2.9.0"));
-    af_machine_release(&machine);
 }
 
 static void test_record__refusals_name_the_place(void **state)
@@ -214,10 +219,9 @@ static void test_record__refuses_too_many_rows(void **state)
 static void test_record__failure_leaves_the_machine_as_it_was(void **state)
 {
     (void)state;
-    struct af_machine machine;
     struct af_text before = {0};
     struct af_text after = {0};
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(parse(&machine, "{\"torch\":{\"version\":\"2.8.0\"},\"gpus\":[{}]}"),
                      ANYFLASH_OK);
     af_machine_write(&machine, &before, NULL);
@@ -227,24 +231,21 @@ static void test_record__failure_leaves_the_machine_as_it_was(void **state)
     assert_string_equal(before.data, after.data);
     af_text_release(&after);
     af_text_release(&before);
-    af_machine_release(&machine);
 }
 
 static void test_record__scrubbed_and_cut_text_survives_the_round_trip(void **state)
 {
     (void)state;
     struct af_text text = {0};
-    struct af_machine machine;
     af_text_add(&text, "{\"platform\":{\"os\":\"\\u001b[0m \\\"quoted\\\" back\\\\slash\","
                        "\"arch\":{\"unknown\":\"");
     for (int i = 0; i < 3000; i++)
         af_text_add(&text, "\\u001b\xc3\xa9");
     af_text_add(&text, "\"}}}");
-    af_machine_init(&machine, "test", "not said");
+    start();
     assert_int_equal(parse(&machine, text.data), ANYFLASH_OK);
     assert_string_equal(machine.platform.os.value.text, "\\x1b[0m \"quoted\" back\\slash");
-    assert_round_trip(&machine);
-    af_machine_release(&machine);
+    assert_round_trip();
     af_text_release(&text);
 }
 
@@ -255,9 +256,8 @@ static void test_record__every_failed_allocation_is_reported(void **state)
                        "\"torch\":{\"gpu_targets\":[\"a\"]},\"platform\":{\"os\":null}}";
     struct every_allocation each = {.all_after = true, .at_least = 5};
     while (every_allocation_next(&each)) {
-        struct af_machine machine;
         struct af_text out = {0};
-        af_machine_init(&machine, "test", "not said");
+        start();
         every_allocation_begin(&each);
         enum anyflash_status status = parse(&machine, text);
         if (status == ANYFLASH_OK)
@@ -267,7 +267,6 @@ static void test_record__every_failed_allocation_is_reported(void **state)
         every_allocation_end(&each);
         every_allocation_check(&each, status, NULL);
         af_text_release(&out);
-        af_machine_release(&machine);
     }
 }
 
@@ -288,5 +287,5 @@ int main(void)
         cmocka_unit_test(test_record__scrubbed_and_cut_text_survives_the_round_trip),
         cmocka_unit_test(test_record__every_failed_allocation_is_reported),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, stop);
 }
