@@ -12,19 +12,13 @@
 
 #define UNSAID "not given"
 
-/* The row of the list with that name, which is its first fact; made if missing. NULL when
-   memory fails. */
-static void *row_named(struct af_given *given, size_t list_offset, size_t row_bytes,
-                       const char *name)
+/* The row of the list with that name; made if missing. NULL when memory fails. */
+static void *row_named(struct af_given *given, size_t list_offset, const char *name)
 {
-    char *machine = (char *)given->machine;
-    const struct af_rows *list = (const void *)(machine + list_offset);
-    for (size_t i = 0; i < list->count; i++) {
-        struct af_fact *row = (void *)((char *)list->rows + i * row_bytes);
-        if (af_fact_is(row, name))
-            return row;
-    }
-    struct af_fact *row = af_machine_row_add(given->machine, list_offset, UNSAID);
+    struct af_fact *row = af_machine_row(given->machine, list_offset, name);
+    if (row != NULL)
+        return row;
+    row = af_machine_row_add(given->machine, list_offset, UNSAID);
     if (row != NULL)
         af_given_text(given, row, name, NULL);
     return row;
@@ -32,8 +26,7 @@ static void *row_named(struct af_given *given, size_t list_offset, size_t row_by
 
 static struct af_package *package_row(struct af_given *given, const char *name)
 {
-    return row_named(given, offsetof(struct af_machine, packages), sizeof(struct af_package),
-                     name);
+    return row_named(given, offsetof(struct af_machine, packages), name);
 }
 
 /* Removes the row of that name; the list is known then. */
@@ -43,14 +36,11 @@ static void remove_named(struct af_given *given, size_t list_offset, size_t row_
     struct af_rows *list = (void *)((char *)given->machine + list_offset);
     if (list->state == AF_FACT_UNKNOWN)
         *list = (struct af_rows){.state = AF_FACT_KNOWN, .source = given->source};
-    for (size_t i = 0; i < list->count; i++) {
-        char *row = (char *)list->rows + i * row_bytes;
-        if (!af_fact_is((const struct af_fact *)(void *)row, name))
-            continue;
-        list->count--;
-        memmove(row, row + row_bytes, (list->count - i) * row_bytes);
+    char *row = af_machine_row(given->machine, list_offset, name);
+    if (row == NULL)
         return;
-    }
+    list->count--;
+    memmove(row, row + row_bytes, (size_t)((char *)list->rows + list->count * row_bytes - row));
 }
 
 /* `version_at` is the offset of the package's version in the value. */
@@ -109,7 +99,7 @@ void af_given_package(struct af_given *given)
 
 static struct af_tool *tool_row(struct af_given *given, const char *name)
 {
-    return row_named(given, offsetof(struct af_machine, tools), sizeof(struct af_tool), name);
+    return row_named(given, offsetof(struct af_machine, tools), name);
 }
 
 static void tool_version(struct af_given *given, struct af_tool *tool, const char *text)

@@ -170,12 +170,18 @@ void af_machine_init(struct af_machine *machine, const char *name, const char *w
     }
 }
 
-void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why)
+static const struct af_group *group_of(size_t list_offset)
 {
     const struct af_group *group = groups;
     while (group->offset != list_offset)
         group++;
     assert(group->is_list);
+    return group;
+}
+
+void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why)
+{
+    const struct af_group *group = group_of(list_offset);
     struct af_rows *list = af_machine_rows(machine, group);
     size_t count = list->count;
     if (count >= AF_MACHINE_ROWS_MAX)
@@ -202,31 +208,33 @@ void af_machine_release(struct af_machine *machine)
     af_arena_release(&machine->arena);
 }
 
-const struct af_package *af_machine_package(const struct af_machine *machine, const char *name)
+void *af_machine_row(const struct af_machine *machine, size_t list_offset, const char *name)
 {
-    for (size_t i = 0; i < machine->packages.count; i++) {
-        if (af_fact_is(&machine->packages.rows[i].name, name))
-            return &machine->packages.rows[i];
+    const struct af_rows *list = (const void *)((const char *)machine + list_offset);
+    size_t row_bytes = group_of(list_offset)->row_bytes;
+    for (size_t i = 0; i < list->count; i++) {
+        void *row = (char *)list->rows + i * row_bytes;
+        if (af_fact_is(row, name))
+            return row;
     }
     return NULL;
+}
+
+const struct af_package *af_machine_package(const struct af_machine *machine, const char *name)
+{
+    return af_machine_row(machine, offsetof(struct af_machine, packages), name);
 }
 
 const char *af_machine_variable(const struct af_machine *machine, const char *name)
 {
-    for (size_t i = 0; i < machine->variables.count; i++) {
-        if (af_fact_is(&machine->variables.rows[i].name, name))
-            return af_fact_text_or(&machine->variables.rows[i].value, NULL);
-    }
-    return NULL;
+    const struct af_variable *found =
+        af_machine_row(machine, offsetof(struct af_machine, variables), name);
+    return found == NULL ? NULL : af_fact_text_or(&found->value, NULL);
 }
 
 bool af_machine_has_tool(const struct af_machine *machine, const char *name)
 {
-    for (size_t i = 0; i < machine->tools.count; i++) {
-        if (af_fact_is(&machine->tools.rows[i].name, name))
-            return true;
-    }
-    return false;
+    return af_machine_row(machine, offsetof(struct af_machine, tools), name) != NULL;
 }
 
 bool af_machine_lacks_installer(const struct af_machine *machine)

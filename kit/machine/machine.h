@@ -178,6 +178,12 @@ struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_grou
 void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why);
 
 /*
+ * The row whose first fact, its name, is the text `name`, in a list as above; NULL: there is
+ * none.
+ */
+void *af_machine_row(const struct af_machine *machine, size_t list_offset, const char *name);
+
+/*
  * Reads the record in `bytes` into `machine`; `name` is its name for errors.
  * Groups that the record does not contain are unchanged; in a group that it
  * contains, missing facts become unknown. A fact is {"value": V, "source": S},

@@ -170,17 +170,6 @@ static enum anyflash_status refuse_key(const struct reading *reading, const char
                    reading->name, reading->where, dot, shown, known_keys);
 }
 
-/* Whether earlier records have this group, or this fact of `group`, which nothing uses now. */
-static bool is_retired(const char *group, const char *key)
-{
-    static const char *const retired[][2] = {{"", "network"}};
-    for (size_t i = 0; i < AF_COUNT(retired); i++) {
-        if (strcmp(retired[i][0], group) == 0 && strcmp(retired[i][1], key) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Lists "os, arch, ..." for an error; `known` gets as much as fits. */
 static void list_fields(const struct af_group *group, char *known, size_t size_bytes)
 {
@@ -306,8 +295,6 @@ static enum anyflash_status read_facts(struct reading *reading, json_t *json,
         size_t f = 0;
         while (f < group->field_count && strcmp(key, group->fields[f].name) != 0)
             f++;
-        if (is_retired(group->name, key))
-            continue;
         if (f == group->field_count) {
             char known[260];
             list_fields(group, known, sizeof known);
@@ -420,7 +407,7 @@ static enum anyflash_status read_member(struct reading *reading, const char *key
             af_text_scrub(&reading->machine->arena, json_string_value(json), TEXT_BYTES);
         return ANYFLASH_OK;
     }
-    if (is_retired("", key))
+    if (strcmp(key, "network") == 0) /* of earlier records; nothing uses it now */
         return ANYFLASH_OK;
     char known[260] = "schema, remark";
     for (size_t g = 0; g < group_count; g++) {

@@ -3,7 +3,7 @@
  * kernel's documentation, cgroup-v1/memory.rst and cgroup-v2.rst. Used by the probe
  * of memory and cores, and by the build governor.
  */
-#include "kit/probe/cgroup.h"
+#include "kit/probe/probes.h"
 
 #include "kit/system/file.h"
 

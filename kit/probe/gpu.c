@@ -186,7 +186,7 @@ static void find_candidates(struct af_probe *probe, struct candidates *candidate
  *   gpu NAME MAJOR MINOR BYTES UUID INTEGRATED
  * and exits with 0. Without a driver library it writes nothing.
  */
-static void start_child(struct af_probe *probe, struct af_child *child)
+void af_probe_gpu_start(struct af_probe *probe, struct af_child *child)
 {
     struct candidates candidates = {.count = 0};
     find_candidates(probe, &candidates);
@@ -561,11 +561,6 @@ static void set_no_devices(struct af_probe *probe, const struct answer *answer)
     gpus->source = af_arena_format(probe->arena, "%s; %s", answer->why,
                                    looked ? "no NVIDIA or AMD device on the PCI bus"
                                           : "there is no PCI bus");
-}
-
-void af_probe_gpu_start(struct af_probe *probe, struct af_child *child)
-{
-    start_child(probe, child);
 }
 
 void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)

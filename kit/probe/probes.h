@@ -1,5 +1,6 @@
 /*
- * probes.h: the probes of probe.c, and what they share. Private to this module.
+ * probes.h: the probes of probe.c, and what they share. Private to this room, except for
+ * control groups, which kit/compile/governor reads, too.
  *
  * A probe fills its groups of the machine and never fails: a fact that it cannot read is
  * unknown, with the reason; if memory runs out, machine->arena.failed is set. Order matters
@@ -149,6 +150,33 @@ const char *af_probe_library_find(const struct af_probe *probe, const struct af_
  */
 bool af_probe_library_check(const struct af_probe *probe, const char *path,
                             struct af_probe_missing *missing);
+
+/* ---- The control groups of this process, from its own up to the mount's root ---- */
+
+/* A control group of a controller. af_cgroup_up() moves `folder` to the parent. */
+struct af_cgroup {
+    bool v2;
+    const char *mount;  /* "/sys/fs/cgroup" or "/sys/fs/cgroup/memory" */
+    const char *folder; /* the current group */
+};
+
+/*
+ * Finds the group of `controller` ("memory", "cpu"). A v1 hierarchy is tried first, because
+ * hosts with both versions also have an empty v2 line. False when there is no group.
+ */
+bool af_cgroup_find(const struct af_probe *probe, const char *controller,
+                    struct af_cgroup *cgroup_out);
+
+/* Goes to the parent; false at the mount's root. */
+bool af_cgroup_up(const struct af_probe *probe, struct af_cgroup *cgroup);
+
+/* The text of a file of the group, trimmed, or NULL. */
+const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup *cgroup,
+                           const char *file);
+
+/* A number of the group; false for a missing file, "max", or v1's value for no limit. */
+bool af_cgroup_number(const struct af_probe *probe, const struct af_cgroup *cgroup,
+                      const char *file, int64_t *number_out);
 
 /* Parts of the probe of packages, for one package. */
 

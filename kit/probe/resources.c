@@ -4,7 +4,6 @@
  * installation or a build writes to: temporary files, the caches of the installer and of
  * builds, the environment and home.
  */
-#include "kit/probe/cgroup.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 

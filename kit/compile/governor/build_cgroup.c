@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/probe/cgroup.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 

@@ -6,7 +6,7 @@
 
 #include "kit/base/text.h"
 #include "kit/compile/governor/govern.h"
-#include "kit/probe/cgroup.h"
+#include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #include <sched.h>
