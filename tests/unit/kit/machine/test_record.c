@@ -1,6 +1,8 @@
 /*
  * test_record.c: machine records: what is accepted, what is rejected with which
- * message, and that writing and reading agree.
+ * message, and that writing and reading agree. With each allocation failing in turn, reading,
+ * writing and stated facts must end as NO_MEMORY and leak nothing (checked by the sanitize
+ * preset).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 
 #include "kit/base/json.h"
 #include "kit/machine/machine.h"
+#include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
@@ -28,10 +31,23 @@ static void start(void)
     af_machine_init(&machine, "test", "not said");
 }
 
+static struct af_arena files;
+static struct af_span example; /* a record, in `files` */
+
+static int read_example(void **state)
+{
+    (void)state;
+    af_json_start();
+    af_arena_init(&files);
+    return (int)af_file_read(&files, AF_TEST_DATA "/../examples/machines/h100-ngc.json",
+                             AF_MACHINE_BYTES_MAX, &example, NULL);
+}
+
 static int stop(void **state)
 {
     (void)state;
     af_machine_release(&machine);
+    af_arena_release(&files);
     return 0;
 }
 
@@ -249,30 +265,79 @@ static void test_record__scrubbed_and_cut_text_survives_the_round_trip(void **st
     af_text_release(&text);
 }
 
-static void test_record__every_failed_allocation_is_reported(void **state)
+/* The operation under test; the machine is empty. */
+typedef enum anyflash_status attempt(void);
+
+static enum anyflash_status parse_example(void)
 {
-    (void)state;
-    const char *text = "{\"remark\":\"r\",\"gpus\":[{\"sm\":\"8.9\"},{}],"
-                       "\"torch\":{\"gpu_targets\":[\"a\"]},\"platform\":{\"os\":null}}";
-    struct every_allocation each = {.all_after = true, .at_least = 5};
+    enum anyflash_status status = af_machine_parse(&machine, example, "record.json", &problem);
+    if (status != ANYFLASH_OK)
+        assert_int_equal(machine.gpus.count, 0);
+    return status;
+}
+
+static enum anyflash_status parse_and_write(void)
+{
+    struct af_text out = {0};
+    enum anyflash_status status = parse_example();
+    if (status == ANYFLASH_OK)
+        status = af_machine_write(&machine, &out, &problem);
+    af_text_release(&out);
+    return status;
+}
+
+static enum anyflash_status state_by_hand(void)
+{
+    static const char *const words[] = {
+        "os=Debian 11",     "torch=2.8.0+cu128",   "python=3.12.4",   "gpu=RTX 4090",
+        "flash_attn=2.8.3", "installer=uv 0.11.0", "gcc=what is this"};
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; i < AF_COUNT(words) && status == ANYFLASH_OK; i++) {
+        const char *remark;
+        status = af_machine_given(&machine, words[i], &remark, &problem);
+    }
+    return status;
+}
+
+/*
+ * Makes one request after the other fail, until an attempt needs fewer; `at_least` must have
+ * failed then.
+ */
+static void fail_everywhere(attempt *try, bool all_after, size_t at_least)
+{
+    struct every_allocation each = {.all_after = all_after, .at_least = at_least};
     while (every_allocation_next(&each)) {
-        struct af_text out = {0};
         start();
         every_allocation_begin(&each);
-        enum anyflash_status status = parse(&machine, text);
-        if (status == ANYFLASH_OK)
-            status = af_machine_write(&machine, &out, NULL);
-        else
-            assert_int_equal(machine.gpus.count, 0);
+        enum anyflash_status status = try();
         every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        af_text_release(&out);
+        every_allocation_check(&each, status, &problem);
     }
+}
+
+static void test_record__survives_every_lack_of_memory_while_parsing(void **state)
+{
+    (void)state;
+    fail_everywhere(parse_example, false, 5);
+    fail_everywhere(parse_example, true, 5);
+}
+
+static void test_record__survives_every_lack_of_memory_while_writing(void **state)
+{
+    (void)state;
+    fail_everywhere(parse_and_write, false, 5);
+    fail_everywhere(parse_and_write, true, 5);
+}
+
+static void test_record__survives_every_lack_of_memory_while_facts_are_stated(void **state)
+{
+    (void)state;
+    fail_everywhere(state_by_hand, false, 1);
+    fail_everywhere(state_by_hand, true, 1);
 }
 
 int main(void)
 {
-    af_json_start();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_record__reads_every_form_of_a_fact),
         cmocka_unit_test(test_record__reads_every_form_of_a_list_and_record),
@@ -285,7 +350,9 @@ int main(void)
         cmocka_unit_test(test_record__refuses_too_many_rows),
         cmocka_unit_test(test_record__failure_leaves_the_machine_as_it_was),
         cmocka_unit_test(test_record__scrubbed_and_cut_text_survives_the_round_trip),
-        cmocka_unit_test(test_record__every_failed_allocation_is_reported),
+        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_parsing),
+        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_writing),
+        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_facts_are_stated),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, read_example, stop);
 }

@@ -345,10 +345,9 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
     af_arena_release(&arena);
 }
 
-static void test_catalog__every_failed_allocation_is_reported(void **state)
+static void fail_everywhere(bool all_after)
 {
-    (void)state;
-    struct every_allocation each = {.skip_part = 50};
+    struct every_allocation each = {.all_after = all_after};
     while (every_allocation_next(&each)) {
         struct af_catalog catalog = {.name = "untouched"};
         every_allocation_begin(&each);
@@ -360,6 +359,30 @@ static void test_catalog__every_failed_allocation_is_reported(void **state)
         else
             af_catalog_release(&catalog);
     }
+}
+
+static void test_catalog__every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    fail_everywhere(false);
+    fail_everywhere(true);
+}
+
+static enum anyflash_status load_file(struct anyflash_error *err)
+{
+    struct af_catalog catalog;
+    enum anyflash_status status =
+        af_probe_catalog(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
+    if (status == ANYFLASH_OK)
+        af_catalog_release(&catalog);
+    return status;
+}
+
+static void test_catalog__every_failed_allocation_of_a_file_is_reported(void **state)
+{
+    (void)state;
+    every_allocation_of(load_file, false);
+    every_allocation_of(load_file, true);
 }
 
 static void test_catalog__every_failed_allocation_of_rows_is_reported(void **state)
@@ -392,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_catalog__packed_bytes_cut_anywhere_are_refused),
         cmocka_unit_test(test_catalog__one_without_rows_packs_and_unpacks),
         cmocka_unit_test(test_catalog__every_failed_allocation_is_reported),
+        cmocka_unit_test(test_catalog__every_failed_allocation_of_a_file_is_reported),
         cmocka_unit_test(test_catalog__every_failed_allocation_of_rows_is_reported),
     };
     return cmocka_run_group_tests(tests, start_json, NULL);
