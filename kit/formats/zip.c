@@ -17,7 +17,6 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/little.h"
-#include "kit/formats/zip_stream.h"
 
 #define ENTRY_BYTES 46u /* of an entry of the directory, without its name */
 #define END_BYTES 22u

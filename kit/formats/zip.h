@@ -66,7 +66,7 @@ struct af_zip {
 enum anyflash_status af_zip_open(struct af_span bytes, const char *name, struct af_zip *zip_out,
                                  struct anyflash_error *err);
 
-/* Closes the archive; close its streams first. Does nothing for a zero-initialised one. */
+/* Closes the archive. Does nothing for a zero-initialised one. */
 void af_zip_close(struct af_zip *zip);
 
 /* The member of that name, or NULL. Takes logarithmic time. */
@@ -100,30 +100,23 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     const struct af_zip_member *member, af_zip_write *write,
                                     void *context, struct anyflash_error *err);
 
-/*
- * Reads a member from its start; bytes that are not requested are not inflated.
- * An archive may have several streams.
- */
-struct af_zip_stream {
-    const struct af_zip_member *member;
-    uint64_t done_bytes;          /* bytes returned so far */
-    struct af_zip_inflate *state; /* owned; NULL: closed */
-};
-
-enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
-                                        const struct af_zip_member *member,
-                                        struct af_zip_stream *stream_out,
-                                        struct anyflash_error *err);
+/* ---- Private to zip.c and zip_stream.c ---- */
 
 /*
- * Reads up to `len` next bytes into `to`; *got_out < len only at the member's
- * end, where size and CRC-32 are checked (DATA). After a failure, only closing
- * is allowed.
+ * Reads extra fields, of the directory or of a member's own header; those of zip64 replace
+ * numbers of the member that are UINT32_MAX. Returns what is wrong with them, for
+ * "member 'x' ...", or NULL. The field "Unicode path" is refused: programs that know it use the
+ * name in it, others the member's own.
  */
-enum anyflash_status af_zip_stream_read(struct af_zip_stream *stream, void *to, size_t len,
-                                        size_t *got_out, struct anyflash_error *err);
+const char *af_zip_take_extra(const unsigned char *extra, size_t len,
+                              struct af_zip_member *member);
 
-/* Closes the stream; does nothing for a closed or zero-initialised one. */
-void af_zip_stream_close(struct af_zip_stream *stream);
+/*
+ * Compares the member's own header with the directory; *data_at_out is where its
+ * bytes begin. Fails with DATA.
+ */
+enum anyflash_status af_zip_check_header(const struct af_zip *zip,
+                                         const struct af_zip_member *member,
+                                         uint64_t *data_at_out, struct anyflash_error *err);
 
 #endif

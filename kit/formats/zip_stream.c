@@ -1,7 +1,6 @@
 /*
- * zip_stream.c: reads members of an open archive: streams, inflated by zlib
- * piece by piece, and functions based on them. Stored members allow random
- * access.
+ * zip_stream.c: compares a member's own header with the directory, and reads members of an
+ * open archive, inflated by zlib piece by piece.
  */
 #include "kit/formats/zip.h"
 
@@ -9,7 +8,6 @@
 #include <zlib.h>
 
 #include "kit/formats/little.h"
-#include "kit/formats/zip_stream.h"
 
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */
 #define CALL_BYTES_MAX (1u << 30) /* zlib counts in unsigned int */
@@ -125,13 +123,14 @@ enum anyflash_status af_zip_check_header(const struct af_zip *zip,
     return ANYFLASH_OK;
 }
 
-/* State of a member that is being read. */
-struct af_zip_inflate {
+/* A member that is being read, from its start. */
+struct stream {
     const struct af_zip *zip;
+    const struct af_zip_member *member;
+    uint64_t done_bytes;     /* bytes returned so far */
     const unsigned char *at; /* next packed bytes */
     uint64_t packed_left;    /* not given to zlib yet */
     uint32_t crc32;          /* of the bytes returned so far */
-    bool ended;              /* size and CRC-32 were checked */
     z_stream inflate;        /* of a deflated member */
 };
 
@@ -148,132 +147,119 @@ static void zlib_free(void *context, void *memory)
     af_mem_free(memory);
 }
 
-void af_zip_stream_close(struct af_zip_stream *stream)
+static void close_stream(struct stream *stream)
 {
-    if (stream->state != NULL && stream->member->method == AF_ZIP_DEFLATED)
-        inflateEnd(&stream->state->inflate);
-    af_mem_free(stream->state);
-    *stream = (struct af_zip_stream){0};
+    if (stream->member->method == AF_ZIP_DEFLATED)
+        inflateEnd(&stream->inflate);
 }
 
-enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
+/* Close it after success. */
+static enum anyflash_status open_stream(const struct af_zip *zip,
                                         const struct af_zip_member *member,
-                                        struct af_zip_stream *stream_out,
-                                        struct anyflash_error *err)
+                                        struct stream *stream_out, struct anyflash_error *err)
 {
     uint64_t data_at = 0;
     enum anyflash_status status = af_zip_check_header(zip, member, &data_at, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_zip_inflate *state = af_mem_alloc(sizeof *state);
-    if (state == NULL)
-        return af_fail_memory(err);
-    state->zip = zip;
-    state->at = (const unsigned char *)zip->bytes.data + data_at;
-    state->packed_left = member->packed_bytes;
-    state->crc32 = 0;
-    state->ended = false;
-    state->inflate = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
+    *stream_out = (struct stream){.zip = zip,
+                                  .member = member,
+                                  .at = (const unsigned char *)zip->bytes.data + data_at,
+                                  .packed_left = member->packed_bytes,
+                                  .inflate = {.zalloc = zlib_alloc, .zfree = zlib_free}};
     /* Negative: no zlib header around the deflated bytes. */
     if (member->method == AF_ZIP_DEFLATED &&
-        inflateInit2(&state->inflate, -MAX_WBITS) != Z_OK) {
-        af_mem_free(state);
+        inflateInit2(&stream_out->inflate, -MAX_WBITS) != Z_OK)
         return af_fail_memory(err);
-    }
-    *stream_out = (struct af_zip_stream){.member = member, .state = state};
     return ANYFLASH_OK;
 }
 
 /* Gives packed bytes to zlib if it has none and some are left. */
-static void feed(struct af_zip_inflate *state)
+static void feed(struct stream *stream)
 {
-    if (state->inflate.avail_in > 0)
+    if (stream->inflate.avail_in > 0)
         return;
     size_t len =
-        state->packed_left < CALL_BYTES_MAX ? (size_t)state->packed_left : CALL_BYTES_MAX;
-    state->inflate.next_in = (unsigned char *)(uintptr_t)state->at;
-    state->inflate.avail_in = (unsigned)len;
-    state->at += len;
-    state->packed_left -= len;
+        stream->packed_left < CALL_BYTES_MAX ? (size_t)stream->packed_left : CALL_BYTES_MAX;
+    stream->inflate.next_in = (unsigned char *)(uintptr_t)stream->at;
+    stream->inflate.avail_in = (unsigned)len;
+    stream->at += len;
+    stream->packed_left -= len;
 }
 
 /* Fills `to`. */
-static enum anyflash_status inflate_piece(struct af_zip_stream *stream, unsigned char *to,
-                                          size_t len, struct anyflash_error *err)
+static enum anyflash_status inflate_piece(struct stream *stream, unsigned char *to, size_t len,
+                                          struct anyflash_error *err)
 {
-    struct af_zip_inflate *state = stream->state;
-    z_stream *inflating = &state->inflate;
+    z_stream *inflating = &stream->inflate;
     inflating->next_out = to;
     inflating->avail_out = (unsigned)len;
     while (inflating->avail_out > 0) {
-        feed(state);
+        feed(stream);
         int result = inflate(inflating, Z_NO_FLUSH);
         if (result == Z_MEM_ERROR)
             return af_fail_memory(err);
         if (result == Z_STREAM_END && inflating->avail_out > 0)
-            return member_fails(state->zip, stream->member,
+            return member_fails(stream->zip, stream->member,
                                 "is shorter than its directory says", err);
         if (result != Z_OK && result != Z_STREAM_END)
-            return member_fails(state->zip, stream->member, "cannot be inflated", err);
+            return member_fails(stream->zip, stream->member, "cannot be inflated", err);
     }
     return ANYFLASH_OK;
 }
 
 /* After the last byte, nothing may follow, neither packed nor unpacked. */
-static enum anyflash_status end_inflate(struct af_zip_stream *stream,
-                                        struct anyflash_error *err)
+static enum anyflash_status end_inflate(struct stream *stream, struct anyflash_error *err)
 {
-    struct af_zip_inflate *state = stream->state;
     unsigned char more = 0;
     int result = Z_OK;
-    state->inflate.next_out = &more;
-    state->inflate.avail_out = 1;
-    while (result == Z_OK && state->inflate.avail_out > 0) {
-        feed(state);
-        result = inflate(&state->inflate, Z_NO_FLUSH);
+    stream->inflate.next_out = &more;
+    stream->inflate.avail_out = 1;
+    while (result == Z_OK && stream->inflate.avail_out > 0) {
+        feed(stream);
+        result = inflate(&stream->inflate, Z_NO_FLUSH);
     }
     if (result == Z_MEM_ERROR)
         return af_fail_memory(err);
-    if (state->inflate.avail_out == 0)
-        return member_fails(state->zip, stream->member, "is longer than its directory says",
+    if (stream->inflate.avail_out == 0)
+        return member_fails(stream->zip, stream->member, "is longer than its directory says",
                             err);
-    if (result != Z_STREAM_END || state->inflate.avail_in > 0 || state->packed_left > 0)
-        return member_fails(state->zip, stream->member, "does not end where its directory says",
-                            err);
+    if (result != Z_STREAM_END || stream->inflate.avail_in > 0 || stream->packed_left > 0)
+        return member_fails(stream->zip, stream->member,
+                            "does not end where its directory says", err);
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status end_member(struct af_zip_stream *stream, struct anyflash_error *err)
+static enum anyflash_status end_member(struct stream *stream, struct anyflash_error *err)
 {
-    struct af_zip_inflate *state = stream->state;
-    if (state->ended)
-        return ANYFLASH_OK;
-    state->ended = true;
     enum anyflash_status status =
         stream->member->method == AF_ZIP_DEFLATED ? end_inflate(stream, err) : ANYFLASH_OK;
-    if (status == ANYFLASH_OK && state->crc32 != stream->member->crc32)
-        status = member_fails(state->zip, stream->member,
+    if (status == ANYFLASH_OK && stream->crc32 != stream->member->crc32)
+        status = member_fails(stream->zip, stream->member,
                               "does not have the CRC-32 that its directory says", err);
     return status;
 }
 
-static enum anyflash_status read_piece(struct af_zip_stream *stream, unsigned char *to,
-                                       size_t len, struct anyflash_error *err)
+static enum anyflash_status read_piece(struct stream *stream, unsigned char *to, size_t len,
+                                       struct anyflash_error *err)
 {
-    struct af_zip_inflate *state = stream->state;
     enum anyflash_status status = ANYFLASH_OK;
     if (stream->member->method == AF_ZIP_DEFLATED) {
         status = inflate_piece(stream, to, len, err);
     } else {
-        memcpy(to, state->at, len);
-        state->at += len;
+        memcpy(to, stream->at, len);
+        stream->at += len;
     }
     if (status == ANYFLASH_OK)
-        state->crc32 = (uint32_t)crc32_z(state->crc32, to, len);
+        stream->crc32 = (uint32_t)crc32_z(stream->crc32, to, len);
     return status;
 }
 
-enum anyflash_status af_zip_stream_read(struct af_zip_stream *stream, void *to, size_t len,
+/*
+ * Reads up to `len` next bytes into `to`; *got_out < len only at the member's end, where size and
+ * CRC-32 are checked (DATA).
+ */
+static enum anyflash_status read_stream(struct stream *stream, void *to, size_t len,
                                         size_t *got_out, struct anyflash_error *err)
 {
     uint64_t left = stream->member->size_bytes - stream->done_bytes;
@@ -301,17 +287,17 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
                                        struct af_arena *arena, size_t max_bytes,
                                        struct af_span *bytes_out, struct anyflash_error *err)
 {
-    struct af_zip_stream stream;
+    struct stream stream;
     size_t len = member->size_bytes < max_bytes ? (size_t)member->size_bytes : max_bytes;
-    enum anyflash_status status = af_zip_stream_open(zip, member, &stream, err);
+    enum anyflash_status status = open_stream(zip, member, &stream, err);
     if (status != ANYFLASH_OK)
         return status;
     char *bytes = len < SIZE_MAX ? af_arena_alloc(arena, len + 1) : NULL;
     if (bytes == NULL)
         status = af_fail_memory(err);
     else
-        status = af_zip_stream_read(&stream, bytes, len, &len, err);
-    af_zip_stream_close(&stream);
+        status = read_stream(&stream, bytes, len, &len, err);
+    close_stream(&stream);
     if (status == ANYFLASH_OK)
         *bytes_out = (struct af_span){bytes, len};
     return status;
@@ -332,19 +318,19 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     const struct af_zip_member *member, af_zip_write *write,
                                     void *context, struct anyflash_error *err)
 {
-    struct af_zip_stream stream;
-    enum anyflash_status status = af_zip_stream_open(zip, member, &stream, err);
+    struct stream stream;
+    enum anyflash_status status = open_stream(zip, member, &stream, err);
     if (status != ANYFLASH_OK)
         return status;
     char *piece = af_mem_alloc(PIECE_BYTES);
     if (piece == NULL)
         status = af_fail_memory(err);
     for (size_t got = PIECE_BYTES; status == ANYFLASH_OK && got == PIECE_BYTES;) {
-        status = af_zip_stream_read(&stream, piece, PIECE_BYTES, &got, err);
+        status = read_stream(&stream, piece, PIECE_BYTES, &got, err);
         if (status == ANYFLASH_OK)
             status = write(context, piece, got, err);
     }
     af_mem_free(piece);
-    af_zip_stream_close(&stream);
+    close_stream(&stream);
     return status;
 }
