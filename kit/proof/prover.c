@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/proof/built_for.h"
+#include "kit/proof/proof_torch.h"
 #include "kit/system/file.h"
 
 #define FOLDER_FILES_MAX 4096u

@@ -10,7 +10,6 @@
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
 #include "kit/formats/symbol_name.h"
-#include "kit/proof/built_for.h"
 
 /* A loaded library from the table. `module` is the first member: the loader casts to it. */
 struct stocked {
@@ -124,7 +123,6 @@ static void put(const struct af_catalog_torch_choice *choice,
         .place = place,
         .needed = needed,
         .needed_count = count,
-        .is_torch = af_catalog_torch_library_is_own(row),
         .is_cpu = choice->cuda == NULL && strcmp(build->variant, "cpu") != 0,
     };
 }
@@ -169,7 +167,6 @@ struct af_module *af_proof_torch_table_library_new(
         *self = (struct stocked){
             .module = {.library = {.name = library->name,
                                    .path = library->file,
-                                   .is_torch = library->is_torch,
                                    .kind = &stock_kind,
                                    .source = self},
                        .needed = library->needed,

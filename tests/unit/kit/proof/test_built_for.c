@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kit/proof/built_for.h"
+#include "kit/proof/proof_torch.h"
 
 static struct af_arena arena;
 
