@@ -117,7 +117,6 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
                        struct af_binary *binary)
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
-    binary->is_64 = dynamic->elf.is_64;
     binary->soname = printable(arena, dynamic->soname);
     binary->rpath = printable(arena, dynamic->rpath);
     binary->runpath = printable(arena, dynamic->runpath);

@@ -37,9 +37,8 @@ struct af_texts {
 };
 
 struct af_binary {
-    const char *name;    /* file name without folders, as given */
-    const char *machine; /* "x86_64" as af_elf_machine_name(); NULL: unknown */
-    bool is_64;
+    const char *name;       /* file name without folders, as given */
+    const char *machine;    /* "x86_64" as af_elf_machine_name(); NULL: unknown */
     const char *soname;     /* or NULL */
     const char *rpath;      /* DT_RPATH, or NULL */
     const char *runpath;    /* DT_RUNPATH, or NULL */

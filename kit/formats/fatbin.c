@@ -29,7 +29,6 @@
 /* Limits the work for false containers nested in containers, which would be quadratic. */
 #define DROPPED_MAX (4u * AF_GPU_IMAGES_MAX)
 
-#define FLAG_DEBUG 0x2u
 #define FLAG_LZ4 0x2000u
 #define FLAG_ZSTD 0x8000u
 #define FLAG_ARCH 0x100000u
@@ -116,7 +115,6 @@ static bool parse_image(const unsigned char *header, uint64_t at, uint64_t end,
         .packing = (flags & FLAG_ZSTD) != 0  ? AF_GPU_ZSTD
                    : (flags & FLAG_LZ4) != 0 ? AF_GPU_LZ4
                                              : AF_GPU_RAW,
-        .is_debug = (flags & FLAG_DEBUG) != 0,
         .has_entry = AF_UNKNOWN,
     };
     *next_out = at + header_bytes + payload_bytes;
@@ -281,10 +279,8 @@ static enum anyflash_status walk_file(struct walk *walk, struct af_gpu_code *cod
     if (!elf.is_64 || !elf.is_little_endian)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a 64-bit little-endian ELF file",
                        walk->name);
-    if (elf.section_count == 0) {
-        code->was_searched = true;
+    if (elf.section_count == 0)
         return walk_segments(walk, &elf, err);
-    }
     for (uint32_t i = 0; status == ANYFLASH_OK && i < elf.section_count; i++)
         status = walk_section(walk, &elf, i, code, err);
     return status;

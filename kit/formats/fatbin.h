@@ -45,7 +45,6 @@ struct af_gpu_image {
     uint16_t version_minor;
     enum af_gpu_kind kind;
     enum af_gpu_packing packing;
-    bool is_debug;            /* compiled with -G */
     enum af_answer has_entry; /* NO: a cubin without kernels; UNKNOWN: not checked */
 };
 
@@ -88,7 +87,6 @@ struct af_gpu_code {
     size_t relocatable_container_count;
     size_t relocatable_image_count;
     int64_t wrapper_count; /* per .nvFatBinSegment; -1: no such section */
-    bool was_searched;     /* no section headers: containers were searched for */
     const char *problem;   /* why the lists may be incomplete; NULL: complete */
 };
 

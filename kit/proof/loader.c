@@ -177,12 +177,6 @@ static struct af_mapped *open_mapped(struct af_loader *loader, const char *path)
     return mapped->is_usable ? mapped : NULL;
 }
 
-static bool lies_below(const char *path, const char *folder)
-{
-    size_t len = folder == NULL ? 0 : strlen(folder);
-    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
-}
-
 struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
                                  struct af_module_list *list)
 {
@@ -194,8 +188,7 @@ struct af_library *af_loader_put(struct af_module *module, const struct af_libra
 }
 
 /* Adds a module for the mapped file at the end of the list. */
-static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *arena,
-                                     const struct af_mapped *mapped,
+static struct af_library *add_mapped(struct af_arena *arena, const struct af_mapped *mapped,
                                      const struct af_library *asked_by,
                                      struct af_module_list *list)
 {
@@ -206,7 +199,6 @@ static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *
     *module = (struct af_module){
         .library = {.name = file->soname != NULL ? file->soname : af_path_name(mapped->path),
                     .path = mapped->path,
-                    .is_torch = lies_below(mapped->path, loader->torch_folder),
                     .kind = &file_kind,
                     .source = module},
         .file = file,
@@ -224,7 +216,7 @@ struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *aren
                                  struct af_module_list *list)
 {
     const struct af_mapped *mapped = open_mapped(loader, path);
-    return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, asked_by, list);
+    return mapped == NULL ? NULL : add_mapped(arena, mapped, asked_by, list);
 }
 
 /* Replaces the token `from` within `folder` by `to`. */
@@ -253,14 +245,19 @@ static const char *next_folder(struct af_arena *arena, const char **rest, const 
     return replace(arena, folder, "$ORIGIN", origin);
 }
 
+static struct af_mapped *open_in(struct af_loader *loader, const char *folder, const char *name)
+{
+    const char *path = af_path_join(loader->arena, folder, name);
+    return path == NULL ? NULL : open_mapped(loader, path);
+}
+
 /* Finds a usable file `name` in one of the folders. */
 static struct af_mapped *find_in_list(struct af_loader *loader, const char *folders,
                                       const char *origin, const char *name)
 {
     const char *folder;
     while ((folder = next_folder(loader->arena, &folders, origin)) != NULL) {
-        const char *path = af_path_join(loader->arena, folder, name);
-        struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
+        struct af_mapped *found = open_in(loader, folder, name);
         if (found != NULL)
             return found;
     }
@@ -293,8 +290,7 @@ static struct af_mapped *find_in_folders(struct af_loader *loader, const char *c
                                          size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *path = af_path_join(loader->arena, folders[i], name);
-        struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
+        struct af_mapped *found = open_in(loader, folders[i], name);
         if (found != NULL)
             return found;
     }
@@ -308,10 +304,9 @@ static struct af_mapped *find_in_folders(struct af_loader *loader, const char *c
 static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_module *module,
                                       const char *name)
 {
-    if (!loader->use_siblings || module->file != NULL || module->origin == NULL)
+    if (!loader->use_siblings || module->file != NULL)
         return NULL;
-    const char *path = af_path_join(loader->arena, module->origin, name);
-    struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
+    struct af_mapped *found = open_in(loader, module->origin, name);
     if (found == NULL || found->dynamic.soname == NULL ||
         strcmp(found->dynamic.soname, name) != 0)
         return NULL;
@@ -409,7 +404,7 @@ static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
     if (mapped == NULL && loader->record != NULL)
         return af_loader_put(af_system_library(arena, loader->record, name), &module->library,
                              list);
-    return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, &module->library, list);
+    return mapped == NULL ? NULL : add_mapped(arena, mapped, &module->library, list);
 }
 
 static void add_missing(struct af_missing_list *missing, const char *name,

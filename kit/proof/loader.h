@@ -49,7 +49,6 @@ struct af_loader {
     const char **fallbacks;
     size_t fallback_count;
     bool use_fallbacks;
-    const char *torch_folder; /* files below this folder belong to torch */
     /*
      * Libraries of a torch that is not installed, from the table; NULL: all libraries are
      * files.

@@ -24,7 +24,6 @@ struct af_proof_torch_table_library {
     size_t place; /* the library's bit in that column */
     const char *const *needed;
     size_t needed_count;
-    bool is_torch;
     bool is_cpu; /* it replaces the library of a CPU build */
 };
 

@@ -47,9 +47,8 @@ static void find_fallbacks(const struct af_machine *machine, struct af_loader *l
 static void fill_loader(const struct af_machine *machine, struct af_scope *scope,
                         struct af_loader *loader)
 {
-    *loader = (struct af_loader){.arena = &scope->arena,
-                                 .library_path = getenv("LD_LIBRARY_PATH"),
-                                 .torch_folder = af_fact_text_or(&machine->torch.path, NULL)};
+    *loader =
+        (struct af_loader){.arena = &scope->arena, .library_path = getenv("LD_LIBRARY_PATH")};
     if (af_file_read(&scope->arena, "/etc/ld.so.cache", LD_CACHE_BYTES_MAX, &loader->cache,
                      NULL) != ANYFLASH_OK)
         loader->cache = (struct af_span){NULL, 0};
@@ -263,7 +262,6 @@ enum anyflash_status af_scope_installed(const struct af_machine *machine, struct
     struct work *work = begin(machine, out);
     if (work == NULL)
         return af_fail_memory(err);
-    out->name = af_arena_text(&out->arena, af_fact_text_or(&machine->python.prefix, "?"));
     return finish(machine, out, work, af_fact_text_or(&machine->torch.version, NULL), err);
 }
 
@@ -279,9 +277,7 @@ enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *sy
     af_proof_torch_stock_fill(symbols, choice, &out->arena, stock);
     out->loader->stock = stock;
     out->loader->record = is_here ? NULL : machine;
-    out->loader->torch_folder = NULL;
     out->loader->fallback_count = 0;
-    out->name = af_arena_format(&out->arena, "torch %s", choice->version);
     return finish(machine, out, work, choice->version, err);
 }
 
@@ -363,34 +359,6 @@ static void make_root(const struct af_binary *binary, const char *folder,
     root->library.source = root;
 }
 
-/*
- * For a scope without files: finds needed libraries by name, else adds one of which only the
- * name is known.
- */
-static void name_needs(struct af_arena *arena, const struct af_scope *scope,
-                       struct af_module *root)
-{
-    struct af_library *library = &root->library;
-    library->needs = af_arena_array(arena, root->needed_count + 1, sizeof *library->needs);
-    for (size_t i = 0; library->needs != NULL && i < root->needed_count; i++) {
-        struct af_library *found = NULL;
-        for (size_t n = 0; n < scope->count && found == NULL; n++) {
-            if (strcmp(scope->libraries[n]->name, root->needed[i]) == 0)
-                found = scope->libraries[n];
-        }
-        if (found == NULL)
-            found = af_arena_alloc(arena, sizeof *found);
-        if (found == NULL)
-            return;
-        if (found->kind == NULL)
-            *found = (struct af_library){.name = root->needed[i],
-                                         .asked_by = library,
-                                         .is_new = true,
-                                         .kind = &name_kind};
-        library->needs[library->need_count++] = found;
-    }
-}
-
 static void add_order(struct load_work *work, const struct af_library *library)
 {
     for (size_t i = 0; i < work->count; i++) {
@@ -446,10 +414,9 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
  * Adds the symbols that a new library needs and that nothing defines: the loader resolves these
  * immediately, too.
  */
-static void find_unresolved(const struct af_load *load, const struct af_library *library,
+static void find_unresolved(const struct af_load *load, const struct af_module *module,
                             struct af_arena *arena, struct load_work *work, size_t *count)
 {
-    const struct af_module *module = library->source;
     /* our own copy: its symbols are counted from zero */
     struct af_dynamic file = *module->file;
     const unsigned char *marks = af_dynamic_relocated(&file, arena);
@@ -458,7 +425,8 @@ static void find_unresolved(const struct af_load *load, const struct af_library 
         if (*count < AF_UNRESOLVED_MAX && marks[i] != 0 &&
             af_dynamic_symbol(&file, i, &symbol) && symbol.is_undefined && !symbol.is_weak &&
             af_load_defines(load, symbol.name, symbol.version.name) == AF_NO)
-            work->unresolved[(*count)++] = (struct af_unresolved){symbol.name, library->name};
+            work->unresolved[(*count)++] =
+                (struct af_unresolved){symbol.name, module->library.name};
     }
 }
 
@@ -467,8 +435,9 @@ static void find_all_unresolved(struct af_arena *arena, struct load_work *work,
 {
     for (size_t i = 0; i < load->count; i++) {
         const struct af_library *library = load->order[i];
-        if (library->is_new && library->path != NULL && library->source != NULL)
-            find_unresolved(load, library, arena, work, &load->unresolved_count);
+        const struct af_module *module = library->source;
+        if (library->is_new && module->file != NULL)
+            find_unresolved(load, module, arena, work, &load->unresolved_count);
     }
     load->unresolved = work->unresolved;
 }
@@ -482,10 +451,7 @@ enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binar
     if (arena->failed)
         return af_fail_memory(err);
     make_root(binary, folder, root);
-    if (scope->loader != NULL)
-        load_files(scope, arena, root, work);
-    else
-        name_needs(arena, scope, root);
+    load_files(scope, arena, root, work);
     make_order(scope, &root->library, work);
     if (arena->failed || scope->arena.failed)
         return af_fail_memory(err);
@@ -493,7 +459,7 @@ enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binar
                             .count = work->count,
                             .missing = work->missing.items,
                             .missing_count = work->missing.count,
-                            .sibling = scope->loader == NULL ? NULL : scope->loader->sibling};
+                            .sibling = scope->loader->sibling};
     if (work->missing.count == 0)
         find_all_unresolved(arena, work, out);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;

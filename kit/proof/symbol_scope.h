@@ -42,7 +42,6 @@ struct af_library {
     /* path; file name without folder if from a table; NULL: only its name is known */
     const char *path;
     const struct af_library *asked_by; /* the library whose DT_NEEDED loaded it; NULL: a root */
-    bool is_torch;                     /* a part of torch itself */
     bool is_new; /* not loaded by `import torch`: the extension loads it */
     const struct af_library_kind *kind;
     void *source;              /* data of the kind */
@@ -68,7 +67,6 @@ struct af_scope_torch {
 
 struct af_scope {
     struct af_arena arena;
-    const char *name; /* name for people: the environment's folder, or "torch 2.9.1+cu128" */
     struct af_scope_torch torch;
     struct af_library **libraries; /* all libraries that are loaded after `import torch` */
     size_t count;
@@ -82,7 +80,7 @@ struct af_scope {
      * is not found otherwise counts as found, because the package loads it first.
      */
     bool takes_siblings;
-    struct af_loader *loader; /* private: finds files; NULL: files cannot be searched for */
+    struct af_loader *loader; /* private: finds files */
 };
 
 /*
@@ -138,9 +136,7 @@ struct af_load {
 /*
  * Walks the DT_NEEDED closure of `binary` as the loader would after `import torch`. The binary
  * is or will be in `folder` (for $ORIGIN; NULL: not known). Files that are mapped on the way
- * stay mapped until the scope is released; they do not change what other extensions find. In a
- * scope without files, a library that does not exist is treated as one of which only the name
- * is known.
+ * stay mapped until the scope is released; they do not change what other extensions find.
  */
 enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
                                    const char *folder, struct af_arena *arena,
