@@ -14,7 +14,7 @@
 #include "kit/base/text.h"
 #include "kit/compile/build_steps.h"
 #include "kit/formats/binary.h"
-#include "kit/formats/wheel_pack.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 

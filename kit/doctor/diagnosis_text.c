@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kit/doctor/diagnosis.h"
-#include "kit/formats/symbol_name.h"
+#include "kit/formats/binary.h"
 
 #define EVIDENCE_TEXT_MAX 400u
 

@@ -7,8 +7,7 @@
  * one SM), PTX (text for the driver's compiler), LTO-IR or an unknown kind.
  * Everything here comes from headers: payloads are not read (except for cubins
  * so small that they may be empty), so a mapped library of a gigabyte costs a few
- * thousand pages. For the names of the kernels in an image see
- * formats/cubin.h.
+ * thousand pages.
  *
  * Containers of __nv_relfatbin (objects for a later device link, which no driver
  * loads) are counted separately. Header sizes are read from the headers; unknown
@@ -104,5 +103,44 @@ enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span byt
 #define AF_GPU_TARGET_TEXT 32u
 const char *af_gpu_target_text(const struct af_gpu_target *target,
                                char text[AF_GPU_TARGET_TEXT]);
+
+/*
+ * The kernels inside a cubin, the ELF file that holds GPU machine code. A kernel is a symbol of
+ * type FUNC whose st_other has bit 0x10, in the cubin's own symbol table; device functions lack
+ * the bit. Both layouts are read: CUDA 12 (EI_OSABI 51) and CUDA 13 (65); they differ only in
+ * e_flags, which is not used here. Of an uncompressed cubin, only headers and names are read.
+ */
+
+#define AF_CUBIN_BYTES_MAX (512u * 1024u * 1024u)
+
+/* Called with the mangled name of each kernel; returning false stops the visit. */
+typedef bool af_cubin_visit(void *context, const char *name);
+
+/*
+ * Visits the kernels of a cubin. Fails with DATA when it is not a cubin or is
+ * truncated. `name`, scrubbed, is for errors, here and below.
+ */
+enum anyflash_status af_cubin_kernels(struct af_span bytes, const char *name,
+                                      af_cubin_visit *visit, void *context,
+                                      struct anyflash_error *err);
+
+/*
+ * As af_cubin_kernels() for a SASS image of `file`, which is decompressed if
+ * necessary. Fails as af_gpu_image_unpack(), too.
+ */
+enum anyflash_status af_gpu_image_kernels(struct af_span file, const char *name,
+                                          const struct af_gpu_image *image,
+                                          af_cubin_visit *visit, void *context,
+                                          struct anyflash_error *err);
+
+/*
+ * Decompresses one image into memory that the caller frees with af_mem_free().
+ * Fails with LIMIT above `max_bytes`, with DATA when the result does not match
+ * the header, and with NO_MEMORY.
+ */
+enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
+                                         const struct af_gpu_image *image, size_t max_bytes,
+                                         unsigned char **bytes_out, size_t *len_out,
+                                         struct anyflash_error *err);
 
 #endif

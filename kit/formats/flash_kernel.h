@@ -13,7 +13,7 @@
 #ifndef AF_KIT_FORMATS_FLASH_KERNEL_H
 #define AF_KIT_FORMATS_FLASH_KERNEL_H
 
-#include "kit/formats/cubin.h"
+#include "kit/formats/fatbin.h"
 
 enum af_flash_operation {
     AF_FLASH_FORWARD,

@@ -1,12 +1,16 @@
 /*
- * wheel_archive.h: an open wheel and the files of its dist-info folder.
+ * wheel_archive.h: a wheel as an archive. Opens one and reads the files of its dist-info
+ * folder; makes one from its members: RECORD and the zip archive.
  *
- * Source: PEP 427 ("NAME-VERSION.dist-info" at the top, with METADATA, WHEEL and
- * RECORD).
+ * The same members give the same bytes: they are sorted and have no time. Sources: PEP 427
+ * ("NAME-VERSION.dist-info" at the top, with METADATA, WHEEL and RECORD), APPNOTE.TXT 6.3
+ * (zip), the binary distribution format of packaging.python.org.
  */
 #ifndef AF_KIT_FORMATS_WHEEL_ARCHIVE_H
 #define AF_KIT_FORMATS_WHEEL_ARCHIVE_H
 
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
 #include "kit/formats/zip.h"
 
 struct af_wheel_archive {
@@ -36,5 +40,43 @@ enum anyflash_status af_wheel_archive_read_info(const struct af_wheel_archive *a
                                                 const char *file, struct af_arena *arena,
                                                 size_t max_bytes, struct af_span *bytes_out,
                                                 struct anyflash_error *err);
+
+#define AF_WHEEL_PACK_MEMBERS_MAX 1024
+
+struct af_wheel_member {
+    const char *name;
+    struct af_span bytes;
+    unsigned mode; /* 0644, or 0755 for a program or library */
+};
+
+/*
+ * A wheel that is being made. Set the arena and `information` first. Names and bytes are
+ * borrowed. If memory runs out, or a text or name is NULL, the arena has failed.
+ */
+struct af_wheel_pack {
+    struct af_arena *arena;
+    const char *information; /* the name of its dist-info folder */
+    struct af_wheel_member members[AF_WHEEL_PACK_MEMBERS_MAX];
+    size_t count; /* may be larger: then the last ones were left out */
+};
+
+void af_wheel_pack_add(struct af_wheel_pack *pack, const char *name, struct af_span bytes,
+                       unsigned mode);
+void af_wheel_pack_text(struct af_wheel_pack *pack, const char *name, const char *text);
+
+/* A text of the dist-info folder. */
+void af_wheel_pack_information(struct af_wheel_pack *pack, const char *name, const char *text);
+
+/*
+ * Sorts the members and adds RECORD as the last one. Fails with LIMIT for too many members or
+ * one of more than 4 GiB, or with NO_MEMORY.
+ */
+enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
+                                          struct anyflash_error *err);
+
+/* The same, and the file in pieces, in the arena. Fails with LIMIT beyond 4 GiB, too. */
+enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
+                                           const struct af_span **pieces_out, size_t *count_out,
+                                           struct anyflash_error *err);
 
 #endif

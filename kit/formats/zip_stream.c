@@ -256,8 +256,8 @@ static enum anyflash_status read_piece(struct stream *stream, unsigned char *to,
 }
 
 /*
- * Reads up to `len` next bytes into `to`; *got_out < len only at the member's end, where size and
- * CRC-32 are checked (DATA).
+ * Reads up to `len` next bytes into `to`; *got_out < len only at the member's end, where size
+ * and CRC-32 are checked (DATA).
  */
 static enum anyflash_status read_stream(struct stream *stream, void *to, size_t len,
                                         size_t *got_out, struct anyflash_error *err)

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/wheel_pack.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 

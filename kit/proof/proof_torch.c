@@ -2,9 +2,9 @@
  * proof_torch.c: what an extension and torch must agree on apart from symbol names. First what
  * it needs from torch, and which torch it was built for: the evidence in the bytes is texts of
  * pybind11, functions that the headers of Python and torch call, how references to tensors are
- * counted, and which torch functions are needed; the stated version only narrows what they leave
- * open. Then the checks: the ABI of std::string, the CUDA runtime, the memory layout of torch's
- * objects. A file that does not use torch passes them.
+ * counted, and which torch functions are needed; the stated version only narrows what they
+ * leave open. Then the checks: the ABI of std::string, the CUDA runtime, the memory layout of
+ * torch's objects. A file that does not use torch passes them.
  */
 #include "kit/proof/proof_torch.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/symbol_name.h"
+#include "kit/formats/binary.h"
 #include "kit/formats/version.h"
 
 /* pybind11's caster for tensors: it holds a reference to the tensor of a call from Python. */
@@ -233,8 +233,9 @@ enum evidence {
 };
 
 /*
- * Each row was checked on builds against 16 torch releases (2.3.1 to 2.15.0, g++ 12, the flags of
- * torch's CUDAExtension); read 2026-11-20. Built for torch 2.`from` to 2.`to`; LAST: no limit.
+ * Each row was checked on builds against 16 torch releases (2.3.1 to 2.15.0, g++ 12, the flags
+ * of torch's CUDAExtension); read 2026-11-20. Built for torch 2.`from` to 2.`to`; LAST: no
+ * limit.
  */
 static const struct date {
     enum evidence evidence;
@@ -260,7 +261,7 @@ static const struct date {
      */
     {NEEDS_ALONE, "_ZNK3c1010TensorImpl27throw_data_ptr_access_errorEv",
      "_ZNK3c1011StorageImpl27throw_data_ptr_access_errorEv", 0, 5},
-    /* ATen/core/TensorBase.h contiguous(): a symbolic shape is queried in another way since 2.9 */
+    /* ATen/core/TensorBase.h contiguous(): a symbolic shape is queried otherwise since 2.9 */
     {NEEDS_ALONE, "_ZNK2at10TensorBase21__dispatch_contiguousEN3c1012MemoryFormatE",
      "_ZNK3c107SymBool14guard_or_falseEPKcl", 0, 8},
     /* c10/core/StorageImpl.h mutable_data(): another function copies shared pages */
@@ -268,7 +269,7 @@ static const struct date {
      "_ZN3c104impl3cow23materialize_cow_storageERNS_11StorageImplE", 13, LAST},
 };
 
-/* Whether the bytes have the row's evidence; only rows of names of torch hold without Python. */
+/* Rows about Python apply only to extensions that use libtorch_python. */
 static bool has_evidence(const struct af_binary *binary,
                          const struct af_proof_symbol_needs *wants, const struct date *date)
 {

@@ -2,7 +2,7 @@
  * fuzz_fatbin.c: any bytes as an ELF file with GPU code (first byte even) or as
  * such a section alone; every image is unpacked within a small limit.
  */
-#include "kit/formats/cubin.h"
+#include "kit/formats/fatbin.h"
 
 #include "engine/base/mem.h"
 

@@ -4,7 +4,7 @@
  * any kind only loses facts.
  */
 #include "kit/base/text.h"
-#include "kit/formats/cubin.h"
+#include "kit/formats/fatbin.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 
