@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/elf_tables.h"
 
 #define COUNT_MAX 4000000u    /* a cubin may have several sections per kernel */
 #define TYPE_SHARED 3u        /* ET_DYN */
@@ -164,11 +163,6 @@ const char *af_elf_machine_name(const struct af_elf *elf)
     return NULL;
 }
 
-static bool is_inside(const struct af_elf *elf, uint64_t offset, uint64_t len)
-{
-    return offset <= elf->bytes.len && len <= elf->bytes.len - offset;
-}
-
 struct af_elf_part af_elf_section(const struct af_elf *elf, uint32_t index)
 {
     const struct layout *layout = layout_of(elf);
@@ -183,7 +177,8 @@ struct af_elf_part af_elf_section(const struct af_elf *elf, uint32_t index)
         .offset = number(elf, at + layout->sh_offset, layout->word),
         .len = number(elf, at + layout->sh_size, layout->word),
     };
-    part.is_inside = part.type != SECTION_NOBITS && is_inside(elf, part.offset, part.len);
+    part.is_inside =
+        part.type != SECTION_NOBITS && af_elf_contains(elf->bytes, part.offset, part.len);
     return part;
 }
 
@@ -199,7 +194,7 @@ struct af_elf_part af_elf_segment(const struct af_elf *elf, uint32_t index)
         .offset = number(elf, at + layout->p_offset, layout->word),
         .len = number(elf, at + layout->p_filesz, layout->word),
     };
-    part.is_inside = is_inside(elf, part.offset, part.len);
+    part.is_inside = af_elf_contains(elf->bytes, part.offset, part.len);
     return part;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/elf_tables.h"
+#include "kit/formats/version.h"
 
 #define DYNAMIC_MAX 65536u
 #define SEGMENT_HEADERS_MAX 4096u
@@ -105,51 +105,6 @@ static struct af_span read_segments(struct af_dynamic *dynamic)
     return found;
 }
 
-/* Values of the dynamic section that are used together. */
-struct tags {
-    uint64_t strings, strings_bytes, symbols, gnu_hash, hash;
-    uint64_t indices, needs, defs;
-    uint64_t rela, rela_bytes, rel, rel_bytes, plt, plt_bytes, plt_kind;
-};
-
-static uint64_t *tag_place(struct tags *tags, uint64_t tag)
-{
-    switch (tag) {
-    case TAG_STRTAB:
-        return &tags->strings;
-    case TAG_STRSZ:
-        return &tags->strings_bytes;
-    case TAG_SYMTAB:
-        return &tags->symbols;
-    case TAG_GNU_HASH:
-        return &tags->gnu_hash;
-    case TAG_HASH:
-        return &tags->hash;
-    case TAG_VERSYM:
-        return &tags->indices;
-    case TAG_VERNEED:
-        return &tags->needs;
-    case TAG_VERDEF:
-        return &tags->defs;
-    case TAG_RELA:
-        return &tags->rela;
-    case TAG_RELASZ:
-        return &tags->rela_bytes;
-    case TAG_REL:
-        return &tags->rel;
-    case TAG_RELSZ:
-        return &tags->rel_bytes;
-    case TAG_JMPREL:
-        return &tags->plt;
-    case TAG_PLTRELSZ:
-        return &tags->plt_bytes;
-    case TAG_PLTREL:
-        return &tags->plt_kind;
-    default:
-        return NULL;
-    }
-}
-
 /* Entry `index` of the dynamic section; false at its end. */
 static bool entry_at(const struct af_dynamic *dynamic, struct af_span section, size_t index,
                      uint64_t *tag_out, uint64_t *value_out)
@@ -163,30 +118,49 @@ static bool entry_at(const struct af_dynamic *dynamic, struct af_span section, s
     return *tag_out != TAG_NULL;
 }
 
-static void read_tables(struct af_dynamic *dynamic, struct af_span section)
+/* The value of the last entry with this tag; 0: none. */
+static uint64_t value_of(const struct af_dynamic *dynamic, struct af_span section,
+                         uint64_t wanted)
 {
-    struct tags tags = {0};
+    uint64_t found = 0;
     uint64_t tag;
     uint64_t value;
-    for (size_t i = 0; entry_at(dynamic, section, i, &tag, &value); i++) {
-        uint64_t *place = tag_place(&tags, tag);
-        if (place != NULL)
-            *place = value;
-    }
-    dynamic->strings = cut(span_at(dynamic, tags.strings), tags.strings_bytes);
+    for (size_t i = 0; entry_at(dynamic, section, i, &tag, &value); i++)
+        found = tag == wanted ? value : found;
+    return found;
+}
+
+/* The bytes from the address that an entry has; its size is in another entry. */
+static struct af_span table_of(const struct af_dynamic *dynamic, struct af_span section,
+                               uint64_t address_tag, uint64_t bytes_tag)
+{
+    return cut(span_at(dynamic, value_of(dynamic, section, address_tag)),
+               value_of(dynamic, section, bytes_tag));
+}
+
+static void read_tables(struct af_dynamic *dynamic, struct af_span section)
+{
+    const struct {
+        uint64_t tag;
+        struct af_span *span;
+    } tables[] = {
+        {TAG_SYMTAB, &dynamic->symbols},
+        {TAG_GNU_HASH, &dynamic->gnu_hash},
+        {TAG_HASH, &dynamic->hash},
+        {TAG_VERSYM, &dynamic->version_indices},
+        {TAG_VERNEED, &dynamic->version_needs},
+        {TAG_VERDEF, &dynamic->version_defs},
+    };
+    for (size_t i = 0; i < AF_COUNT(tables); i++)
+        *tables[i].span = span_at(dynamic, value_of(dynamic, section, tables[i].tag));
+    dynamic->strings = table_of(dynamic, section, TAG_STRTAB, TAG_STRSZ);
     while (dynamic->strings.len > 0 && dynamic->strings.data[dynamic->strings.len - 1] != '\0')
         dynamic->strings.len--;
-    dynamic->symbols = span_at(dynamic, tags.symbols);
-    dynamic->gnu_hash = span_at(dynamic, tags.gnu_hash);
-    dynamic->hash = span_at(dynamic, tags.hash);
-    dynamic->version_indices = span_at(dynamic, tags.indices);
-    dynamic->version_needs = span_at(dynamic, tags.needs);
-    dynamic->version_defs = span_at(dynamic, tags.defs);
-    bool plt_has_addends = tags.plt_kind == TAG_RELA;
-    struct af_span plt = cut(span_at(dynamic, tags.plt), tags.plt_bytes);
-    dynamic->relocations[0] = cut(span_at(dynamic, tags.rela), tags.rela_bytes);
-    dynamic->relocations[1] = cut(span_at(dynamic, tags.rel), tags.rel_bytes);
-    dynamic->relocations[plt_has_addends ? 2 : 3] = plt;
+    bool plt_has_addends = value_of(dynamic, section, TAG_PLTREL) == TAG_RELA;
+    dynamic->relocations[0] = table_of(dynamic, section, TAG_RELA, TAG_RELASZ);
+    dynamic->relocations[1] = table_of(dynamic, section, TAG_REL, TAG_RELSZ);
+    dynamic->relocations[plt_has_addends ? 2 : 3] =
+        table_of(dynamic, section, TAG_JMPREL, TAG_PLTRELSZ);
 }
 
 /* An address of 0 means "none" in a file whose first segment is its header. */
@@ -591,46 +565,23 @@ bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *versio
     return false;
 }
 
-#define NUMBERS 4
-
-/* "2.36" as numbers; false for anything that is not dotted digits. */
-static bool parse_dotted(const char *text, unsigned long numbers[NUMBERS])
-{
-    memset(numbers, 0, NUMBERS * sizeof *numbers);
-    for (int i = 0; i < NUMBERS; i++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        for (int digits = 0; *text >= '0' && *text <= '9'; text++) {
-            if (++digits > 6)
-                return false;
-            numbers[i] = numbers[i] * 10 + (unsigned long)(*text - '0');
-        }
-        if (*text == '\0')
-            return true;
-        if (*text++ != '.')
-            return false;
-    }
-    return false;
-}
-
 const char *af_dynamic_version_max(const struct af_dynamic *dynamic, const char *prefix,
                                    bool is_defined)
 {
     const char *highest = NULL;
-    unsigned long highest_numbers[NUMBERS];
+    struct af_version highest_number = {.epoch = 0};
     for (size_t i = 0; i < dynamic->version_count; i++) {
         const struct af_symbol_version *version = &dynamic->versions[i];
-        unsigned long numbers[NUMBERS];
+        struct af_version number;
         if (version->name == NULL || (version->library == NULL) != is_defined ||
-            !af_starts_with(version->name, prefix) ||
-            !parse_dotted(version->name + strlen(prefix), numbers))
+            !af_starts_with(version->name, prefix))
             continue;
-        int order = highest == NULL ? 1 : 0;
-        for (int n = 0; n < NUMBERS && order == 0; n++)
-            order = (numbers[n] > highest_numbers[n]) - (numbers[n] < highest_numbers[n]);
-        if (order > 0) {
-            highest = version->name + strlen(prefix);
-            memcpy(highest_numbers, numbers, sizeof numbers);
+        const char *text = version->name + strlen(prefix);
+        size_t len = strspn(text, "0123456789.");
+        if (text[len] == '\0' && af_version_parse(text, len, &number) &&
+            (highest == NULL || af_version_compare(&number, &highest_number) > 0)) {
+            highest = text;
+            highest_number = number;
         }
     }
     return highest;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/toml_scan.h"
 
 struct parser {
     struct af_toml_scan scan;

@@ -1,7 +1,7 @@
 /*
  * toml_scan.c: the tokens of TOML. The structure of a document is read in toml.c.
  */
-#include "kit/formats/toml_scan.h"
+#include "kit/formats/toml.h"
 
 #include <ctype.h>
 #include <string.h>
