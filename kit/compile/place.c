@@ -14,7 +14,7 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/compile/offer/offer.h"
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/state.h"

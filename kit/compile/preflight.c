@@ -12,7 +12,7 @@
 
 #include "kit/base/text.h"
 #include "kit/compile/build_steps.h"
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 

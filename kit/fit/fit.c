@@ -1,12 +1,124 @@
 /*
- * fit.c: makes a decision from machines and catalog: verdicts on the wheels,
- * their order, the rungs, the recommendation.
+ * fit.c: makes a decision from machines and catalog: which wheels were asked for, verdicts on
+ * them, their order, the rungs, the recommendation.
  */
 #include "kit/base/text.h"
-#include "kit/fit/rung_build.h"
-#include "kit/fit/verdict.h"
 
 #include <string.h>
+
+#include "kit/catalog/publisher.h"
+#include "kit/fit/rung.h"
+#include "kit/fit/verdict.h"
+
+static const struct af_fit_options no_options;
+
+enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
+                                         const struct af_catalog *catalog,
+                                         const struct af_machine *const *machines,
+                                         size_t machine_count,
+                                         const struct af_fit_options *options,
+                                         struct af_arena *arena, struct anyflash_error *err)
+{
+    *fit = (struct af_fit_context){.catalog = catalog,
+                                   .options = options == NULL ? &no_options : options,
+                                   .view_count = machine_count};
+    const char *arch = fit->options->arch;
+    char shown[40];
+    if (machine_count == 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to decide for");
+    if (arch != NULL && af_sm_parse(arch) < 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'%s' is not a compute capability, such as 8.9 or 9.0",
+                       af_text_quote(shown, sizeof shown, arch, strlen(arch)));
+    fit->views = af_arena_array(arena, machine_count, sizeof *fit->views);
+    for (size_t i = 0; fit->views != NULL && i < machine_count; i++)
+        af_view_make(machines[i], arch, arena, &fit->views[i]);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* Compares names as PEP 503 normalises them: '-' and '_' are the same. */
+static bool is_package(const char *wheel, const char *wanted)
+{
+    for (; *wheel != '\0' && *wanted != '\0'; wheel++, wanted++) {
+        if (*wheel != *wanted && !(*wheel == '_' && *wanted == '-'))
+            return false;
+    }
+    return *wheel == *wanted;
+}
+
+bool af_fit_publisher_is_allowed(const struct af_fit_options *options,
+                                 const struct af_catalog_wheel *wheel)
+{
+    bool all = !options->official_only || wheel->official;
+    for (size_t i = 0; i < options->publisher_list_count && all; i++) {
+        const struct af_publishers *list = &options->publishers[i];
+        bool any = wheel->path != NULL; /* it is the user's own */
+        for (size_t n = 0; n < list->count && !any; n++)
+            any = af_publisher_is(wheel, list->names[n]);
+        all = any;
+    }
+    return all;
+}
+
+bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
+                               const struct af_catalog_wheel *wheel)
+{
+    const char *package = options->package == NULL ? "flash_attn" : options->package;
+    return is_package(wheel->package, package) &&
+           (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
+           af_fit_publisher_is_allowed(options, wheel);
+}
+
+enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
+                                            const struct af_machine *machine,
+                                            const struct af_fit_options *options,
+                                            const struct af_catalog_wheel **wheels,
+                                            size_t *count, struct af_arena *arena,
+                                            struct anyflash_error *err)
+{
+    struct af_fit_context fit;
+    size_t asked = 0;
+    size_t fitting;
+    size_t unknown;
+    enum anyflash_status status =
+        af_fit_context_open(&fit, catalog, &machine, 1, options, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_candidate *candidates = af_arena_array(arena, *count + 1, sizeof *candidates);
+    if (candidates == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < *count; i++)
+        if (af_fit_wheel_is_asked_for(fit.options, wheels[i]))
+            candidates[asked++].wheel = wheels[i];
+    af_fit_candidates_check(&fit, candidates, asked, &fitting, &unknown);
+    *count = 0;
+    for (size_t i = 0; i < asked; i++)
+        if (af_candidate_is_provable(&candidates[i]))
+            wheels[(*count)++] = candidates[i].wheel;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
+                                    const struct af_machine *machine,
+                                    const struct af_fit_options *options,
+                                    const struct af_catalog_wheel *wheel,
+                                    struct af_arena *arena,
+                                    const struct af_reason **reasons_out, size_t *count_out,
+                                    struct anyflash_error *err)
+{
+    struct af_fit_context fit;
+    size_t count = 0;
+    enum anyflash_status status =
+        af_fit_context_open(&fit, catalog, &machine, 1, options, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_reason *reasons = af_verdict_explain(&fit, wheel, arena, &count);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *reasons_out = reasons;
+    *count_out = count;
+    return ANYFLASH_OK;
+}
 
 #define NAMES_MAX 8u /* enough to see what kind of names there are */
 
@@ -184,18 +296,14 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     }
 }
 
-static void check_wheels(const struct af_fit_context *fit, struct af_decision *decision)
+static void check_rungs(const struct af_fit_context *fit, bool only_wheels,
+                        struct af_decision *decision)
 {
     struct af_rung_context context = {
         .fit = fit, .decision = decision, .arena = &decision->arena};
     af_rung_wheel(&context);
-}
-
-static void check_rungs(const struct af_fit_context *fit, struct af_decision *decision)
-{
-    struct af_rung_context context = {
-        .fit = fit, .decision = decision, .arena = &decision->arena};
-    af_rung_wheel(&context);
+    if (only_wheels)
+        return;
     af_rung_torch_kernels(&context);
     af_rung_torch_change(&context);
     af_rung_build(&context);
@@ -205,12 +313,9 @@ static void check_rungs(const struct af_fit_context *fit, struct af_decision *de
     recommend(fit, decision);
 }
 
-/* Makes a decision of which `check` evaluates the rungs. */
 static enum anyflash_status make(const struct af_catalog *catalog,
                                  const struct af_machine *const *machines, size_t machine_count,
-                                 const struct af_fit_options *options,
-                                 void (*check)(const struct af_fit_context *fit,
-                                               struct af_decision *decision),
+                                 const struct af_fit_options *options, bool only_wheels,
                                  struct af_decision *decision, struct anyflash_error *err)
 {
     struct af_fit_context fit;
@@ -221,7 +326,7 @@ static enum anyflash_status make(const struct af_catalog *catalog,
     if (status == ANYFLASH_OK) {
         check_catalog(&fit, &made);
         if (!made.arena.failed)
-            check(&fit, &made);
+            check_rungs(&fit, only_wheels, &made);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
@@ -236,7 +341,7 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
                                    size_t machine_count, const struct af_fit_options *options,
                                    struct af_decision *decision, struct anyflash_error *err)
 {
-    return make(catalog, machines, machine_count, options, check_rungs, decision, err);
+    return make(catalog, machines, machine_count, options, false, decision, err);
 }
 
 enum anyflash_status af_fit_has_wheel(const struct af_catalog *catalog,
@@ -247,7 +352,7 @@ enum anyflash_status af_fit_has_wheel(const struct af_catalog *catalog,
 {
     struct af_decision decision;
     enum anyflash_status status =
-        make(catalog, machines, machine_count, options, check_wheels, &decision, err);
+        make(catalog, machines, machine_count, options, true, &decision, err);
     if (status != ANYFLASH_OK)
         return status;
     *has_out = decision.rungs[AF_RUNG_WHEEL].answer == AF_YES;

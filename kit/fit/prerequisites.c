@@ -4,7 +4,7 @@
  *
  * nvcc refuses host compilers above the limit in its host_config.h. The kernels are C++17.
  */
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"

@@ -5,7 +5,7 @@
  * Targets are 80, 87, 90, 100, 110 and 120; 80 also runs on GPUs of 8.6 and 8.9. Without a
  * visible GPU the user must state the target.
  */
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"

@@ -115,7 +115,7 @@ void af_rule_abi(struct af_fit_wheel_check *check);
 void af_rule_system(struct af_fit_wheel_check *check);
 void af_rule_driver(struct af_fit_wheel_check *check);
 void af_rule_peers(struct af_fit_wheel_check *check);
-void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */
+void af_rule_gpu(struct af_fit_wheel_check *check);
 
 /* <0 if `a` is better than `b`; 0 only for the same wheel. A total order. */
 int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate *a,

@@ -8,7 +8,7 @@
 #define AF_KIT_COMPILE_OFFER_OFFER_H
 
 #include "kit/compile/offer/kernel_selection.h"
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 
 /* More needs of a build: bytes on disk, measured as those of rung_build.h. */
 #define AF_OFFER_BUILD_SOURCES_DISK                                                            \
