@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
-#include "kit/proof/inspect_wheel.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"

@@ -2,7 +2,7 @@
  * inspect_wheel.c: compares a wheel's name with its METADATA, WHEEL and RECORD. All of these
  * may be wrong, so each is compared with the others.
  */
-#include "kit/proof/inspect_wheel.h"
+#include "kit/proof/inspect_target.h"
 
 #include <errno.h>
 #include <fcntl.h>

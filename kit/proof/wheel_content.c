@@ -11,7 +11,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/embedded.h"
 #include "kit/formats/metadata.h"
-#include "kit/proof/inspect_wheel.h"
+#include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 
 #define NAME_BYTES 400u
