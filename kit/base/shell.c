@@ -100,11 +100,5 @@ const char *af_shell_command(enum af_shell shell, const char *const *environment
         else
             add_word(&text, shell, argv[i]);
     }
-    const char *command = af_arena_text(arena, af_text_get(&text));
-    if (text.failed) {
-        arena->failed = true;
-        command = NULL;
-    }
-    af_text_release(&text);
-    return command;
+    return af_text_take(&text, arena);
 }

@@ -202,6 +202,22 @@ bool af_ends_with(const char *text, const char *end)
     return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
 }
 
+bool af_starts_with_any(const char *text, const char *const *starts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (af_starts_with(text, starts[i]))
+            return true;
+    return false;
+}
+
+bool af_is_one_of(const char *text, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, texts[i]) == 0)
+            return true;
+    return false;
+}
+
 bool af_equal_fold(const char *a, const char *b)
 {
     return a != NULL && b != NULL && strcasecmp(a, b) == 0;

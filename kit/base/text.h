@@ -49,6 +49,10 @@ bool af_text_is_utf8(const char *text, size_t len);
 bool af_starts_with(const char *text, const char *start);
 bool af_ends_with(const char *text, const char *end);
 
+/* Whether the text starts with one of `starts`; whether it is one of `texts`. */
+bool af_starts_with_any(const char *text, const char *const *starts, size_t count);
+bool af_is_one_of(const char *text, const char *const *texts, size_t count);
+
 /* Whether the texts are equal, ignoring the case of ASCII letters. NULL equals nothing. */
 bool af_equal_fold(const char *a, const char *b);
 

@@ -153,10 +153,7 @@ const char *af_url_encode_path(struct af_arena *arena, const char *path)
         else
             af_text_format(&url, "%%%02X", (unsigned)(unsigned char)*at);
     }
-    const char *copy = url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
-    arena->failed |= url.failed;
-    af_text_release(&url);
-    return copy;
+    return af_text_take(&url, arena);
 }
 
 static int hex_value(char digit)

@@ -87,10 +87,7 @@ static struct af_texts assertion_texts(struct af_arena *arena, struct af_span by
     while (items != NULL && count < ASSERTIONS_MAX &&
            (at = memmem(at, (size_t)(end - at), ending, sizeof ending - 1)) != NULL) {
         const char *text = text_before(arena, bytes.data, at);
-        bool known = text == NULL;
-        for (size_t i = 0; i < count && !known; i++)
-            known = strcmp(items[i], text) == 0;
-        if (!known)
+        if (text != NULL && !af_is_one_of(text, items, count))
             items[count++] = text;
         at += sizeof ending - 1;
     }
@@ -214,10 +211,7 @@ static void read_internals(struct af_arena *arena, struct af_span bytes,
         size_t len =
             strnlen(at, capacity < INTERNALS_BYTES_MAX ? capacity : INTERNALS_BYTES_MAX);
         char *text = af_arena_text_n(arena, at, len);
-        bool known = text == NULL;
-        for (size_t i = 0; i < count && !known; i++)
-            known = strcmp(items[i], text) == 0;
-        if (!known)
+        if (text != NULL && !af_is_one_of(text, items, count))
             items[count++] = af_text_scrub(arena, text, INTERNALS_BYTES_MAX);
         at += len;
     }
@@ -341,11 +335,7 @@ bool af_symbol_is_torch(const char *name)
 {
     static const char *const spaces[] = {"3c10", "2at", "5torch", "6caffe2"};
     const char *nested = nested_name(name);
-    for (size_t i = 0; nested != NULL && i < AF_COUNT(spaces); i++) {
-        if (af_starts_with(nested, spaces[i]))
-            return true;
-    }
-    return false;
+    return nested != NULL && af_starts_with_any(nested, spaces, AF_COUNT(spaces));
 }
 
 /* Parses one "<length><identifier>" at *at; false when there is none. */

@@ -78,10 +78,7 @@ const char *af_toml_quote(struct af_arena *arena, const char *text)
             af_text_add_n(&out, at, 1);
     }
     af_text_add(&out, "\"");
-    char *quoted = out.failed ? NULL : af_arena_text(arena, out.data);
-    arena->failed |= out.failed;
-    af_text_release(&out);
-    return quoted;
+    return af_text_take(&out, arena);
 }
 
 /* The key as TOML text: bare if possible, else quoted. */

@@ -156,9 +156,7 @@ enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
         af_text_format(&out, "%s,sha256=%s,%zu\n", member->name, hash, member->bytes.len);
     }
     af_text_format(&out, "%s/RECORD,,\n", pack->information);
-    af_wheel_pack_information(pack, "RECORD", af_arena_text(pack->arena, af_text_get(&out)));
-    pack->arena->failed |= out.failed;
-    af_text_release(&out);
+    af_wheel_pack_information(pack, "RECORD", af_text_take(&out, pack->arena));
     return pack->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 

@@ -103,11 +103,7 @@ static bool is_platform(const char *field)
     static const char *const starts[] = {"linux_",      "manylinux", "musllinux_", "win",
                                          "macosx_",     "android_",  "ios_",       "pyodide_",
                                          "emscripten_", "wasi_",     "freebsd_"};
-    for (size_t i = 0; i < AF_COUNT(starts); i++) {
-        if (af_starts_with(field, starts[i]))
-            return true;
-    }
-    return strcmp(field, "any") == 0;
+    return af_starts_with_any(field, starts, AF_COUNT(starts)) || strcmp(field, "any") == 0;
 }
 
 /*
@@ -143,24 +139,6 @@ static bool has_right_letters(const struct af_wheel_name *name)
             (consists_of(name->variant, "_.") && strlen(name->variant) <= VARIANT_BYTES_MAX));
 }
 
-static const char *moved(const char *text, const char *from, const char *to)
-{
-    return *text == '\0' ? "" : to + (text - from);
-}
-
-/* Copies `name`, whose texts then point into the copy. */
-static void publish(const struct af_wheel_name *name, struct af_wheel_name *to)
-{
-    *to = *name;
-    to->package = moved(name->package, name->text, to->text);
-    to->version_text = moved(name->version_text, name->text, to->text);
-    to->build = moved(name->build, name->text, to->text);
-    to->python = moved(name->python, name->text, to->text);
-    to->abi = moved(name->abi, name->text, to->text);
-    to->platform = moved(name->platform, name->text, to->text);
-    to->variant = moved(name->variant, name->text, to->text);
-}
-
 enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
                                                struct af_wheel_name *name_out)
 {
@@ -180,8 +158,9 @@ enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
         return AF_WHEEL_NAME_LETTERS;
     if (!af_version_parse(name.version_text, strlen(name.version_text), &name.version))
         return AF_WHEEL_NAME_VERSION;
-    publish(&name, name_out);
-    return AF_WHEEL_NAME_VALID;
+    *name_out = name;
+    copy_decoded(name_out->text, text, len - ending); /* its texts point into its own copy */
+    return assign(name_out, fields, cut(name_out->text, fields));
 }
 
 const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem)

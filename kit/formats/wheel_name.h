@@ -40,9 +40,7 @@ enum af_wheel_name_problem {
     AF_WHEEL_NAME_VERSION   /* not a PEP 440 version */
 };
 
-/*
- * Parses the file name `text` (no folder). On a problem *name_out is unchanged.
- */
+/* Parses the file name `text` (no folder). On a problem *name_out is unchanged. */
 enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
                                                struct af_wheel_name *name_out);
 

@@ -13,12 +13,9 @@
 
 static bool is_allowed(const struct af_content_finding *finding, const struct af_texts *allowed)
 {
-    if (finding->is_forbidden)
-        return false;
-    for (size_t i = 0; i < allowed->count; i++)
-        if (strcmp(finding->name, allowed->items[i]) == 0)
-            return true;
-    return !finding->is_refused;
+    return !finding->is_refused ||
+           (!finding->is_forbidden &&
+            af_is_one_of(finding->name, allowed->items, allowed->count));
 }
 
 /* Whether an earlier finding has the same name: one option allows both. */

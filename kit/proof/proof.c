@@ -219,11 +219,8 @@ static void publish_missing_libraries(struct af_proof_draft *draft)
     const char **names = af_arena_array(draft->arena, load->missing_count + 1, sizeof *names);
     size_t count = 0;
     for (size_t i = 0; names != NULL && i < load->missing_count; i++) {
-        size_t known = 0;
-        while (known < count && strcmp(names[known], load->missing[i].name) != 0)
-            known++;
-        names[known] = load->missing[i].name;
-        count += known == count;
+        if (!af_is_one_of(load->missing[i].name, names, count))
+            names[count++] = load->missing[i].name;
     }
     draft->proof->missing_libraries = (struct af_texts){names, count};
 }
@@ -258,11 +255,8 @@ static void check_libraries(struct af_proof_draft *draft)
 
 static bool is_missing_library(const struct af_proof_draft *draft, const char *name)
 {
-    for (size_t i = 0; i < draft->proof->missing_libraries.count; i++) {
-        if (strcmp(draft->proof->missing_libraries.items[i], name) == 0)
-            return true;
-    }
-    return false;
+    return af_is_one_of(name, draft->proof->missing_libraries.items,
+                        draft->proof->missing_libraries.count);
 }
 
 /*

@@ -30,11 +30,7 @@ static bool is_plain_function(const char *name)
                                          "_ZN3c105Error",
                                          "_ZTIN3c10",
                                          "_ZTVN3c105Error"};
-    for (size_t i = 0; i < AF_COUNT(starts); i++) {
-        if (af_starts_with(name, starts[i]))
-            return true;
-    }
-    return false;
+    return af_starts_with_any(name, starts, AF_COUNT(starts));
 }
 
 /* An operator that returns a new tensor: at::_ops::empty_like::call. */
@@ -45,25 +41,21 @@ static bool makes_tensor(const char *name)
     if (!af_starts_with(name, start))
         return false;
     name += strlen(start);
-    name += strspn(name, "0123456789");
-    for (size_t i = 0; i < AF_COUNT(makers); i++) {
-        if (af_starts_with(name, makers[i]))
-            return true;
-    }
-    return false;
+    return af_starts_with_any(name + strspn(name, "0123456789"), makers, AF_COUNT(makers));
 }
 
 static void read_torch_name(const char *name, struct af_proof_symbol_needs *wants)
 {
+    static const char *const registering[] = {"_ZN5torch7Library", "_ZNO5torch7Library",
+                                              "_ZNR5torch7Library",
+                                              "_ZN3c1017RegisterOperators"};
     wants->torch = true;
     wants->objects = wants->objects || !is_plain_function(name);
     wants->tensors = wants->tensors || strstr(name, "2at6Tensor") != NULL ||
                      strstr(name, "2at10TensorBase") != NULL ||
                      strstr(name, "TensorImpl") != NULL;
-    wants->registers = wants->registers || af_starts_with(name, "_ZN5torch7Library") ||
-                       af_starts_with(name, "_ZNO5torch7Library") ||
-                       af_starts_with(name, "_ZNR5torch7Library") ||
-                       af_starts_with(name, "_ZN3c1017RegisterOperators");
+    wants->registers =
+        wants->registers || af_starts_with_any(name, registering, AF_COUNT(registering));
     wants->tensor_counts =
         wants->tensor_counts || strstr(name, "cref_pyobjectEv") != NULL; /* incref, decref */
     wants->owns_tensors = wants->owns_tensors || makes_tensor(name);

@@ -190,14 +190,6 @@ static enum anyflash_status prove_file(struct af_prover *prover, const char *pat
     return status == ANYFLASH_E_NO_MEMORY ? status : ANYFLASH_OK;
 }
 
-static bool has_name(const char *const *names, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* The wheels of the catalog whose files are in the folder; the array has space for all. */
 static const struct af_catalog_wheel **list_wheels(const struct af_catalog *catalog,
                                                    const char *from, struct af_arena *arena,
@@ -212,7 +204,7 @@ static const struct af_catalog_wheel **list_wheels(const struct af_catalog *cata
         ANYFLASH_OK)
         file_count = 0;
     for (size_t i = 0; wheels != NULL && file_count > 0 && i < catalog->count; i++)
-        if (has_name(files, file_count, catalog->wheels[i].filename))
+        if (af_is_one_of(catalog->wheels[i].filename, files, file_count))
             wheels[(*count_out)++] = &catalog->wheels[i];
     return wheels;
 }

@@ -20,15 +20,6 @@ struct stocked {
 
 /* ---- answers ---- */
 
-static bool defines_version(const struct af_catalog_torch_library *library, const char *version)
-{
-    for (size_t i = 0; i < library->versions.count; i++) {
-        if (strcmp(library->versions.items[i], version) == 0)
-            return true;
-    }
-    return false;
-}
-
 static const struct stocked *stocked_of(const struct af_library *library)
 {
     return library->source;
@@ -38,7 +29,10 @@ static enum af_answer stock_has_version(const struct af_library *library, const 
 {
     const struct af_proof_torch_table_library *shelf = stocked_of(library)->library;
     const struct af_catalog_torch_library *row = &shelf->build->libraries[shelf->place];
-    return row->versions.count == 0 || defines_version(row, version) ? AF_YES : AF_NO;
+    return row->versions.count == 0 ||
+                   af_is_one_of(version, row->versions.items, row->versions.count)
+               ? AF_YES
+               : AF_NO;
 }
 
 /* Whether a function exists for CUDA only: a build without CUDA does not have it. */
@@ -254,15 +248,6 @@ static enum af_answer named_has_version(const struct af_library *library, const 
     return self->is_system ? af_system_has_version(self->machine, version) : AF_UNKNOWN;
 }
 
-static bool starts_with_any(const char *name, const char *const *starts, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (af_starts_with(name, starts[i]))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Whether glibc or libstdc++ could define the name although it is needed without a version: the
  * extension was linked without that library (fbgemm needs shm_open in this way). The prefixes
@@ -272,8 +257,8 @@ static bool may_be_system(const char *name)
 {
     static const char *const others[] = {"aoti_torch_", "cu", "nccl", "nv", "Py", "_Py", "THP"};
     static const char *const standard[] = {"_ZS", "_ZNS", "_ZNKS"};
-    return starts_with_any(name, standard, AF_COUNT(standard)) ||
-           !(af_starts_with(name, "_Z") || starts_with_any(name, others, AF_COUNT(others)));
+    return af_starts_with_any(name, standard, AF_COUNT(standard)) ||
+           !(af_starts_with(name, "_Z") || af_starts_with_any(name, others, AF_COUNT(others)));
 }
 
 static enum af_answer named_defines(const struct af_library *library, const char *name,
@@ -344,7 +329,7 @@ struct af_module *af_system_library(struct af_arena *arena, const struct af_mach
     if (module == NULL)
         return NULL;
     struct named *self = module->library.source;
-    self->is_system = starts_with_any(name, versioned, AF_COUNT(versioned));
-    self->is_foreign = starts_with_any(name, foreign, AF_COUNT(foreign));
+    self->is_system = af_starts_with_any(name, versioned, AF_COUNT(versioned));
+    self->is_foreign = af_starts_with_any(name, foreign, AF_COUNT(foreign));
     return module;
 }
