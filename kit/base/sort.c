@@ -1,5 +1,5 @@
 /*
- * sort.c: insertion sort of short runs, then merging in place by rotations.
+ * sort.c: merges sorted runs in place by rotations.
  * Source: Kim and Kutzner, "Stable Minimum Storage Merging by Symmetric
  * Comparisons" (2004).
  */
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define ITEM_BYTES_MAX 256u
-#define RUN_ITEMS 16u
 
 struct sorter {
     char *items;
@@ -51,14 +50,6 @@ static void rotate(const struct sorter *sorter, size_t begin, size_t middle, siz
     reverse(sorter, begin, end);
 }
 
-static void insertion_sort(const struct sorter *sorter, size_t begin, size_t end)
-{
-    for (size_t i = begin + 1; i < end; i++) {
-        for (size_t at = i; at > begin && is_less(sorter, at, at - 1); at--)
-            swap(sorter, at, at - 1);
-    }
-}
-
 /* Merges the sorted ranges [begin, middle) and [middle, end). */
 static void merge(const struct sorter *sorter, size_t begin, size_t middle, size_t end)
 {
@@ -90,9 +81,7 @@ void af_sort(void *items, size_t count, size_t size_bytes, af_sort_compare *comp
 {
     const struct sorter sorter = {items, size_bytes, compare, context};
     assert(size_bytes <= ITEM_BYTES_MAX);
-    for (size_t begin = 0; begin < count; begin += RUN_ITEMS)
-        insertion_sort(&sorter, begin, begin + RUN_ITEMS < count ? begin + RUN_ITEMS : count);
-    for (size_t run = RUN_ITEMS; run < count; run *= 2) {
+    for (size_t run = 1; run < count; run *= 2) {
         for (size_t begin = 0; begin + run < count; begin += 2 * run)
             merge(&sorter, begin, begin + run,
                   begin + 2 * run < count ? begin + 2 * run : count);
