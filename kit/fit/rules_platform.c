@@ -43,13 +43,13 @@ void af_rule_file(struct af_fit_wheel_check *check)
 
 static void note_installed(struct af_fit_wheel_check *check)
 {
-    const struct af_package *own = af_view_package(check->view, "flash-attn");
+    const struct af_package *own = af_machine_package(check->view->machine, "flash-attn");
     const char *origin = own == NULL ? NULL : af_fact_text_or(&own->origin, NULL);
     if (check->wheel->url != NULL && origin != NULL && af_url_equal(origin, check->wheel->url))
         af_fit_wheel_check_add_reason(check, AF_REASON_ALREADY_INSTALLED, "%s",
                                       own->origin.source);
     if (strcmp(check->wheel->package, "flash_attn") == 0 &&
-        af_view_package(check->view, "flash-attn-4") != NULL)
+        af_machine_package(check->view->machine, "flash-attn-4") != NULL)
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NAMESPACE, "%s", "");
 }
 
@@ -381,11 +381,9 @@ static void say_fa4_limits(struct af_fit_wheel_check *check, const struct af_vie
     if (release == NULL)
         return;
     if (!has_major(release->backward, gpu->sm))
-        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_FORWARD, "%s (sm %d.%d)", gpu->name,
-                                      gpu->sm / 10, gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_FORWARD, "%s", gpu->text);
     else if (!has_major(release->paged, gpu->sm))
-        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NO_PAGES, "%s (sm %d.%d)", gpu->name,
-                                      gpu->sm / 10, gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NO_PAGES, "%s", gpu->text);
 }
 
 static enum served serve(const struct af_fit_wheel_check *check, int gpu)
@@ -425,8 +423,7 @@ static void say_open(struct af_fit_wheel_check *check, enum served served,
                                       "its code is for sm %s, but %s is sm %d.%d", code,
                                       gpu->name, gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_CODE)
-        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "%s (sm %d.%d)",
-                                      gpu->name, gpu->sm / 10, gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "%s", gpu->text);
     else if (served == UNKNOWN_SM)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                                       gpu->name);
@@ -441,11 +438,10 @@ static void say_blocked(struct af_fit_wheel_check *check, enum served served,
     if (partly)
         id = AF_REASON_GPU_PARTLY;
     if (codes)
-        af_fit_wheel_check_add_reason(check, id, "%s (sm %d.%d), its code is for sm %s",
-                                      gpu->name, gpu->sm / 10, gpu->sm % 10, check->wheel->sm);
+        af_fit_wheel_check_add_reason(check, id, "%s, its code is for sm %s", gpu->text,
+                                      check->wheel->sm);
     else
-        af_fit_wheel_check_add_reason(check, id, "%s (sm %d.%d)", gpu->name, gpu->sm / 10,
-                                      gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, id, "%s", gpu->text);
 }
 
 static void serve_all(struct af_fit_wheel_check *check)
@@ -472,11 +468,9 @@ void af_rule_gpu(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     bool is_told = (check->bits & AF_REASON_BIT(AF_REASON_MACHINE_ROCM)) != 0;
     if (view->gpu == AF_FACT_ABSENT && !check->wheel->rocm && !is_told)
-        af_fit_wheel_check_add_reason(check, view->gpu_lack, "%s",
-                                      view->gpu_source == NULL ? "" : view->gpu_source);
+        af_fit_wheel_check_add_reason(check, view->gpu_lack, "%s", view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "%s",
-                                      view->gpu_source == NULL ? "" : view->gpu_source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "%s", view->gpu_source);
     else if (!check->wheel->rocm)
         serve_all(check);
 }

@@ -45,9 +45,7 @@ const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost 
         af_text_format(&text, ", %s of memory", af_text_bytes(arena, price->memory_bytes));
     if (price->disk_bytes > 0)
         af_text_format(&text, ", %s of disk", af_text_bytes(arena, price->disk_bytes));
-    const char *copy = af_arena_text(arena, af_text_get(&text));
-    arena->failed |= text.failed;
-    af_text_release(&text);
+    const char *copy = af_text_take(&text, arena);
     return copy != NULL ? copy : "";
 }
 
@@ -169,11 +167,6 @@ const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_whe
                                        : af_arena_text_n(arena, wheel->source,
                                                          af_publisher_len(wheel->source));
     return name != NULL ? name : "";
-}
-
-const char *af_sm_text(struct af_arena *arena, int sm)
-{
-    return af_arena_format(arena, "%d.%d", sm / 10, sm % 10);
 }
 
 /*

@@ -61,9 +61,6 @@ void af_rung_torch_for_gpu(struct af_rung_context *context);
 /* "official", or who published the wheel: "mjun0812"; in the arena. */
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);
 
-/* "8.9" for 89, in the arena. */
-const char *af_sm_text(struct af_arena *arena, int sm);
-
 /*
  * Whether flash-attn can be built from source on a machine: the prerequisites one by one, with
  * evidence, and the command that fixes what is missing.

@@ -210,8 +210,8 @@ static const char *served_text(const struct af_rung_build_target *build)
     const struct af_view_gpu *gpu = &build->view->gpus[0];
     if (build->view->gpu_count > 1 || gpu->sm < 0)
         return gpu->name;
-    return af_arena_format(build->context->arena, "%s (sm %d.%d), runs code compiled for sm_%s",
-                           gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
+    return af_arena_format(build->context->arena, "%s, runs code compiled for sm_%s", gpu->text,
+                           arch_list(build));
 }
 
 static void check_gpus(struct af_rung_build_target *build)
@@ -219,28 +219,23 @@ static void check_gpus(struct af_rung_build_target *build)
     if (take_targets(build))
         return;
     const struct af_view *view = build->view;
-    struct af_arena *arena = build->context->arena;
     bool any = false;
     for (size_t i = 0; i < view->gpu_count; i++)
         any = any || (view->gpus[i].sm >= 0 && target_of(view->gpus[i].sm) != 0);
     for (size_t i = 0; i < view->gpu_count; i++) {
         int sm = view->gpus[i].sm;
-        const char *evidence = sm < 0 ? view->gpus[i].name
-                                      : af_arena_format(arena, "%s (sm %d.%d)",
-                                                        view->gpus[i].name, sm / 10, sm % 10);
+        const char *evidence = view->gpus[i].text;
         if (sm < 0)
             af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
         else if (target_of(sm) == 0 && any)
-            af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s",
-                               evidence == NULL ? "" : evidence);
+            af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s", evidence);
         else if (target_of(sm) == 0)
             af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
         else
             add_gpu(build, sm);
     }
     if (view->gpu == AF_FACT_ABSENT)
-        af_rung_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
-                          view->gpu_source == NULL ? "" : view->gpu_source);
+        af_rung_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU, view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0)

@@ -404,8 +404,7 @@ static bool report_obstacles(struct af_rung_context *context)
         else if (context->fit->options->version == NULL && all_too_old(view))
             af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
-            af_rung_add_reason(context, view->gpu_lack, "%s",
-                               view->gpu_source == NULL ? "" : view->gpu_source);
+            af_rung_add_reason(context, view->gpu_lack, "%s", view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
         else if (view->platform == NULL || view->musl)

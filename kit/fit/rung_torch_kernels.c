@@ -55,30 +55,25 @@ static bool has_cudnn(int sm)
 static void check_gpu(struct af_rung_context *context, const struct af_view *view,
                       const struct af_view_gpu *gpu)
 {
-    const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
-    enum af_answer covered = gpu->sm < 0 ? AF_UNKNOWN : torch_covers(view, gpu->sm);
-    bool jetson = af_sm_is_jetson(gpu->sm);
-    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
-    if (sm == NULL)
-        return;
     if (gpu->sm < 0) {
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                            gpu->name);
         return;
     }
+    enum af_answer covered = torch_covers(view, gpu->sm);
+    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (gpu->sm < SM_EFFICIENT_MIN)
-        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", gpu->text);
     else if (covered == AF_NO)
-        af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
-    else if (covered == AF_UNKNOWN && jetson)
-        af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s (sm %s)", gpu->name,
-                           sm);
+        af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s", gpu->text);
+    else if (covered == AF_UNKNOWN && af_sm_is_jetson(gpu->sm))
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s", gpu->text);
     else if (covered == AF_UNKNOWN && !everywhere)
-        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s", gpu->text);
     if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
-        af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s (sm %s)", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s", gpu->text);
     else if (has_cudnn(gpu->sm))
-        af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s (sm %s)", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s", gpu->text);
 }
 
 /* "gfx942" for "AMD Instinct MI300X"; NULL: no such product is known. */
@@ -95,11 +90,7 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
 static bool is_without_kernels(const char *target)
 {
     static const char *const starts[] = {"gfx6", "gfx7", "gfx8", "gfx90", "gfx101", "gfx103"};
-    for (size_t i = 0; i < AF_COUNT(starts); i++) {
-        if (af_starts_with(target, starts[i]))
-            return true;
-    }
-    return false;
+    return af_starts_with_any(target, starts, AF_COUNT(starts));
 }
 
 /* The GPUs of an AMD machine; their targets are not numbers. */
@@ -116,22 +107,14 @@ static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "LLVM target of %s", name);
         return;
     }
-    for (size_t i = 0; i < AF_COUNT(full); i++) {
-        if (af_equal(target, full[i])) {
-            af_rung_add_reason(context, AF_REASON_KERNELS_ROCM, "%s (%s)", name, target);
-            return;
-        }
-    }
-    for (size_t i = 0; i < AF_COUNT(experimental); i++) {
-        if (af_equal(target, experimental[i])) {
-            af_rung_add_reason(context, AF_REASON_KERNELS_RDNA, "%s (%s)", name, target);
-            return;
-        }
-    }
-    af_rung_add_reason(context,
-                       is_without_kernels(target) ? AF_REASON_KERNELS_NOT_ROCM
-                                                  : AF_REASON_ROCM_TARGET_UNKNOWN,
-                       "%s (%s)", name, target);
+    enum af_reason_id id = AF_REASON_ROCM_TARGET_UNKNOWN;
+    if (af_is_one_of(target, full, AF_COUNT(full)))
+        id = AF_REASON_KERNELS_ROCM;
+    else if (af_is_one_of(target, experimental, AF_COUNT(experimental)))
+        id = AF_REASON_KERNELS_RDNA;
+    else if (is_without_kernels(target))
+        id = AF_REASON_KERNELS_NOT_ROCM;
+    af_rung_add_reason(context, id, "%s (%s)", name, target);
 }
 
 static void check_amd(struct af_rung_context *context, const struct af_view *view)
@@ -208,8 +191,7 @@ static void check_nvidia(struct af_rung_context *context, const struct af_view *
 {
     bool any = false;
     if (view->gpu == AF_FACT_ABSENT)
-        af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
-                           view->gpu_source == NULL ? "" : view->gpu_source);
+        af_rung_add_reason(context, AF_REASON_NO_GPU, "%s", view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, NULL);
     for (size_t i = 0; i < view->gpu_count; i++)
@@ -251,12 +233,8 @@ static const char *efficient_machines(const struct af_rung_context *context)
             af_text_format(&text, "%s%s", count++ > 0 ? ", " : "",
                            context->fit->views[i].machine->name);
     }
-    const char *names = count < context->fit->view_count
-                            ? af_arena_text(context->arena, af_text_get(&text))
-                            : "";
-    context->arena->failed = context->arena->failed || text.failed;
-    af_text_release(&text);
-    return names != NULL ? names : "";
+    const char *names = af_text_take(&text, context->arena);
+    return names != NULL && count < context->fit->view_count ? names : "";
 }
 
 static const char *summary(const struct af_rung_context *context)
@@ -278,7 +256,7 @@ static const char *summary(const struct af_rung_context *context)
 /* What an image of NVIDIA has for its own torch. */
 static void say_image(struct af_rung_context *context, const struct af_view *view)
 {
-    const struct af_package *own = af_view_package(view, "flash-attn");
+    const struct af_package *own = af_machine_package(view->machine, "flash-attn");
     if (view->torch.build != AF_FIT_TORCH_VENDOR)
         return;
     context->view = view;

@@ -356,9 +356,7 @@ static const char *publishers_text(const struct af_rung_context *context)
             af_text_format(&text, "%s%s", n > 0 ? ", " : i > 0 ? "; " : "", list->names[n]);
         af_text_format(&text, " (%s)", list->from);
     }
-    const char *said = af_arena_text(context->arena, af_text_get(&text));
-    context->arena->failed = context->arena->failed || text.failed;
-    af_text_release(&text);
+    const char *said = af_text_take(&text, context->arena);
     return said == NULL ? "" : said;
 }
 
@@ -376,8 +374,7 @@ static void say_no_gpu(struct af_rung_context *context, const struct af_view *vi
 {
     context->view = view;
     if (view->gpu == AF_FACT_ABSENT && !af_rung_has_reason(context, AF_REASON_MACHINE_ROCM))
-        af_rung_add_reason(context, view->gpu_lack, "%s",
-                           view->gpu_source == NULL ? "" : view->gpu_source);
+        af_rung_add_reason(context, view->gpu_lack, "%s", view->gpu_source);
     context->view = NULL;
 }
 
@@ -661,8 +658,7 @@ void af_rung_wheel(struct af_rung_context *context)
         const struct af_view_gpu *gpu = af_rung_gpu_without_torch(&context->fit->views[i]);
         context->view = &context->fit->views[i];
         if (gpu != NULL)
-            af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name,
-                               af_sm_text(context->arena, gpu->sm));
+            af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s", gpu->text);
     }
     context->view = NULL;
     af_rung_finish(context);

@@ -283,25 +283,18 @@ static void read_python(const struct af_machine *machine, struct af_arena *arena
                         view->interpreter.free_threaded ? "t" : "");
 }
 
-static void add_gpu(struct af_view *view, const struct af_gpu *gpu)
+static void add_gpu(struct af_view *view, int sm, const char *name, struct af_arena *arena)
 {
     if (view->gpu_count == AF_VIEW_GPUS_MAX)
         return;
+    const char *text =
+        sm < 0 ? name : af_arena_format(arena, "%s (sm %d.%d)", name, sm / 10, sm % 10);
     view->gpus[view->gpu_count++] =
-        (struct af_view_gpu){.sm = af_sm_parse(af_fact_text_or(&gpu->sm, NULL)),
-                             .name = af_fact_text_or(&gpu->name, "GPU"),
-                             .integrated = af_fact_truth(&gpu->integrated) == AF_YES};
+        (struct af_view_gpu){.sm = sm, .name = name, .text = text != NULL ? text : ""};
 }
 
-static void state_gpu(struct af_view *view, const char *arch)
-{
-    view->gpu = AF_FACT_KNOWN;
-    view->gpu_source = "--arch";
-    view->gpus[view->gpu_count++] =
-        (struct af_view_gpu){.sm = af_sm_parse(arch), .name = "the stated GPU"};
-}
-
-static void read_gpus(const struct af_machine *machine, struct af_view *view)
+static void read_gpus(const struct af_machine *machine, struct af_arena *arena,
+                      struct af_view *view)
 {
     size_t hidden = 0;
     const char *foreign = NULL; /* the first GPU of another vendor */
@@ -318,14 +311,16 @@ static void read_gpus(const struct af_machine *machine, struct af_view *view)
         if (af_fact_truth(&gpu->visible) == AF_NO && gpu->visible.state == AF_FACT_KNOWN)
             hidden++;
         else
-            add_gpu(view, gpu);
+            add_gpu(view, af_sm_parse(af_fact_text_or(&gpu->sm, NULL)),
+                    af_fact_text_or(&gpu->name, "GPU"), arena);
     }
     view->amd = view->amd && view->gpu_count == 0 && hidden == 0;
     if (view->amd || view->gpu_count > 0 || hidden > 0)
         view->other = NULL;
     view->gpu_source = hidden > 0 ? "CUDA_VISIBLE_DEVICES hides them; unset it to use them"
-                       : foreign != NULL ? foreign
-                                         : machine->gpus.source;
+                       : foreign != NULL              ? foreign
+                       : machine->gpus.source != NULL ? machine->gpus.source
+                                                      : "";
     view->gpu_lack = hidden == 0 && foreign != NULL ? AF_REASON_GPU_VENDOR : AF_REASON_NO_GPU;
     if (view->gpu_count > 0)
         view->gpu = AF_FACT_KNOWN;
@@ -348,14 +343,11 @@ void af_view_make(const struct af_machine *machine, const char *arch, struct af_
     read_python(machine, arena, view);
     read_torch(machine, view);
     if (arch != NULL) {
-        state_gpu(view, arch);
+        view->gpu = AF_FACT_KNOWN;
+        view->gpu_source = "--arch";
+        add_gpu(view, af_sm_parse(arch), "the stated GPU", arena);
         return; /* another node's driver says nothing about this one */
     }
-    read_gpus(machine, view);
+    read_gpus(machine, arena, view);
     read_driver(machine, view);
-}
-
-const struct af_package *af_view_package(const struct af_view *view, const char *name)
-{
-    return af_machine_package(view->machine, name);
 }

@@ -61,7 +61,7 @@ struct af_view_torch {
 struct af_view_gpu {
     int sm; /* -1: unknown */
     const char *name;
-    bool integrated;
+    const char *text; /* "NVIDIA L4 (sm 8.9)"; the name alone if its SM is unknown */
 };
 
 struct af_view {
@@ -79,7 +79,7 @@ struct af_view {
     enum af_fact_state gpu;     /* NVIDIA GPUs that a program would see */
     enum af_reason_id gpu_lack; /* if ABSENT: no GPU was found, or one of another vendor */
     const char *gpu_source; /* what showed that there are none, or why they are unknown; if the
-                               GPU is of another vendor, its name */
+                               GPU is of another vendor, its name; "": nothing is known */
     struct af_view_gpu gpus[AF_VIEW_GPUS_MAX];
     size_t gpu_count;
     bool amd;                   /* there is an AMD GPU and no NVIDIA one */
@@ -104,8 +104,5 @@ enum af_reason_id af_view_unknown_platform(const struct af_view *view);
 void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,
                           const struct af_catalog_torch_variant *variant,
                           struct af_arena *arena);
-
-/* The package `name` of the machine, or NULL. */
-const struct af_package *af_view_package(const struct af_view *view, const char *name);
 
 #endif

@@ -281,15 +281,6 @@ static void add_part(struct af_text *text, const char *part)
     af_text_format(text, "%s%s", text->len == 0 ? "" : "; ", part);
 }
 
-/* Copies the collected text to the arena and releases the text. */
-static const char *take(struct question *question, struct af_text *text)
-{
-    const char *taken = af_arena_text(question->arena, af_text_get(text));
-    question->arena->failed = question->arena->failed || text->failed;
-    af_text_release(text);
-    return taken;
-}
-
 /* The targets of the code: "sm_80, sm_90a, compute_90". */
 static const char *list_targets(struct question *question)
 {
@@ -302,7 +293,7 @@ static const char *list_targets(struct question *question)
     }
     if (code->target_count > LISTED_TARGETS_MAX)
         af_text_add(&text, ", ...");
-    return take(question, &text);
+    return af_text_take(&text, question->arena);
 }
 
 static void cover_gpus(struct question *question, const struct af_flash_kernels *kernels)
@@ -371,7 +362,7 @@ static const char *no_gpu(struct question *question)
         return NULL;
     if (view->gpu == AF_FACT_ABSENT)
         return "no NVIDIA GPU is visible";
-    return view->gpu_source == NULL
+    return view->gpu_source[0] == '\0'
                ? "GPUs are not known"
                : af_arena_format(question->arena, "GPUs are not known: %s", view->gpu_source);
 }
@@ -395,7 +386,7 @@ static void check_code(struct question *question, struct af_proof_check *check)
     }
     if (question->code->problem != NULL)
         add_part(&text, question->code->problem);
-    set(check, AF_CHECK_GPU_CODE, answer, take(question, &text));
+    set(check, AF_CHECK_GPU_CODE, answer, af_text_take(&text, question->arena));
 }
 
 /* The driver's version, as text for messages. */
@@ -431,7 +422,7 @@ static void check_ptx(struct question *question, struct af_proof_check *check)
                                  gpu->ptx_count, gpu->unit_count, driver_text(question)));
     }
     if (text.len > 0)
-        set(check, AF_CHECK_PTX_DRIVER, answer, take(question, &text));
+        set(check, AF_CHECK_PTX_DRIVER, answer, af_text_take(&text, question->arena));
     else if (question->gpu_count > 0)
         set(check, AF_CHECK_PTX_DRIVER, AF_YES, "no PTX is needed");
     else
