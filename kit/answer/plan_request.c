@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/compile/offer/offer.h"
 #include "kit/formats/version.h"

@@ -1,5 +1,6 @@
 /*
- * text.h: growing text, scrubbing of text from outside, small string helpers.
+ * text.h: growing text, scrubbing of text from outside, small string helpers, paths, and which
+ * known word a mistyped word stands for.
  */
 #ifndef AF_KIT_BASE_TEXT_H
 #define AF_KIT_BASE_TEXT_H
@@ -72,5 +73,23 @@ struct af_span af_text_trim(struct af_span span);
 bool af_text_line(struct af_span *rest, struct af_span *line_out);
 
 bool af_text_span_equal(struct af_span span, const char *text);
+
+/* ---- POSIX paths as text ---- */
+
+/* Returns folder + "/" + name, without a doubled slash. */
+const char *af_path_join(struct af_arena *arena, const char *folder, const char *name);
+
+/* The folder part of `path`: "/a" for "/a/b", "/" for "/a", "." for "a". */
+const char *af_path_folder(struct af_arena *arena, const char *path);
+
+/* The part after the last slash; points into `path`. */
+const char *af_path_name(const char *path);
+
+/*
+ * The word with the smallest edit distance from `typed` (changed, added,
+ * removed or swapped letters), or else the first that starts with `typed`, of at
+ * least 3 letters; NULL if none is near (more than a third of the letters, at least 1).
+ */
+const char *af_nearest(const char *typed, const char *const *words, size_t count);
 
 #endif

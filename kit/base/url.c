@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 
 bool af_url_is_secure(const char *url)
 {

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/sha256.h"
+#include "kit/base/text.h"
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_update.h"
 #include "kit/formats/embedded.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/nearest.h"
 #include "kit/base/text.h"
 #include "kit/formats/toml.h"
 

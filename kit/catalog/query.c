@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/base/nearest.h"
 #include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/cli/gpu_code_view.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/nearest.h"
+#include "kit/base/text.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/machine_inputs.h"
 #include "kit/cli/screen.h"

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/nearest.h"
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/probe/probe.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/base/nearest.h"
+#include "kit/base/text.h"
 
 #define AF_COMMAND(id, name, arguments, line, doc) {#name, arguments, line, doc},
 const struct af_command_row af_command_rows[] = {

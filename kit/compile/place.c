@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/base/path.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/compile/offer/offer.h"

@@ -10,7 +10,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/formats/elf.h"
 

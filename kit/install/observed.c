@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/install/operation.h"
 #include "kit/install/replaced_paths.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/fetch.h"

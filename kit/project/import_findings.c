@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 
 /* The statement, and the name that it makes, go in. */
 static const char sdpa_text[] =

@@ -4,7 +4,6 @@
  */
 #include "kit/project/requirements.h"
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 
 #include <string.h>

@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/path.h"
 #include "kit/base/sort.h"
+#include "kit/base/text.h"
 
 #define COMMAND_WORDS_MAX 256
 #define CONTEXT_LINES 2

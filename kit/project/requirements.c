@@ -5,7 +5,6 @@
  */
 #include "kit/project/requirements.h"
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/formats/metadata.h"

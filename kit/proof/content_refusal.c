@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/shell.h"
 #include "kit/base/text.h"
 

@@ -13,8 +13,8 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/base/json.h"
-#include "kit/base/path.h"
 #include "kit/base/sha256.h"
+#include "kit/base/text.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed by a NUL. Fails

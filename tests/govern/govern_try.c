@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 #include "kit/compile/governor/govern.h"
 
 static struct af_prediction predict(const char *name, double factor)

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "kit/base/nearest.h"
+#include "kit/base/text.h"
 #include "kit/cli/screen.h"
 
 static struct af_text out;

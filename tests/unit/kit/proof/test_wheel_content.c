@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 #include "kit/proof/wheel_content.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
