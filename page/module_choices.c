@@ -140,10 +140,10 @@ static json_t *hints_json(void)
     json_t *hints = json_array();
     for (int i = 0; i < AF_REASON_COUNT; i++) {
         enum af_reason_id id = (enum af_reason_id)i;
-        const char *page_hint = af_reason_page_hint(id);
+        const char *page_hint = af_reasons[id].page_hint;
         if (page_hint != NULL)
-            hints = af_json_append(hints, json_pack("{s:s, s:s}", "program", af_reason_hint(id),
-                                                    "page", page_hint));
+            hints = af_json_append(hints, json_pack("{s:s, s:s}", "program",
+                                                    af_reasons[id].hint, "page", page_hint));
     }
     return hints;
 }

@@ -181,7 +181,7 @@ static void tell_image(struct af_builder *builder)
                           brings->detail == NULL ? "" : " ",
                           brings->detail == NULL ? "" : brings->detail);
     if (has_reason(builder, AF_REASON_VENDOR_LACKS))
-        af_builder_advice(builder, "%s", af_reason_message(AF_REASON_VENDOR_LACKS));
+        af_builder_advice(builder, "%s", af_reasons[AF_REASON_VENDOR_LACKS].message);
 }
 
 static void use_torch(struct af_builder *builder, const char *refusal)

@@ -150,9 +150,9 @@ static void tell_notes(struct af_builder *builder)
     const struct af_rung *rung = builder->rung;
     for (size_t i = 0; i < rung->reason_count; i++) {
         const struct af_reason *reason = &rung->reasons[i];
-        const char *message = af_reason_message(reason->id);
+        const char *message = af_reasons[reason->id].message;
         if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
-            af_builder_advice(builder, "%s; %s", message, af_reason_hint(reason->id));
+            af_builder_advice(builder, "%s; %s", message, af_reasons[reason->id].hint);
     }
 }
 
@@ -168,7 +168,7 @@ static void offer_official(struct af_builder *builder, const struct af_catalog_w
                           "%s (%s). To install it instead, take the command with --index-url "
                           "that pytorch.org shows for CUDA %s, and write `--no-deps %s==%s` in "
                           "place of the packages",
-                          af_reason_message(AF_REASON_OFFICIAL_ELSEWHERE), wheel->filename,
+                          af_reasons[AF_REASON_OFFICIAL_ELSEWHERE].message, wheel->filename,
                           wheel->cuda, name, wheel->version);
 }
 

@@ -63,7 +63,7 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
 static const char *environment_headline(struct af_arena *arena, const struct af_reason *problem)
 {
     char *text =
-        af_arena_format(arena, "%s: %s", af_reason_message(problem->id), problem->detail);
+        af_arena_format(arena, "%s: %s", af_reasons[problem->id].message, problem->detail);
     if (text != NULL)
         text[0] = (char)toupper((unsigned char)text[0]);
     return text;

@@ -77,8 +77,8 @@ static const char *missing_fact_hint(const struct af_decision *decision)
         const struct af_rung *rung = &decision->rungs[kind];
         for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
             enum af_reason_id id = rung->reasons[i].id;
-            if (af_reason_effect(id) == AF_REASON_OPEN && af_reason_hint(id) != NULL)
-                return af_reason_hint(id);
+            if (af_reasons[id].effect == AF_REASON_OPEN && af_reasons[id].hint != NULL)
+                return af_reasons[id].hint;
         }
     }
     return NULL;

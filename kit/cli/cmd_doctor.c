@@ -38,7 +38,7 @@ static void view_findings(struct af_screen *screen, struct af_cli *cli,
     for (size_t i = 0; i < shown; i++) {
         const struct af_finding *finding = &doctor->findings[i];
         char lead[16];
-        enum af_severity severity = af_reason_severity(finding->cause);
+        enum af_severity severity = af_reasons[finding->cause].severity;
         snprintf(lead, sizeof lead, "  %s", af_severity_text(severity));
         af_screen_add(screen, FINDING_COLUMNS, lead,
                       severity == AF_SEVERITY_BROKEN ? AF_TONE_BAD : AF_TONE_PLAIN,
@@ -75,7 +75,7 @@ static const char *other_node_hint(const struct doctor *doctor)
         return NULL;
     for (size_t i = 0; i < wheel->reason_count; i++) {
         if (wheel->reasons[i].id == AF_REASON_NO_GPU)
-            return af_reason_hint(AF_REASON_NO_GPU);
+            return af_reasons[AF_REASON_NO_GPU].hint;
     }
     return NULL;
 }
@@ -143,7 +143,7 @@ static void view_installed(struct af_screen *screen, struct af_cli *cli,
     const char *version = af_fact_text_or(&package->version, "of an unknown version");
     size_t risk_count = 0;
     for (size_t i = 0; i < doctor->count; i++)
-        risk_count += af_reason_severity(doctor->findings[i].cause) == AF_SEVERITY_RISK;
+        risk_count += af_reasons[doctor->findings[i].cause].severity == AF_SEVERITY_RISK;
     if (risk_count > 0) { /* the worst come first */
         af_screen_format(screen, 0, "", AF_TONE_STRONG,
                          "flash-attn %s is installed, with %zu risk%s", version, risk_count,
@@ -172,7 +172,7 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doc
     const struct af_finding *finding =
         doctor->next.finding != NULL ? doctor->next.finding : doctor->findings;
     bool is_broken =
-        doctor->count > 0 && af_reason_severity(finding->cause) == AF_SEVERITY_BROKEN;
+        doctor->count > 0 && af_reasons[finding->cause].severity == AF_SEVERITY_BROKEN;
     if (doctor->next.kind == AF_NEXT_FINDING || is_broken)
         af_screen_format(screen, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
     else if (package == NULL && shim != NULL)
@@ -239,8 +239,8 @@ static json_t *findings_json(const struct doctor *doctor)
         const struct af_finding *finding = &doctor->findings[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_reason_text_id(finding->cause),
-                      "severity", af_severity_text(af_reason_severity(finding->cause)),
+            json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_reasons[finding->cause].text_id,
+                      "severity", af_severity_text(af_reasons[finding->cause].severity),
                       "message", af_reason_finding(finding->cause), "detail",
                       af_json_text(finding->detail), "hint", af_json_text(finding->hint)));
     }
@@ -263,7 +263,7 @@ static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
     const struct af_plan_next next = next_of(doctor);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind", kinds[doctor->next.kind],
                      "finding",
-                     af_json_text(finding != NULL ? af_reason_text_id(finding->cause) : NULL),
+                     af_json_text(finding != NULL ? af_reasons[finding->cause].text_id : NULL),
                      "text", af_json_text(next.text), "command", af_json_text(next.command),
                      "undo", af_json_text(next.undo), "steps",
                      doctor->answer.has_plan ? af_plan_steps_json(&doctor->answer.plan, arena)

@@ -204,7 +204,7 @@ static void refuse(struct af_cli *cli, struct install *install, const struct af_
 {
     install->done = (struct af_install_result){
         .answer = AF_NO,
-        .reason = af_arena_format(&cli->arena, "%s: %s", af_reason_message(problem->id),
+        .reason = af_arena_format(&cli->arena, "%s: %s", af_reasons[problem->id].message,
                                   problem->detail),
         .hint = af_reason_advice(problem)};
 }

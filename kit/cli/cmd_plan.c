@@ -64,9 +64,9 @@ static void view_open(struct af_screen *screen, const struct af_rung *rung)
     const char *start = "Unsure because ";
     for (size_t i = 0; i < rung->reason_count; i++) {
         enum af_reason_id id = rung->reasons[i].id;
-        if (af_reason_effect(id) != AF_REASON_OPEN)
+        if (af_reasons[id].effect != AF_REASON_OPEN)
             continue;
-        af_screen_format(screen, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
+        af_screen_format(screen, 4, start, AF_TONE_PLAIN, "%s", af_reasons[id].message);
         start = "and ";
     }
 }
@@ -280,7 +280,7 @@ static void view_quiet(struct af_cli *cli, const struct af_plan_answer *answer)
 static bool has_objection(const struct af_plan_wheel_reasons *machine)
 {
     for (size_t i = 0; i < machine->count; i++)
-        if (af_reason_effect(machine->reasons[i].id) != AF_REASON_NOTE)
+        if (af_reasons[machine->reasons[i].id].effect != AF_REASON_NOTE)
             return true;
     return false;
 }

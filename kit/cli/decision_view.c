@@ -14,7 +14,7 @@
 /* "message: detail" */
 static void add_reason(struct af_text *text, const struct af_reason *reason, bool with_detail)
 {
-    af_text_add(text, af_reason_message(reason->id));
+    af_text_add(text, af_reasons[reason->id].message);
     if (with_detail && reason->detail != NULL && reason->detail[0] != '\0')
         af_text_format(text, ": %s", reason->detail);
 }
@@ -54,7 +54,7 @@ void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_re
     char lead[64];
     struct af_text text = {0};
     const struct af_reason *reason = &reasons[at];
-    const char *hint = af_reason_hint(reason->id);
+    const char *hint = af_reasons[reason->id].hint;
     if (is_repeated(reasons, at))
         return;
     add_machines(&text, reasons, count, at);
@@ -131,13 +131,13 @@ static void view_reasons(struct af_screen *screen, const struct af_rung *rung,
     for (size_t i = 0; i < rung->reason_count; i++) {
         const struct af_reason *reason = &rung->reasons[i];
         if (rung->build.prerequisite_count > 0 &&
-            af_reason_effect(reason->id) != AF_REASON_NOTE)
+            af_reasons[reason->id].effect != AF_REASON_NOTE)
             continue;
         if (above.reasons[reason->id] && has_id_before(rung->reasons, i))
             continue;
         if (above.reasons[reason->id])
             af_screen_format(screen, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
-                             "%s (as above)", af_reason_message(reason->id));
+                             "%s (as above)", af_reasons[reason->id].message);
         else
             af_cli_reason_view(screen, LABEL_COLUMNS + 2, rung->reasons, rung->reason_count, i);
         told->reasons[reason->id] = true;
@@ -203,7 +203,7 @@ static const struct af_reason *first_reason(const struct af_rung *rung,
                                             enum af_reason_effect effect)
 {
     for (size_t i = 0; i < rung->reason_count; i++)
-        if (af_reason_effect(rung->reasons[i].id) == effect)
+        if (af_reasons[rung->reasons[i].id].effect == effect)
             return &rung->reasons[i];
     return NULL;
 }
@@ -226,11 +226,11 @@ static const char *cut(struct af_arena *arena, const char *text, int columns)
 static const char *reason_text(struct af_arena *arena, const struct af_reason *reason,
                                int columns)
 {
-    const char *message = af_reason_message(reason->id);
-    const char *hint = af_reason_hint(reason->id);
+    const char *message = af_reasons[reason->id].message;
+    const char *hint = af_reasons[reason->id].hint;
     if (reason->machine != NULL)
         message = af_arena_format(arena, "%s: %s", reason->machine->name, message);
-    bool open = af_reason_effect(reason->id) == AF_REASON_OPEN && hint != NULL;
+    bool open = af_reasons[reason->id].effect == AF_REASON_OPEN && hint != NULL;
     const char *more = open ? hint : reason->detail;
     const char *both = more == NULL || more[0] == '\0'
                            ? NULL
@@ -309,7 +309,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
 {
     for (size_t i = 0; i < miss->reason_count; i++) {
         const struct af_reason *reason = &miss->reasons[i];
-        if (af_reason_effect(reason->id) != AF_REASON_BLOCKS)
+        if (af_reasons[reason->id].effect != AF_REASON_BLOCKS)
             continue;
         af_text_add(text, "\n");
         add_machines(text, miss->reasons, miss->reason_count, i);
@@ -339,7 +339,7 @@ void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision 
         af_screen_format(screen, 4, "  - ", AF_TONE_PLAIN, "%s:\n%s", miss->what,
                          miss->filename);
         for (size_t j = 0; j < miss->reason_count; j++)
-            if (af_reason_effect(miss->reasons[j].id) == AF_REASON_BLOCKS)
+            if (af_reasons[miss->reasons[j].id].effect == AF_REASON_BLOCKS)
                 af_cli_reason_view(screen, 6, miss->reasons, miss->reason_count, j);
     }
 }

@@ -87,7 +87,7 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "no Python environment was found: name one with --python");
     cli->hint = af_reason_advice(problem);
-    return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: %s", af_reason_message(problem->id),
+    return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: %s", af_reasons[problem->id].message,
                    problem->detail);
 }
 

@@ -395,7 +395,7 @@ static void refuse_answer(struct af_cli_wanted *wanted)
     if (problem != NULL) {
         af_cli_wanted_refuse(
             wanted,
-            af_arena_format(arena, "%s: %s", af_reason_message(problem->id), problem->detail),
+            af_arena_format(arena, "%s: %s", af_reasons[problem->id].message, problem->detail),
             af_reason_advice(problem));
         return;
     }

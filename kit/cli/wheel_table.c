@@ -67,8 +67,7 @@ static void add_reasons(struct af_screen *screen, const struct af_candidate *ver
     struct af_text ids = {0};
     for (int id = 0; id < AF_REASON_BITS; id++)
         if (has_reason(verdict, id))
-            af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "",
-                           af_reason_text_id((enum af_reason_id)id));
+            af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "", af_reasons[id].text_id);
     if (ids.len > 0)
         af_screen_add(screen, 10, "", AF_TONE_PLAIN, af_text_get(&ids));
     screen->out->failed |= ids.failed;

@@ -168,7 +168,7 @@ static enum anyflash_status add_pin(struct af_config_lock *lock,
     const struct af_reason *problem = decision->environment_problem;
     if (problem != NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing can be locked for '%s': %s: %s",
-                       machine->name, af_reason_message(problem->id), problem->detail);
+                       machine->name, af_reasons[problem->id].message, problem->detail);
     if (!decision->possible)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing is possible for '%s'%s%s",
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",

@@ -274,7 +274,7 @@ static void sort_by_severity(struct af_finding *findings, size_t count)
         struct af_finding moved = findings[i];
         size_t at = i;
         for (; at > 0 &&
-               af_reason_severity(findings[at - 1].cause) > af_reason_severity(moved.cause);
+               af_reasons[findings[at - 1].cause].severity > af_reasons[moved.cause].severity;
              at--)
             findings[at] = findings[at - 1];
         findings[at] = moved;
@@ -317,7 +317,7 @@ struct af_next af_doctor_next(const struct af_machine *machine,
     bool is_installed =
         af_machine_flash_attn(machine) != NULL && machine->torch.version.state == AF_FACT_KNOWN;
     for (size_t i = 0; i < count; i++) {
-        if (af_reason_comes_first(findings[i].cause))
+        if (af_reasons[findings[i].cause].comes_first)
             return (struct af_next){AF_NEXT_FINDING, &findings[i]};
         is_installed = is_installed && !af_reason_asks_to_replace(findings[i].cause);
     }

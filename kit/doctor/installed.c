@@ -321,8 +321,8 @@ static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *
 static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
 {
     *cause_out = reason == AF_REASON_PLATFORM_TAG ? AF_REASON_MISFIT : reason;
-    return af_reason_effect(reason) == AF_REASON_BLOCKS && reason != AF_REASON_DRIVER &&
-           af_reason_severity(*cause_out) == AF_SEVERITY_BROKEN;
+    return af_reasons[reason].effect == AF_REASON_BLOCKS && reason != AF_REASON_DRIVER &&
+           af_reasons[*cause_out].severity == AF_SEVERITY_BROKEN;
 }
 
 /* Reports the first such reason against `wheel` as a finding. */
@@ -341,7 +341,7 @@ static void fit(struct af_examination *examination, const struct af_machine *mac
             continue;
         af_examination_add(examination, cause, "%s: %s", wheel->filename,
                            reasons[i].detail != NULL ? reasons[i].detail
-                                                     : af_reason_message(reasons[i].id));
+                                                     : af_reasons[reasons[i].id].message);
         return;
     }
 }

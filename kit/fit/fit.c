@@ -231,11 +231,11 @@ static const char *missing_fact(const struct af_fit_context *fit)
     for (size_t i = 0; i < fit->view_count; i++) {
         const struct af_view *view = &fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            return af_reason_missing_fact(af_view_unknown_platform(view));
+            return af_reasons[af_view_unknown_platform(view)].missing_fact;
         if (!view->python_known)
-            return af_reason_missing_fact(AF_REASON_UNKNOWN_PYTHON);
+            return af_reasons[AF_REASON_UNKNOWN_PYTHON].missing_fact;
         if (view->torch.state == AF_FACT_UNKNOWN)
-            return af_reason_missing_fact(AF_REASON_UNKNOWN_TORCH);
+            return af_reasons[AF_REASON_UNKNOWN_TORCH].missing_fact;
     }
     return NULL;
 }
@@ -244,8 +244,8 @@ static const char *missing_fact(const struct af_fit_context *fit)
 static const char *missing_of(const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->reason_count; i++)
-        if (af_reason_missing_fact(rung->reasons[i].id) != NULL)
-            return af_reason_missing_fact(rung->reasons[i].id);
+        if (af_reasons[rung->reasons[i].id].missing_fact != NULL)
+            return af_reasons[rung->reasons[i].id].missing_fact;
     return NULL;
 }
 
@@ -254,7 +254,7 @@ static bool open_by_facts(const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->reason_count; i++) {
         enum af_reason_id id = rung->reasons[i].id;
-        if (af_reason_effect(id) == AF_REASON_OPEN && !af_reason_lacks_fact(id))
+        if (af_reasons[id].effect == AF_REASON_OPEN && !af_reason_lacks_fact(id))
             return false;
     }
     return true;

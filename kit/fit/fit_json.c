@@ -35,10 +35,11 @@ static json_t *reason_json(const struct af_reason *reason)
 {
     static const char *const effects[] = {"blocks", "open", "note"};
     enum af_reason_id id = reason->id;
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s*}", "id", af_reason_text_id(id), "effect",
-                     effects[af_reason_effect(id)], "message", af_reason_message(id), "detail",
-                     af_json_text(reason->detail), "hint", af_json_text(af_reason_hint(id)),
-                     "machine", reason->machine != NULL ? reason->machine->name : NULL);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s*}", "id", af_reasons[id].text_id, "effect",
+                     effects[af_reasons[id].effect], "message", af_reasons[id].message,
+                     "detail", af_json_text(reason->detail), "hint",
+                     af_json_text(af_reasons[id].hint), "machine",
+                     reason->machine != NULL ? reason->machine->name : NULL);
 }
 
 /* true, false or null */
@@ -166,7 +167,7 @@ static json_t *reason_ids(const struct af_candidate *candidate)
     json_t *list = json_array();
     for (int id = 0; id < AF_REASON_BITS; id++)
         if (has_reason(candidate, id))
-            list = af_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
+            list = af_json_append(list, json_string(af_reasons[id].text_id));
     return list;
 }
 

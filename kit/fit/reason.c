@@ -5,29 +5,12 @@
 
 #include "kit/base/text.h"
 
-struct row {
-    const char *text_id;
-    enum af_reason_group group;
-    enum af_reason_effect effect;
-    const char *message;
-    const char *hint;
-    const char *page_hint; /* NULL: `hint` names no option */
-    enum af_severity severity;
-    const char *finding; /* NULL: `message` and `hint` are used */
-    const char *finding_hint;
-    bool settled_by_bytes;
-    enum af_reason_id if_all; /* 0: the reason itself */
-    const char *missing_fact;
-    bool comes_first;
-    bool asks_to_replace;
-};
-
 #define AF_REASON(id, text, in_group, has_effect, ...)                                         \
     {.text_id = text,                                                                          \
      .group = AF_REASON_GROUP_##in_group,                                                      \
      .effect = AF_REASON_##has_effect,                                                         \
      __VA_ARGS__},
-static const struct row rows[] = {
+const struct af_reason_row af_reasons[AF_REASON_COUNT] = {
 #include "kit/fit/reasons.inc"
 };
 #undef AF_REASON
@@ -50,84 +33,35 @@ enum {
 #include "kit/fit/reasons.inc"
 #undef AF_REASON
 
-const char *af_reason_text_id(enum af_reason_id id)
-{
-    return rows[id].text_id;
-}
-
-enum af_reason_group af_reason_group(enum af_reason_id id)
-{
-    return rows[id].group;
-}
-
-enum af_reason_effect af_reason_effect(enum af_reason_id id)
-{
-    return rows[id].effect;
-}
-
-const char *af_reason_message(enum af_reason_id id)
-{
-    return rows[id].message;
-}
-
-const char *af_reason_hint(enum af_reason_id id)
-{
-    return rows[id].hint;
-}
-
 const char *af_reason_advice(const struct af_reason *reason)
 {
-    return reason->hint != NULL ? reason->hint : af_reason_hint(reason->id);
-}
-
-const char *af_reason_page_hint(enum af_reason_id id)
-{
-    return rows[id].page_hint;
-}
-
-bool af_reason_is_settled_by_bytes(enum af_reason_id id)
-{
-    return rows[id].settled_by_bytes;
+    return reason->hint != NULL ? reason->hint : af_reasons[reason->id].hint;
 }
 
 enum af_reason_id af_reason_if_all(enum af_reason_id id)
 {
-    return rows[id].if_all != 0 ? rows[id].if_all : id;
-}
-
-const char *af_reason_missing_fact(enum af_reason_id id)
-{
-    return rows[id].missing_fact;
+    return af_reasons[id].if_all != 0 ? af_reasons[id].if_all : id;
 }
 
 bool af_reason_lacks_fact(enum af_reason_id id)
 {
-    return rows[id].effect == AF_REASON_OPEN && af_starts_with(rows[id].text_id, "unknown-");
-}
-
-enum af_severity af_reason_severity(enum af_reason_id id)
-{
-    return rows[id].severity;
+    return af_reasons[id].effect == AF_REASON_OPEN &&
+           af_starts_with(af_reasons[id].text_id, "unknown-");
 }
 
 const char *af_reason_finding(enum af_reason_id id)
 {
-    return rows[id].finding != NULL ? rows[id].finding : rows[id].message;
+    return af_reasons[id].finding != NULL ? af_reasons[id].finding : af_reasons[id].message;
 }
 
 const char *af_reason_finding_hint(enum af_reason_id id)
 {
-    return rows[id].finding != NULL ? rows[id].finding_hint : rows[id].hint;
-}
-
-bool af_reason_comes_first(enum af_reason_id id)
-{
-    return rows[id].comes_first;
+    return af_reasons[id].finding != NULL ? af_reasons[id].finding_hint : af_reasons[id].hint;
 }
 
 bool af_reason_asks_to_replace(enum af_reason_id id)
 {
-    return rows[id].asks_to_replace || rows[id].severity == AF_SEVERITY_BROKEN;
+    return af_reasons[id].asks_to_replace || af_reasons[id].severity == AF_SEVERITY_BROKEN;
 }
 
 const char *af_severity_text(enum af_severity severity)
@@ -138,8 +72,8 @@ const char *af_severity_text(enum af_severity severity)
 
 bool af_reason_parse(const char *text_id, enum af_reason_id *id_out)
 {
-    for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        if (af_equal(text_id, rows[i].text_id)) {
+    for (size_t i = 0; i < AF_COUNT(af_reasons); i++) {
+        if (af_equal(text_id, af_reasons[i].text_id)) {
             *id_out = (enum af_reason_id)i;
             return true;
         }

@@ -63,36 +63,38 @@ struct af_reason {
     const char *hint; /* what to do here; NULL: the row's hint */
 };
 
+/* A row of reasons.inc; texts are static. Some functions below know what a row leaves out. */
+struct af_reason_row {
+    const char *text_id;
+    enum af_reason_group group;
+    enum af_reason_effect effect;
+    const char *message;
+    const char *hint;      /* NULL: nothing to do */
+    const char *page_hint; /* what the web page shows instead, if `hint` names options */
+    enum af_severity severity;
+    const char *finding; /* of the doctor; NULL: `message` and `hint` are used */
+    const char *finding_hint;
+    bool settled_by_bytes;    /* the bytes of a wheel can prove that it is not true */
+    enum af_reason_id if_all; /* 0: the reason itself */
+    const char *missing_fact; /* the key fact: "platform", "Python version", ...; or NULL */
+    bool comes_first;         /* before anything is installed */
+    bool asks_to_replace;
+};
+
+extern const struct af_reason_row af_reasons[AF_REASON_COUNT];
+
 /* What to do about it; NULL: nothing. */
 const char *af_reason_advice(const struct af_reason *reason);
 
-/* Static texts of a row. */
-const char *af_reason_text_id(enum af_reason_id id);
-enum af_reason_group af_reason_group(enum af_reason_id id);
-enum af_reason_effect af_reason_effect(enum af_reason_id id);
-const char *af_reason_message(enum af_reason_id id);
-const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do */
-
-/* What the web page shows instead of a hint that names options; NULL: the hint itself. */
-const char *af_reason_page_hint(enum af_reason_id id);
-
-/* Whether the bytes of a wheel can prove that a reason from its name is not true. */
-bool af_reason_is_settled_by_bytes(enum af_reason_id id);
-
 /* The reason to report if this one leaves no wheel at all: often `id` itself. */
 enum af_reason_id af_reason_if_all(enum af_reason_id id);
-
-/* The key fact that is missing: "platform", "Python version", ...; NULL: none. */
-const char *af_reason_missing_fact(enum af_reason_id id);
 
 /* Whether the answer is open only because the user has not stated a fact of the machine. */
 bool af_reason_lacks_fact(enum af_reason_id id);
 
 /* The row as a finding of the doctor. */
-enum af_severity af_reason_severity(enum af_reason_id id);
 const char *af_reason_finding(enum af_reason_id id);
 const char *af_reason_finding_hint(enum af_reason_id id); /* NULL: nothing to do */
-bool af_reason_comes_first(enum af_reason_id id);         /* before anything is installed */
 bool af_reason_asks_to_replace(enum af_reason_id id);     /* the installed flash-attn */
 
 /* "broken", "risk" or "note". */

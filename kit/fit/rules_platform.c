@@ -61,7 +61,7 @@ static enum af_reason_id note_of(const struct af_trap *trap)
         return AF_REASON_COUNT;
     if (strcmp(trap->reason, "mislabelled-wheel") == 0)
         return AF_REASON_LABEL_UNTRUE;
-    if (!af_reason_parse(trap->reason, &id) || af_reason_effect(id) != AF_REASON_NOTE)
+    if (!af_reason_parse(trap->reason, &id) || af_reasons[id].effect != AF_REASON_NOTE)
         return AF_REASON_COUNT;
     return id;
 }

@@ -150,7 +150,7 @@ void af_rung_finish(struct af_rung_context *context)
 {
     enum af_answer answer = AF_YES;
     for (size_t i = 0; i < context->reason_count; i++) {
-        enum af_reason_effect effect = af_reason_effect(context->reasons[i].id);
+        enum af_reason_effect effect = af_reasons[context->reasons[i].id].effect;
         if (effect == AF_REASON_BLOCKS)
             answer = AF_NO;
         else if (effect == AF_REASON_OPEN && answer == AF_YES)

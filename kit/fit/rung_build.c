@@ -129,7 +129,7 @@ static const char *fix_of(const struct af_rung_build_target *build, enum af_reas
         return "ANYFLASH_CACHE=FOLDER anyflash build, with a folder on a larger disk, or free "
                "space: anyflash build --clean";
     default:
-        return af_reason_hint(id);
+        return af_reasons[id].hint;
     }
 }
 
@@ -143,7 +143,7 @@ void af_rung_build_row(struct af_rung_build_target *build, const char *name,
         .answer = answer,
         .evidence = af_arena_text(build->context->arena, evidence == NULL ? "" : evidence),
         .fix = answer == AF_YES ? NULL : fix_of(build, id),
-        .why = answer == AF_YES ? NULL : af_reason_message(id)};
+        .why = answer == AF_YES ? NULL : af_reasons[id].message};
     if (answer != AF_YES)
         af_rung_add_reason(build->context, id, "%s", evidence == NULL ? "" : evidence);
 }

@@ -335,7 +335,7 @@ static struct found search(struct af_rung_context *context, const struct choice 
 static void report_open(struct af_rung_context *context, uint64_t bits)
 {
     for (int id = 0; id < 64; id++) {
-        if ((bits >> id & 1) != 0 && af_reason_effect((enum af_reason_id)id) == AF_REASON_OPEN)
+        if ((bits >> id & 1) != 0 && af_reasons[id].effect == AF_REASON_OPEN)
             af_rung_add_reason(context, (enum af_reason_id)id, NULL);
     }
 }

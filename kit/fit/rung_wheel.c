@@ -50,7 +50,7 @@ static size_t drop_notes(struct af_reason *reasons, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (af_reason_effect(reasons[i].id) != AF_REASON_NOTE)
+        if (af_reasons[reasons[i].id].effect != AF_REASON_NOTE)
             reasons[kept++] = reasons[i];
     }
     return kept;

@@ -200,16 +200,15 @@ bool af_candidate_is_provable(const struct af_candidate *candidate)
 {
     uint64_t left = candidate->reason_bits & (blocking | opening);
     for (; left != 0; left &= left - 1)
-        if (!af_reason_is_settled_by_bytes((enum af_reason_id)__builtin_ctzll(left)))
+        if (!af_reasons[__builtin_ctzll(left)].settled_by_bytes)
             return false;
     return true;
 }
 
 enum af_reason_group af_verdict_group(uint64_t bits)
 {
-    return (bits & blocking) == 0
-               ? AF_REASON_REJECTING_GROUPS
-               : af_reason_group((enum af_reason_id)__builtin_ctzll(bits & blocking));
+    return (bits & blocking) == 0 ? AF_REASON_REJECTING_GROUPS
+                                  : af_reasons[__builtin_ctzll(bits & blocking)].group;
 }
 
 bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel)
@@ -269,7 +268,7 @@ static const char *proved_detail(const struct af_fit_wheel_check *check, const c
 void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_reason_id id,
                                    const char *format, ...)
 {
-    bool proved = is_proved(check) && af_reason_is_settled_by_bytes(id);
+    bool proved = is_proved(check) && af_reasons[id].settled_by_bytes;
     id = proved ? AF_REASON_PROVED : id;
     if ((check->bits & AF_REASON_BIT(id)) != 0)
         return;

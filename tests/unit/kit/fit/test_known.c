@@ -47,7 +47,7 @@ static const char *detail_of(const struct af_rung *rung, enum af_reason_id id)
     for (size_t i = 0; i < rung->reason_count; i++)
         if (rung->reasons[i].id == id)
             return rung->reasons[i].detail;
-    fail_msg("the rung has no %s", af_reason_text_id(id));
+    fail_msg("the rung has no %s", af_reasons[id].text_id);
     return NULL;
 }
 

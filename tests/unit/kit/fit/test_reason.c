@@ -19,7 +19,7 @@
 static void fail_if(bool wrong, enum af_reason_id id, const char *what)
 {
     if (wrong)
-        fail_msg("%s %s", af_reason_text_id(id), what);
+        fail_msg("%s %s", af_reasons[id].text_id, what);
 }
 
 static void test_reason__text_ids_are_unique(void **state)
@@ -28,7 +28,7 @@ static void test_reason__text_ids_are_unique(void **state)
     FOR_EACH_REASON(id)
     {
         enum af_reason_id found;
-        assert_true(af_reason_parse(af_reason_text_id(id), &found));
+        assert_true(af_reason_parse(af_reasons[id].text_id, &found));
         assert_int_equal(found, id);
     }
 }
@@ -38,7 +38,7 @@ static void test_reason__each_has_a_message(void **state)
     (void)state;
     FOR_EACH_REASON(id)
     {
-        fail_if(af_reason_message(id) == NULL, id, "has no message");
+        fail_if(af_reasons[id].message == NULL, id, "has no message");
     }
 }
 
@@ -48,8 +48,8 @@ static void test_reason__hints_for_the_page_name_no_options(void **state)
     (void)state;
     FOR_EACH_REASON(id)
     {
-        const char *hint = af_reason_hint(id);
-        const char *page_hint = af_reason_page_hint(id);
+        const char *hint = af_reasons[id].hint;
+        const char *page_hint = af_reasons[id].page_hint;
         fail_if(hint != NULL && (strstr(hint, "--given") || strstr(hint, "--arch")) &&
                     page_hint == NULL,
                 id, "has no hint for the page");
@@ -63,8 +63,8 @@ static void test_reason__remarks_reject_nothing(void **state)
     (void)state;
     FOR_EACH_REASON(id)
     {
-        fail_if(af_reason_group(id) == AF_REASON_GROUP_REMARK &&
-                    af_reason_effect(id) != AF_REASON_NOTE,
+        fail_if(af_reasons[id].group == AF_REASON_GROUP_REMARK &&
+                    af_reasons[id].effect != AF_REASON_NOTE,
                 id, "is a remark and no note");
     }
 }
@@ -77,12 +77,12 @@ static void test_reason__bytes_settle_what_names_say_about_libraries(void **stat
                                             "proved-not-to-load", "torch-without-cuda"};
     FOR_EACH_REASON(id)
     {
-        bool settled = af_reason_effect(id) != AF_REASON_NOTE &&
-                       af_reason_group(id) >= AF_REASON_GROUP_TORCH &&
-                       af_reason_group(id) <= AF_REASON_GROUP_SYSTEM;
+        bool settled = af_reasons[id].effect != AF_REASON_NOTE &&
+                       af_reasons[id].group >= AF_REASON_GROUP_TORCH &&
+                       af_reasons[id].group <= AF_REASON_GROUP_SYSTEM;
         for (size_t i = 0; i < AF_COUNT(unsettled); i++)
-            settled = settled && !af_equal(af_reason_text_id(id), unsettled[i]);
-        fail_if(af_reason_is_settled_by_bytes(id) != settled, id,
+            settled = settled && !af_equal(af_reasons[id].text_id, unsettled[i]);
+        fail_if(af_reasons[id].settled_by_bytes != settled, id,
                 settled ? "lacks settled_by_bytes" : "has settled_by_bytes");
     }
 }
@@ -93,9 +93,9 @@ static void test_reason__a_reason_for_all_wheels_is_one_of_an_option(void **stat
     FOR_EACH_REASON(id)
     {
         enum af_reason_id all = af_reason_if_all(id);
-        fail_if(all != id && (af_reason_effect(all) != AF_REASON_BLOCKS ||
-                              af_reason_effect(id) != AF_REASON_BLOCKS ||
-                              af_reason_group(all) != AF_REASON_GROUP_OPTION),
+        fail_if(all != id && (af_reasons[all].effect != AF_REASON_BLOCKS ||
+                              af_reasons[id].effect != AF_REASON_BLOCKS ||
+                              af_reasons[all].group != AF_REASON_GROUP_OPTION),
                 id, "has an unsuitable if_all");
     }
 }
@@ -105,9 +105,9 @@ static void test_reason__a_missing_fact_can_be_stated(void **state)
     (void)state;
     FOR_EACH_REASON(id)
     {
-        bool is_missing = af_reason_missing_fact(id) != NULL;
+        bool is_missing = af_reasons[id].missing_fact != NULL;
         fail_if(is_missing && !af_reason_lacks_fact(id), id, "is not about a missing fact");
-        fail_if(is_missing && af_reason_page_hint(id) == NULL, id, "has no hints");
+        fail_if(is_missing && af_reasons[id].page_hint == NULL, id, "has no hints");
     }
 }
 
@@ -116,10 +116,10 @@ static void test_reason__findings_have_a_severity(void **state)
     (void)state;
     FOR_EACH_REASON(id)
     {
-        bool is_finding = af_reason_severity(id) != AF_SEVERITY_NONE;
-        bool is_used = af_reason_group(id) == AF_REASON_GROUP_ENVIRONMENT ||
-                       af_reason_comes_first(id) || af_reason_asks_to_replace(id) ||
-                       af_reason_finding(id) != af_reason_message(id);
+        bool is_finding = af_reasons[id].severity != AF_SEVERITY_NONE;
+        bool is_used = af_reasons[id].group == AF_REASON_GROUP_ENVIRONMENT ||
+                       af_reasons[id].comes_first || af_reason_asks_to_replace(id) ||
+                       af_reason_finding(id) != af_reasons[id].message;
         fail_if(is_used && !is_finding, id, "has no severity");
         fail_if(is_finding && strlen(af_reason_finding(id)) < 10, id, "has no finding");
     }

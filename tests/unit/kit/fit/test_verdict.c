@@ -160,7 +160,7 @@ static const struct row rows[] = {
 static bool only_notes(const struct af_reason *reasons, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (af_reason_effect(reasons[i].id) != AF_REASON_NOTE)
+        if (af_reasons[reasons[i].id].effect != AF_REASON_NOTE)
             return false;
     }
     return true;
@@ -169,7 +169,7 @@ static bool only_notes(const struct af_reason *reasons, size_t count)
 static bool has(const struct af_reason *reasons, size_t count, const char *text_id)
 {
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(af_reason_text_id(reasons[i].id), text_id) == 0)
+        if (strcmp(af_reasons[reasons[i].id].text_id, text_id) == 0)
             return true;
     }
     return false;
@@ -191,7 +191,7 @@ static void test_row(void **state)
                : row->reason[0] == '!' ? !has(reasons, count, row->reason + 1)
                                        : has(reasons, count, row->reason);
     for (size_t i = 0; i < count && !met; i++)
-        print_message("  %s (%s)\n", af_reason_text_id(reasons[i].id),
+        print_message("  %s (%s)\n", af_reasons[reasons[i].id].text_id,
                       reasons[i].detail == NULL ? "" : reasons[i].detail);
     assert_true(met);
     af_machine_release(&machine);
