@@ -468,7 +468,7 @@ void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels 
                   struct af_proof_check checks[AF_PROOF_GPU_CHECKS])
 {
     if (code == NULL) {
-        set_all(checks, AF_UNKNOWN, "the GPU code was not read");
+        set_all(checks, AF_UNKNOWN, "its GPU code was not read");
         return;
     }
     if (code->target_count == 0 && code->problem == NULL) {

@@ -375,22 +375,15 @@ static void check_symbol_versions(struct af_proof_draft *draft)
 
 static void check_gpu(struct af_proof_draft *draft)
 {
+    static const struct af_gpu_code none;
     const struct af_proof_question *question = draft->question;
-    const struct af_binary *binary = question->binary;
-    if (question->gpu_code != NULL) {
-        struct af_view *view = af_arena_alloc(draft->arena, sizeof *view);
-        if (view == NULL)
-            return;
-        af_view_make(question->machine, question->arch, draft->arena, view);
-        af_proof_gpu(question->gpu_code, question->kernels, view, draft->arena,
-                     &draft->checks[AF_CHECK_GPU_CODE]);
+    bool has_none = question->gpu_code == NULL && !question->binary->has_gpu_code;
+    struct af_view *view = af_arena_alloc(draft->arena, sizeof *view);
+    if (view == NULL)
         return;
-    }
-    enum af_answer answer = binary->has_gpu_code ? AF_UNKNOWN : AF_YES;
-    const char *text = answer == AF_YES ? "none is needed, the file holds no GPU code"
-                                        : "its GPU code was not read";
-    for (int id = AF_CHECK_GPU_CODE; id <= AF_CHECK_COMPRESSION_DRIVER; id++)
-        af_proof_set(draft, (enum af_proof_check_id)id, answer, "%s", text);
+    af_view_make(question->machine, question->arch, draft->arena, view);
+    af_proof_gpu(has_none ? &none : question->gpu_code, question->kernels, view, draft->arena,
+                 &draft->checks[AF_CHECK_GPU_CODE]);
 }
 
 static enum af_answer together_of(const struct af_proof_check *checks,
