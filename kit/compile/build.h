@@ -125,7 +125,7 @@ struct af_build_resources {
 };
 
 /*
- * Checks the prerequisites (kit/fit/rung_build.h), and what can only be found out
+ * Checks the prerequisites (kit/fit/rung.h), and what can only be found out
  * on this machine: whether programs run, and what is in the cache. A program
  * that does not respond is a "no". Targets of the selection replace the
  * machine's GPUs. Changes nothing. Texts are in build->arena. Fails with

@@ -15,7 +15,7 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/fit/rung_build.h"
+#include "kit/fit/rung.h"
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 #include "kit/doctor/doctor.h"
 
 #define DETAIL_BYTES 1200

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/path.h"
+#include "kit/base/text.h"
 #include "kit/compile/offer/offer.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/project_wheels.h"
