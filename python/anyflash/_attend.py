@@ -116,6 +116,17 @@ class _Call:
             )
         return found
 
+    def per_head(self, array, name, rows, heads):
+        """(address, stride between rows) of float32 [heads], stride 0, or [rows, heads]."""
+        found = self.array(array, name, (F32,))
+        if tuple(found.shape) not in ((heads,), (rows, heads)):
+            raise ValueError(
+                f"{name}: shape {tuple(found.shape)}, expected ({heads},) or ({rows}, {heads})"
+            )
+        if heads > 1 and found.strides[-1] != 1:
+            raise ValueError(f"{name}: the last dimension must be contiguous")
+        return found.address, found.strides[0] if len(found.shape) == 2 else 0
+
 
 def _set_lengths(call, options, q_shape, k_shape):
     """Sets the sizes of the problem, and which rows belong to which sequence."""
@@ -209,15 +220,7 @@ def _set_scores(call, options, batch):
     )
     slopes = options["alibi_slopes"]
     if slopes is not None:
-        found = call.array(slopes, "alibi_slopes", (F32,))
-        if tuple(found.shape) not in ((heads,), (batch, heads)):
-            raise ValueError(
-                f"alibi_slopes: shape {tuple(found.shape)}, expected ({heads},) "
-                f"or ({batch}, {heads})"
-            )
-        call.set(
-            "alibi_slopes", found.address, found.strides[0] if len(found.shape) == 2 else 0
-        )
+        call.set("alibi_slopes", *call.per_head(slopes, "alibi_slopes", batch, heads))
     if options["sinks"] is not None:
         call.set("sinks", call.numbers(options["sinks"], "sinks", (heads,)).address)
     if options["bias"] is not None:
@@ -236,15 +239,9 @@ def _set_scales(call, options, batch, pages):
     for name in ("k_scales", "v_scales"):
         if options[name] is None:
             continue
-        found = call.array(options[name], name, (F32,))
-        if tuple(found.shape) not in ((heads,), (rows, heads)):
-            raise ValueError(
-                f"{name}: shape {tuple(found.shape)}, expected ({heads},) or ({rows}, {heads})"
-            )
-        if heads > 1 and found.strides[-1] != 1:
-            raise ValueError(f"{name}: the last dimension must be contiguous")
-        call.set(name, found.address)
-        strides.add(found.strides[0] if len(found.shape) == 2 and rows > 1 else 0)
+        address, stride = call.per_head(options[name], name, rows, heads)
+        call.set(name, address)
+        strides.add(stride if rows > 1 else 0)
     if len(strides) > 1:
         raise ValueError("k_scales and v_scales: their shapes or strides differ")
     call.set("scale_stride", *(strides or {0}), int(bool(options["scale_per_page"])))

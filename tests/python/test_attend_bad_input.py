@@ -238,6 +238,7 @@ def test_pages_that_are_not_there(table, used, words):
         ({"sinks": np.zeros(3, np.float32)}, ValueError, "sinks: shape"),
         ({"sinks": np.zeros(4, np.float64)}, TypeError, "sinks: .*float64"),
         ({"alibi_slopes": np.zeros(3, np.float32)}, ValueError, "alibi_slopes: shape"),
+        ({"alibi_slopes": np.zeros(8, np.float32)[::2]}, ValueError, "alibi_slopes: .*contig"),
         ({"bias": np.zeros((9, 12), np.float32)}, ValueError, "bias: "),
         ({"bias": np.zeros((9, 13), bool)}, TypeError, "bias: element type bool"),
         ({"mask": np.zeros((9, 13), np.float32)}, TypeError, "mask: element type float32"),
