@@ -20,6 +20,7 @@ from ._masked import (
     used_of,
     window_of,
 )
+from .providers.compose import starts
 
 
 def visible_mask(mask, causal, window, q_len, k_len):
@@ -61,10 +62,6 @@ def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
     return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous()
 
 
-def _lengths(counts):
-    return torch.nn.functional.pad(counts.cumsum(0), (1, 0)).to(torch.int32)
-
-
 def _unpadded(query, key, value, mask, aligned):
     """(q, k, v as packed rows, cu_q, cu_k, the rows' places in query) without hidden rows.
 
@@ -77,7 +74,7 @@ def _unpadded(query, key, value, mask, aligned):
         queries = keys[:, used - q_len : used]
     places = queries.flatten().nonzero().flatten()
     rows = (query.flatten(0, 1)[places], key[keys], value[keys])
-    return (*rows, _lengths(queries.sum(1)), _lengths(keys.sum(1)), places)
+    return (*rows, starts(queries.sum(1)), starts(keys.sum(1)), places)
 
 
 def _has_holes(mask, window):
@@ -111,8 +108,8 @@ def attend_elsewhere(
     if isinstance(mask, PACKED):
         places = None
         if isinstance(mask, Sequences):
-            starts = sequence_starts(mask.numbers)
-            mask = Starts(starts, starts)
+            bounds = sequence_starts(mask.numbers)
+            mask = Starts(bounds, bounds)
         cu_q, cu_k = mask.cu_q, mask.cu_k
         q, k, v = (x.flatten(0, 1) for x in (query, key, value))
     else:

@@ -45,14 +45,11 @@ _threads = _TorchThreads()
 _library = torch.library.Library("anyflash", "DEF")
 for _name in ("attend", "attend_forward"):
     _library.define(f"{_name}(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
-_library.define(
-    "attend_forward.dense(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
-    "-> (Tensor, Tensor)"
-)
-_library.define(
-    "attend_forward.only_out(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
-    "-> Tensor"
-)
+for _name, _results in (("dense", "(Tensor, Tensor)"), ("only_out", "Tensor")):
+    _library.define(
+        f"attend_forward.{_name}(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
+        f"-> {_results}"
+    )
 _library.define(
     f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
     f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
@@ -201,8 +198,8 @@ def _register_kernels():
     if not _lib.missing and register(libtorch_cpu()._handle, None) == 0:
         return None
     forward, dense, only_out, backward = _callers()
-    _library.impl("attend", forward, "CPU")
-    _library.impl("attend_forward", forward, "CPU")
+    for name in ("attend", "attend_forward"):
+        _library.impl(name, forward, "CPU")
     _library.impl("attend_forward.dense", dense, "CPU")
     _library.impl("attend_forward.only_out", only_out, "CPU")
     _library.impl("attend_backward", backward, "CPU")
@@ -212,29 +209,20 @@ def _register_kernels():
 _in_python = _register_kernels()
 #: Whether the operators' kernels are C.
 IN_C = _in_python is None
-torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
-torch.library.register_fake("anyflash::attend_forward", _forward_fake, lib=_library)
-torch.library.register_fake(
-    "anyflash::attend_forward.dense", _forward_dense_fake, lib=_library
-)
-torch.library.register_fake(
-    "anyflash::attend_forward.only_out", _forward_only_out_fake, lib=_library
-)
-torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
 _library.impl("attend_dropout", _forward_dropout, "CPU")
 _library.impl("attend_dropout_backward", _backward_dropout, "CPU")
-torch.library.register_fake(
-    "anyflash::attend_dropout", _forward_dropout_fake, lib=_library
-)
-torch.library.register_fake(
-    "anyflash::attend_dropout_backward", _backward_fake, lib=_library
-)
-torch.library.register_autograd(
-    "anyflash::attend_dropout", _gradients, setup_context=_keep, lib=_library
-)
-torch.library.register_autograd(
-    "anyflash::attend", _gradients, setup_context=_keep, lib=_library
-)
+for _name, _fake in {
+    "attend": _forward_fake,
+    "attend_forward": _forward_fake,
+    "attend_forward.dense": _forward_dense_fake,
+    "attend_forward.only_out": _forward_only_out_fake,
+    "attend_backward": _backward_fake,
+    "attend_dropout": _forward_dropout_fake,
+    "attend_dropout_backward": _backward_fake,
+}.items():
+    torch.library.register_fake(f"anyflash::{_name}", _fake, lib=_library)
+for _name in ("anyflash::attend", "anyflash::attend_dropout"):
+    torch.library.register_autograd(_name, _gradients, setup_context=_keep, lib=_library)
 _differentiable = torch.ops.anyflash.attend.default
 _dropped = torch.ops.anyflash.attend_dropout.default
 _only_forward = torch.ops.anyflash.attend_forward.default

@@ -66,11 +66,6 @@ def _parts(name, packed, rank, count):
     return packed.unbind(-3)
 
 
-def _packed(call, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
-    call.cu_q, call.cu_k = cu_seqlens_q, cu_seqlens_k
-    call.max_q, call.max_k = _count(max_seqlen_q), _count(max_seqlen_k)
-
-
 def flash_attn_func(
     q: Tensor,
     k: Tensor,
@@ -112,9 +107,8 @@ def flash_attn_kvpacked_func(
     >>> out = flash_attn_kvpacked_func(q, torch.stack((k, v), 2), causal=True)
     """
     mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
-    want = PROBABILITIES if return_attn_probs else OUT
-    call = Call(q, *_parts("kv", kv, 5, 2), dropout_p, *mask, deterministic, want)
-    return _result(call)
+    options = (dropout_p, *mask, deterministic, return_attn_probs)
+    return flash_attn_func(q, *_parts("kv", kv, 5, 2), *options)
 
 
 def flash_attn_qkvpacked_func(
@@ -133,9 +127,8 @@ def flash_attn_qkvpacked_func(
     >>> out = flash_attn_qkvpacked_func(torch.stack((q, k, v), 2), causal=True)
     """
     mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
-    want = PROBABILITIES if return_attn_probs else OUT
-    call = Call(*_parts("qkv", qkv, 5, 3), dropout_p, *mask, deterministic, want)
-    return _result(call)
+    options = (dropout_p, *mask, deterministic, return_attn_probs)
+    return flash_attn_func(*_parts("qkv", qkv, 5, 3), *options)
 
 
 def flash_attn_varlen_func(
@@ -168,7 +161,8 @@ def flash_attn_varlen_func(
     mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
     want = PROBABILITIES if return_attn_probs else OUT
     call = Call(q, k, v, dropout_p, *mask, deterministic, want)
-    _packed(call, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    call.cu_q, call.cu_k = cu_seqlens_q, cu_seqlens_k
+    call.max_q, call.max_k = _count(max_seqlen_q), _count(max_seqlen_k)
     if block_table is not None:
         call.block_table, call.cu_k = block_table, None
         call.seqused_k = (cu_seqlens_k[1:] - cu_seqlens_k[:-1]).to(torch.int32)
@@ -196,10 +190,9 @@ def flash_attn_varlen_kvpacked_func(
     >>> out = flash_attn_varlen_kvpacked_func(q, kv, starts, starts, 7, 7)
     """
     mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
-    want = PROBABILITIES if return_attn_probs else OUT
-    call = Call(q, *_parts("kv", kv, 4, 2), dropout_p, *mask, deterministic, want)
-    _packed(call, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    return _result(call)
+    options = (dropout_p, *mask, deterministic, return_attn_probs)
+    lengths = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    return flash_attn_varlen_func(q, *_parts("kv", kv, 4, 2), *lengths, *options)
 
 
 def flash_attn_varlen_qkvpacked_func(
@@ -220,10 +213,9 @@ def flash_attn_varlen_qkvpacked_func(
     >>> out = flash_attn_varlen_qkvpacked_func(qkv, starts, 7)
     """
     mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
-    want = PROBABILITIES if return_attn_probs else OUT
-    call = Call(*_parts("qkv", qkv, 4, 3), dropout_p, *mask, deterministic, want)
-    _packed(call, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    return _result(call)
+    options = (dropout_p, *mask, deterministic, return_attn_probs)
+    lengths = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    return flash_attn_varlen_func(*_parts("qkv", qkv, 4, 3), *lengths, *options)
 
 
 def flash_attn_with_kvcache(

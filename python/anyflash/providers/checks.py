@@ -12,6 +12,11 @@ def _is_tensor(tensor, name):
         raise TypeError(f"{name}: must be a torch tensor, not {type(tensor).__name__}")
 
 
+def _check_device(tensor, name, q):
+    if tensor.device != q.device:
+        raise ValueError(f"{name}: is on {tensor.device}, but q is on {q.device}")
+
+
 def _check_tensor(tensor, name, rank, like):
     _is_tensor(tensor, name)
     if tensor.dim() != rank:
@@ -21,8 +26,7 @@ def _check_tensor(tensor, name, rank, like):
         raise TypeError(f"{name}: element type {tensor.dtype}, expected {known}")
     if tensor.dtype != like.dtype:
         raise TypeError(f"{name}: has type {tensor.dtype}, but q has {like.dtype}")
-    if tensor.device != like.device:
-        raise ValueError(f"{name}: is on {tensor.device}, but q is on {like.device}")
+    _check_device(tensor, name, like)
 
 
 def _check_integers(tensor, name, shape, like):
@@ -31,8 +35,7 @@ def _check_integers(tensor, name, shape, like):
     _is_tensor(tensor, name)
     if tensor.dtype != torch.int32:
         raise TypeError(f"{name}: must be int32, not {tensor.dtype}")
-    if tensor.device != like.device:
-        raise ValueError(f"{name}: is on {tensor.device}, but q is on {like.device}")
+    _check_device(tensor, name, like)
     if tensor.dim() != len(shape) or any(
         want not in (None, have) for have, want in zip(tensor.shape, shape)
     ):
@@ -103,8 +106,7 @@ def _check_batch(call, names):
                 f"alibi_slopes: shape {tuple(slopes.shape)}, expected ({heads},) "
                 f"or ({batch}, {heads})"
             )
-        if slopes.device != q.device:
-            raise ValueError(f"alibi_slopes: is on {slopes.device}, but q is on {q.device}")
+        _check_device(slopes, "alibi_slopes", q)
     return batch
 
 
@@ -142,8 +144,7 @@ def _check_rotary(call):
         _is_tensor(table, name)
         if table.dim() != 2 or table.shape != cos.shape:
             raise ValueError(f"{name}: shape {tuple(table.shape)}, expected (rows, dim / 2)")
-        if table.device != q.device:
-            raise ValueError(f"{name}: is on {table.device}, but q is on {q.device}")
+        _check_device(table, name, q)
     if 2 * cos.shape[1] > q.shape[-1]:
         raise ValueError(
             f"rotary_cos: rotates {2 * cos.shape[1]} dimensions, but q has {q.shape[-1]}"

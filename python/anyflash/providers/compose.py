@@ -27,18 +27,19 @@ def without_autocast(device_type):
     return contextlib.nullcontext()
 
 
-def _rotate(x, cos, sin, interleaved):
+def rotate(x, cos, sin, interleaved):
+    """The pairs (a, b) of the last dimension turned: (a cos - b sin, a sin + b cos)."""
+    axis = -1 if interleaved else -2
+    a, b = x.unflatten(-1, (-1, 2) if interleaved else (2, -1)).unbind(axis)
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), axis).flatten(-2)
+
+
+def _rotated_rows(x, cos, sin, interleaved):
     """x [B, S, H, D] rotated by cos, sin [B, S, dim / 2]; in float32, as in flash-attn."""
     cos, sin = cos.float().unsqueeze(2), sin.float().unsqueeze(2)
     dim = 2 * cos.shape[-1]
-    turned, rest = x[..., :dim].float(), x[..., dim:]
-    if interleaved:
-        first, second = turned[..., 0::2], turned[..., 1::2]
-    else:
-        first, second = turned.chunk(2, -1)
-    parts = (first * cos - second * sin, first * sin + second * cos)
-    joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
-    return torch.cat((joined.to(x.dtype), rest), -1)
+    turned = rotate(x[..., :dim].float(), cos, sin, interleaved)
+    return torch.cat((turned.to(x.dtype), x[..., dim:]), -1)
 
 
 def _rotated(call):
@@ -50,7 +51,7 @@ def _rotated(call):
 
     def turn(x, steps):
         rows = (start + steps).clamp(max=cos.shape[0] - 1)
-        return _rotate(x, cos[rows], sin[rows], call.interleaved)
+        return _rotated_rows(x, cos[rows], sin[rows], call.interleaved)
 
     device = call.q.device
     local = call.causal or call.window[0] >= 0 or call.window[1] >= 0

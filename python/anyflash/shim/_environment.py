@@ -16,12 +16,6 @@ DESCRIBE_SECONDS, IMPORT_SECONDS = 60, 180
 _QUESTIONS = """
 import importlib.metadata, importlib.util, json, os, re, sys, sysconfig
 
-def is_there(name):
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-
 def where(name):
     try:
         spec = importlib.util.find_spec(name)
@@ -53,8 +47,8 @@ print(json.dumps({
     "site": site,
     "managed": sys.prefix == sys.base_prefix and os.path.exists(managed),
     "writable": os.access(site, os.W_OK | os.X_OK),
-    "torch": is_there("torch"),
-    "anyflash": is_there("anyflash"),
+    "torch": bool(where("torch")),
+    "anyflash": bool(where("anyflash")),
     "flash_attn": list(named("flash-attn")),
     "modules": where("flash_attn"),
     "interface": where("flash_attn_interface"),

@@ -154,20 +154,20 @@ def _recorded(site):
     return {site / name: digest for name, digest in cells if _is_inside(site, name, names)}
 
 
+def _is_marked(path):
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return MARK in path.read_text()
+    return False
+
+
 def is_ours(site):
     """Whether the package in the folder `site` is the shim, complete or not."""
-    try:
-        return MARK in (site / "flash_attn" / "__init__.py").read_text()
-    except (OSError, UnicodeDecodeError):
-        return False
+    return _is_marked(site / "flash_attn" / "__init__.py")
 
 
 def has_interface(site):
     """Whether FlashAttention-3's module in the folder `site` is ours."""
-    try:
-        return MARK in (site / INTERFACE).read_text()
-    except (OSError, UnicodeDecodeError):
-        return False
+    return _is_marked(site / INTERFACE)
 
 
 def _there(site):

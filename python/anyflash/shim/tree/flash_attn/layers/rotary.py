@@ -9,7 +9,8 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from flash_attn.ops.triton.rotary import apply_rotary, rotate
+from anyflash.providers.compose import rotate
+from flash_attn.ops.triton.rotary import apply_rotary
 
 
 def rotate_half(x, interleaved=False):

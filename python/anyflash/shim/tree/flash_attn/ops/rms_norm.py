@@ -3,16 +3,14 @@
     y = RMSNorm(512)(x)
 """
 
-import torch
-
 from flash_attn import _left_out
 from flash_attn.ops.layer_norm import DropoutAddNorm, dropout_add_norm
-from flash_attn.ops.triton.layer_norm import rms_norm_fn
+from flash_attn.ops.triton import layer_norm
 
 
 def rms_norm(x, weight, epsilon):
     """The RMS norm of x, in x's type."""
-    return rms_norm_fn(x, weight, None, eps=epsilon)
+    return layer_norm.rms_norm_fn(x, weight, None, eps=epsilon)
 
 
 def dropout_add_rms_norm(
@@ -33,22 +31,14 @@ def dropout_add_rms_norm(
     return dropout_add_norm(*summands, prenorm, residual_in_fp32, return_dropout_mask, True)
 
 
-class RMSNorm(torch.nn.Module):
+class RMSNorm(layer_norm.RMSNorm):
     """rms_norm() with its weight."""
 
     def __init__(self, hidden_size, eps=1e-5, device=None, dtype=None):
-        super().__init__()
-        self.eps = eps
-        weight = torch.empty(hidden_size, device=device, dtype=dtype)
-        self.weight = torch.nn.Parameter(weight)
-        self.register_parameter("bias", None)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        self.weight.data.fill_(1.0)
+        super().__init__(hidden_size, eps, device=device, dtype=dtype)
 
     def forward(self, x):
-        return rms_norm(x, self.weight, self.eps)
+        return super().forward(x)
 
 
 class DropoutAddRMSNorm(DropoutAddNorm):

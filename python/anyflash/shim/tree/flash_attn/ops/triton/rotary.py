@@ -7,12 +7,7 @@ from typing import Optional, Union
 
 import torch
 
-
-def rotate(x, cos, sin, interleaved):
-    """The pairs (a, b) of the last dimension turned: (a cos - b sin, a sin + b cos)."""
-    axis = -1 if interleaved else -2
-    a, b = x.unflatten(-1, (-1, 2) if interleaved else (2, -1)).unbind(axis)
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), axis).flatten(-2)
+from anyflash.providers.compose import rotate
 
 
 def _positions(x, seqlen_offsets, cu_seqlens):
