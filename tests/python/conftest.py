@@ -6,12 +6,22 @@ that the suite runs in every environment.
 
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests")]
+
+
+def python(code, **variables):
+    """Runs the code in a new process of this Python with the package; the finished process."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.fixture(autouse=True)

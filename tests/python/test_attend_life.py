@@ -1,35 +1,20 @@
 """attend with threads, after fork and at exit of the interpreter; no memory leaks."""
 
 import gc
-import os
-import pathlib
-import subprocess
 import sys
 import threading
 
 import pytest
+from conftest import python
 
 np = pytest.importorskip("numpy")
 import anyflash  # noqa: E402
 from anyflash import _attend, _lib  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
 
 def arrays(rows=33, seed=1):
     random = np.random.default_rng(seed)
     return [random.standard_normal((1, rows, 2, 32), dtype=np.float32) for _ in range(3)]
-
-
-def python(code, timeout=120):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
 
 
 def test_this_interpreter_has_the_builtin():

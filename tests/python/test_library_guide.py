@@ -4,10 +4,9 @@ one and with a working one."""
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+from conftest import python
 
 pytest.importorskip("torch")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,10 +22,8 @@ def run(code, folder, flash_attn=None, hidden=""):
         (folder / "flash_attn.py").write_text(flash_attn)
     head = f"import sys\nsys.modules.update(dict.fromkeys({hidden.split()!r}))\n"
     tail = "\nprint(getattr(flash_attn_func, '__module__', None))"
-    done = subprocess.run(
-        [sys.executable, "-c", head + code + tail], capture_output=True, text=True, timeout=240,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "python")])},
-    )
+    path = os.pathsep.join([str(folder), str(ROOT / "python")])
+    done = python(head + code + tail, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 

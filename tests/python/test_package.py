@@ -6,22 +6,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
+from conftest import python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def python(code):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def test_importing_brings_in_nothing_large():
@@ -34,9 +23,7 @@ def test_importing_brings_in_nothing_large():
 
 def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
     missing = tmp_path / "libanyflash.so"
-    done = python(
-        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(missing)!r}; import anyflash"
-    )
+    done = python("import anyflash", ANYFLASH_LIBRARY=str(missing))
     assert "ImportError: anyflash cannot load its library" in done.stderr
     assert str(missing) in done.stderr
 
@@ -62,10 +49,10 @@ def loaded(library):
     """Runs a process that loads this library, pretends not to be CPython, so that the builtin
     is not used, and prints which libraries have the engine's and the bindings' functions."""
     return python(
-        f"import os, sys; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}\n"
-        "sys.implementation.name = 'other'\n"
+        "import os, sys; sys.implementation.name = 'other'\n"
         "from anyflash import _lib\n"
-        "print(*[os.path.basename(lib._name) for lib in (_lib._library, _lib.bindings)])"
+        "print(*[os.path.basename(lib._name) for lib in (_lib._library, _lib.bindings)])",
+        ANYFLASH_LIBRARY=str(library),
     )
 
 
@@ -92,9 +79,7 @@ def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
 
     library = library_of(tmp_path, __version__, [missing])
     beside = library_of(tmp_path, __version__, [missing], name="libanyflash_python.so")
-    done = python(
-        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
-    )
+    done = python("import anyflash", ANYFLASH_LIBRARY=str(library))
     said = done.stderr.splitlines()[-1]
     named = library if missing == "anyflash_merge" else beside
     assert said.startswith("ImportError: ") and str(named) in said, done.stderr
@@ -104,9 +89,7 @@ def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
 @pytest.mark.parametrize("version, age", [("0.0.9", "older"), ("10.2.0", "newer")])
 def test_a_library_of_another_version_is_told_at_import(tmp_path, version, age):
     library = library_of(tmp_path, version)
-    done = python(
-        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
-    )
+    done = python("import anyflash", ANYFLASH_LIBRARY=str(library))
     said = done.stderr.splitlines()[-1]
     assert said.startswith("ImportError: ") and str(library) in said, done.stderr
     assert f"which is the {age} version {version}: set ANYFLASH_LIBRARY to" in said
@@ -158,9 +141,7 @@ def test_the_interface_has_another_number_after_each_change():
 
 def test_another_library_is_told_at_import(tmp_path):
     library = library_of(tmp_path, "", functions=["something_else"])
-    done = python(
-        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
-    )
+    done = python("import anyflash", ANYFLASH_LIBRARY=str(library))
     said = done.stderr.splitlines()[-1]
     assert f"cannot use its library '{library}', which has none of its functions: " in said
 
@@ -186,15 +167,9 @@ def copy_of(folder, version):
 
 def imported(*folders, code="", **environment):
     """Imports the package from these folders; not as CPython, so that nothing is called."""
-    path = os.pathsep.join(map(str, folders))
+    environment = {"ANYFLASH_LIBRARY": "", "PYTHONDONTWRITEBYTECODE": "1", **environment}
     code = f"import sys; sys.implementation.name = 'other'; from anyflash import _lib; {code}"
-    return subprocess.run(
-        [sys.executable, "-B", "-c", code],
-        env={**os.environ, "ANYFLASH_LIBRARY": "", **environment, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return python(code, PYTHONPATH=os.pathsep.join(map(str, folders)), **environment)
 
 
 def test_of_two_copies_the_first_is_used_with_its_own_libraries(tmp_path):

@@ -5,12 +5,10 @@ import contextlib
 import importlib.util
 import json
 import logging
-import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
+from conftest import python
 
 torch = pytest.importorskip("torch")
 import formula  # noqa: E402
@@ -18,8 +16,6 @@ import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import _result_cache, providers  # noqa: E402
 from anyflash.providers import aten, packages, table, trial  # noqa: E402
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 # The order of providers.
@@ -98,28 +94,17 @@ def test_a_provider_that_is_forced_and_declines_is_an_error():
         providers.force("nobody")
 
 
-def run(code, **variables):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *sys.path]),
-             **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 def test_the_environment_variable_forces_and_fails_loudly():
     code = (
         "import torch, anyflash; q = torch.randn(1, 4, 2, 32)\n"
         "print(anyflash.explain(q, q, q).provider)\n"
         "anyflash.flash_attn_func(q, q, q, softcap=1.0)"
     )
-    done = run(code, ANYFLASH_PROVIDER="sdpa")
+    done = python(code, ANYFLASH_PROVIDER="sdpa")
     assert done.stdout == "sdpa\n" and "NoProvider: 'sdpa' has no softcap" in done.stderr
     for function in ("flash_attn_func", "explain"):
         code = "import torch, anyflash; q = torch.ones(1, 1, 1, 8); "
-        done = run(code + f"anyflash.{function}(q, q, q)", ANYFLASH_PROVIDER="x")
+        done = python(code + f"anyflash.{function}(q, q, q)", ANYFLASH_PROVIDER="x")
         last = done.stderr.splitlines()[-1]
         assert last.startswith("ValueError: 'x' is not a provider (ANYFLASH_PROVIDER); choose ")
         assert done.returncode == 1 and last.endswith("torch_efficient, engine, sdpa, plain")
@@ -137,7 +122,7 @@ def test_the_first_use_of_a_provider_is_logged_once(caplog, monkeypatch):
 
 
 def test_importing_the_package_or_its_providers_imports_no_torch():
-    done = run("import sys, anyflash, anyflash.providers; print('torch' in sys.modules)")
+    done = python("import sys, anyflash, anyflash.providers; print('torch' in sys.modules)")
     assert done.stdout == "False\n", done.stderr
 
 

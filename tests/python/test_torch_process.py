@@ -2,14 +2,12 @@
 
 import concurrent.futures
 import copy
-import os
 import pickle
-import subprocess
-import sys
 import textwrap
 import threading
 
 import pytest
+from conftest import python
 
 torch = pytest.importorskip("torch")
 import anyflash.torch  # noqa: E402
@@ -25,20 +23,13 @@ def enabled():
     torch.set_num_threads(threads)
 
 
-def script(text, seconds=240, stream="stdout"):
+def script(text, stream="stdout"):
     """Runs the code in a new Python process; returns its output."""
     head = (
         "import torch, anyflash.torch\n"
         "sdpa = torch.nn.functional.scaled_dot_product_attention\n"
     )
-    paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
-    done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    done = python(head + textwrap.dedent(text))
     assert done.returncode == 0, done.stderr
     return getattr(done, stream)
 
