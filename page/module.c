@@ -33,7 +33,6 @@
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "page/module_choices.h"
-#include "page/module_export.h"
 #include "page/module_log.h"
 
 #define REQUEST_BYTES_MAX (64u << 20)

@@ -1,15 +1,272 @@
 /*
- * module_choices.c: what the page offers beside its menus: installers, packages, the
- * builds of torch, and the sources of the catalog.
+ * module_choices.c: menus from the tables that decisions use, so that each value that the page
+ * offers is one that the rules know; and what the page offers beside them: installers,
+ * packages, the builds of torch, and the sources of the catalog.
  */
 #include "page/module_choices.h"
 
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kit/answer/grid.h"
 #include "kit/base/sort.h"
+#include "kit/catalog/tables.h"
 #include "kit/fit/reason.h"
-#include "page/module_menus.h"
+#include "kit/formats/embedded.h"
+#include "kit/machine/key_facts.h"
+
+#define PLACES_BYTES 160u /* af_sort() moves at most 256 bytes */
+#define GROUPS_MAX 32u
+
+static json_t *choice(const char *value, const char *label)
+{
+    return json_pack("{s:s, s:s, s:n}", "value", value, "label", label == NULL ? value : label,
+                     "group");
+}
+
+static json_t *list_os(struct af_arena *arena)
+{
+    (void)arena;
+    return json_pack("[o, o, o, o]", choice("linux", "Linux"), choice("windows", "Windows"),
+                     choice("WSL2", "Linux on Windows (WSL2)"), choice("macos", "macOS"));
+}
+
+static json_t *list_arch(struct af_arena *arena)
+{
+    (void)arena;
+    return json_pack("[o, o]", choice("x86_64", "x86_64 (Intel, AMD)"),
+                     choice("aarch64", "aarch64 (ARM, Grace, Jetson)"));
+}
+
+/* Every Python that some release of torch was built for, newest first. */
+static json_t *list_python(struct af_arena *arena)
+{
+    json_t *list = json_array();
+    for (int minor = 99; minor > 0; minor--) {
+        bool plain = false;
+        bool threaded = false;
+        const char *name = af_arena_format(arena, "3.%d", minor);
+        for (size_t i = 0; name != NULL && i < af_tables.torch_count; i++) {
+            plain |= af_words_have(af_tables.torch[i].python, name);
+            threaded |= af_words_have(af_tables.torch[i].python_free_threaded, name);
+        }
+        if (plain)
+            list = af_json_append(list, choice(name, NULL));
+        const char *full = threaded ? af_arena_format(arena, "%st", name) : NULL;
+        if (full != NULL)
+            list = af_json_append(
+                list, choice(full, af_arena_format(arena, "%s (free-threaded)", full)));
+    }
+    return list;
+}
+
+static json_t *list_torch(struct af_arena *arena)
+{
+    (void)arena;
+    json_t *list = json_array();
+    for (size_t i = af_tables.torch_count; i > 0; i--)
+        list = af_json_append(list, choice(af_tables.torch[i - 1].latest, NULL));
+    return af_json_append(list, choice("none", "not installed"));
+}
+
+static json_t *list_torch_cuda(struct af_arena *arena)
+{
+    json_t *list = json_array();
+    const struct af_catalog_torch_variant *variant = af_tables_next_build(NULL, NULL);
+    for (; variant != NULL; variant = af_tables_next_build(NULL, variant))
+        list = af_json_append(
+            list,
+            choice(variant->cuda, af_arena_format(arena, "%s (CUDA %d.%d)", variant->cuda,
+                                                  variant->cuda_major, variant->cuda_minor)));
+    list = af_json_append(list, choice("rocm", "rocm (AMD)"));
+    return af_json_append(list, choice("cpu", "cpu (no CUDA)"));
+}
+
+static bool is_capitals(const char *word, size_t len)
+{
+    static const char *const words[] = {"gtx", "rtx", "gpu", "dgx", "rx"};
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        if (len == strlen(words[i]) && strncmp(word, words[i], len) == 0)
+            return true;
+    return strcspn(word, "0123456789") < len && strncmp(word, "navi", 4) != 0;
+}
+
+/* "RTX A6000" for "rtx a6000", "Arc Pro B50" for "arc pro b50", but "RTX PRO". */
+static const char *product_name(struct af_arena *arena, const char *lower)
+{
+    char *name = af_arena_text(arena, lower);
+    bool is_rtx = name != NULL && strncmp(name, "rtx ", 4) == 0;
+    for (char *word = name; word != NULL && *word != '\0';) {
+        size_t len = strcspn(word, " ");
+        bool capitals = is_capitals(word, len) || (is_rtx && strncmp(word, "pro", 3) == 0);
+        for (size_t i = 0; i < len; i++)
+            if (i == 0 || capitals)
+                word[i] = (char)toupper((unsigned char)word[i]);
+        word += len + (word[len] == ' ');
+    }
+    return name;
+}
+
+static const char *maker_of(const char *id)
+{
+    static const char *const makers[][2] = {
+        {"nvidia", "NVIDIA"}, {"amd", "AMD"}, {"intel", "Intel"}, {"apple", "Apple"}};
+    for (size_t i = 0; i < AF_COUNT(makers); i++)
+        if (af_equal(id, makers[i][0]))
+            return makers[i][1];
+    return id;
+}
+
+static const char *gpu_label(struct af_arena *arena, const char *name, const char *capability)
+{
+    const char *label = af_arena_format(arena, "%s (compute capability %s)", name, capability);
+    return label != NULL ? label : name;
+}
+
+static json_t *list_gpu(struct af_arena *arena)
+{
+    json_t *list = json_pack("[o]", choice("none", "no GPU"));
+    for (size_t i = 0; af_embedded_gpu_names[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_gpu_names[i];
+        const char *name = product_name(arena, row[1]);
+        const char *maker = maker_of(row[0]);
+        if (name != NULL)
+            list = af_json_append(
+                list,
+                json_pack("{s:s, s:s, s:s}", "value", name, "label",
+                          af_equal(maker, "NVIDIA") ? gpu_label(arena, name, row[2]) : name,
+                          "group", maker));
+    }
+    return list;
+}
+
+/* Distributions with the same C library. */
+struct places {
+    const char *name; /* "glibc 2.35" */
+    int major, minor;
+    char text[PLACES_BYTES];
+};
+
+/* "RHEL" for "rhel"; the table has ids. */
+static const char *distribution_name(struct af_arena *arena, const char *id)
+{
+    static const char *const names[][2] = {{"rhel", "RHEL"},
+                                           {"centos", "CentOS"},
+                                           {"almalinux", "AlmaLinux"},
+                                           {"amzn", "Amazon Linux"}};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (af_equal(id, names[i][0]))
+            return names[i][1];
+    char *name = af_arena_text(arena, id);
+    if (name != NULL)
+        name[0] = (char)toupper((unsigned char)name[0]);
+    return name != NULL ? name : "";
+}
+
+static void add_place(struct places *groups, size_t *count, const char *const *row,
+                      struct af_arena *arena)
+{
+    size_t i = 0;
+    const char *name = af_arena_format(arena, "%s %s", row[2], row[3]);
+    while (i < *count && !af_equal(groups[i].name, name))
+        i++;
+    if (i == GROUPS_MAX || name == NULL)
+        return;
+    if (i == *count) {
+        groups[(*count)++] = (struct places){.name = name};
+        groups[i].major = (int)strtol(row[3], NULL, 10);
+        const char *dot = strchr(row[3], '.');
+        groups[i].minor = dot == NULL ? 0 : (int)strtol(dot + 1, NULL, 10);
+    }
+    size_t len = strlen(groups[i].text);
+    snprintf(groups[i].text + len, PLACES_BYTES - len, "%s%s %s", len > 0 ? ", " : "",
+             distribution_name(arena, row[0]), row[1]);
+}
+
+static int newer_first(const void *left, const void *right, const void *context)
+{
+    (void)context;
+    const struct places *a = left;
+    const struct places *b = right;
+    return a->major != b->major ? b->major - a->major : b->minor - a->minor;
+}
+
+static json_t *list_libc(struct af_arena *arena)
+{
+    size_t count = 0;
+    struct places *groups = af_arena_array(arena, GROUPS_MAX, sizeof *groups);
+    if (groups == NULL)
+        return NULL;
+    for (size_t i = 0; af_embedded_distributions[i][0] != NULL; i++)
+        add_place(groups, &count, af_embedded_distributions[i], arena);
+    json_t *list = json_array();
+    af_sort(groups, count, sizeof *groups, newer_first, NULL);
+    for (size_t i = 0; i < count; i++)
+        list = af_json_append(
+            list, choice(groups[i].name,
+                         af_arena_format(arena, "%s (%s)", groups[i].name, groups[i].text)));
+    return list;
+}
+
+static json_t *list_driver(struct af_arena *arena)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; af_embedded_driver_cuda[i][0] != NULL; i++) {
+        const char *const *row = af_embedded_driver_cuda[i];
+        list = af_json_append(
+            list, choice(row[0], af_arena_format(arena, "%s (CUDA %s)", row[0], row[1])));
+    }
+    return list;
+}
+
+static const struct {
+    const char *key;
+    json_t *(*list)(struct af_arena *arena);
+} lists[AF_MACHINE_KEY_FACT_COUNT] = {
+    {"gpu", list_gpu},
+    {"os", list_os},
+    {"python", list_python},
+    {"torch", list_torch},
+    {"torch_cuda", list_torch_cuda},
+    {"driver", list_driver},
+    {"libc", list_libc},
+    {"arch", list_arch},
+};
+
+static json_t *list_of(const char *key, struct af_arena *arena)
+{
+    for (size_t i = 0; i < AF_COUNT(lists); i++)
+        if (af_equal(lists[i].key, key))
+            return lists[i].list(arena);
+    return NULL;
+}
+
+static const char *help_of(const char *key)
+{
+    const char *doc;
+    for (size_t i = 0;; i++) {
+        const char *name = af_machine_given_key(i, &doc);
+        if (name == NULL || af_equal(name, key))
+            return name == NULL ? NULL : doc;
+    }
+}
+
+json_t *af_module_menus(const struct af_machine *machine, struct af_arena *arena)
+{
+    struct af_machine_key_fact facts[AF_MACHINE_KEY_FACT_COUNT];
+    json_t *menus = json_array();
+    af_machine_key_facts(machine, arena, facts);
+    for (size_t i = 0; i < AF_COUNT(facts); i++)
+        menus = af_json_append(menus, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "key",
+                                                facts[i].key, "label", facts[i].label, "help",
+                                                af_json_text(help_of(facts[i].key)), "value",
+                                                af_json_text(facts[i].value), "source",
+                                                af_json_text(facts[i].source), "choices",
+                                                list_of(facts[i].key, arena)));
+    return menus;
+}
 
 /* How an installer is stated with --given. */
 struct installer {

@@ -10,6 +10,12 @@
 #include "kit/machine/machine.h"
 
 /*
+ * The menus: the member "facts" of "anyflash-choices/1", a new array. Texts are in `arena`.
+ * When memory runs out, the result is NULL or arena->failed is set.
+ */
+json_t *af_module_menus(const struct af_machine *machine, struct af_arena *arena);
+
+/*
  * "anyflash-choices/1" (docs/reference/schema/choices.schema.json), a new object.
  * Texts are in the arena. Fails with NO_MEMORY, or INTERNAL if the embedded data
  * is invalid.

@@ -7,7 +7,6 @@
 #include "kit/base/text.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/machine/given.h"
-#include "page/module_export.h"
 
 #define NAME_BYTES_MAX 200u
 

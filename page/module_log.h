@@ -16,6 +16,16 @@
 #include "kit/machine/machine.h"
 
 /*
+ * Marks the functions that the web page calls. In a native build, which the tests use, the
+ * mark means nothing.
+ */
+#ifdef __wasm__
+#define AF_MODULE_EXPORT(name) __attribute__((export_name(name)))
+#else
+#define AF_MODULE_EXPORT(name)
+#endif
+
+/*
  * The diagnosis of the logs, as `anyflash doctor LOG --json` prints it. Facts from the
  * logs are written into `machine`, then the words of `given`, an array of texts or
  * NULL, which override them. `has_record`: the machine was read from a record. Texts

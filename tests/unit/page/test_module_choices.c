@@ -5,7 +5,6 @@
 #include "tests/unit/kit/fit/given_machine.h"
 
 #include "page/module_choices.h"
-#include "page/module_menus.h"
 #include "tests/unit/every_allocation.h"
 
 #define WORDS                                                                                  \
