@@ -4,6 +4,7 @@
  */
 #include "bench/measure.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +16,30 @@
 #include "bench/inputs.h"
 #include "bench/roof/roof.h"
 #include "engine/base/cpu.h"
+#include "engine/base/loaded.h"
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+
+static const struct af_bench_build own_build = {anyflash_context_new, anyflash_context_free,
+                                                anyflash_attend, anyflash_attend_backward};
+
+enum anyflash_status af_bench_build_load(const char *path, struct af_bench_build *build_out,
+                                         struct anyflash_error *err)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "cannot load the library: %s", dlerror());
+#define LOAD(member)                                                                           \
+    if (!af_loaded_function(library, "anyflash_" #member, &build_out->member,                  \
+                            sizeof build_out->member))                                         \
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' does not export anyflash_" #member, path);
+    LOAD(context_new)
+    LOAD(context_free)
+    LOAD(attend)
+    LOAD(attend_backward)
+#undef LOAD
+    return ANYFLASH_OK;
+}
 
 void af_bench_samples_add(struct af_bench_samples *samples, double value)
 {
@@ -214,8 +237,8 @@ enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, in
 {
     struct anyflash_context_args args = {
         .struct_size = sizeof args, .threads = threads, .cpu_level = (int32_t)row->level};
-    *engine_out = (struct af_bench_engine){
-        .row = row, .threads = threads, .own = {.build = &af_bench_own_build}};
+    *engine_out =
+        (struct af_bench_engine){.row = row, .threads = threads, .own = {.build = &own_build}};
     *timing_out = (struct af_bench_timing){0};
     timing_out->work = af_bench_reads(row) ? af_bench_kv_bytes(row) : af_bench_flops(row);
     enum anyflash_status status = af_bench_inputs_make(row, &engine_out->inputs, err);

@@ -6,7 +6,6 @@
 #define AF_BENCH_MEASURE_H
 
 #include "bench/cases.h"
-#include "bench/engine_build.h"
 #include "bench/inputs.h"
 
 #define AF_BENCH_SAMPLES_MAX 64
@@ -24,6 +23,29 @@ double af_bench_samples_at(const struct af_bench_samples *samples, double share)
 
 /* Interquartile range divided by the median. */
 double af_bench_samples_spread(const struct af_bench_samples *samples);
+
+/*
+ * The functions of a build of libanyflash that are timed: of the one that this program is
+ * linked with, or of another one, loaded beside it.
+ */
+struct af_bench_build {
+    enum anyflash_status (*context_new)(const struct anyflash_context_args *,
+                                        struct anyflash_context **, struct anyflash_error *);
+    void (*context_free)(struct anyflash_context *);
+    enum anyflash_status (*attend)(struct anyflash_context *,
+                                   const struct anyflash_attend_args *,
+                                   struct anyflash_error *);
+    enum anyflash_status (*attend_backward)(struct anyflash_context *,
+                                            const struct anyflash_attend_backward_args *,
+                                            struct anyflash_error *);
+};
+
+/*
+ * Loads the library at `path`, which stays loaded until the process ends. Fails with
+ * NOT_FOUND if it cannot be loaded, and with DATA if it lacks a function.
+ */
+enum anyflash_status af_bench_build_load(const char *path, struct af_bench_build *build_out,
+                                         struct anyflash_error *err);
 
 #define AF_BENCH_RESULTS_MAX 3
 #define AF_BENCH_KERNEL_BYTES 64

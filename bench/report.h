@@ -1,15 +1,30 @@
 /*
- * report.h: all results of one `anyflash bench`, and their output as text, JSON
- * and a chart.
+ * report.h: all results of one `anyflash bench`, with the machine; and their output as text,
+ * JSON and a chart.
  */
 #ifndef AF_BENCH_REPORT_H
 #define AF_BENCH_REPORT_H
 
-#include "bench/bench_host.h"
 #include "bench/measure.h"
 #include "bench/peers.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+
+/* Machine, system and compiler, which every result must state. */
+struct af_bench_facts {
+    const char *cpu;       /* model name, or "unknown" */
+    const char *features;  /* instruction sets that the engine may use: "avx2 avx512" */
+    const char *caches;    /* "L2 1024K, L3 32768K"; "" when unknown */
+    const char *os;        /* kernel and its release */
+    const char *compiler;  /* that compiled this program */
+    const char *roof_f32;  /* instruction set of the roofline multiply-adds */
+    const char *roof_bf16; /* the same for bf16 */
+    int threads;           /* threads of the engine */
+    int cores;             /* cores that this process may use */
+};
+
+/* Texts are in the arena; unreadable facts are "unknown". Only the arena can fail. */
+void af_bench_facts_read(struct af_arena *arena, int threads, struct af_bench_facts *facts_out);
 
 struct af_bench_line {
     const struct af_bench_case *row;
@@ -40,9 +55,6 @@ double af_bench_line_rate(const struct af_bench_line *line);
  * alike. 0 without a result.
  */
 double af_bench_line_ratio(const struct af_bench_line *line, size_t i);
-
-/* The same for the fastest peer whose results agree; 0 when there is none. */
-double af_bench_line_best_ratio(const struct af_bench_line *line);
 
 /* Microseconds of a call beyond a plain read of its keys and values. */
 double af_bench_line_overhead_us(const struct af_bench_line *line);
@@ -79,9 +91,5 @@ json_t *af_bench_json(const struct af_bench_report *report);
  * `out` can fail.
  */
 void af_bench_svg(const struct af_bench_report *report, struct af_text *out);
-
-/* Adds text to a drawing; characters with a meaning in XML are escaped. */
-void af_bench_svg_text(struct af_text *out, double x, double y, const char *attributes,
-                       const char *text);
 
 #endif

@@ -189,10 +189,23 @@ static void add_peer(const struct af_bench_report *report, const struct af_bench
     af_text_format(out, " %*s", peer_width(report, i), text);
 }
 
+/* The ratio of the fastest peer whose results agree; 0 when there is none. */
+static double best_ratio(const struct af_bench_line *line)
+{
+    double best = 0;
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
+        double ratio = af_bench_line_ratio(line, i);
+        if (ratio > 0 && (best == 0 || ratio < best) &&
+            af_bench_peer_agrees(line->row, line->peers[i].difference))
+            best = ratio;
+    }
+    return best;
+}
+
 static void add_peers_line(const struct af_bench_report *report,
                            const struct af_bench_line *line, struct af_text *out)
 {
-    double best = af_bench_line_best_ratio(line);
+    double best = best_ratio(line);
     char text[16] = "-";
     add_shape(line, out);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/report.h"
 #include "bench/textbook.h"
 #include "kit/compile/governor/headroom.h"
 

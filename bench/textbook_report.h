@@ -5,10 +5,7 @@
 #ifndef AF_BENCH_TEXTBOOK_REPORT_H
 #define AF_BENCH_TEXTBOOK_REPORT_H
 
-#include "bench/bench_host.h"
-#include "bench/measure.h"
-#include "kit/base/json.h"
-#include "kit/base/text.h"
+#include "bench/report.h"
 
 #define AF_TEXTBOOK_HEADS 8
 #define AF_TEXTBOOK_DIM 64
