@@ -10,9 +10,34 @@
 #include "anyflash/anyflash_python.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "bindings/numpy/arrays.h"
 #include "bindings/numpy/python_api.h"
+#include "engine/base/mem.h"
+
+#define OPTION_COUNT 19
+
+/* What the builtin uses repeatedly. */
+struct state {
+    struct python_builtin builtin;
+    struct python_object *option_names[OPTION_COUNT]; /* interned, as are keywords */
+    struct python_object *array_struct;               /* "__array_struct__" */
+    struct python_object *dtype;                      /* "dtype" */
+    struct python_object *bshd, *bhsd;
+    struct python_object *empty;    /* numpy.empty; NULL before the first call */
+    struct python_object *float32;  /* numpy.float32; with empty */
+    struct python_object *bfloat16; /* dtype of the most recent bfloat16 arrays, or NULL */
+};
+
+/* Whether `object` is a str equal to `text`; leaves no exception set. */
+static bool says(struct python_object *object, const char *text)
+{
+    const char *said = af_py.PyUnicode_AsUTF8AndSize(object, NULL);
+    if (said == NULL)
+        af_py.PyErr_Clear();
+    return said != NULL && strcmp(said, text) == 0;
+}
 
 /* PyArrayInterface in NumPy's manual, "The array interface protocol". */
 struct array_interface {
@@ -39,7 +64,7 @@ static bool is_bfloat16(struct state *state, struct python_object *object)
     bool known = dtype != NULL && dtype == state->bfloat16;
     if (dtype != NULL && !known)
         name = af_py.PyObject_GetAttrString(dtype, "name");
-    if (name != NULL && af_python_says(name, "bfloat16")) {
+    if (name != NULL && says(name, "bfloat16")) {
         struct python_object *old = state->bfloat16;
         state->bfloat16 = dtype;
         af_py.Py_IncRef(dtype);
@@ -151,7 +176,6 @@ enum argument { Q, K, V, LAYOUT, OUT, RETURN_LSE, CONTEXT, OPTIONS, ARGUMENT_COU
 
 struct call {
     struct state *state;
-    struct python_object *none;
     struct python_object *const *given;
     struct af_arrays arrays;
     struct anyflash_attend_args args;
@@ -159,32 +183,36 @@ struct call {
     bool return_lse;
 };
 
-/* Converts a Python integer; false after an exception, which is cleared. */
-static bool take_integer(struct python_object *object, int64_t *out)
-{
-    *out = af_py.PyLong_AsLongLong(object);
-    return *out != -1 || af_py.PyErr_Occurred() == NULL;
-}
-
 static bool take_number(struct python_object *object, float *out)
 {
-    double number = af_py.PyFloat_AsDouble(object);
+    double number;
+    bool taken = af_python_float(object, &number);
     *out = (float)number;
-    return isfinite(*out) && (number != -1.0 || af_py.PyErr_Occurred() == NULL);
+    return isfinite(*out) && taken;
+}
+
+static bool take_scale(struct call *call, struct python_object *scale)
+{
+    return scale == af_py.none || take_number(scale, &call->args.scale);
+}
+
+static bool take_softcap(struct call *call, struct python_object *softcap)
+{
+    return take_number(softcap, &call->args.softcap);
 }
 
 static bool take_window(struct call *call, struct python_object *window)
 {
     return af_py.PyTuple_Size(window) == 2 &&
-           take_integer(af_py.PyTuple_GetItem(window, 0), &call->args.window_left) &&
-           take_integer(af_py.PyTuple_GetItem(window, 1), &call->args.window_right);
+           af_python_integer(af_py.PyTuple_GetItem(window, 0), &call->args.window_left) &&
+           af_python_integer(af_py.PyTuple_GetItem(window, 1), &call->args.window_right);
 }
 
 static bool take_align(struct call *call, struct python_object *align)
 {
-    bool top_left = af_python_says(align, "top-left");
+    bool top_left = says(align, "top-left");
     call->args.align = top_left ? ANYFLASH_ALIGN_TOP_LEFT : ANYFLASH_ALIGN_BOTTOM_RIGHT;
-    return top_left || af_python_says(align, "bottom-right");
+    return top_left || says(align, "bottom-right");
 }
 
 static bool take_causal(struct call *call, struct python_object *causal)
@@ -193,46 +221,51 @@ static bool take_causal(struct call *call, struct python_object *causal)
     return call->args.causal >= 0;
 }
 
-static struct af_array *array_of(struct af_arrays *arrays, enum option option)
+static bool take_max_seqlen_q(struct call *call, struct python_object *length)
 {
-    struct af_array *const places[OPTION_COUNT] = {
-        [OPTION_CU_SEQLENS_Q] = &arrays->cu_seqlens_q,
-        [OPTION_CU_SEQLENS_K] = &arrays->cu_seqlens_k,
-        [OPTION_SEQUSED_Q] = &arrays->seqused_q,
-        [OPTION_SEQUSED_K] = &arrays->seqused_k,
-        [OPTION_LEFTPAD_K] = &arrays->leftpad_k,
-        [OPTION_CAUSAL_OFFSETS] = &arrays->causal_offsets,
-        [OPTION_CACHE_BATCH_IDX] = &arrays->cache_batch_idx,
-        [OPTION_BLOCK_TABLE] = &arrays->block_table,
-        [OPTION_ALIBI_SLOPES] = &arrays->alibi_slopes,
-        [OPTION_SINKS] = &arrays->sinks,
-        [OPTION_BIAS] = &arrays->bias,
-        [OPTION_MASK] = &arrays->mask,
-    };
-    return places[option];
+    return af_python_integer(length, &call->arrays.max_seqlen_q);
 }
 
-static bool take_option(struct call *call, enum option option, struct python_object *value)
+static bool take_max_seqlen_k(struct call *call, struct python_object *length)
 {
-    switch (option) {
-    case OPTION_CAUSAL:
-        return take_causal(call, value);
-    case OPTION_SCALE:
-        return value == call->none || take_number(value, &call->args.scale);
-    case OPTION_SOFTCAP:
-        return take_number(value, &call->args.softcap);
-    case OPTION_WINDOW:
-        return take_window(call, value);
-    case OPTION_ALIGN:
-        return take_align(call, value);
-    case OPTION_MAX_SEQLEN_Q:
-        return take_integer(value, &call->arrays.max_seqlen_q);
-    case OPTION_MAX_SEQLEN_K:
-        return take_integer(value, &call->arrays.max_seqlen_k);
-    default:
-        return value == call->none ||
-               read_array(call->state, value, false, array_of(&call->arrays, option));
-    }
+    return af_python_integer(length, &call->arrays.max_seqlen_k);
+}
+
+/* The options of attend(). Without `take` it is None, or an array. */
+static const struct option {
+    const char *name;
+    bool (*take)(struct call *call, struct python_object *value);
+    size_t array; /* where it is in struct af_arrays */
+} options[] = {
+    {"causal", take_causal, 0},
+    {"scale", take_scale, 0},
+    {"softcap", take_softcap, 0},
+    {"window", take_window, 0},
+    {"align", take_align, 0},
+    {"max_seqlen_q", take_max_seqlen_q, 0},
+    {"max_seqlen_k", take_max_seqlen_k, 0},
+    {"cu_seqlens_q", NULL, offsetof(struct af_arrays, cu_seqlens_q)},
+    {"cu_seqlens_k", NULL, offsetof(struct af_arrays, cu_seqlens_k)},
+    {"seqused_q", NULL, offsetof(struct af_arrays, seqused_q)},
+    {"seqused_k", NULL, offsetof(struct af_arrays, seqused_k)},
+    {"leftpad_k", NULL, offsetof(struct af_arrays, leftpad_k)},
+    {"causal_offsets", NULL, offsetof(struct af_arrays, causal_offsets)},
+    {"cache_batch_idx", NULL, offsetof(struct af_arrays, cache_batch_idx)},
+    {"block_table", NULL, offsetof(struct af_arrays, block_table)},
+    {"alibi_slopes", NULL, offsetof(struct af_arrays, alibi_slopes)},
+    {"sinks", NULL, offsetof(struct af_arrays, sinks)},
+    {"bias", NULL, offsetof(struct af_arrays, bias)},
+    {"mask", NULL, offsetof(struct af_arrays, mask)},
+};
+_Static_assert(AF_COUNT(options) == OPTION_COUNT, "a name is missing");
+
+static bool take_option(struct call *call, const struct option *option,
+                        struct python_object *value)
+{
+    if (option->take != NULL)
+        return option->take(call, value);
+    void *array = (char *)&call->arrays + option->array;
+    return value == af_py.none || read_array(call->state, value, false, array);
 }
 
 static bool take_options(struct call *call)
@@ -241,10 +274,10 @@ static bool take_options(struct call *call)
     struct python_object *value = NULL;
     ptrdiff_t position = 0;
     while (af_py.PyDict_Next(call->given[OPTIONS], &position, &name, &value)) {
-        int option = 0;
+        size_t option = 0;
         while (option < OPTION_COUNT && name != call->state->option_names[option])
             option++;
-        if (option == OPTION_COUNT || !take_option(call, (enum option)option, value))
+        if (option == OPTION_COUNT || !take_option(call, &options[option], value))
             return false;
     }
     return true;
@@ -273,7 +306,7 @@ static struct python_object *take_out(struct call *call)
     struct python_object *out = call->given[OUT];
     struct af_array array = {0};
     int64_t sizes[AF_ARRAY_RANK_MAX];
-    if (out != call->none) {
+    if (out != af_py.none) {
         if (!read_array(call->state, out, true, &array))
             return NULL;
         af_py.Py_IncRef(out);
@@ -348,16 +381,39 @@ static struct python_object *call_attend(struct python_object *self,
     struct python_object *result = NULL;
     if (call.state == NULL)
         return NULL;
-    call.none = call.state->none;
     call.args = anyflash_attend_args_init();
     if (count == ARGUMENT_COUNT)
         result = attend(&call);
-    if (result == NULL) {
-        af_py.PyErr_Clear();
-        result = call.none;
-        af_py.Py_IncRef(result);
-    }
-    return result;
+    return af_python_or_none(result);
+}
+
+static void release(struct python_builtin *builtin)
+{
+    struct state *state = (struct state *)(void *)builtin;
+    struct python_object *const owned[] = {state->array_struct, state->dtype, state->bshd,
+                                           state->bhsd,         state->empty, state->float32,
+                                           state->bfloat16};
+    for (size_t i = 0; i < AF_COUNT(owned); i++)
+        af_py.Py_DecRef(owned[i]);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        af_py.Py_DecRef(state->option_names[i]);
+    af_mem_free(state);
+}
+
+static bool intern(const char *text, struct python_object **out)
+{
+    *out = af_py.PyUnicode_InternFromString(text);
+    return *out != NULL;
+}
+
+static bool intern_all(struct state *state)
+{
+    bool done = intern("__array_struct__", &state->array_struct) &&
+                intern("dtype", &state->dtype) && intern("bshd", &state->bshd) &&
+                intern("bhsd", &state->bhsd);
+    for (size_t i = 0; done && i < OPTION_COUNT; i++)
+        done = intern(options[i].name, &state->option_names[i]);
+    return done;
 }
 
 int32_t anyflash_python_interface(void)
@@ -367,5 +423,19 @@ int32_t anyflash_python_interface(void)
 
 void *anyflash_python_attend(void *python, struct anyflash_error *err)
 {
-    return af_python_builtin(python, "attend", call_attend, err);
+    if (af_python_load(python, err) != ANYFLASH_OK)
+        return NULL;
+    struct state *state = af_mem_alloc(sizeof *state);
+    if (state == NULL) {
+        af_fail_memory(err);
+        return NULL;
+    }
+    *state = (struct state){
+        .builtin = {.method = {.name = "attend", .call = call_attend}, .release = release}};
+    if (intern_all(state))
+        return af_python_builtin(&state->builtin, err);
+    release(&state->builtin);
+    af_py.PyErr_Clear();
+    af_fail_memory(err);
+    return NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * python_api.h: the state of one builtin in one interpreter: the Python
- * functions, names and objects that it uses repeatedly. Private to this module.
+ * python_api.h: Python's C API, found in the running process, and builtins. Used by both
+ * bindings, numpy/ and torch/.
  */
 #ifndef AF_BINDINGS_NUMPY_PYTHON_API_H
 #define AF_BINDINGS_NUMPY_PYTHON_API_H
@@ -25,6 +25,7 @@ struct python_functions {
 /* clang-format off */
 #include "bindings/numpy/python_functions.inc"
     /* clang-format on */
+    struct python_object *none; /* an object that is never freed */
 };
 #undef AF_PYTHON
 
@@ -37,50 +38,27 @@ extern struct python_functions af_py;
  */
 enum anyflash_status af_python_load(void *python, struct anyflash_error *err);
 
-/* Names of the supported options of attend(). */
-enum option {
-    OPTION_CAUSAL,
-    OPTION_SCALE,
-    OPTION_SOFTCAP,
-    OPTION_WINDOW,
-    OPTION_ALIGN,
-    OPTION_MAX_SEQLEN_Q,
-    OPTION_MAX_SEQLEN_K,
-    OPTION_CU_SEQLENS_Q,
-    OPTION_CU_SEQLENS_K,
-    OPTION_SEQUSED_Q,
-    OPTION_SEQUSED_K,
-    OPTION_LEFTPAD_K,
-    OPTION_CAUSAL_OFFSETS,
-    OPTION_CACHE_BATCH_IDX,
-    OPTION_BLOCK_TABLE,
-    OPTION_ALIBI_SLOPES,
-    OPTION_SINKS,
-    OPTION_BIAS,
-    OPTION_MASK,
-    OPTION_COUNT
+/* The first member of a builtin's state. */
+struct python_builtin {
+    struct python_method method;                     /* Python points here */
+    void (*release)(struct python_builtin *builtin); /* frees the state */
 };
 
-struct state {
-    struct python_method method;                      /* the builtin points here */
-    struct python_object *none;                       /* an object that is never freed */
-    struct python_object *option_names[OPTION_COUNT]; /* interned, as are keywords */
-    struct python_object *array_struct;               /* "__array_struct__" */
-    struct python_object *dtype;                      /* "dtype" */
-    struct python_object *bshd, *bhsd;
-    struct python_object *empty;    /* numpy.empty; NULL before the first call */
-    struct python_object *float32;  /* numpy.float32; with empty */
-    struct python_object *bfloat16; /* dtype of the most recent bfloat16 arrays, or NULL */
-};
-
-/* Makes the builtin with a new state that it owns; NULL as in anyflash_python.h. */
-struct python_object *af_python_builtin(void *python, const char *name, python_fast_call *call,
+/*
+ * Makes the builtin of a state whose `release`, name and call are set. Python owns the state
+ * from here on; after a failure it is released. Fails as anyflash_python.h says: NULL.
+ */
+struct python_object *af_python_builtin(struct python_builtin *builtin,
                                         struct anyflash_error *err);
 
-/* Whether `object` is a str equal to `text`; leaves no exception set. */
-bool af_python_says(struct python_object *object, const char *text);
+/* The state of the builtin that was called with `self`. */
+void *af_python_state(struct python_object *self);
 
-/* The state of the builtin called with `self`. */
-struct state *af_python_state(struct python_object *self);
+/* Returns `result` or, if it is NULL, None and no exception. */
+struct python_object *af_python_or_none(struct python_object *result);
+
+/* Convert a Python number; false after an exception. */
+bool af_python_integer(struct python_object *object, int64_t *out);
+bool af_python_float(struct python_object *object, double *out);
 
 #endif

@@ -11,11 +11,8 @@
 #include "bindings/torch/ops.h"
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/switch.h"
-#include "engine/base/loaded.h"
 #include "engine/base/mem.h"
 
-#define CAPSULE_NAME "anyflash.caller"
-#define METH_FASTCALL 0x0080
 #define SLOTS_MAX 22
 
 /*
@@ -36,9 +33,9 @@ static const struct callable {
 };
 
 struct caller {
-    struct python_method method; /* the builtin points here */
+    struct python_builtin builtin;
     const struct callable *called;
-    struct python_object *none, *give, *take;
+    struct python_object *give, *take;
 };
 
 struct call {
@@ -66,16 +63,18 @@ static bool take_tensor(const struct caller *caller, struct python_object *objec
 
 static bool take_float(struct python_object *object, uint64_t *slot)
 {
-    double number = af_py.PyFloat_AsDouble(object);
+    double number;
+    bool taken = af_python_float(object, &number);
     memcpy(slot, &number, sizeof number);
-    return number != -1.0 || af_py.PyErr_Occurred() == NULL;
+    return taken;
 }
 
 static bool take_integer(struct python_object *object, uint64_t *slot)
 {
-    long long number = af_py.PyLong_AsLongLong(object);
+    int64_t number;
+    bool taken = af_python_integer(object, &number);
     *slot = (uint64_t)number;
-    return number != -1 || af_py.PyErr_Occurred() == NULL;
+    return taken;
 }
 
 static bool take_bool(struct python_object *object, uint64_t *slot)
@@ -100,7 +99,7 @@ static bool take_one(struct call *call, size_t at, struct python_object *object)
         break;
     }
     call->slots[at] = 0;
-    if (object == call->caller->none)
+    if (object == af_py.none)
         return true;
     call->slots[at] = af_torch_slot_of(&call->cells[at]);
     return call->caller->called->letters[at] == 't'
@@ -179,43 +178,21 @@ static struct python_object *call_kernel(struct call *call, struct python_object
 static struct python_object *fast_call(struct python_object *self,
                                        struct python_object *const *args, ptrdiff_t count)
 {
-    struct call call = {.caller = af_py.PyCapsule_GetPointer(self, CAPSULE_NAME)};
+    struct call call = {.caller = af_python_state(self)};
     struct python_object *result = NULL;
     if (call.caller == NULL)
         return NULL;
     if (count == (ptrdiff_t)strlen(call.caller->called->letters))
         result = call_kernel(&call, args);
-    if (result == NULL) {
-        af_py.PyErr_Clear();
-        result = call.caller->none;
-        af_py.Py_IncRef(result);
-    }
-    return result;
+    return af_python_or_none(result);
 }
 
-static void destroy(struct python_object *capsule)
+static void release(struct python_builtin *builtin)
 {
-    struct caller *caller = af_py.PyCapsule_GetPointer(capsule, CAPSULE_NAME);
-    if (caller == NULL)
-        return;
+    struct caller *caller = (struct caller *)(void *)builtin;
     af_py.Py_DecRef(caller->give);
     af_py.Py_DecRef(caller->take);
     af_mem_free(caller);
-}
-
-/* Makes the builtin; the capsule that it holds as `self` owns the caller. */
-static struct python_object *builtin_of(struct caller *caller)
-{
-    struct python_object *self = af_py.PyCapsule_New(caller, CAPSULE_NAME, destroy);
-    if (self == NULL) {
-        af_mem_free(caller);
-        return NULL;
-    }
-    af_py.Py_IncRef(caller->give);
-    af_py.Py_IncRef(caller->take);
-    struct python_object *builtin = af_py.PyCFunction_NewEx(&caller->method, self, NULL);
-    af_py.Py_DecRef(self);
-    return builtin;
 }
 
 void *anyflash_torch_caller(void *python, void *libtorch_cpu,
@@ -235,15 +212,12 @@ void *anyflash_torch_caller(void *python, void *libtorch_cpu,
         af_fail_memory(err);
         return NULL;
     }
-    *caller = (struct caller){.method = {"call", fast_call, METH_FASTCALL, NULL},
-                              .called = &callables[callable],
-                              .none = af_loaded_symbol(python, "_Py_NoneStruct"),
-                              .give = give,
-                              .take = take};
-    struct python_object *builtin = builtin_of(caller);
-    if (builtin == NULL) {
-        af_py.PyErr_Clear();
-        af_fail_memory(err);
-    }
-    return builtin;
+    *caller = (struct caller){
+        .builtin = {.method = {.name = "call", .call = fast_call}, .release = release},
+        .called = &callables[callable],
+        .give = give,
+        .take = take};
+    af_py.Py_IncRef(give);
+    af_py.Py_IncRef(take);
+    return af_python_builtin(&caller->builtin, err);
 }
