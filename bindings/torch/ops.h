@@ -6,14 +6,11 @@
 #ifndef AF_BINDINGS_TORCH_OPS_H
 #define AF_BINDINGS_TORCH_OPS_H
 
-#include "bindings/torch/ops_call.h"
+#include "bindings/torch/shim.h"
 
-/* The shim that the kernels use; set before they are registered. */
-extern struct af_ops_shim af_ops;
-
+/* With one result the forward leaves out the lse. */
 af_torch_kernel af_ops_forward;
 af_torch_kernel af_ops_forward_dense;
-af_torch_kernel af_ops_forward_out; /* the same without the lse */
 af_torch_kernel af_ops_backward;
 
 /*

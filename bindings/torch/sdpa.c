@@ -12,7 +12,6 @@
 #include <math.h>
 
 #include "bindings/torch/switch.h"
-#include "bindings/torch/tensors.h"
 #include "bindings/torch/threads.h"
 #include "engine/base/mem.h"
 
@@ -273,7 +272,7 @@ static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torc
     return done;
 }
 
-static bool forward(const struct sdpa_call *call, af_torch_tensor out[2])
+static bool forward(const struct sdpa_call *call, af_torch_tensor *out)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     if (!call_problem(call, 0, &args))
@@ -307,29 +306,12 @@ static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack
         af_torch_throw(&af_torch, "torch's attention on the CPU refused its arguments");
 }
 
-static void torch_forward(struct sdpa_call *call, af_torch_tensor out[2])
+static void torch_forward(struct sdpa_call *call, af_torch_tensor *out)
 {
     const af_torch_tensor *t = call->tensors;
     af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
         t[0], t[1], t[2], call->dropout, call->causal, call->mask != NULL ? &call->mask : NULL,
         call->scale_cell != NULL ? &call->scale : NULL, &out[0], &out[1]);
-}
-
-void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
-{
-    struct sdpa_call call;
-    af_torch_tensor out[2] = {NULL, NULL};
-    (void)input_count;
-    (void)output_count;
-    call_open(stack, FORWARD_TENSORS, &call);
-    bool on = begin();
-    if (!on || !forward(&call, out)) {
-        if (on)
-            af_torch_count_passed_on();
-        torch_forward(&call, out);
-    }
-    call_close(&call);
-    finish(out, 2, stack);
 }
 
 static bool same_rows(const struct af_torch_view *view, const struct anyflash_attend_args *args)
@@ -370,7 +352,7 @@ static bool attend_backward(const struct sdpa_call *call, struct anyflash_attend
     return done;
 }
 
-static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
+static bool backward(const struct sdpa_call *call, af_torch_tensor *out)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     if (!call_problem(call, QUERY, &args))
@@ -392,7 +374,7 @@ static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
     return done;
 }
 
-static void torch_backward(struct sdpa_call *call, af_torch_tensor out[3])
+static void torch_backward(struct sdpa_call *call, af_torch_tensor *out)
 {
     const af_torch_tensor *t = call->tensors;
     af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
@@ -401,19 +383,32 @@ static void torch_backward(struct sdpa_call *call, af_torch_tensor out[3])
         &out[0], &out[1], &out[2]);
 }
 
-void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+/* One direction: the number of tensors and of results, the engine's way and torch's own. */
+static void run(uint64_t *stack, size_t tensor_count, size_t count,
+                bool (*engine)(const struct sdpa_call *call, af_torch_tensor *out),
+                void (*torch)(struct sdpa_call *call, af_torch_tensor *out))
 {
     struct sdpa_call call;
     af_torch_tensor out[3] = {NULL, NULL, NULL};
-    (void)input_count;
-    (void)output_count;
-    call_open(stack, BACKWARD_TENSORS, &call);
+    call_open(stack, tensor_count, &call);
     bool on = begin();
-    if (!on || !backward(&call, out)) {
+    if (!on || !engine(&call, out)) {
         if (on)
             af_torch_count_passed_on();
-        torch_backward(&call, out);
+        torch(&call, out);
     }
     call_close(&call);
-    finish(out, 3, stack);
+    finish(out, count, stack);
+}
+
+void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    (void)input_count;
+    run(stack, FORWARD_TENSORS, output_count, forward, torch_forward);
+}
+
+void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    (void)input_count;
+    run(stack, BACKWARD_TENSORS, output_count, backward, torch_backward);
 }

@@ -1,6 +1,7 @@
 /*
  * shim.h: torch's stable C shim as a table of functions, found in the torch that
- * the process has loaded; and views of tensors.
+ * the process has loaded; views of tensors; and by torch's rules the memory order of a result
+ * and contiguous rows.
  */
 #ifndef AF_BINDINGS_TORCH_SHIM_H
 #define AF_BINDINGS_TORCH_SHIM_H
@@ -66,6 +67,7 @@ struct af_torch_view {
     const int64_t *sizes;
     const int64_t *strides;
     int32_t dtype; /* enum anyflash_dtype; 0: not supported by the engine */
+    bool is_i32;
 };
 
 /* Returns false when torch fails. */
@@ -75,5 +77,22 @@ bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
 /* Makes a CPU tensor; NULL when torch fails. */
 af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
                              const int64_t *sizes, const int64_t *strides, int32_t dtype);
+
+#define AF_TORCH_DIM_MAX 4
+
+/*
+ * Computes dense strides for `sizes` in the stride order of `like`, as
+ * empty_like() does.
+ */
+void af_torch_dense_strides(int64_t dim, const int64_t *sizes, const int64_t *like,
+                            int64_t *strides_out);
+
+/*
+ * Makes a contiguous copy if the last dimension of `tensor` (at most
+ * AF_TORCH_DIM_MAX dimensions) has a stride other than 1, as in the gradient of
+ * a sum; else *copy_out is NULL. False when torch fails.
+ */
+bool af_torch_packed_rows(const struct af_torch_shim *shim, af_torch_tensor tensor,
+                          af_torch_tensor *copy_out);
 
 #endif
