@@ -59,7 +59,7 @@ struct af_forward_task {
  * left out.
  */
 struct af_backward_task {
-    const struct af_backward_problem *problem; /* backward.h */
+    const struct af_backward_problem *problem;
     struct af_sequence sequence;
     int64_t kv_head;
     int64_t rows;

@@ -65,6 +65,23 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
                                      const struct anyflash_attend_args *args,
                                      struct anyflash_error *err);
 
+/* The counterpart for the backward. */
+struct af_backward_problem {
+    struct af_problem forward;                      /* o and lse are inputs here */
+    struct anyflash_tensor dout, dq, dk, dv, dbias; /* dbias: stride 0 where it is summed */
+    float *dsinks;
+    const float *dlse;
+};
+
+/*
+ * Checks everything and fills *problem, as af_problem_init() does; packed
+ * tensors have batch_stride 0 afterwards. Fails with ARGUMENT, or with
+ * UNSUPPORTED for caches.
+ */
+enum anyflash_status af_backward_problem_init(struct af_backward_problem *problem,
+                                              const struct anyflash_attend_backward_args *args,
+                                              struct anyflash_error *err);
+
 /* The sequence of batch index `batch`. */
 struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch);
 

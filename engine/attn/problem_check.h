@@ -1,20 +1,10 @@
 /*
- * problem_check.h: the steps of checking a problem, called in order by problem.c
- * and backward_problem.c.
+ * problem_check.h: the steps of checking a problem, called in order by problem.c.
  */
 #ifndef AF_ENGINE_ATTN_PROBLEM_CHECK_H
 #define AF_ENGINE_ATTN_PROBLEM_CHECK_H
 
 #include "engine/attn/problem.h"
-
-/*
- * Copies an argument struct that begins with its struct_size. Members missing
- * from an older header become zero; extra members of a newer one must be zero.
- * Fails with ARGUMENT when the struct is shorter than the first version or
- * absurdly long.
- */
-enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *args,
-                                  size_t first_version_bytes, struct anyflash_error *err);
 
 /* Fails with ARGUMENT: "NAME is VALUE; RULE". */
 enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int64_t value,

@@ -1,5 +1,5 @@
 /*
- * backward.c: runs one backward call. backward_problem.c checks the arguments.
+ * backward.c: runs one backward call. problem.c checks the arguments.
  *
  * The work is split into tasks: a key head of a sequence and a chunk of its
  * keys. The split depends only on shapes, never on the number of threads. Tasks
@@ -8,8 +8,6 @@
  * because each has its own share of dq: they are used only if there are few key
  * heads, and as many as fit PARTIAL_BYTES, but at least CHUNKS_ALWAYS.
  */
-#include "engine/attn/backward.h"
-
 #include "engine/attn/rows.h"
 #include "engine/call/choose.h"
 #include "engine/call/context.h"

@@ -10,7 +10,6 @@
  * backward_amx_template.h has the products.
  */
 
-#include "engine/attn/backward.h"
 #if !AF_AMX
 #include "engine/cpu/tile_template.h"
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/attn/backward.h"
+#include "engine/attn/kernel.h"
 #include "engine/attn/prepare.h"
 #include "tests/oracle/reference.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/backward.h"
+#include "engine/attn/kernel.h"
 #include "engine/base/cpu.h"
 #include "engine/base/mem.h"
 #include "engine/call/context.h"

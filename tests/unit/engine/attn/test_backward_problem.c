@@ -11,7 +11,7 @@
 
 #include "sample.h"
 
-#include "engine/attn/backward.h"
+#include "engine/attn/problem.h"
 
 enum { B = 2, H = 4, G = 2, SQ = 3, SK = 5, D = 4, DV = 2 };
 
