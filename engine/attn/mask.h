@@ -21,6 +21,16 @@ static inline int64_t af_clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
+static inline int64_t af_larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t af_divide_up(int64_t count, int64_t by)
+{
+    return (count + by - 1) / by;
+}
+
 /*
  * The part of positional visibility that does not depend on the query: see
  * af_sight_range().

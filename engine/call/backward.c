@@ -30,16 +30,6 @@ struct backward_cut {
     size_t partial_count; /* floats of partial dq; 0: none */
 };
 
-static int64_t divide_up(int64_t count, int64_t by)
-{
-    return (count + by - 1) / by;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /*
  * Number of chunks: enough tasks for all threads, but not too much memory for
  * their shares of dq.
@@ -47,11 +37,11 @@ static int64_t larger(int64_t a, int64_t b)
 static int64_t chunks_of(const struct anyflash_attend_args *a, int64_t longest_keys,
                          int64_t share_bytes)
 {
-    int64_t wanted = divide_up(ENOUGH_TASKS, larger(1, a->batch * a->kv_heads));
-    int64_t affordable = larger(CHUNKS_ALWAYS, PARTIAL_BYTES / larger(1, share_bytes));
+    int64_t wanted = af_divide_up(ENOUGH_TASKS, af_larger(1, a->batch * a->kv_heads));
+    int64_t affordable = af_larger(CHUNKS_ALWAYS, PARTIAL_BYTES / af_larger(1, share_bytes));
     wanted = wanted < affordable ? wanted : affordable;
-    return larger(1, wanted < longest_keys / CHUNK_KEYS_MIN ? wanted
-                                                            : longest_keys / CHUNK_KEYS_MIN);
+    return af_larger(1, wanted < longest_keys / CHUNK_KEYS_MIN ? wanted
+                                                               : longest_keys / CHUNK_KEYS_MIN);
 }
 
 /* Counts the floats of one chunk's dq: rows of all sequences and heads. */
@@ -76,18 +66,18 @@ static enum anyflash_status cut_init(struct backward_cut *cut,
     for (int64_t b = 0; b < a->batch; b++) {
         struct af_sequence sequence = af_problem_sequence(&problem->forward, b);
         cut->longest_rows =
-            larger(cut->longest_rows, sequence.q_count * problem->forward.group);
-        longest_keys = larger(longest_keys, sequence.k_count);
+            af_larger(cut->longest_rows, sequence.q_count * problem->forward.group);
+        longest_keys = af_larger(longest_keys, sequence.k_count);
     }
     if (!share_floats(cut, &share) || share > PTRDIFF_MAX / sizeof(float))
         return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     int64_t chunks = chunks_of(a, longest_keys, (int64_t)(share * sizeof(float)));
     cut->keys_per_chunk =
-        divide_up(divide_up(larger(1, longest_keys), chunks), CHUNK_KEYS_STEP) *
+        af_divide_up(af_divide_up(af_larger(1, longest_keys), chunks), CHUNK_KEYS_STEP) *
         CHUNK_KEYS_STEP;
-    cut->chunks = larger(1, divide_up(longest_keys, cut->keys_per_chunk));
+    cut->chunks = af_larger(1, af_divide_up(longest_keys, cut->keys_per_chunk));
     if (dbias->data != NULL && dbias->batch_stride == 0)
-        cut->batch_links = larger(1, a->batch);
+        cut->batch_links = af_larger(1, a->batch);
     if (dbias->data != NULL && dbias->head_stride == 0)
         cut->head_links = a->kv_heads;
     cut->chain_count =
@@ -141,7 +131,7 @@ static void cut_merge(const struct backward_cut *cut, const float *partials, int
         const struct af_range seen =
             af_visible_range(&cut->problem->forward, &sequence, row / group);
         const int64_t end =
-            seen.first < seen.end ? divide_up(seen.end, cut->keys_per_chunk) : 0;
+            seen.first < seen.end ? af_divide_up(seen.end, cut->keys_per_chunk) : 0;
         memset(line, 0, (size_t)dim * sizeof *line);
         for (int64_t chunk = seen.first / cut->keys_per_chunk; chunk < end; chunk++) {
             const float *share =
@@ -259,11 +249,6 @@ struct call {
     size_t total_bytes;
 };
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 /* Chooses the kernel, the split and the memory. */
 static enum anyflash_status plan(struct call *call, const struct anyflash_context *context,
                                  struct anyflash_error *err)
@@ -275,11 +260,11 @@ static enum anyflash_status plan(struct call *call, const struct anyflash_contex
     if (status != ANYFLASH_OK)
         return status;
     size_t scratch;
-    call->scratch_bytes = round_up(call->kernel->scratch_bytes(
+    call->scratch_bytes = af_context_round_up(call->kernel->scratch_bytes(
         &call->problem.forward, call->cut.longest_rows, call->cut.keys_per_chunk));
     if (!af_size_mul(call->cut.partial_count, sizeof(float), &call->partial_bytes) ||
         !af_size_mul(call->scratch_bytes, (size_t)af_pool_size(context->pool), &scratch) ||
-        !af_size_add(round_up(call->partial_bytes), scratch, &call->total_bytes))
+        !af_size_add(af_context_round_up(call->partial_bytes), scratch, &call->total_bytes))
         return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
@@ -323,7 +308,7 @@ static enum anyflash_status run(struct anyflash_context *context, void *state,
     if (status != ANYFLASH_OK)
         return status;
     call->partials = memory;
-    call->scratch = (char *)memory + round_up(call->partial_bytes);
+    call->scratch = (char *)memory + af_context_round_up(call->partial_bytes);
     clear_unused(&call->problem);
     if (call->problem.dbias.data != NULL)
         clear_bias(&call->problem);

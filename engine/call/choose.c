@@ -7,19 +7,14 @@
 
 const char *af_decline_text(enum af_decline decline)
 {
-    switch (decline) {
-    case AF_DECLINE_NOT:
-        break;
-    case AF_DECLINE_DTYPE:
-        return "is for a different element type";
-    case AF_DECLINE_CPU:
-        return "needs instructions that this processor or system does not support";
-    case AF_DECLINE_FEATURE:
-        return "lacks a feature that the call needs";
-    case AF_DECLINE_SCALE:
-        return "needs a positive scale";
-    }
-    return "accepts the problem";
+    static const char *const texts[] = {
+        [AF_DECLINE_NOT] = "accepts the problem",
+        [AF_DECLINE_DTYPE] = "is for a different element type",
+        [AF_DECLINE_CPU] = "needs instructions that this processor or system does not support",
+        [AF_DECLINE_FEATURE] = "lacks a feature that the call needs",
+        [AF_DECLINE_SCALE] = "needs a positive scale",
+    };
+    return texts[decline];
 }
 
 enum af_decline af_kernel_declines(const struct af_kernel *kernel,

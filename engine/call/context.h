@@ -36,6 +36,12 @@ enum anyflash_status af_context_call(struct anyflash_context *context, af_contex
 enum anyflash_status af_context_memory(struct anyflash_context *context, size_t size_bytes,
                                        void **memory_out, struct anyflash_error *err);
 
+/* Parts of that memory start at multiples of 64 bytes. */
+static inline size_t af_context_round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
 /* About how many operations a call takes: `each` for every query, key and element of a row. */
 double af_context_flops(const struct anyflash_attend_args *a, double each);
 

@@ -11,6 +11,7 @@
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 #include "engine/call/choose.h"
+#include "engine/call/context.h"
 
 /* With fewer tasks than this, blocks of rows get smaller or keys are split. */
 #define ENOUGH_TASKS 48
@@ -29,16 +30,6 @@
 #define HEADS_MAX 8
 /* A task gets several key heads only if this many tasks remain for each worker. */
 #define TASKS_PER_WORKER 8
-
-static int64_t divide_up(int64_t count, int64_t by)
-{
-    return (count + by - 1) / by;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -70,8 +61,8 @@ static struct split split_rows(const struct af_schedule *schedule,
     if (is_decode && split.rows > 1)
         split.heads_per_task = schedule->heads_per_task;
     split.rows_per_block =
-        larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
-    split.blocks = divide_up(split.rows, split.rows_per_block);
+        af_larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
+    split.blocks = af_divide_up(split.rows, split.rows_per_block);
     if (split.rows > 0) {
         struct af_range first = af_visible_range(problem, sequence, 0);
         struct af_range last = af_visible_range(problem, sequence, sequence->q_count - 1);
@@ -106,7 +97,7 @@ static int64_t keys_min(const struct af_schedule *schedule, const struct split *
     if (split->kernel != schedule->decode_kernel)
         return CHUNK_KEYS_MIN;
     int64_t partial = split->rows_per_block * a->value_dim * (int64_t)sizeof(float);
-    return larger(CHUNK_BYTES_MIN, CHUNK_PARTIALS_MIN * partial) /
+    return af_larger(CHUNK_BYTES_MIN, CHUNK_PARTIALS_MIN * partial) /
            ((a->head_dim + a->value_dim) * (int64_t)schedule->problem->key_bytes);
 }
 
@@ -118,13 +109,13 @@ static struct split split_of(const struct af_schedule *schedule,
     const int64_t keys = split.keys.end - split.keys.first;
     const double enough = split.kernel == schedule->decode_kernel ? ENOUGH_READS : ENOUGH_TASKS;
     const double share = schedule->work / enough / work_per_key(schedule, &split);
-    const int64_t least = larger(CHUNK_KEYS_STEP, keys_min(schedule, &split));
+    const int64_t least = af_larger(CHUNK_KEYS_STEP, keys_min(schedule, &split));
     if (keys < 2 * least || share >= (double)keys)
         return split;
-    int64_t chunks = divide_up(keys, larger(least, (int64_t)share));
+    int64_t chunks = af_divide_up(keys, af_larger(least, (int64_t)share));
     split.keys_per_chunk =
-        divide_up(divide_up(keys, chunks), CHUNK_KEYS_STEP) * CHUNK_KEYS_STEP;
-    split.chunks = divide_up(keys, split.keys_per_chunk);
+        af_divide_up(af_divide_up(keys, chunks), CHUNK_KEYS_STEP) * CHUNK_KEYS_STEP;
+    split.chunks = af_divide_up(keys, split.keys_per_chunk);
     return split;
 }
 
@@ -141,7 +132,7 @@ static int64_t count_blocks(const struct af_schedule *schedule, int64_t rows)
         struct split split = split_rows(schedule, &sequence, rows);
         int64_t tasks = split.blocks;
         if (split.rows <= schedule->tile_kernel->rows_preferred)
-            tasks = larger(tasks, (split.keys.end - split.keys.first) / CHUNK_KEYS_MIN);
+            tasks = af_larger(tasks, (split.keys.end - split.keys.first) / CHUNK_KEYS_MIN);
         count += tasks * a->kv_heads;
     }
     return count;
@@ -153,7 +144,7 @@ static int64_t choose_rows(const struct af_schedule *schedule)
     const int64_t granule = schedule->tile_kernel->rows_granule;
     int64_t rows = schedule->tile_kernel->rows_preferred;
     while (rows > granule && count_blocks(schedule, rows) < ENOUGH_TASKS)
-        rows = larger(granule, rows / 2 / granule * granule);
+        rows = af_larger(granule, rows / 2 / granule * granule);
     return rows;
 }
 
@@ -163,12 +154,12 @@ static void count_sequence(struct af_schedule *schedule, const struct split *spl
     const int64_t row_tasks = schedule->problem->a.kv_heads * split->blocks;
     const bool is_decode = split->kernel == schedule->decode_kernel;
     schedule->task_count += row_tasks / split->heads_per_task * split->chunks;
-    schedule->chunks = larger(schedule->chunks, split->chunks);
+    schedule->chunks = af_larger(schedule->chunks, split->chunks);
     if (split->blocks > 0 && is_decode)
         schedule->uses_decode = true;
     else if (split->blocks > 0) {
         schedule->uses_tile = true;
-        schedule->together = larger(schedule->together, split->blocks * split->chunks);
+        schedule->together = af_larger(schedule->together, split->blocks * split->chunks);
     }
     if (split->chunks > 1) {
         schedule->merge_count += schedule->problem->a.kv_heads * split->rows;
@@ -234,12 +225,7 @@ static int64_t choose_heads(const struct af_schedule *schedule, int workers)
     int64_t heads = is_short ? smaller(kv_heads, HEADS_MAX) : 1;
     while (heads > 1 && (kv_heads % heads != 0 || schedule->task_count / heads < enough))
         heads--;
-    return larger(heads, 1);
-}
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
+    return af_larger(heads, 1);
 }
 
 static enum anyflash_status add_up(struct af_forward_plan *plan, int workers,
@@ -249,13 +235,14 @@ static enum anyflash_status add_up(struct af_forward_plan *plan, int workers,
     const struct anyflash_attend_args *a = &schedule->problem->a;
     const size_t row_bytes = ((size_t)a->value_dim + 2) * sizeof(float);
     size_t partials, scratch, front;
-    plan->prepare_bytes = round_up(af_prepare_bytes(schedule->problem));
-    plan->entry_bytes = round_up((size_t)a->batch * sizeof(struct af_schedule_entry));
-    plan->worker_bytes = round_up(schedule->scratch_bytes);
+    plan->prepare_bytes = af_context_round_up(af_prepare_bytes(schedule->problem));
+    plan->entry_bytes =
+        af_context_round_up((size_t)a->batch * sizeof(struct af_schedule_entry));
+    plan->worker_bytes = af_context_round_up(schedule->scratch_bytes);
     if (!af_size_mul((size_t)schedule->partial_rows, row_bytes, &partials) ||
         !af_size_mul(plan->worker_bytes, (size_t)workers, &scratch) ||
         !af_size_add(plan->prepare_bytes, plan->entry_bytes, &front) ||
-        !af_size_add(front, plan->partial_bytes = round_up(partials), &front) ||
+        !af_size_add(front, plan->partial_bytes = af_context_round_up(partials), &front) ||
         !af_size_add(front, scratch, &plan->total_bytes))
         return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
