@@ -3,7 +3,7 @@
  */
 #include "engine/call/choose.h"
 
-#include "engine/cpu/manifest.h"
+#include "engine/cpu/kernels.h"
 
 const char *af_decline_text(enum af_decline decline)
 {

@@ -9,7 +9,7 @@
 #include "engine/call/choose.h"
 #include "engine/call/context.h"
 #include "engine/call/forward_plan.h"
-#include "engine/cpu/manifest.h"
+#include "engine/cpu/kernels.h"
 
 /* A caller's buffer; text is cut when it is full. */
 struct page {

@@ -8,7 +8,7 @@
  *
  * Keys are multiplied 32 at a time, as P and dS are padded.
  *
- * Parameters: AF_SHARED, TILE_VECS, GRADIENT_VECS, both 2: two columns of tiles.
+ * Parameters: TILE_VECS, GRADIENT_VECS, both 2: two columns of tiles.
  */
 
 #define LANE_BYTES (TILE_LANES * (int64_t)sizeof(float)) /* of a row of packed lanes */
@@ -18,9 +18,8 @@
  * Multiplies `count` rows of A by packed lanes: out [count][TILE_LANES], and some
  * rows more up to a multiple of KEY_GROUP.
  */
-static void AF_SHARED(product)(const struct AF_SHARED(span) * span, int64_t key,
-                               const float *rows, int64_t stride, int64_t count,
-                               const float *lanes, int64_t words, float *out)
+static void product(const struct span *span, int64_t key, const float *rows, int64_t stride,
+                    int64_t count, const float *lanes, int64_t words, float *out)
 {
     (void)span;
     (void)key;
@@ -37,9 +36,8 @@ static void AF_SHARED(product)(const struct AF_SHARED(span) * span, int64_t key,
 }
 
 /* dQ^T of a tile += K^T dS^T over the keys of a span. `ds` is that of its first key. */
-static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
-                                   const struct AF_SHARED(block) * block, int64_t tile,
-                                   const float *ds, const struct AF_SHARED(span) * span)
+static void add_queries(const struct back *work, const struct back_block *block, int64_t tile,
+                        const float *ds, const struct span *span)
 {
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
     const float *columns = work->key_pairs + span->first / WORD * PAIR_COLUMNS;
@@ -67,9 +65,8 @@ static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
  * C [16 * groups keys][16 * columns] += weights [keys][rows of the group] times their
  * panel, over the tiles of the group whose bit is in `tiles`.
  */
-AF_INLINE void AF_SHARED(gradient_strip)(const int groups, const int columns,
-                                         const float *weights, unsigned tiles,
-                                         const float *panel, float *out, int64_t stride)
+AF_INLINE void gradient_strip(const int groups, const int columns, const float *weights,
+                              unsigned tiles, const float *panel, float *out, int64_t stride)
 {
     af_sums_load(groups, columns, out, stride * (int64_t)sizeof(float));
     for (; tiles != 0; tiles >>= 1) {
@@ -84,33 +81,32 @@ AF_INLINE void AF_SHARED(gradient_strip)(const int groups, const int columns,
 }
 
 /* Adds to one panel of dK or dV for all keys of a block. */
-AF_INLINE void AF_SHARED(gradient_panel)(const int columns,
-                                         const struct AF_SHARED(span) * spans, int64_t count,
-                                         const float *weights, const float *panel, float *out,
-                                         int64_t stride)
+AF_INLINE void gradient_panel(const int columns, const struct span *spans, int64_t count,
+                              const float *weights, const float *panel, float *out,
+                              int64_t stride)
 {
     for (int64_t j = 0; j < count; j += KEY_STEP) {
-        const unsigned tiles = AF_SHARED(tiles_at)(spans, j);
+        const unsigned tiles = tiles_at(spans, j);
         if (tiles != 0 && count - j > KEY_GROUP)
-            AF_SHARED(gradient_strip)
-        (2, columns, weights + j * TILE_WORDS, tiles, panel, out + j * stride, stride);
-        else if (tiles != 0) AF_SHARED(gradient_strip)(1, columns, weights + j * TILE_WORDS,
-                                                       tiles, panel, out + j * stride, stride);
+            gradient_strip(2, columns, weights + j * TILE_WORDS, tiles, panel, out + j * stride,
+                           stride);
+        else if (tiles != 0)
+            gradient_strip(1, columns, weights + j * TILE_WORDS, tiles, panel, out + j * stride,
+                           stride);
     }
 }
 
 /* dK or dV of a block += weights of the group's tiles times their rows. */
-static void AF_SHARED(add_gradient)(const struct AF_SHARED(back) * work, int64_t tile,
-                                    const struct AF_SHARED(span) * spans, int64_t count,
-                                    const float *weights, const float *panels, float *out,
-                                    int64_t width)
+static void add_gradient(const struct back *work, int64_t tile, const struct span *spans,
+                         int64_t count, const float *weights, const float *panels, float *out,
+                         int64_t width)
 {
     for (int64_t d = 0; d < width; d += PANEL) {
         const float *panel = panels + (d * work->tiles + tile * PANEL) * TILE_WORDS;
         if (width - d >= PANEL)
-            AF_SHARED(gradient_panel)(2, spans, count, weights, panel, out + d, width);
+            gradient_panel(2, spans, count, weights, panel, out + d, width);
         else
-            AF_SHARED(gradient_panel)(1, spans, count, weights, panel, out + d, width);
+            gradient_panel(1, spans, count, weights, panel, out + d, width);
     }
 }
 

@@ -45,7 +45,7 @@ static void AF_FN(put_row)(const float *from, float factor, int64_t count, void 
  * Numbers the rows of the pass and sets what each sees; padding rows see nothing. Returns
  * whether any row sees a key.
  */
-static bool AF_FN(set_ranges)(const struct AF_SHARED(back) * work)
+static bool AF_FN(set_ranges)(const struct back *work)
 {
     const struct af_backward_task *task = work->task;
     const int64_t group = work->problem->group;
@@ -94,8 +94,8 @@ static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t cou
 }
 
 /* The row of q, o, dq or dout that is row `r` of the pass. */
-static char *AF_FN(row_at)(const struct AF_SHARED(back) * work,
-                           const struct anyflash_tensor *tensor, int64_t r)
+static char *AF_FN(row_at)(const struct back *work, const struct anyflash_tensor *tensor,
+                           int64_t r)
 {
     return af_row_of_query(tensor, af_dtype_bytes(tensor->dtype), &work->task->sequence,
                            work->head[r], work->query[r]);
@@ -109,8 +109,8 @@ static void AF_FN(prefetch)(const char *row, int64_t bytes)
 }
 
 /* Prefetches the row that is read one group of tiles after row `r`. */
-static void AF_FN(prefetch_row)(const struct AF_SHARED(back) * work,
-                                const struct anyflash_tensor *tensor, int64_t r, int64_t dim)
+static void AF_FN(prefetch_row)(const struct back *work, const struct anyflash_tensor *tensor,
+                                int64_t r, int64_t dim)
 {
     r += GROUP_TILES * TILE_LANES;
     if (r < work->tiles * TILE_LANES && work->row + r < work->task->rows)
@@ -123,7 +123,7 @@ static void AF_FN(prefetch_row)(const struct AF_SHARED(back) * work,
  * is rounded in its own way. In a problem of one key the difference would be all of dq and dk,
  * which are 0.
  */
-static bool AF_FN(sees_one_key)(const struct AF_SHARED(back) * work, int64_t r)
+static bool AF_FN(sees_one_key)(const struct back *work, int64_t r)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_sequence *sequence = &work->task->sequence;
@@ -141,7 +141,7 @@ static bool AF_FN(sees_one_key)(const struct AF_SHARED(back) * work, int64_t r)
 }
 
 /* Computes delta, and lse in its units; disables a row that saw nothing. */
-static void AF_FN(close_row)(const struct AF_SHARED(back) * work, int64_t r, const char *dout)
+static void AF_FN(close_row)(const struct back *work, int64_t r, const char *dout)
 {
     const struct anyflash_tensor *o = &work->problem->a.o;
     const int64_t dim = work->problem->a.value_dim;
@@ -193,8 +193,8 @@ static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin,
 }
 
 /* Copies the rows of a tile into the panels; with AF_PAIRS a word holds a pair of rows. */
-static void AF_FN(to_panels)(const struct AF_SHARED(back) * work, int64_t tile,
-                             const float *rows, int64_t width, float *panels)
+static void AF_FN(to_panels)(const struct back *work, int64_t tile, const float *rows,
+                             int64_t width, float *panels)
 {
     for (int64_t d = 0; d < width; d += PANEL) {
         int64_t end = width - d < PANEL ? width : d + PANEL;
@@ -221,7 +221,7 @@ static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 }
 
 /* Reads a tile's rows of q or dout into `stage` as words; true if all are finite. */
-static bool AF_FN(stage_rows)(const struct AF_SHARED(back) * work, int64_t tile,
+static bool AF_FN(stage_rows)(const struct back *work, int64_t tile,
                               const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
 {
     float line[LINE_MAX] __attribute__((aligned(64)));
@@ -250,9 +250,9 @@ static bool AF_FN(stage_rows)(const struct AF_SHARED(back) * work, int64_t tile,
     return AF_FN(is_finite)(sums);
 }
 
-static void AF_FN(set_view)(const struct AF_SHARED(back) * work, int64_t tile)
+static void AF_FN(set_view)(const struct back *work, int64_t tile)
 {
-    struct AF_SHARED(view) view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
+    struct view view = {INT32_MAX, 0, 0, INT32_MAX, {0}, true};
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         int32_t first = work->first[tile * TILE_LANES + lane];
         int32_t end = work->end[tile * TILE_LANES + lane];
@@ -268,7 +268,7 @@ static void AF_FN(set_view)(const struct AF_SHARED(back) * work, int64_t tile)
 }
 
 /* Packs queries and dO of a tile in both layouts, and clears its dq. */
-static void AF_FN(pack_tile)(const struct AF_SHARED(back) * work, int64_t tile)
+static void AF_FN(pack_tile)(const struct back *work, int64_t tile)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
@@ -303,7 +303,7 @@ static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, i
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
-static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
+static const float *AF_FN(take_words)(const struct back *work,
                                       const struct anyflash_tensor *tensor, int64_t dim,
                                       int64_t j, int64_t count, float *copies, int64_t *stride)
 {
@@ -334,8 +334,7 @@ static const float *AF_FN(take_words)(const struct AF_SHARED(back) * work,
 
 #if AF_AMX
 /* Copies the columns of the keys; those of keys beyond the block are 0. */
-static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
-                             const struct AF_SHARED(block) * block)
+static void AF_FN(pair_keys)(const struct back *work, const struct back_block *block)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t dim = a->head_dim, key = work->task->key_begin + block->key;
@@ -354,8 +353,7 @@ static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
 
 #else
 /* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
-static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
-                             const struct AF_SHARED(block) * block)
+static void AF_FN(pair_keys)(const struct back *work, const struct back_block *block)
 {
     static const float zeros[AF_DIM_MAX / 2 + 1];
     const int64_t dim = work->problem->a.head_dim;
@@ -370,7 +368,7 @@ static void AF_FN(pair_keys)(const struct AF_SHARED(back) * work,
 }
 #endif
 
-static bool AF_FN(keys_finite)(const struct AF_SHARED(back) * work, int64_t j, int64_t count)
+static bool AF_FN(keys_finite)(const struct back *work, int64_t j, int64_t count)
 {
     const struct anyflash_tensor *k = &work->problem->a.k;
     const struct af_backward_task *task = work->task;
@@ -383,11 +381,10 @@ static bool AF_FN(keys_finite)(const struct AF_SHARED(back) * work, int64_t j, i
     return AF_FN(is_finite)(sums);
 }
 
-static struct AF_SHARED(block)
-    AF_FN(take_block)(const struct AF_SHARED(back) * work, int64_t key, int64_t count)
+static struct back_block AF_FN(take_block)(const struct back *work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    struct AF_SHARED(block) block = {.key = key, .count = count};
+    struct back_block block = {.key = key, .count = count};
     block.k_stride = work->qk_width;
     block.v_stride = work->v_width;
     block.k =
@@ -401,8 +398,8 @@ static struct AF_SHARED(block)
 }
 
 /* Transposes lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
-static void AF_FN(from_lanes)(const struct AF_SHARED(back) * work, const float *lanes,
-                              int64_t dim, float factor)
+static void AF_FN(from_lanes)(const struct back *work, const float *lanes, int64_t dim,
+                              float factor)
 {
     for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
         for (int64_t d = 0; d < dim; d += AF_LANES) {
@@ -419,7 +416,7 @@ static void AF_FN(from_lanes)(const struct AF_SHARED(back) * work, const float *
 }
 
 /* Writes dq of a tile, final or partial. */
-static void AF_FN(put_tile)(const struct AF_SHARED(back) * work, int64_t tile)
+static void AF_FN(put_tile)(const struct back *work, int64_t tile)
 {
     const struct af_backward_task *task = work->task;
     const struct anyflash_tensor *dq = &work->backward->dq;
@@ -445,9 +442,9 @@ static void AF_FN(put_tile)(const struct AF_SHARED(back) * work, int64_t tile)
 }
 
 /* Writes dk or dv of `count` keys of the task from `key` on, times `factor`. */
-static void AF_FN(put_keys)(const struct AF_SHARED(back) * work,
-                            const struct anyflash_tensor *to, const float *sums, int64_t width,
-                            int64_t dim, float factor, int64_t key, int64_t count)
+static void AF_FN(put_keys)(const struct back *work, const struct anyflash_tensor *to,
+                            const float *sums, int64_t width, int64_t dim, float factor,
+                            int64_t key, int64_t count)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t j = key; to->data != NULL && j < key + count; j++) {

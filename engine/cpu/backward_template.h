@@ -19,7 +19,7 @@
  *
  * In three parts: backward_tile_template.h has the state of a task and computes one tile,
  * backward_rows_template.h moves rows in and out, this file runs a task. The first part
- * exists once for all types that are converted to floats.
+ * is compiled once for all element types of a file, which have the same words.
  *
  * Error: 2^x to 1.6e-7 relative; sums in f32. Gradients are within twice the
  * error of the plain formulas computed in the type of the tensors, or in f32
@@ -31,23 +31,16 @@
  *   AF_ELEMENT            type of the tensors in memory
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
- *   AF_AMX                1: product_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
+ *   AF_AMX                1: kernels_amx.c multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   AF_STORE(p, x, n)     n floats of a vec to elements
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
  *   GRADIENT_ROWS, GRADIENT_VECS  the same for dK and dV
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h. Defines
- * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (kernels.h).
+ * Included before it: engine/attn/rows.h, the vectors of an instruction set, vec.h. Defines
+ * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (type_kernels.h).
  */
 #ifndef AF_AMX
 #define AF_AMX 0
-#endif
-
-/* The name of what the types that are converted to floats share. */
-#if AF_PAIRS
-#define AF_SHARED(name) AF_FN(name)
-#else
-#define AF_SHARED(name) name##_floats
 #endif
 
 #define WORD (1 + AF_PAIRS) /* elements in a word */
@@ -67,31 +60,28 @@
 #define LINE_BYTES 64 /* of the cache */
 #define PUT_AHEAD 16  /* rows of dk and dv that are prefetched */
 
-#if AF_PAIRS || !defined(BACKWARD_FLOATS)
-#if !AF_PAIRS
-#define BACKWARD_FLOATS
-#endif
 #include "engine/cpu/backward_tile_template.h"
-#endif
+
+#include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/backward_rows_template.h"
 
 /* The range of a block that a tile uses, widened to multiples of SPAN_KEYS. */
-static struct AF_SHARED(span) AF_FN(span_of)(const struct AF_SHARED(back) * work, int64_t tile,
-                                             const struct AF_SHARED(block) * block)
+static struct span AF_FN(span_of)(const struct back *work, int64_t tile,
+                                  const struct back_block *block)
 {
-    const struct AF_SHARED(view) *view = &work->views[tile];
-    struct AF_SHARED(span) span = {0, 0, {0}, false};
+    const struct view *view = &work->views[tile];
+    struct span span = {0, 0, {0}, false};
     int64_t first = af_clamp(view->first - block->key, 0, block->count);
     int64_t end = af_clamp(view->end - block->key, 0, block->count);
     if (first >= end)
         return span;
     span.first = first / SPAN_KEYS * SPAN_KEYS;
-    span.end = af_clamp(AF_SHARED(round_up)(end, SPAN_KEYS), 0, block->count);
+    span.end = af_clamp(round_up(end, SPAN_KEYS), 0, block->count);
     for (int v = 0; v < TILE_VECS; v++)
         span.ends[v] = af_clamp(view->ends[v] - block->key, span.first, span.end);
     span.whole = view->all_first <= block->key + span.first &&
-                 view->all_end >= block->key + AF_SHARED(round_up)(span.end, KEY_STEP);
+                 view->all_end >= block->key + round_up(span.end, KEY_STEP);
     return span;
 }
 
@@ -99,31 +89,29 @@ static struct AF_SHARED(span) AF_FN(span_of)(const struct AF_SHARED(back) * work
  * Computes P and dS of one tile and a block into `slot`, and dQ. Returns the
  * keys whose dK and dV are still to be added.
  */
-static struct AF_SHARED(span)
-    AF_FN(attend_tile)(const struct AF_SHARED(back) * work,
-                       const struct AF_SHARED(block) * block, int64_t tile, int slot)
+static struct span AF_FN(attend_tile)(const struct back *work, const struct back_block *block,
+                                      int64_t tile, int slot)
 {
-    struct AF_SHARED(span) span = AF_FN(span_of)(work, tile, block);
+    struct span span = AF_FN(span_of)(work, tile, block);
     const float *ds = AF_PAIRS ? work->ds_pairs : work->ds + slot * BLOCK_KEYS * TILE_WORDS;
     for (int64_t j = span.first; j < span.end; j += STEP_KEYS)
-        AF_SHARED(weigh_step)
-    (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
+        weigh_step(work, block, tile, slot, j,
+                   span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
     bool finite = block->finite && work->views[tile].finite;
     if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
-        AF_SHARED(add_visible)(work, block, tile, slot, span);
-        return (struct AF_SHARED(span)){0, 0, {0}, false};
+        add_visible(work, block, tile, slot, span);
+        return (struct span){0, 0, {0}, false};
     }
     if (span.first < span.end)
-        AF_SHARED(add_queries)
-    (work, block, tile, ds + span.first / WORD * TILE_LANES, &span);
+        add_queries(work, block, tile, ds + span.first / WORD * TILE_LANES, &span);
     return span;
 }
 
 /* Computes GROUP_TILES tiles, or the remaining ones of the pass, against a block. */
-static void AF_FN(attend_group)(const struct AF_SHARED(back) * work,
-                                const struct AF_SHARED(block) * block, int64_t tile)
+static void AF_FN(attend_group)(const struct back *work, const struct back_block *block,
+                                int64_t tile)
 {
-    struct AF_SHARED(span) spans[GROUP_TILES] = {{0, 0, {0}, false}};
+    struct span spans[GROUP_TILES] = {{0, 0, {0}, false}};
     bool any = false;
     for (int slot = 0; slot < GROUP_TILES && tile + slot < work->tiles; slot++) {
         spans[slot] = AF_FN(attend_tile)(work, block, tile + slot, slot);
@@ -131,91 +119,81 @@ static void AF_FN(attend_group)(const struct AF_SHARED(back) * work,
     }
     if (!any)
         return;
-    AF_SHARED(add_gradient)
-    (work, tile, spans, block->count, work->p, work->do_panels,
-     work->dv + block->key * work->v_width, work->v_width);
-    AF_SHARED(add_gradient)
-    (work, tile, spans, block->count, work->ds, work->q_panels,
-     work->dk + block->key * work->qk_width, work->qk_width);
+    add_gradient(work, tile, spans, block->count, work->p, work->do_panels,
+                 work->dv + block->key * work->v_width, work->v_width);
+    add_gradient(work, tile, spans, block->count, work->ds, work->q_panels,
+                 work->dk + block->key * work->qk_width, work->qk_width);
 }
 
 /*
  * Computes the bytes of all parts and, unless `memory` is NULL, sets their
  * addresses in it.
  */
-static size_t AF_FN(lay_out)(struct AF_SHARED(back) * work, int64_t rows, int64_t keys,
-                             char *memory)
+static size_t AF_FN(lay_out)(struct back *work, int64_t rows, int64_t keys, char *memory)
 {
     size_t used = 0;
     int64_t tiles = (rows + TILE_LANES - 1) / TILE_LANES;
     tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
     const int64_t lanes = tiles * TILE_LANES;
     const int64_t pairs = AF_PAIRS ? BLOCK_KEYS / WORD : 0;
-    const int64_t qk_panels = AF_SHARED(round_up)(work->qk_width, PANEL);
-    const int64_t v_panels = AF_SHARED(round_up)(work->v_width, PANEL);
+    const int64_t qk_panels = round_up(work->qk_width, PANEL);
+    const int64_t v_panels = round_up(work->v_width, PANEL);
     const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
-    const int64_t padded_keys = AF_SHARED(round_up)(keys, KEY_STEP);
+    const int64_t padded_keys = round_up(keys, KEY_STEP);
     const int64_t step = (STEP_KEYS + 1) * TILE_LANES, block = BLOCK_KEYS * TILE_WORDS;
-#define PART(pointer, type, count)                                                             \
-    do {                                                                                       \
-        if (memory != NULL)                                                                    \
-            (pointer) = (type *)(void *)(memory + used);                                       \
-        used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
-    } while (0)
-    PART(work->q_lanes, float, lanes * work->qk_words);
-    PART(work->do_lanes, float, lanes * work->v_words);
-    PART(work->q_panels, float, lanes / WORD * qk_panels);
-    PART(work->do_panels, float, lanes / WORD * v_panels);
-    PART(work->dq_lanes, float, lanes * work->dq_rows);
-    PART(work->lse, float, lanes);
-    PART(work->delta, float, lanes);
-    PART(work->single, bool, lanes);
-    PART(work->first, int32_t, lanes);
-    PART(work->end, int32_t, lanes);
-    PART(work->query, int32_t, lanes);
-    PART(work->head, int32_t, lanes);
-    PART(work->views, struct AF_SHARED(view), tiles);
-    PART(work->p, float, GROUP_TILES *block);
-    PART(work->ds, float, GROUP_TILES *block);
-    PART(work->ds_pairs, float, pairs *TILE_LANES);
-    PART(work->scores, float, AF_PAIRS ? step : 0);
-    PART(work->dp, float, AF_PAIRS ? step : 0);
-    PART(work->bias, float, work->featured ? step : 0);
-    PART(work->hidden, float, work->featured ? step : 0);
-    PART(work->keep, float, work->featured ? step : 0);
-    PART(work->dbias, float, work->featured ? step : 0);
-    PART(work->stage, float, TILE_LANES *widest);
-    PART(work->keys, float, BLOCK_KEYS * work->qk_width);
-    PART(work->values, float, BLOCK_KEYS * work->v_width);
-    PART(work->key_pairs, float, pairs * work->dq_rows);
-    PART(work->dk, float, padded_keys * work->qk_width);
-    PART(work->dv, float, padded_keys * work->v_width);
-#undef PART
+    AF_PART(work->q_lanes, float, lanes * work->qk_words);
+    AF_PART(work->do_lanes, float, lanes * work->v_words);
+    AF_PART(work->q_panels, float, lanes / WORD * qk_panels);
+    AF_PART(work->do_panels, float, lanes / WORD * v_panels);
+    AF_PART(work->dq_lanes, float, lanes * work->dq_rows);
+    AF_PART(work->lse, float, lanes);
+    AF_PART(work->delta, float, lanes);
+    AF_PART(work->single, bool, lanes);
+    AF_PART(work->first, int32_t, lanes);
+    AF_PART(work->end, int32_t, lanes);
+    AF_PART(work->query, int32_t, lanes);
+    AF_PART(work->head, int32_t, lanes);
+    AF_PART(work->views, struct view, tiles);
+    AF_PART(work->p, float, GROUP_TILES *block);
+    AF_PART(work->ds, float, GROUP_TILES *block);
+    AF_PART(work->ds_pairs, float, pairs *TILE_LANES);
+    AF_PART(work->scores, float, AF_PAIRS ? step : 0);
+    AF_PART(work->dp, float, AF_PAIRS ? step : 0);
+    AF_PART(work->bias, float, work->featured ? step : 0);
+    AF_PART(work->hidden, float, work->featured ? step : 0);
+    AF_PART(work->keep, float, work->featured ? step : 0);
+    AF_PART(work->dbias, float, work->featured ? step : 0);
+    AF_PART(work->stage, float, TILE_LANES *widest);
+    AF_PART(work->keys, float, BLOCK_KEYS * work->qk_width);
+    AF_PART(work->values, float, BLOCK_KEYS * work->v_width);
+    AF_PART(work->key_pairs, float, pairs * work->dq_rows);
+    AF_PART(work->dk, float, padded_keys * work->qk_width);
+    AF_PART(work->dv, float, padded_keys * work->v_width);
     return used;
 }
 
-static struct AF_SHARED(back) AF_FN(back_of)(const struct af_problem *problem)
+static struct back AF_FN(back_of)(const struct af_problem *problem)
 {
-    struct AF_SHARED(back) work;
+    struct back work;
     memset(&work, 0, sizeof work);
     work.problem = problem;
-    work.qk_words = AF_SHARED(round_up)(problem->a.head_dim, DIM_STEP) / WORD;
-    work.v_words = AF_SHARED(round_up)(problem->a.value_dim, DIM_STEP) / WORD;
-    work.qk_width = AF_SHARED(round_up)(problem->a.head_dim, AF_LANES);
-    work.v_width = AF_SHARED(round_up)(problem->a.value_dim, AF_LANES);
-    work.dq_rows = AF_SHARED(round_up)(problem->a.head_dim, PAIR_COLUMNS);
+    work.qk_words = round_up(problem->a.head_dim, DIM_STEP) / WORD;
+    work.v_words = round_up(problem->a.value_dim, DIM_STEP) / WORD;
+    work.qk_width = round_up(problem->a.head_dim, AF_LANES);
+    work.v_width = round_up(problem->a.value_dim, AF_LANES);
+    work.dq_rows = round_up(problem->a.head_dim, PAIR_COLUMNS);
     work.featured = (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_DROPOUT)) != 0;
     return work;
 }
 
 static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
 {
-    struct AF_SHARED(back) work = AF_FN(back_of)(problem);
+    struct back work = AF_FN(back_of)(problem);
     return AF_FN(lay_out)(&work, rows, keys, NULL);
 }
 
 /* Whether rows of the pass see keys [key, end) of the task. All tiles are packed. */
-static bool AF_FN(pass_sees)(const struct AF_SHARED(back) * work, int64_t key, int64_t end)
+static bool AF_FN(pass_sees)(const struct back *work, int64_t key, int64_t end)
 {
     for (int64_t tile = 0; tile < work->tiles; tile++) {
         if (work->views[tile].first < end && key < work->views[tile].end)
@@ -229,11 +207,11 @@ static bool AF_FN(pass_sees)(const struct AF_SHARED(back) * work, int64_t key, i
  * them, and dq of a tile is written after the last block that the tile sees, so that both
  * are in caches.
  */
-static void AF_FN(run_block)(const struct AF_SHARED(back) * work, int64_t key, int64_t end)
+static void AF_FN(run_block)(const struct back *work, int64_t key, int64_t end)
 {
     if (key > 0 && !AF_FN(pass_sees)(work, key, end))
         return;
-    const struct AF_SHARED(block) block = AF_FN(take_block)(work, key, end - key);
+    const struct back_block block = AF_FN(take_block)(work, key, end - key);
     for (int64_t tile = 0; tile < work->tiles; tile += GROUP_TILES) {
         const int64_t group_end =
             tile + GROUP_TILES < work->tiles ? tile + GROUP_TILES : work->tiles;
@@ -249,7 +227,7 @@ static void AF_FN(run_block)(const struct AF_SHARED(back) * work, int64_t key, i
 }
 
 /* Computes a pass: its rows against all keys of the task, block by block. */
-static void AF_FN(run_pass)(const struct AF_SHARED(back) * work)
+static void AF_FN(run_pass)(const struct back *work)
 {
     const struct af_backward_task *task = work->task;
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -259,7 +237,7 @@ static void AF_FN(run_pass)(const struct AF_SHARED(back) * work)
     const bool any = AF_FN(set_ranges)(work) || task->partial_dq == NULL;
     for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
         const int64_t end = key + BLOCK_KEYS < keys ? key + BLOCK_KEYS : keys;
-        const size_t sums = (size_t)AF_SHARED(round_up)(end - key, KEY_STEP) * sizeof(float);
+        const size_t sums = (size_t)round_up(end - key, KEY_STEP) * sizeof(float);
         if (first) {
             memset(work->dk + key * work->qk_width, 0, sums * (size_t)work->qk_width);
             memset(work->dv + key * work->v_width, 0, sums * (size_t)work->v_width);
@@ -279,7 +257,7 @@ static void AF_FN(run_pass)(const struct AF_SHARED(back) * work)
 
 static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch scratch)
 {
-    struct AF_SHARED(back) work = AF_FN(back_of)(&task->problem->forward);
+    struct back work = AF_FN(back_of)(&task->problem->forward);
     work.task = task;
     work.backward = task->problem;
     AF_FN(lay_out)(&work, task->rows, task->key_end - task->key_begin, scratch.memory);
@@ -298,7 +276,6 @@ static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch sc
 #endif
 }
 
-#undef AF_SHARED
 #undef WORD
 #undef TILE_LANES
 #undef TILE_WORDS

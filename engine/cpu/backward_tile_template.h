@@ -4,18 +4,20 @@
  * pair by pair where a product with 0 would be NaN. First of the three parts of the
  * backward kernel.
  *
- * Parameters: AF_SHARED(name) names, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
- * GRADIENT_VECS (backward_template.h). Defines: struct view, span, back, block;
- * weigh_step(), add_queries(), add_gradient(), add_visible(), each in AF_SHARED(). With AF_AMX
- * backward_amx_template.h has the products.
+ * Parameters: AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS, GRADIENT_ROWS, GRADIENT_VECS
+ * (backward_template.h). Defines: struct view, span, back, back_block; weigh_step(),
+ * add_queries(), add_gradient(), add_visible(). With AF_AMX backward_amx_template.h has the
+ * products.
  */
+#ifndef AF_ENGINE_CPU_BACKWARD_TILE_TEMPLATE_H
+#define AF_ENGINE_CPU_BACKWARD_TILE_TEMPLATE_H
 
 #if !AF_AMX
 #include "engine/cpu/tile_template.h"
 #endif
 
 /* Keys that the rows of a tile see, relative to the task's first key. */
-struct AF_SHARED(view) {
+struct view {
     int64_t first; /* keys that any row sees: [first, end) */
     int64_t end;
     int64_t all_first; /* keys that every row sees: [all_first, all_end) */
@@ -25,7 +27,7 @@ struct AF_SHARED(view) {
 };
 
 /* The range of a block's keys that a tile uses, relative to the block: [first, end). */
-struct AF_SHARED(span) {
+struct span {
     int64_t first;
     int64_t end;
     int64_t ends[TILE_VECS]; /* as in the view */
@@ -33,7 +35,7 @@ struct AF_SHARED(span) {
 };
 
 /* State of one task. Lanes, rows and results belong to one pass. */
-struct AF_SHARED(back) {
+struct back {
     const struct af_backward_task *task;
     const struct af_backward_problem *backward;
     const struct af_problem *problem;
@@ -57,19 +59,19 @@ struct AF_SHARED(back) {
     int32_t *end;
     int32_t *query;
     int32_t *head;
-    struct AF_SHARED(view) * views; /* [tiles] */
-    float *p;                       /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
-    float *ds;                      /* alike */
-    float *ds_pairs;                /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
-    float *scores;                  /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
-    float *dp;                      /* alike */
-    float *bias;                    /* [STEP_KEYS][TILE_LANES], featured */
-    float *hidden;                  /* alike: 1 where the mask hides */
-    float *keep;                    /* alike: dropout's factor */
-    float *dbias;                   /* alike */
-    float *stage;                   /* [TILE_LANES][qk_width or v_width] */
-    float *keys;                    /* [BLOCK_KEYS][qk_width], copied */
-    float *values;                  /* [BLOCK_KEYS][v_width], copied */
+    struct view *views; /* [tiles] */
+    float *p;           /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
+    float *ds;          /* alike */
+    float *ds_pairs;    /* [BLOCK_KEYS / WORD][TILE_LANES], AF_PAIRS */
+    float *scores;      /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
+    float *dp;          /* alike */
+    float *bias;        /* [STEP_KEYS][TILE_LANES], featured */
+    float *hidden;      /* alike: 1 where the mask hides */
+    float *keep;        /* alike: dropout's factor */
+    float *dbias;       /* alike */
+    float *stage;       /* [TILE_LANES][qk_width or v_width] */
+    float *keys;        /* [BLOCK_KEYS][qk_width], copied */
+    float *values;      /* [BLOCK_KEYS][v_width], copied */
     /*
      * AF_PAIRS: [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS]; AF_AMX:
      * [dq_rows / 16][BLOCK_KEYS / 32][16 columns][16 pairs].
@@ -80,7 +82,7 @@ struct AF_SHARED(back) {
 };
 
 /* A block of keys and values as words. */
-struct AF_SHARED(block) {
+struct back_block {
     int64_t key; /* first, relative to the task's first */
     int64_t count;
     const float *k;
@@ -90,13 +92,13 @@ struct AF_SHARED(block) {
     bool finite; /* keys hold no NaN and no infinity */
 };
 
-static int64_t AF_SHARED(round_up)(int64_t count, int64_t to)
+static int64_t round_up(int64_t count, int64_t to)
 {
     return (count + to - 1) / to * to;
 }
 
 /* The tiles of a group that use key `j` of the block, as bits. */
-static unsigned AF_SHARED(tiles_at)(const struct AF_SHARED(span) * spans, int64_t j)
+static unsigned tiles_at(const struct span *spans, int64_t j)
 {
     unsigned tiles = 0;
     for (unsigned n = 0; n < GROUP_TILES; n++)
@@ -108,7 +110,7 @@ static unsigned AF_SHARED(tiles_at)(const struct AF_SHARED(span) * spans, int64_
 #include "engine/cpu/backward_amx_template.h"
 #else
 /* The first vector of a tile with a row that may see key `j` of the block or later ones. */
-static int AF_SHARED(first_vec)(const struct AF_SHARED(span) * span, int64_t j)
+static int first_vec(const struct span *span, int64_t j)
 {
     int v = 0;
     while (v < TILE_VECS - 1 && span->ends[v] <= j)
@@ -120,12 +122,11 @@ static int AF_SHARED(first_vec)(const struct AF_SHARED(span) * span, int64_t j)
  * Multiplies `rows` rows of A by packed lanes: out [rows][TILE_LANES], 0 before
  * vector `from`.
  */
-AF_INLINE void AF_SHARED(product_rows)(const int rows, const int from, const float *a,
-                                       int64_t stride, const float *lanes, int64_t words,
-                                       float *out)
+AF_INLINE void product_rows(const int rows, const int from, const float *a, int64_t stride,
+                            const float *lanes, int64_t words, float *out)
 {
     vec c[TILE_ROWS][TILE_VECS];
-    AF_SHARED(scores_from)(rows, from, TILE_VECS, a, stride, lanes, words, c);
+    scores_from(rows, from, TILE_VECS, a, stride, lanes, words, c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -135,42 +136,31 @@ AF_INLINE void AF_SHARED(product_rows)(const int rows, const int from, const flo
 }
 
 /* The same for `count` rows, which belong to keys of the block from `key` on. */
-static void AF_SHARED(product)(const struct AF_SHARED(span) * span, int64_t key, const float *a,
-                               int64_t stride, int64_t count, const float *lanes, int64_t words,
-                               float *out)
+static void product(const struct span *span, int64_t key, const float *a, int64_t stride,
+                    int64_t count, const float *lanes, int64_t words, float *out)
 {
     int64_t j = 0;
     for (; j + TILE_ROWS <= count; j += TILE_ROWS, out += TILE_ROWS * TILE_LANES) {
         const float *rows = a + j * stride;
-        const int from = AF_SHARED(first_vec)(span, key + j);
+        const int from = first_vec(span, key + j);
         if (from == 0)
-            AF_SHARED(product_rows)(TILE_ROWS, 0, rows, stride, lanes, words, out);
+            product_rows(TILE_ROWS, 0, rows, stride, lanes, words, out);
         else if (from == 1)
-            AF_SHARED(product_rows)(TILE_ROWS, 1, rows, stride, lanes, words, out);
+            product_rows(TILE_ROWS, 1, rows, stride, lanes, words, out);
         else
-            AF_SHARED(product_rows)(TILE_ROWS, 2, rows, stride, lanes, words, out);
+            product_rows(TILE_ROWS, 2, rows, stride, lanes, words, out);
     }
     for (; j < count; j++, out += TILE_LANES)
-        AF_SHARED(product_rows)(1, 0, a + j * stride, stride, lanes, words, out);
+        product_rows(1, 0, a + j * stride, stride, lanes, words, out);
 }
 #endif
-
-/* 2^x, as accurate as P is stored. */
-AF_INLINE vec AF_SHARED(exp2)(vec x)
-{
-#if AF_PAIRS
-    return vec_exp2_coarse(x);
-#else
-    return vec_exp2(x);
-#endif
-}
 
 /*
  * Stores P and dS of WORD adjacent keys for one vector of rows: P at p_rows and dS at
  * ds_rows, key by key. With AF_PAIRS it also stores dS as pairs of keys.
  */
-AF_INLINE void AF_SHARED(put_weights)(const vec *p, const vec *ds, float *p_rows,
-                                      float *ds_rows, float *ds_pairs)
+AF_INLINE void put_weights(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
+                           float *ds_pairs)
 {
 #if AF_PAIRS
     vec_store_pair(p_rows, p_rows + TILE_WORDS, p[0], p[1]);
@@ -183,7 +173,7 @@ AF_INLINE void AF_SHARED(put_weights)(const vec *p, const vec *ds, float *p_rows
 }
 
 /* Inputs and outputs of one step. */
-struct AF_SHARED(step) {
+struct step {
     int64_t key; /* first, relative to the task's first */
     int64_t count;
     int64_t lane;  /* first of the tile, in the pass */
@@ -195,9 +185,8 @@ struct AF_SHARED(step) {
 };
 
 /* Computes P and dS of a problem without features, or stores those of one with features. */
-AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
-                                const struct AF_SHARED(back) * work,
-                                const struct AF_SHARED(step) * step)
+AF_INLINE void weigh(const bool masked, const bool featured, const struct back *work,
+                     const struct step *step)
 {
     const vec unit = vec_set(work->problem->a.scale * AF_LOG2E);
     const int32_t *first = work->first + step->lane, *end = work->end + step->lane;
@@ -207,7 +196,7 @@ AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
         lse[v] = vec_load(work->lse + step->lane + v * AF_LANES);
         delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
     }
-    const int64_t count = AF_SHARED(round_up)(step->count, KEY_STEP);
+    const int64_t count = round_up(step->count, KEY_STEP);
     for (int64_t j = 0; j < count; j += WORD) {
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++) {
@@ -220,7 +209,7 @@ AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
                 p[w] = vec_load(step->scores + at + w * TILE_LANES);
                 ds[w] = vec_load(step->dp + at + w * TILE_LANES);
                 if (!featured) {
-                    p[w] = AF_SHARED(exp2)(vec_fms(p[w], unit, lse[v]));
+                    p[w] = vec_exp2_stored(vec_fms(p[w], unit, lse[v]));
                     ds[w] = vec_mul(p[w], vec_sub(ds[w], delta[v]));
                 }
                 if (masked) {
@@ -230,16 +219,14 @@ AF_INLINE void AF_SHARED(weigh)(const bool masked, const bool featured,
                                         vec_zero());
                 }
             }
-            AF_SHARED(put_weights)
-            (p, ds, step->p_rows + word, step->ds_rows + word,
-             step->ds_pairs + j / WORD * TILE_LANES + v * AF_LANES);
+            put_weights(p, ds, step->p_rows + word, step->ds_rows + word,
+                        step->ds_pairs + j / WORD * TILE_LANES + v * AF_LANES);
         }
     }
 }
 
 /* Writes one row's bias, mask and dropout for the step's keys to columns. */
-static void AF_SHARED(take_column)(const struct AF_SHARED(back) * work,
-                                   const struct AF_SHARED(step) * step, int64_t lane)
+static void take_column(const struct back *work, const struct step *step, int64_t lane)
 {
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
@@ -260,8 +247,7 @@ static void AF_SHARED(take_column)(const struct AF_SHARED(back) * work,
 }
 
 /* Writes the columns of all rows of the tile; those of padding rows stay 0. */
-static void AF_SHARED(take_columns)(const struct AF_SHARED(back) * work,
-                                    const struct AF_SHARED(step) * step)
+static void take_columns(const struct back *work, const struct step *step)
 {
     const size_t bytes = (size_t)step->count * TILE_LANES * sizeof(float);
     memset(work->bias, 0, bytes);
@@ -269,13 +255,12 @@ static void AF_SHARED(take_columns)(const struct AF_SHARED(back) * work,
     memset(work->keep, 0, bytes);
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
         if (work->row + step->lane + lane < work->task->rows)
-            AF_SHARED(take_column)(work, step, lane);
+            take_column(work, step, lane);
     }
 }
 
 /* Adds dS of the step to dbias, row by row. */
-static void AF_SHARED(add_bias)(const struct AF_SHARED(back) * work,
-                                const struct AF_SHARED(step) * step)
+static void add_bias(const struct back *work, const struct step *step)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
@@ -291,9 +276,8 @@ static void AF_SHARED(add_bias)(const struct AF_SHARED(back) * work,
 }
 
 /* Computes P Z and dC of a vector of rows and one key, in place of Q.K and dO.V. */
-AF_INLINE void AF_SHARED(weigh_featured_at)(const struct AF_SHARED(back) * work,
-                                            const struct AF_SHARED(step) * step, int64_t j,
-                                            int lane, vec slope, vec place)
+AF_INLINE void weigh_featured_at(const struct back *work, const struct step *step, int64_t j,
+                                 int lane, vec slope, vec place)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t at = j * TILE_LANES + lane;
@@ -324,8 +308,8 @@ AF_INLINE void AF_SHARED(weigh_featured_at)(const struct AF_SHARED(back) * work,
 }
 
 /* Applies softcap, bias, ALiBi, mask and dropout, in the order of the formulas. */
-static __attribute__((noinline)) void AF_SHARED(weigh_featured)(
-    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
+static __attribute__((noinline)) void weigh_featured(const struct back *work,
+                                                     const struct step *step)
 {
     const struct af_backward_task *task = work->task;
     float slope[TILE_LANES] __attribute__((aligned(64)));
@@ -338,38 +322,37 @@ static __attribute__((noinline)) void AF_SHARED(weigh_featured)(
         place[lane] =
             (float)(work->query[r] + task->sequence.offset - task->key_begin - step->key);
     }
-    AF_SHARED(take_columns)(work, step);
+    take_columns(work, step);
     for (int64_t j = 0; j < step->count; j++) {
         for (int lane = 0; lane < TILE_LANES; lane += AF_LANES)
-            AF_SHARED(weigh_featured_at)
-        (work, step, j, lane, vec_load(slope + lane), vec_load(place + lane));
+            weigh_featured_at(work, step, j, lane, vec_load(slope + lane),
+                              vec_load(place + lane));
     }
     if (work->backward->dbias.data != NULL)
-        AF_SHARED(add_bias)(work, step);
-    AF_SHARED(weigh)(AF_PAIRS, true, work, step);
+        add_bias(work, step);
+    weigh(AF_PAIRS, true, work, step);
 }
 
-static __attribute__((noinline)) void AF_SHARED(weigh_whole)(
-    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
+static __attribute__((noinline)) void weigh_whole(const struct back *work,
+                                                  const struct step *step)
 {
-    AF_SHARED(weigh)(false, false, work, step);
+    weigh(false, false, work, step);
 }
 
-static __attribute__((noinline)) void AF_SHARED(weigh_masked)(
-    const struct AF_SHARED(back) * work, const struct AF_SHARED(step) * step)
+static __attribute__((noinline)) void weigh_masked(const struct back *work,
+                                                   const struct step *step)
 {
-    AF_SHARED(weigh)(true, false, work, step);
+    weigh(true, false, work, step);
 }
 
 /* Computes P and dS of a tile and keys [j, j + count) of a block. */
-static void AF_SHARED(weigh_step)(const struct AF_SHARED(back) * work,
-                                  const struct AF_SHARED(block) * block, int64_t tile, int slot,
-                                  int64_t j, int64_t count, const struct AF_SHARED(span) * span)
+static void weigh_step(const struct back *work, const struct back_block *block, int64_t tile,
+                       int slot, int64_t j, int64_t count, const struct span *span)
 {
-    const struct AF_SHARED(view) *view = &work->views[tile];
+    const struct view *view = &work->views[tile];
     const int64_t key = block->key + j;
     const int64_t at = (slot * BLOCK_KEYS + j) * TILE_WORDS;
-    struct AF_SHARED(step) step = {
+    struct step step = {
         .key = key,
         .count = count,
         .lane = tile * TILE_LANES,
@@ -379,19 +362,16 @@ static void AF_SHARED(weigh_step)(const struct AF_SHARED(back) * work,
         .ds_rows = work->ds + at,
         .ds_pairs = work->ds_pairs + j / WORD * TILE_LANES,
     };
-    AF_SHARED(product)
-    (span, j, block->k + j * block->k_stride, block->k_stride, count,
-     work->q_lanes + tile * work->qk_words * TILE_LANES, work->qk_words, step.scores);
-    AF_SHARED(product)
-    (span, j, block->v + j * block->v_stride, block->v_stride, count,
-     work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
+    product(span, j, block->k + j * block->k_stride, block->k_stride, count,
+            work->q_lanes + tile * work->qk_words * TILE_LANES, work->qk_words, step.scores);
+    product(span, j, block->v + j * block->v_stride, block->v_stride, count,
+            work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
-        AF_SHARED(weigh_featured)(work, &step);
-    else if (view->all_first <= key &&
-             key + AF_SHARED(round_up)(count, KEY_STEP) <= view->all_end)
-        AF_SHARED(weigh_whole)(work, &step);
+        weigh_featured(work, &step);
+    else if (view->all_first <= key && key + round_up(count, KEY_STEP) <= view->all_end)
+        weigh_whole(work, &step);
     else
-        AF_SHARED(weigh_masked)(work, &step);
+        weigh_masked(work, &step);
 }
 
 #if !AF_AMX
@@ -399,20 +379,19 @@ static void AF_SHARED(weigh_step)(const struct AF_SHARED(back) * work,
  * C = `rows` columns of A times dS^T. Vector v uses the first ends[v] words of keys, because
  * its rows see none after those; ends never decreases.
  */
-AF_INLINE void AF_SHARED(query_tile)(const int rows, const float *a, int64_t stride,
-                                     const float *ds, const int64_t *ends, vec (*c)[TILE_VECS])
+AF_INLINE void query_tile(const int rows, const float *a, int64_t stride, const float *ds,
+                          const int64_t *ends, vec (*c)[TILE_VECS])
 {
-    AF_SHARED(clear)(rows, TILE_VECS, c);
-    AF_SHARED(values_from)(rows, 0, TILE_VECS, a, stride, ds, 0, ends[0], c);
+    clear(rows, TILE_VECS, c);
+    values_from(rows, 0, TILE_VECS, a, stride, ds, 0, ends[0], c);
     /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
-    AF_SHARED(values_from)(rows, 1, TILE_VECS, a, stride, ds, ends[0], ends[1], c);
-    AF_SHARED(values_from)(rows, 2, TILE_VECS, a, stride, ds, ends[1], ends[2], c);
+    values_from(rows, 1, TILE_VECS, a, stride, ds, ends[0], ends[1], c);
+    values_from(rows, 2, TILE_VECS, a, stride, ds, ends[1], ends[2], c);
 }
 
 /* dQ^T of a tile += K^T dS^T over the keys of a span; `ds` is that of its first key. */
-static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
-                                   const struct AF_SHARED(block) * block, int64_t tile,
-                                   const float *ds, const struct AF_SHARED(span) * span)
+static void add_queries(const struct back *work, const struct back_block *block, int64_t tile,
+                        const float *ds, const struct span *span)
 {
     const int64_t dim = AF_PAIRS ? work->dq_rows : work->problem->a.head_dim;
     const int64_t first = span->first;
@@ -425,8 +404,7 @@ static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
         const float *a = AF_PAIRS
                              ? work->key_pairs + d * (BLOCK_KEYS / 2) + first / 2 * PAIR_COLUMNS
                              : block->k + first * block->k_stride + d;
-        AF_SHARED(query_tile)
-        (TILE_ROWS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds, ends, c);
+        query_tile(TILE_ROWS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int i = 0; i < TILE_ROWS; i++) {
             AF_UNROLL
@@ -437,8 +415,7 @@ static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
         }
     }
     for (; d < dim; d++, dq += TILE_LANES) {
-        AF_SHARED(query_tile)
-        (1, block->k + first * block->k_stride + d, block->k_stride, ds, ends, c);
+        query_tile(1, block->k + first * block->k_stride + d, block->k_stride, ds, ends, c);
         AF_UNROLL
         for (int v = 0; v < TILE_VECS; v++)
             vec_store(dq + v * AF_LANES, vec_add(vec_load(dq + v * AF_LANES), c[0][v]));
@@ -449,9 +426,9 @@ static void AF_SHARED(add_queries)(const struct AF_SHARED(back) * work,
  * C [rows keys][vecs * LANES] += weights [rows keys][rows of the group] times
  * their panel, over the tiles of the group that use key `j` of the block, the first.
  */
-AF_INLINE void AF_SHARED(gradient_strip)(const int rows, const int vecs, const float *weights,
-                                         const struct AF_SHARED(span) * spans, int64_t j,
-                                         const float *panel, float *out, int64_t stride)
+AF_INLINE void gradient_strip(const int rows, const int vecs, const float *weights,
+                              const struct span *spans, int64_t j, const float *panel,
+                              float *out, int64_t stride)
 {
     vec c[GRADIENT_ROWS][GRADIENT_VECS];
     AF_UNROLL
@@ -463,7 +440,7 @@ AF_INLINE void AF_SHARED(gradient_strip)(const int rows, const int vecs, const f
     for (int n = 0; n < GROUP_TILES; n++) {
         int w = TILE_WORDS;
         if (spans[n].first <= j && j < spans[n].end)
-            w = AF_SHARED(first_vec)(&spans[n], j) * AF_LANES / WORD;
+            w = first_vec(&spans[n], j) * AF_LANES / WORD;
         const float *a = weights + w, *b = panel + w * PANEL;
         for (; w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
             AF_UNROLL
@@ -476,7 +453,7 @@ AF_INLINE void AF_SHARED(gradient_strip)(const int rows, const int vecs, const f
                 for (int i = 0; i < rows; i++) {
                     AF_UNROLL
                     for (int v = 0; v < vecs; v++)
-                        c[i][v] = AF_SHARED(mac)(a + i * TILE_WORDS + u, row[v], c[i][v]);
+                        c[i][v] = vec_mac(vec_word(a + i * TILE_WORDS + u), row[v], c[i][v]);
                 }
             }
         }
@@ -492,29 +469,28 @@ AF_INLINE void AF_SHARED(gradient_strip)(const int rows, const int vecs, const f
 }
 
 /* Adds to one panel of dK or dV for all keys of a block. */
-AF_INLINE void AF_SHARED(gradient_panel)(const int vecs, const struct AF_SHARED(span) * spans,
-                                         int64_t count, const float *weights,
-                                         const float *panel, float *out, int64_t stride)
+AF_INLINE void gradient_panel(const int vecs, const struct span *spans, int64_t count,
+                              const float *weights, const float *panel, float *out,
+                              int64_t stride)
 {
     int64_t j = 0;
     for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
-        if (AF_SHARED(tiles_at)(spans, j) != 0)
-            AF_SHARED(gradient_strip)
-        (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride,
-         stride);
+        if (tiles_at(spans, j) != 0)
+            gradient_strip(GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, spans, j, panel,
+                           out + j * stride, stride);
     }
     for (; j < count; j++)
-        AF_SHARED(gradient_strip)
-    (1, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride, stride);
+        gradient_strip(1, vecs, weights + j * TILE_WORDS, spans, j, panel, out + j * stride,
+                       stride);
 }
 
 /* The possible widths of a panel, each with specialised loops. */
 #define PANEL_OF(vecs)                                                                         \
-    static __attribute__((noinline)) void AF_SHARED(gradient_panel_##vecs)(                    \
-        const struct AF_SHARED(span) * spans, int64_t count, const float *weights,             \
-        const float *panel, float *out, int64_t stride)                                        \
+    static __attribute__((noinline)) void gradient_panel_##vecs(                               \
+        const struct span *spans, int64_t count, const float *weights, const float *panel,     \
+        float *out, int64_t stride)                                                            \
     {                                                                                          \
-        AF_SHARED(gradient_panel)(vecs, spans, count, weights, panel, out, stride);            \
+        gradient_panel(vecs, spans, count, weights, panel, out, stride);                       \
     }
 PANEL_OF(1)
 PANEL_OF(2)
@@ -527,21 +503,20 @@ PANEL_OF(4)
 #undef PANEL_OF
 
 /* dK or dV of a block += weights of the group's tiles times their rows. */
-static void AF_SHARED(add_gradient)(const struct AF_SHARED(back) * work, int64_t tile,
-                                    const struct AF_SHARED(span) * spans, int64_t count,
-                                    const float *weights, const float *panels, float *out,
-                                    int64_t width)
+static void add_gradient(const struct back *work, int64_t tile, const struct span *spans,
+                         int64_t count, const float *weights, const float *panels, float *out,
+                         int64_t width)
 {
-    typedef void run(const struct AF_SHARED(span) *, int64_t, const float *, const float *,
-                     float *, int64_t);
+    typedef void run(const struct span *, int64_t, const float *, const float *, float *,
+                     int64_t);
     static run *const of_width[] = {
-        AF_SHARED(gradient_panel_1),
-        AF_SHARED(gradient_panel_2),
+        gradient_panel_1,
+        gradient_panel_2,
 #if GRADIENT_VECS >= 3
-        AF_SHARED(gradient_panel_3),
+        gradient_panel_3,
 #endif
 #if GRADIENT_VECS >= 4
-        AF_SHARED(gradient_panel_4)
+        gradient_panel_4
 #endif
     };
     for (int64_t d = 0; d < width; d += PANEL) {
@@ -553,34 +528,20 @@ static void AF_SHARED(add_gradient)(const struct AF_SHARED(back) * work, int64_t
 }
 #endif
 
-/* Reads element `i` of a row of words. */
-static float AF_SHARED(element)(const float *words, int64_t i)
-{
-#if AF_PAIRS
-    uint16_t bits;
-    memcpy(&bits, (const char *)words + i * 2, sizeof bits);
-    return af_f32_of_bf16(bits);
-#else
-    return words[i];
-#endif
-}
-
 /* Reads element d of row r of the pass from panels. */
-static float AF_SHARED(panel_element)(const struct AF_SHARED(back) * work, const float *panels,
-                                      int64_t r, int64_t d)
+static float panel_element(const struct back *work, const float *panels, int64_t r, int64_t d)
 {
     int64_t begin = d / PANEL * PANEL;
     const float *row = panels + begin * work->tiles * TILE_WORDS + r / WORD * PANEL;
-    return AF_SHARED(element)(row, (d - begin) * WORD + r % WORD);
+    return af_word_element(row, (d - begin) * WORD + r % WORD);
 }
 
 /*
  * Adds the contribution of row r of the pass and key j of the block, which it
  * sees, to dq, dk and dv.
  */
-static void AF_SHARED(add_pair)(const struct AF_SHARED(back) * work,
-                                const struct AF_SHARED(block) * block, int64_t r, int64_t j,
-                                float p, float ds)
+static void add_pair(const struct back *work, const struct back_block *block, int64_t r,
+                     int64_t j, float p, float ds)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t tile = r / TILE_LANES, lane = r % TILE_LANES;
@@ -588,17 +549,17 @@ static void AF_SHARED(add_pair)(const struct AF_SHARED(back) * work,
     float *dv = work->dv + (block->key + j) * work->v_width;
     float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES + lane;
     for (int64_t d = 0; d < a->head_dim; d++) {
-        dq[d * TILE_LANES] += ds * AF_SHARED(element)(block->k + j * block->k_stride, d);
-        dk[d] += ds * AF_SHARED(panel_element)(work, work->q_panels, r, d);
+        dq[d * TILE_LANES] += ds * af_word_element(block->k + j * block->k_stride, d);
+        dk[d] += ds * panel_element(work, work->q_panels, r, d);
     }
     for (int64_t d = 0; d < a->value_dim; d++)
-        dv[d] += p * AF_SHARED(panel_element)(work, work->do_panels, r, d);
+        dv[d] += p * panel_element(work, work->do_panels, r, d);
 }
 
 /* Adds all contributions of a tile, one visible pair at a time. */
-static __attribute__((noinline)) void AF_SHARED(add_visible)(
-    const struct AF_SHARED(back) * work, const struct AF_SHARED(block) * block, int64_t tile,
-    int slot, struct AF_SHARED(span) span)
+static __attribute__((noinline)) void add_visible(const struct back *work,
+                                                  const struct back_block *block, int64_t tile,
+                                                  int slot, struct span span)
 {
     const struct af_backward_task *task = work->task;
     for (int64_t lane = 0; lane < TILE_LANES; lane++) {
@@ -610,8 +571,10 @@ static __attribute__((noinline)) void AF_SHARED(add_visible)(
             if (key >= work->first[r] && key < work->end[r] &&
                 af_mask_allows(work->problem, &task->sequence, work->head[r], work->query[r],
                                task->key_begin + key))
-                AF_SHARED(add_pair)
-            (work, block, r, j, AF_SHARED(element)(p, lane), AF_SHARED(element)(ds, lane));
+                add_pair(work, block, r, j, af_word_element(p, lane),
+                         af_word_element(ds, lane));
         }
     }
 }
+
+#endif

@@ -1,21 +1,12 @@
 /*
  * decode_block_template.h: the arithmetic of a decode task for one block of keys: raw scores,
- * softmax with running maximum and sum, products with the values. Second of the five parts of
+ * softmax with running maximum and sum, products with the values. Second of the four parts of
  * the decode kernel.
  *
  * Parameters: AF_FN, AF_F8, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
- * decode_load_template.h. Defines mac(), store_p(), take_values() and spread() and, for whole
+ * decode_load_template.h. Defines store_p() and take_values() and, for whole
  * blocks, score_block(), softmax_block() and add_block(). AF_FN() adds a suffix to these names.
  */
-
-AF_INLINE vec AF_FN(mac)(vec a, vec b, vec c)
-{
-#if AF_PAIRS
-    return vec_dot_pairs(a, b, c);
-#else
-    return vec_fma(a, b, c);
-#endif
-}
 
 /* c[rows][4 keys] += products of `rows` queries from `q` on with words k of 4 keys. */
 AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, const vec *k,
@@ -26,7 +17,7 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
         const vec one = vec_load(q + r * words);
         AF_UNROLL
         for (int i = 0; i < 4; i++)
-            c[r][i] = AF_FN(mac)(one, k[i], c[r][i]);
+            c[r][i] = vec_mac(one, k[i], c[r][i]);
     }
 }
 
@@ -156,7 +147,7 @@ AF_INLINE void AF_FN(score_all)(const bool halves, const int64_t dim,
         AF_FN(score_all)(halves, dim, work, stored, keys, fetch);                              \
     }
 SCORE_OF(score_any, AF_F8, a->head_dim)
-#if !DECODE_SMALL
+#ifndef DECODE_SMALL
 SCORE_OF(score_64, AF_F8, 64)
 SCORE_OF(score_128, AF_F8, 128)
 #endif
@@ -179,7 +170,7 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
         return;
     }
 #endif
-#if !DECODE_SMALL
+#ifndef DECODE_SMALL
     const int64_t dim = work->problem->a.head_dim;
     if (dim == 64) {
         AF_FN(score_64)(work, stored, keys, values, next_keys);
@@ -240,15 +231,6 @@ static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) 
                        af_mask_allows(work->problem, sequence, row->head, row->i, j + key);
         s[key] = visible ? s[key] : hidden;
     }
-}
-
-AF_INLINE vec AF_FN(exp2)(vec x)
-{
-#if AF_PAIRS
-    return vec_exp2_coarse(x);
-#else
-    return vec_exp2(x);
-#endif
 }
 
 /* Stores the probabilities of keys [key, key + AF_LANES) of a row. */
@@ -313,7 +295,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
             x = vec_mul(vec_sub(x, m), vec_set(AF_LOG2E));
         else
             x = vec_fms(x, units, m);
-        vec p = AF_FN(exp2)(x);
+        vec p = vec_exp2_stored(x);
         l = vec_add(l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(by_key, work, key, p));
     }
@@ -410,16 +392,6 @@ AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const bool sto
 #endif
 }
 
-/* Broadcasts the probability of key `key`, or of two keys as a pair, to every lane. */
-AF_INLINE vec AF_FN(spread)(const float *p, int key)
-{
-#if AF_PAIRS
-    return vec_set_word(p + key / 2);
-#else
-    return vec_set(p[key]);
-#endif
-}
-
 /* c[rows][vecs] += p v for one key, or two keys with AF_PAIRS, from `key` on. */
 AF_INLINE void AF_FN(add_step)(const int rows, const int vecs, const int some,
                                const bool stored, const vec *table, const float *p,
@@ -430,10 +402,10 @@ AF_INLINE void AF_FN(add_step)(const int rows, const int vecs, const int some,
     (vecs, some, stored, table, values[key], values[key + AF_PAIRS], d, x);
     AF_UNROLL
     for (int r = 0; r < rows; r++) {
-        const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
+        const vec one = vec_word(p + r * BLOCK_KEYS + key / KEY_STEP);
         AF_UNROLL
         for (int v = 0; v < vecs; v++)
-            c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
+            c[r][v] = vec_mac(one, x[v], c[r][v]);
     }
 }
 

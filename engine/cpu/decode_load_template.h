@@ -1,6 +1,6 @@
 /*
  * decode_load_template.h: the state of a decode task, and the functions that find, prefetch,
- * widen and load the rows of a block of keys or values. First of the five parts of the
+ * widen and load the rows of a block of keys or values. First of the four parts of the
  * decode kernel; decode_template.h has the formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,

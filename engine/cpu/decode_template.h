@@ -15,9 +15,9 @@
  * prefetched, for any pages and strides. Each cache line is prefetched twice, half a block
  * apart. Prefetching it once is up to 20 percent slower when there are many keys.
  *
- * In five parts: decode_load_template.h reads keys and values, decode_block_template.h
- * computes one block, decode_eight_template.h is a faster path for the scores of eight rows,
- * decode_row_template.h one for a single query, this file runs a task.
+ * In four parts: decode_load_template.h reads keys and values, decode_block_template.h
+ * computes one block, decode_fast_template.h has faster paths for the scores of eight rows and
+ * for a single query, this file runs a task.
  *
  * Error: as in forward_template.h. Probabilities are f32; with AF_PAIRS they are exact to
  * 1e-4, and are rounded to bf16 after they were summed.
@@ -30,7 +30,7 @@
  *   AF_FN(name)   name with the suffix of the element type
  *   AF_ELEMENT    the C type of the elements that the kernel multiplies
  *   AF_STORED     the C type of k and v in memory: AF_ELEMENT or uint8_t, or the largest one
- *   AF_STORED_BYTES(problem)   the bytes of one of their elements
+ *   AF_STORED_BYTES(problem)   the bytes of one of their elements; if undefined, AF_STORED's
  *   AF_F8         1 if k and v are fp8 or may be, else 0. The next three are for 1 only
  *   AF_WIDEN(dtype, from, count, to)   converts a row to AF_ELEMENT; with AF_PAIRS it
  *                 writes element d at af_apart(d, count)
@@ -40,26 +40,27 @@
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
  *   DECODE_SUMS   sums that stay in registers: 16, or 8 where there are 16 registers
- *   DECODE_SMALL  1: one loop for all head sizes and strides; 0: faster ones for some
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h.
- * Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
- * (kernels.h).
+ *   DECODE_SMALL  1: one loop for all head sizes and strides; undefined: faster ones for some
+ * Included before it: engine/attn/rows.h, the vectors of an instruction set, vec.h. Defines
+ * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (type_kernels.h).
  */
+#ifndef AF_STORED_BYTES
+#define AF_STORED_BYTES(problem) ((void)(problem), (int64_t)sizeof(AF_STORED))
+#endif
+
 #define PAGE_BYTES 4096 /* the smallest pages of memory */
 #define TOUCH_BLOCKS 8  /* a page is translated as many blocks before it is used */
 #define SPAN_BLOCKS 2   /* of a key head, before those of the next */
-/* decode_row_template.h needs registers for a query and a result of 64 elements. */
+/* attend_row() needs registers for a query and a result of 64 elements. */
 #define HAS_ROW (DECODE_SUMS / 2 * AF_LANES >= 64 && (!AF_F8 || AF_PAIRS))
+
+#include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/decode_load_template.h"
 
 #include "engine/cpu/decode_block_template.h"
 
-#include "engine/cpu/decode_eight_template.h"
-
-#if HAS_ROW
-#include "engine/cpu/decode_row_template.h"
-#endif
+#include "engine/cpu/decode_fast_template.h"
 
 /* The position of element `d` in a row of `dim` elements that AF_WIDEN has written. */
 static int64_t AF_FN(position)(int64_t d, int64_t dim)
@@ -76,18 +77,6 @@ static int64_t AF_FN(position)(int64_t d, int64_t dim)
 static int64_t AF_FN(column)(int64_t d)
 {
     return AF_PAIRS ? d / 32 * 32 + d % 8 / 4 * 16 + d % 32 / 8 * 4 + d % 4 : d;
-}
-
-/* The probability of a key for row r. */
-static float AF_FN(probability)(const struct AF_FN(work) *work, int r, int key)
-{
-#if AF_PAIRS
-    uint16_t half;
-    memcpy(&half, (const char *)(work->s + r * BLOCK_KEYS) + key * 2, sizeof half);
-    return af_f32_of_bf16(half);
-#else
-    return work->s[r * BLOCK_KEYS + key];
-#endif
 }
 
 /*
@@ -117,7 +106,7 @@ static
         af_row_floats(dtype, values[key], dim, line);
         values[key] = work->nil;
         for (int r = 0; r < work->padded; r++) {
-            float p = AF_FN(probability)(work, r, key);
+            float p = af_word_element(work->s + r * BLOCK_KEYS, key);
             bool sees = af_sees(work->problem, &work->task->sequence, work->rows[r].head,
                                 work->rows[r].i, j + key);
             for (int64_t d = 0; sees && d < dim; d++)

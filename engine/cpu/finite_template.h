@@ -3,7 +3,7 @@
  * times each element is NaN if one of them is not finite.
  *
  * Parameters: AF_FN(name); AF_ELEMENT; AF_LOAD(p), AF_LOAD_SOME(p, n); a
- * vec_*.h.
+ * vectors.
  */
 
 /* sums += 0 * the elements of a row, four vectors at a time. */

@@ -9,14 +9,12 @@
  * from the end of the tile's part on are computed, but not used: the softmax
  * hides them.
  *
- * Parameters: AF_SHARED, TILE_VECS (1 or 2 vectors are two columns of tiles).
+ * Parameters: TILE_VECS (1 or 2 vectors are two columns of tiles).
  */
 
 /* Computes and stores the scores of 16 * `groups` keys. */
-AF_INLINE void AF_SHARED(score_groups)(const int groups, const int vecs,
-                                       const struct AF_SHARED(work) * work,
-                                       const struct AF_SHARED(tile) * tile,
-                                       struct AF_SHARED(block) keys, float *scores)
+AF_INLINE void score_groups(const int groups, const int vecs, const struct work *work,
+                            const struct tile *tile, struct block keys, float *scores)
 {
     const int64_t width_bytes = vecs * AF_LANES * (int64_t)sizeof(float);
     const int64_t key_bytes = keys.stride * (int64_t)sizeof(float);
@@ -26,9 +24,8 @@ AF_INLINE void AF_SHARED(score_groups)(const int groups, const int vecs,
 }
 
 /* Updates the running maximum with the scores of `count` keys; hides them where `masked`. */
-AF_INLINE void AF_SHARED(review_scores)(const int vecs, const bool masked,
-                                        const struct AF_SHARED(tile) * tile, int64_t key,
-                                        int64_t count, float *scores, vec *top)
+AF_INLINE void review_scores(const int vecs, const bool masked, const struct tile *tile,
+                             int64_t key, int64_t count, float *scores, vec *top)
 {
     for (int64_t i = 0; i < count; i++) {
         AF_UNROLL
@@ -46,31 +43,29 @@ AF_INLINE void AF_SHARED(review_scores)(const int vecs, const bool masked,
 }
 
 /* Computes the scores of a block; `masked`: some row does not see some key of it. */
-AF_INLINE void AF_SHARED(score_block)(const int vecs, const bool masked,
-                                      struct AF_SHARED(work) * work,
-                                      const struct AF_SHARED(tile) * tile,
-                                      struct AF_SHARED(block) keys, int64_t key, int64_t count,
-                                      vec *top)
+AF_INLINE void score_block(const int vecs, const bool masked, struct work *work,
+                           const struct tile *tile, struct block keys, int64_t key,
+                           int64_t count, vec *top)
 {
     for (int64_t j = 0; j < count; j += KEY_STEP) {
         const int64_t at = key + j, some = count - j < KEY_STEP ? count - j : KEY_STEP;
         float *scores = work->scores + j * vecs * AF_LANES;
-        struct AF_SHARED(block) rows = {keys.data + j * keys.stride, keys.stride};
-        AF_SHARED(issue_prefetches)(work);
+        struct block rows = {keys.data + j * keys.stride, keys.stride};
+        issue_prefetches(work);
         if (some > KEY_GROUP)
-            AF_SHARED(score_groups)(2, vecs, work, tile, rows, scores);
+            score_groups(2, vecs, work, tile, rows, scores);
         else
-            AF_SHARED(score_groups)(1, vecs, work, tile, rows, scores);
+            score_groups(1, vecs, work, tile, rows, scores);
         if (!masked || (at >= tile->all_first && at + some <= tile->all_end))
-            AF_SHARED(review_scores)(vecs, false, tile, at, some, scores, top);
+            review_scores(vecs, false, tile, at, some, scores, top);
         else
-            AF_SHARED(review_scores)(vecs, true, tile, at, some, scores, top);
+            review_scores(vecs, true, tile, at, some, scores, top);
     }
 }
 
 /* O^T *= alpha, unless every alpha is 1: then no maximum rose. */
-AF_INLINE void AF_SHARED(rescale)(const int vecs, const struct AF_SHARED(work) * work,
-                                  const struct AF_SHARED(tile) * tile, const float *alpha)
+AF_INLINE void rescale(const int vecs, const struct work *work, const struct tile *tile,
+                       const float *alpha)
 {
     unsigned changed = 0;
     vec factor[TILE_VECS];
@@ -89,9 +84,8 @@ AF_INLINE void AF_SHARED(rescale)(const int vecs, const struct AF_SHARED(work) *
 }
 
 /* Adds to 16 * `groups` columns of O^T at `o` what keys of the block contribute. */
-AF_INLINE void AF_SHARED(add_columns)(const int groups, const int vecs,
-                                      const struct AF_SHARED(work) * work, const float *columns,
-                                      int64_t count, float *o)
+AF_INLINE void add_columns(const int groups, const int vecs, const struct work *work,
+                           const float *columns, int64_t count, float *o)
 {
     const int64_t width_bytes = vecs * AF_LANES * (int64_t)sizeof(float);
     const struct af_product all = {columns,
@@ -106,18 +100,16 @@ AF_INLINE void AF_SHARED(add_columns)(const int groups, const int vecs,
 }
 
 /* O^T = alpha O^T + V^T P^T. */
-AF_INLINE void AF_SHARED(value_block)(const int vecs, const struct AF_SHARED(work) * work,
-                                      const struct AF_SHARED(tile) * tile,
-                                      struct AF_SHARED(block) values, int64_t key,
-                                      int64_t count, const float *alpha)
+AF_INLINE void value_block(const int vecs, const struct work *work, const struct tile *tile,
+                           struct block values, int64_t key, int64_t count, const float *alpha)
 {
     int64_t d = 0;
     (void)key;
-    AF_SHARED(rescale)(vecs, work, tile, alpha);
+    rescale(vecs, work, tile, alpha);
     for (; d + 32 <= work->value_rows; d += 32)
-        AF_SHARED(add_columns)
-    (2, vecs, work, values.data + d * COLUMN_WORDS, count, tile->o + d * vecs * AF_LANES);
+        add_columns(2, vecs, work, values.data + d * COLUMN_WORDS, count,
+                    tile->o + d * vecs * AF_LANES);
     if (d < work->value_rows)
-        AF_SHARED(add_columns)
-    (1, vecs, work, values.data + d * COLUMN_WORDS, count, tile->o + d * vecs * AF_LANES);
+        add_columns(1, vecs, work, values.data + d * COLUMN_WORDS, count,
+                    tile->o + d * vecs * AF_LANES);
 }

@@ -6,14 +6,13 @@
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_STORED, AF_F8, AF_DIRECT, AF_PAIRS, AF_AMX,
  * AF_LOAD, AF_LOAD_SOME, TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
- * forward_avx512bf16.c, or with AF_AMX product_amx.h; with AF_F8 widen_f8.h. Uses the structs
+ * kernels_avx512bf16.c, or with AF_AMX kernels_amx.c; with AF_F8 widen_f8.h. Uses the structs
  * of forward_tile_template.h. Defines: set_ranges(), start_tile(), take_keys(),
  * take_values(), finish_tile(), each in AF_FN().
  */
 
 /* Numbers the rows: query by query, and within each by the heads of the group. */
-static void AF_FN(number_rows)(const struct AF_SHARED(work) * work,
-                               const struct AF_SHARED(tile) * tile)
+static void AF_FN(number_rows)(const struct work *work, const struct tile *tile)
 {
     const int64_t group = work->problem->group;
     int64_t query = tile->row / group;
@@ -45,7 +44,7 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
 }
 
 /* Copies a query in the same way. If keys are fp8, its type may not be AF_ELEMENT. */
-static void AF_FN(take_query)(const struct AF_SHARED(work) * work, const char *from, float *to)
+static void AF_FN(take_query)(const struct work *work, const char *from, float *to)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     if (AF_F8 && !AF_PAIRS && a->q.dtype != ANYFLASH_F16)
@@ -55,8 +54,7 @@ static void AF_FN(take_query)(const struct AF_SHARED(work) * work, const char *f
 }
 
 /* Finds rows as words in place, or copied to `copies`; 0 beyond the last row. */
-static void AF_FN(query_rows)(const struct AF_SHARED(work) * work,
-                              const struct AF_SHARED(tile) * tile, int lane,
+static void AF_FN(query_rows)(const struct work *work, const struct tile *tile, int lane,
                               float (*copies)[AF_DIM_MAX], const float **rows)
 {
     const int64_t dim = work->problem->a.head_dim;
@@ -93,8 +91,7 @@ AF_INLINE void AF_FN(pack_words)(const float *const *rows, int64_t w, int count,
 }
 
 /* Packs the tile's queries: [words][vecs * LANES]; padding rows are 0. */
-static void AF_FN(pack_queries)(const struct AF_SHARED(work) * work,
-                                const struct AF_SHARED(tile) * tile)
+static void AF_FN(pack_queries)(const struct work *work, const struct tile *tile)
 {
     float copies[AF_LANES][AF_DIM_MAX] __attribute__((aligned(64)));
     const float *rows[AF_LANES];
@@ -112,8 +109,7 @@ static void AF_FN(pack_queries)(const struct AF_SHARED(work) * work,
 }
 
 /* Sets the ranges of the tile's rows, relative to the task's first key. */
-static void AF_FN(set_ranges)(const struct AF_SHARED(work) * work,
-                              struct AF_SHARED(tile) * tile)
+static void AF_FN(set_ranges)(const struct work *work, struct tile *tile)
 {
     const struct af_forward_task *task = work->task;
     const struct af_sight sight = af_sight_of(work->problem, &task->sequence);
@@ -134,8 +130,7 @@ static void AF_FN(set_ranges)(const struct AF_SHARED(work) * work,
         tile->vec_end[v] = tile->lane_end[v * AF_LANES + AF_LANES - 1];
 }
 
-static void AF_FN(start_tile)(const struct AF_SHARED(work) * work,
-                              const struct AF_SHARED(tile) * tile)
+static void AF_FN(start_tile)(const struct work *work, const struct tile *tile)
 {
     const int width = tile->vecs * AF_LANES;
     AF_FN(pack_queries)(work, tile);
@@ -157,9 +152,9 @@ static bool AF_FN(is_strided)(const struct af_problem *problem, int64_t j, int64
  * with zeros to `words`. fp8 numbers are widened and, without AF_PAIRS, multiplied by their
  * scale.
  */
-static void AF_FN(take_key)(const struct AF_SHARED(work) * work,
-                            const struct anyflash_tensor *tensor, const float *scales,
-                            int64_t j, int64_t count, float *to, int64_t words)
+static void AF_FN(take_key)(const struct work *work, const struct anyflash_tensor *tensor,
+                            const float *scales, int64_t j, int64_t count, float *to,
+                            int64_t words)
 {
     const struct af_forward_task *task = work->task;
     const char *from = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head, j);
@@ -181,8 +176,7 @@ static void AF_FN(take_key)(const struct AF_SHARED(work) * work,
 }
 
 /* Finds keys [j, j + count) of the sequence as words, in place if possible. */
-static struct AF_SHARED(block)
-    AF_FN(take_keys)(const struct AF_SHARED(work) * work, int64_t j, int64_t count)
+static struct block AF_FN(take_keys)(const struct work *work, int64_t j, int64_t count)
 {
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
@@ -191,8 +185,7 @@ static struct AF_SHARED(block)
         a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
     if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
-        return (struct AF_SHARED(block)){(const float *)(const void *)row,
-                                         a->k.row_stride / WORD};
+        return (struct block){(const float *)(const void *)row, a->k.row_stride / WORD};
     }
     for (int64_t i = 0; i < count; i++)
         AF_FN(take_key)
@@ -200,11 +193,11 @@ static struct AF_SHARED(block)
      work->words);
     for (; count % KEY_GROUP != 0; count++)
         memset(work->keys + count * work->key_words, 0, (size_t)work->words * sizeof(float));
-    return (struct AF_SHARED(block)){work->keys, work->key_words};
+    return (struct block){work->keys, work->key_words};
 }
 
 /* Value `j` of the sequence, in memory. */
-static const char *AF_FN(value_row)(const struct AF_SHARED(work) * work, int64_t j)
+static const char *AF_FN(value_row)(const struct work *work, int64_t j)
 {
     return af_row_of_key(work->problem, &work->problem->a.v, &work->task->sequence,
                          work->task->kv_head, j);
@@ -212,8 +205,7 @@ static const char *AF_FN(value_row)(const struct AF_SHARED(work) * work, int64_t
 
 #if AF_PAIRS
 /* Value `j` of the sequence: in memory or, if it is fp8, widened to `wide`. */
-static const uint16_t *AF_FN(find_value)(const struct AF_SHARED(work) * work, int64_t j,
-                                         uint16_t *wide)
+static const uint16_t *AF_FN(find_value)(const struct work *work, int64_t j, uint16_t *wide)
 {
     const char *row = AF_FN(value_row)(work, j);
 #if AF_F8
@@ -233,8 +225,7 @@ static const uint16_t *AF_FN(find_value)(const struct AF_SHARED(work) * work, in
 }
 #endif
 
-static struct AF_SHARED(block)
-    AF_FN(take_values)(const struct AF_SHARED(work) * work, int64_t j, int64_t count)
+static struct block AF_FN(take_values)(const struct work *work, int64_t j, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_AMX
@@ -246,7 +237,7 @@ static struct AF_SHARED(block)
         for (int64_t d = 0; d < a->value_dim; d += 16)
             af_columns_put(rows, d, a->value_dim - d, work->values + d * COLUMN_WORDS + i * 8);
     }
-    return (struct AF_SHARED(block)){work->values, 16};
+    return (struct block){work->values, 16};
 #elif AF_PAIRS
     uint16_t wide[2][AF_F8 ? AF_DIM_MAX : 1] __attribute__((aligned(64)));
     for (int64_t i = 0; i < count; i += 2) {
@@ -255,23 +246,22 @@ static struct AF_SHARED(block)
             i + 1 < count ? AF_FN(find_value)(work, j + i + 1, wide[1]) : NULL;
         pair_rows(even, odd, a->value_dim, work->values + i / 2 * 8, COLUMN_WORDS * 8);
     }
-    return (struct AF_SHARED(block)){work->values, 8};
+    return (struct block){work->values, 8};
 #else
     if (AF_DIRECT && AF_FN(is_strided)(work->problem, j, count)) {
         const char *row = AF_FN(value_row)(work, j);
-        return (struct AF_SHARED(block)){(const float *)(const void *)row, a->v.row_stride};
+        return (struct block){(const float *)(const void *)row, a->v.row_stride};
     }
     for (int64_t i = 0; i < count; i++)
         AF_FN(take_key)
     (work, &a->v, a->v_scales, j + i, a->value_dim, work->values + i * work->value_rows,
      work->value_rows);
-    return (struct AF_SHARED(block)){work->values, work->value_rows};
+    return (struct block){work->values, work->value_rows};
 #endif
 }
 
 /* Finishes the rows: writes their factors to `factor`, and lse if requested. */
-static void AF_FN(close_rows)(const struct AF_SHARED(work) * work,
-                              const struct AF_SHARED(tile) * tile, float *factor)
+static void AF_FN(close_rows)(const struct work *work, const struct tile *tile, float *factor)
 {
     const struct af_forward_task *task = work->task;
     const struct af_problem *problem = work->problem;
@@ -289,8 +279,7 @@ static void AF_FN(close_rows)(const struct AF_SHARED(work) * work,
 }
 
 /* Address of the result of a lane, final or partial. */
-static char *AF_FN(result_row)(const struct AF_SHARED(work) * work,
-                               const struct AF_SHARED(tile) * tile, int lane)
+static char *AF_FN(result_row)(const struct work *work, const struct tile *tile, int lane)
 {
     const struct af_forward_task *task = work->task;
     const struct anyflash_tensor *o = &work->problem->a.o;
@@ -319,8 +308,8 @@ AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
 }
 
 /* Transposes LANES rows of o, times their factors, to their outputs. */
-static void AF_FN(put_rows)(const struct AF_SHARED(work) * work,
-                            const struct AF_SHARED(tile) * tile, int lane, vec factor)
+static void AF_FN(put_rows)(const struct work *work, const struct tile *tile, int lane,
+                            vec factor)
 {
     const int64_t width = tile->vecs * AF_LANES;
     const int64_t dim = work->problem->a.value_dim;
@@ -345,8 +334,7 @@ static void AF_FN(put_rows)(const struct AF_SHARED(work) * work,
     }
 }
 
-static void AF_FN(finish_tile)(const struct AF_SHARED(work) * work,
-                               const struct AF_SHARED(tile) * tile)
+static void AF_FN(finish_tile)(const struct work *work, const struct tile *tile)
 {
     const struct af_forward_task *task = work->task;
     float factor[TILE_LANES] __attribute__((aligned(64)));

@@ -22,7 +22,7 @@
  * In three parts: forward_tile_template.h has the state of a task and computes one tile
  * against one block, forward_rows_template.h moves rows in and out, this file runs a
  * task: its blocks, the scratch memory, values that are NaN or infinite. The first part
- * is compiled once for all element types of a file that keep tiles in the same form.
+ * is compiled once for all element types of a file, which have the same words.
  *
  * Error: scores and sums in f32; 2^x to 1.6e-7 relative. The result is within
  * twice the error of the plain formula computed in the type of the tensors.
@@ -35,19 +35,15 @@
  *                         bits; q is of any type or, with AF_PAIRS, bf16
  *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
  *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
- *   AF_AMX                1: product_amx.h multiplies, AF_PAIRS is 1, too; 0 if undefined
+ *   AF_AMX                1: kernels_amx.c multiplies, AF_PAIRS is 1, too; 0 if undefined
  *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
  *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
- * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, finite_template.h or with
- * AF_F8 widen_f8.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest
- * (kernels.h).
+ * Included before it: engine/attn/rows.h, the vectors, vec.h, with AF_F8 widen_f8.h. Defines
+ * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (type_kernels.h).
  */
 #ifndef AF_AMX
 #define AF_AMX 0
 #endif
-
-/* The name of what the element types of a file share: they have the same words. */
-#define AF_SHARED(name) name##_shared
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
@@ -71,10 +67,9 @@
 #define ROW_LOW (-0x1.fffffep127f)
 #define HIDDEN (-INFINITY)
 
-#ifndef FORWARD_SHARED
-#define FORWARD_SHARED
 #include "engine/cpu/forward_tile_template.h"
-#endif
+
+#include "engine/cpu/finite_template.h"
 
 #include "engine/cpu/forward_rows_template.h"
 
@@ -82,8 +77,7 @@
  * The keys of a block of `count` from `key` on that a tile uses: [first, end) of
  * the block.
  */
-static struct af_range AF_FN(part_of_block)(const struct AF_SHARED(tile) * tile, int64_t key,
-                                            int64_t count)
+static struct af_range AF_FN(part_of_block)(const struct tile *tile, int64_t key, int64_t count)
 {
     struct af_range part;
     /* Values come in steps: with pairs, a tile starts at an even key of the block. */
@@ -93,13 +87,13 @@ static struct af_range AF_FN(part_of_block)(const struct AF_SHARED(tile) * tile,
 }
 
 /* Whether some row of some tile multiplies a value of the block by 0 without seeing it. */
-static bool AF_FN(hides_values)(const struct AF_SHARED(work) * work, int64_t key, int64_t count)
+static bool AF_FN(hides_values)(const struct work *work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     if (a->mask.data != NULL)
         return true;
     for (int t = 0; t < work->tile_count; t++) {
-        const struct AF_SHARED(tile) *tile = &work->tiles[t];
+        const struct tile *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         /* A block ends with zeros up to a whole step. */
         bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
@@ -111,8 +105,7 @@ static bool AF_FN(hides_values)(const struct AF_SHARED(work) * work, int64_t key
 }
 
 /* Whether all values of keys [from, from + count) are finite. */
-static bool AF_FN(has_finite_values)(const struct AF_SHARED(work) * work, int64_t from,
-                                     int64_t count)
+static bool AF_FN(has_finite_values)(const struct work *work, int64_t from, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_F8
@@ -132,7 +125,7 @@ static bool AF_FN(has_finite_values)(const struct AF_SHARED(work) * work, int64_
 }
 
 /* Zeroes the values of key `i` in a block that was copied to work->values. */
-static void AF_FN(blank_values)(const struct AF_SHARED(work) * work, int64_t i)
+static void AF_FN(blank_values)(const struct work *work, int64_t i)
 {
 #if AF_AMX
     for (int64_t d = 0; d < work->value_rows; d++) {
@@ -155,9 +148,10 @@ static void AF_FN(blank_values)(const struct AF_SHARED(work) * work, int64_t i)
  * see them. Lists such keys and zeroes their values, in a copy if the block is
  * the caller's; add_nonfinite() adds them to the rows that see them.
  */
-static __attribute__((noinline)) struct AF_SHARED(block)
-    AF_FN(separate_nonfinite)(struct AF_SHARED(work) * work, struct AF_SHARED(block) values,
-                              int64_t from, int64_t count)
+static __attribute__((noinline)) struct block AF_FN(separate_nonfinite)(struct work *work,
+                                                                        struct block values,
+                                                                        int64_t from,
+                                                                        int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     for (int64_t i = 0; i < count; i++) {
@@ -169,7 +163,7 @@ static __attribute__((noinline)) struct AF_SHARED(block)
         for (int64_t i = 0; i < count; i++)
             memcpy(work->values + i * work->value_rows, values.data + i * values.stride,
                    (size_t)a->value_dim * sizeof(float));
-        values = (struct AF_SHARED(block)){work->values, work->value_rows};
+        values = (struct block){work->values, work->value_rows};
     }
     for (int w = 0; w < work->nonfinite_count; w++)
         AF_FN(blank_values)(work, work->nonfinite[w]);
@@ -180,27 +174,14 @@ static __attribute__((noinline)) struct AF_SHARED(block)
     return values;
 }
 
-/* The probability of key `j` of the current part, in a lane. */
-static float AF_FN(probability)(const struct AF_SHARED(work) * work, int64_t j, int64_t width,
-                                int lane)
-{
-#if AF_PAIRS
-    const float *pair = work->pairs + j / 2 * width + lane;
-    uint16_t half;
-    memcpy(&half, (const char *)pair + j % 2 * 2, sizeof half);
-    return af_f32_of_bf16(half);
-#else
-    return work->scores[j * width + lane];
-#endif
-}
-
 /* Adds non-finite values to the rows that see their keys, even with a weight of 0. */
-static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_SHARED(work) * work,
-                                                           const struct AF_SHARED(tile) * tile,
+static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct work *work,
+                                                           const struct tile *tile,
                                                            int64_t from, struct af_range part)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const int64_t width = tile->vecs * AF_LANES;
+    const float *words = AF_PAIRS ? work->pairs : work->scores;
     float line[AF_DIM_MAX];
     for (int w = 0; w < work->nonfinite_count; w++) {
         const int64_t i = work->nonfinite[w];
@@ -216,7 +197,8 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_SHARE
                      a->value_dim);
 #endif
         for (int lane = 0; lane < tile->rows; lane++) {
-            float p = AF_FN(probability)(work, i - part.first, width, lane);
+            const int64_t j = i - part.first;
+            float p = af_word_element(words + j / WORD * width + lane, j % WORD);
             bool sees = af_sees(work->problem, &work->task->sequence, tile->head[lane],
                                 tile->query[lane], from + i);
             for (int64_t d = 0; sees && d < a->value_dim; d++)
@@ -227,16 +209,16 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_SHARE
 
 #if AF_PAIRS
 /* Which block of work->kept_values belongs to the block of keys from `key` on. */
-static int64_t AF_FN(place_of)(const struct AF_SHARED(work) * work, int64_t key)
+static int64_t AF_FN(place_of)(const struct work *work, int64_t key)
 {
     return key / BLOCK_KEYS % work->value_blocks;
 }
 
 /* Whether that block already holds the values of keys [from, from + count) of the sequence. */
-static bool AF_FN(keeps_values)(const struct AF_SHARED(work) * work, int64_t key, int64_t from,
+static bool AF_FN(keeps_values)(const struct work *work, int64_t key, int64_t from,
                                 int64_t count)
 {
-    const struct AF_SHARED(kept) *kept = &work->kept[AF_FN(place_of)(work, key)];
+    const struct kept *kept = &work->kept[AF_FN(place_of)(work, key)];
     /* A block ends with zeros up to a whole step. */
     return kept->from == from && kept->count >= count &&
            (kept->count == count || count % KEY_STEP == 0);
@@ -247,15 +229,15 @@ static bool AF_FN(keeps_values)(const struct AF_SHARED(work) * work, int64_t key
  * Returns the values of keys [key, key + count) of the task, which are keys [from, from +
  * count) of the sequence. They are not copied again if the task before has left them here.
  */
-static struct AF_SHARED(block)
-    AF_FN(find_values)(struct AF_SHARED(work) * work, int64_t key, int64_t from, int64_t count)
+static struct block AF_FN(find_values)(struct work *work, int64_t key, int64_t from,
+                                       int64_t count)
 {
 #if AF_PAIRS
     const int64_t place = AF_FN(place_of)(work, key);
     work->values = work->kept_values + place * COLUMN_WORDS * work->value_rows;
     if (AF_FN(keeps_values)(work, key, from, count))
-        return (struct AF_SHARED(block)){work->values, AF_AMX ? 16 : 8};
-    work->kept[place] = (struct AF_SHARED(kept)){from, count};
+        return (struct block){work->values, AF_AMX ? 16 : 8};
+    work->kept[place] = (struct kept){from, count};
 #else
     (void)key;
 #endif
@@ -266,12 +248,12 @@ static struct AF_SHARED(block)
  * Adds rows [first, end) of each of `heads` heads, `head_bytes` apart, starting
  * at `row`.
  */
-static void AF_FN(add_prefetch)(struct AF_SHARED(work) * work, const char *row,
-                                int64_t stride_bytes, int64_t rows, int64_t row_bytes,
-                                int64_t heads, int64_t head_bytes)
+static void AF_FN(add_prefetch)(struct work *work, const char *row, int64_t stride_bytes,
+                                int64_t rows, int64_t row_bytes, int64_t heads,
+                                int64_t head_bytes)
 {
     if (rows > 0)
-        work->prefetches[work->prefetch_count++] = (struct AF_SHARED(prefetch)){
+        work->prefetches[work->prefetch_count++] = (struct prefetch){
             row,      stride_bytes,
             rows,     (rows + work->prefetch_steps - 1) / work->prefetch_steps,
             heads,    head_bytes,
@@ -282,8 +264,7 @@ static void AF_FN(add_prefetch)(struct AF_SHARED(work) * work, const char *row,
  * Adds keys or values [j, end) of a task; of paged ones only the first page,
  * since others are elsewhere.
  */
-static void AF_FN(prefetch_keys)(struct AF_SHARED(work) * work,
-                                 const struct af_forward_task *task,
+static void AF_FN(prefetch_keys)(struct work *work, const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim, int64_t j,
                                  int64_t end)
 {
@@ -299,8 +280,7 @@ static void AF_FN(prefetch_keys)(struct AF_SHARED(work) * work,
 }
 
 /* Adds the rows of a tile of `tensor`, q or o, that starts at row `first` of a task. */
-static void AF_FN(prefetch_tile)(struct AF_SHARED(work) * work,
-                                 const struct af_forward_task *task,
+static void AF_FN(prefetch_tile)(struct work *work, const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim,
                                  int64_t first)
 {
@@ -324,8 +304,8 @@ static void AF_FN(prefetch_tile)(struct AF_SHARED(work) * work,
  * every TILE_ROWS keys. `after` is the first key of the task's next
  * block, which has `next` keys: 0 in the last block.
  */
-static void AF_FN(list_prefetches)(struct AF_SHARED(work) * work, int t, int64_t count,
-                                   int64_t after, int64_t next, bool starts)
+static void AF_FN(list_prefetches)(struct work *work, int t, int64_t count, int64_t after,
+                                   int64_t next, bool starts)
 {
     const struct af_forward_task *task = work->task;
     const struct anyflash_attend_args *a = &task->problem->a;
@@ -362,27 +342,26 @@ static void AF_FN(list_prefetches)(struct AF_SHARED(work) * work, int t, int64_t
  * Computes all tiles of the task against keys [key, key + count) of the task;
  * the next block has `next` keys. The first block `starts` each tile in turn.
  */
-static void AF_FN(attend_block)(struct AF_SHARED(work) * work, int64_t key, int64_t count,
-                                int64_t next, bool starts)
+static void AF_FN(attend_block)(struct work *work, int64_t key, int64_t count, int64_t next,
+                                bool starts)
 {
     int64_t from = work->task->key_begin + key;
-    struct AF_SHARED(block) keys = AF_FN(take_keys)(work, from, count);
-    struct AF_SHARED(block) values = AF_FN(find_values)(work, key, from, count);
+    struct block keys = AF_FN(take_keys)(work, from, count);
+    struct block values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
     if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
     for (int t = 0; t < work->tile_count; t++) {
-        const struct AF_SHARED(tile) *tile = &work->tiles[t];
+        const struct tile *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         if (starts)
             AF_FN(start_tile)(work, tile);
         if (part.first >= part.end)
             continue;
         AF_FN(list_prefetches)(work, t, part.end - part.first, from + count, next, starts);
-        struct AF_SHARED(block) k = {keys.data + part.first * keys.stride, keys.stride};
-        struct AF_SHARED(block)
-            v = {values.data + part.first / WORD * values.stride, values.stride};
-        AF_SHARED(attend_any)(work, tile, k, v, key + part.first, part.end - part.first);
+        struct block k = {keys.data + part.first * keys.stride, keys.stride};
+        struct block v = {values.data + part.first / WORD * values.stride, values.stride};
+        attend_any(work, tile, k, v, key + part.first, part.end - part.first);
         if (work->nonfinite_count != 0)
             AF_FN(add_nonfinite)(work, tile, from, part);
     }
@@ -392,48 +371,41 @@ static void AF_FN(attend_block)(struct AF_SHARED(work) * work, int64_t key, int6
  * Computes the bytes of all parts and, unless `memory` is NULL, sets their
  * addresses in it.
  */
-static size_t AF_FN(lay_out)(struct AF_SHARED(work) * work, int64_t rows, char *memory)
+static size_t AF_FN(lay_out)(struct work *work, int64_t rows, char *memory)
 {
     size_t used = 0;
-#define PART(pointer, type, count)                                                             \
-    do {                                                                                       \
-        if (memory != NULL)                                                                    \
-            (pointer) = (type *)(void *)(memory + used);                                       \
-        used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
-    } while (0)
-    PART(work->scores, float, (BLOCK_KEYS + 1) * TILE_LANES);
-    PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / WORD + 1) * TILE_LANES : 0);
-    PART(work->keys, float, BLOCK_KEYS * work->key_words);
+    AF_PART(work->scores, float, (BLOCK_KEYS + 1) * TILE_LANES);
+    AF_PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / WORD + 1) * TILE_LANES : 0);
+    AF_PART(work->keys, float, BLOCK_KEYS * work->key_words);
 #if AF_PAIRS
-    PART(work->kept_values, float, work->value_blocks *COLUMN_WORDS * work->value_rows);
-    PART(work->kept, struct AF_SHARED(kept), work->value_blocks);
+    AF_PART(work->kept_values, float, work->value_blocks *COLUMN_WORDS * work->value_rows);
+    AF_PART(work->kept, struct kept, work->value_blocks);
 #else
-    PART(work->values, float, BLOCK_KEYS * work->value_rows);
+    AF_PART(work->values, float, BLOCK_KEYS * work->value_rows);
 #endif
-    PART(work->extra, float, work->featured ? BLOCK_KEYS *TILE_LANES : 0);
+    AF_PART(work->extra, float, work->featured ? BLOCK_KEYS *TILE_LANES : 0);
     work->tile_count = 0;
     for (int64_t row = 0; row < rows; row += TILE_LANES) {
-        struct AF_SHARED(tile) *tile = &work->tiles[work->tile_count++];
+        struct tile *tile = &work->tiles[work->tile_count++];
         int64_t left = rows - row < TILE_LANES ? rows - row : TILE_LANES;
         tile->rows = (int)left;
         tile->vecs = (int)((left + AF_LANES - 1) / AF_LANES);
         int64_t width = tile->vecs * AF_LANES;
-        PART(tile->q, float, work->words *width);
-        PART(tile->o, float, work->value_rows *width);
-        PART(tile->m, float, width);
-        PART(tile->l, float, width);
-        PART(tile->lane_first, int32_t, width);
-        PART(tile->lane_end, int32_t, width);
-        PART(tile->query, int32_t, width);
-        PART(tile->head, int32_t, width);
+        AF_PART(tile->q, float, work->words *width);
+        AF_PART(tile->o, float, work->value_rows *width);
+        AF_PART(tile->m, float, width);
+        AF_PART(tile->l, float, width);
+        AF_PART(tile->lane_first, int32_t, width);
+        AF_PART(tile->lane_end, int32_t, width);
+        AF_PART(tile->query, int32_t, width);
+        AF_PART(tile->head, int32_t, width);
     }
-#undef PART
     return used;
 }
 
-static struct AF_SHARED(work) AF_FN(work_of)(const struct af_problem *problem)
+static struct work AF_FN(work_of)(const struct af_problem *problem)
 {
-    struct AF_SHARED(work) work;
+    struct work work;
     work.problem = problem;
     work.task = NULL;
     const int64_t value_step = AF_AMX ? 16 : 8, key_step = AF_F8 && AF_PAIRS ? 16 : 1;
@@ -455,7 +427,7 @@ static struct AF_SHARED(work) AF_FN(work_of)(const struct af_problem *problem)
 
 #if AF_F8 && AF_PAIRS
 /* Scales of a head or a sequence multiply all scores and results of the task. */
-static void AF_FN(take_scales)(struct AF_SHARED(work) * work)
+static void AF_FN(take_scales)(struct work *work)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_sequence *sequence = &work->task->sequence;
@@ -471,13 +443,13 @@ static void AF_FN(take_scales)(struct AF_SHARED(work) * work)
 static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
 {
     (void)keys;
-    struct AF_SHARED(work) work = AF_FN(work_of)(problem);
+    struct work work = AF_FN(work_of)(problem);
     return AF_FN(lay_out)(&work, rows, NULL);
 }
 
 static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scratch)
 {
-    struct AF_SHARED(work) work = AF_FN(work_of)(task->problem);
+    struct work work = AF_FN(work_of)(task->problem);
     work.task = task;
 #if AF_F8 && AF_PAIRS
     AF_FN(take_scales)(&work);
@@ -493,7 +465,7 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
     int64_t first = task->key_end - task->key_begin;
     int64_t end = 0;
     for (int t = 0; t < work.tile_count; t++) {
-        struct AF_SHARED(tile) *tile = &work.tiles[t];
+        struct tile *tile = &work.tiles[t];
         tile->row = task->row_begin + (int64_t)t * TILE_LANES;
         AF_FN(number_rows)(&work, tile);
         AF_FN(set_ranges)(&work, tile);
@@ -517,7 +489,6 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
     }
 }
 
-#undef AF_SHARED
 #undef TILE_LANES
 #undef BLOCK_KEYS
 #undef COLUMN_WORDS

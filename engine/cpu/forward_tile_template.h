@@ -3,17 +3,19 @@
  * keys: scores and their maximum, softcap, bias, mask and ALiBi, softmax with the running
  * maximum and sum, dropout, values. First of the three parts of the forward kernel.
  *
- * Parameters: AF_SHARED(name) names, AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS
- * (forward_template.h). Defines: struct tile, work, block, prefetch, kept; attend_any(), each
- * in AF_SHARED(). With AF_AMX forward_amx_template.h has the products.
+ * Parameters: AF_PAIRS, AF_AMX, TILE_VECS, TILE_ROWS (forward_template.h). Defines: struct
+ * tile, work, block, prefetch, kept; attend_any(). With AF_AMX forward_amx_template.h has the
+ * products.
  */
+#ifndef AF_ENGINE_CPU_FORWARD_TILE_TEMPLATE_H
+#define AF_ENGINE_CPU_FORWARD_TILE_TEMPLATE_H
 
 #if !AF_AMX
 #include "engine/cpu/tile_template.h"
 #endif
 
 /* State of a tile between blocks. */
-struct AF_SHARED(tile) {
+struct tile {
     int vecs;      /* vectors in use: 1 to TILE_VECS */
     int64_t row;   /* first row of the task's numbering */
     int rows;      /* rows in use */
@@ -33,7 +35,7 @@ struct AF_SHARED(tile) {
 };
 
 /* Rows needed soon: the part that is not yet prefetched. */
-struct AF_SHARED(prefetch) {
+struct prefetch {
     const char *row;
     int64_t stride_bytes;
     int64_t rows;
@@ -44,13 +46,13 @@ struct AF_SHARED(prefetch) {
 };
 
 /* The keys whose values a block of work->kept_values holds: [from, from + count). */
-struct AF_SHARED(kept) {
+struct kept {
     int64_t from;
     int64_t count;
 };
 
 /* State of one task, with pointers to the parts of the worker's scratch. */
-struct AF_SHARED(work) {
+struct work {
     const struct af_forward_task *task;
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
@@ -62,7 +64,7 @@ struct AF_SHARED(work) {
     float unit;         /* factor from a stored score to its units in the softmax */
     float result_scale; /* factor of the results: that of fp8 values, or 1 */
     int tile_count;
-    struct AF_SHARED(tile) tiles[AF_TILES_MAX];
+    struct tile tiles[AF_TILES_MAX];
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
     float *pairs;  /* [BLOCK_KEYS / WORD + 1][TILE_LANES], AF_PAIRS */
     float *keys;   /* [BLOCK_KEYS][key_words]: a converted, gathered or padded block */
@@ -73,10 +75,10 @@ struct AF_SHARED(work) {
     float *values;
     /* AF_PAIRS: `values` is one of these blocks, which stay for the next task of the head. */
     float *kept_values;
-    struct AF_SHARED(kept) * kept; /* [value_blocks] */
+    struct kept *kept; /* [value_blocks] */
     int64_t value_blocks;
     float *extra; /* [BLOCK_KEYS][TILE_LANES] bias */
-    struct AF_SHARED(prefetch) prefetches[4];
+    struct prefetch prefetches[4];
     int prefetch_count;
     int64_t prefetch_steps; /* over which the prefetches are spread */
     int nonfinite_count;    /* of nonfinite; 0 where no row could meet them */
@@ -84,16 +86,16 @@ struct AF_SHARED(work) {
 };
 
 /* Address and stride, in words, of keys or values [j, j + count). */
-struct AF_SHARED(block) {
+struct block {
     const float *data;
     int64_t stride;
 };
 
 /* Prefetches the next rows of each entry in the list. */
-static __attribute__((noinline)) void AF_SHARED(issue_prefetches)(struct AF_SHARED(work) * work)
+static __attribute__((noinline)) void issue_prefetches(struct work *work)
 {
     for (int i = 0; i < work->prefetch_count; i++) {
-        struct AF_SHARED(prefetch) *prefetch = &work->prefetches[i];
+        struct prefetch *prefetch = &work->prefetches[i];
         int64_t rows =
             prefetch->rows < prefetch->rows_a_step ? prefetch->rows : prefetch->rows_a_step;
         prefetch->rows -= rows;
@@ -115,14 +117,13 @@ static __attribute__((noinline)) void AF_SHARED(issue_prefetches)(struct AF_SHAR
  * Computes and stores the scores of `rows` keys from `key` on, and updates the
  * running maximum.
  */
-AF_INLINE void AF_SHARED(score_keys)(const int rows, const int from, const int vecs,
-                                     const bool masked, const struct AF_SHARED(tile) * tile,
-                                     struct AF_SHARED(block) keys, int64_t words, int64_t key,
-                                     float *scores, vec *top)
+AF_INLINE void score_keys(const int rows, const int from, const int vecs, const bool masked,
+                          const struct tile *tile, struct block keys, int64_t words,
+                          int64_t key, float *scores, vec *top)
 {
     vec c[TILE_ROWS][TILE_VECS];
     vec most[TILE_VECS]; /* in registers, which `top` is not: its address is passed on */
-    AF_SHARED(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
+    scores_from(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
         most[v] = top[v];
@@ -146,43 +147,41 @@ AF_INLINE void AF_SHARED(score_keys)(const int rows, const int from, const int v
 }
 
 /* Computes the scores of a block; `masked`: some row does not see some key of it. */
-AF_INLINE void AF_SHARED(score_block)(const int vecs, const bool masked,
-                                      struct AF_SHARED(work) * work,
-                                      const struct AF_SHARED(tile) * tile,
-                                      struct AF_SHARED(block) keys, int64_t key, int64_t count,
-                                      vec *top)
+AF_INLINE void score_block(const int vecs, const bool masked, struct work *work,
+                           const struct tile *tile, struct block keys, int64_t key,
+                           int64_t count, vec *top)
 {
     const int64_t words = work->words;
     float *scores = work->scores;
     const int64_t last = count - TILE_ROWS;
     /* The last group overlaps the one before it: keys one by one take longer. */
     for (int64_t j = 0; last >= 0; j = j + TILE_ROWS < last ? j + TILE_ROWS : last) {
-        AF_SHARED(issue_prefetches)(work);
+        issue_prefetches(work);
         const int64_t at = key + j;
         float *to = scores + j * vecs * AF_LANES;
-        struct AF_SHARED(block) rows = {keys.data + j * keys.stride, keys.stride};
+        struct block rows = {keys.data + j * keys.stride, keys.stride};
         if (!masked || (at >= tile->all_first && at + TILE_ROWS <= tile->all_end))
-            AF_SHARED(score_keys)(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
+            score_keys(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
         else if (vecs > 2 && at >= tile->vec_end[vecs > 2 ? 1 : 0])
-            AF_SHARED(score_keys)(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
+            score_keys(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
         else if (vecs > 1 && at >= tile->vec_end[0])
-            AF_SHARED(score_keys)(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
+            score_keys(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
         else
-            AF_SHARED(score_keys)(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
+            score_keys(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
         if (j == last)
             break;
     }
     for (int64_t j = 0; last < 0 && j < count; j++) {
-        struct AF_SHARED(block) rows = {keys.data + j * keys.stride, keys.stride};
-        AF_SHARED(score_keys)
-        (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
+        struct block rows = {keys.data + j * keys.stride, keys.stride};
+        score_keys(1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES,
+                   top);
     }
 }
 #endif
 
 /* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
-static void AF_SHARED(take_bias)(const struct AF_SHARED(work) * work, int64_t head, int64_t i,
-                                 int64_t j, int64_t count, float *column, int64_t width)
+static void take_bias(const struct work *work, int64_t head, int64_t i, int64_t j,
+                      int64_t count, float *column, int64_t width)
 {
     const struct af_problem *problem = work->problem;
     const struct af_forward_task *task = work->task;
@@ -205,9 +204,8 @@ static void AF_SHARED(take_bias)(const struct AF_SHARED(work) * work, int64_t he
  * formula; afterwards they are in log2 units, masked, and included in the
  * maximum.
  */
-static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(work) * work,
-                                                        const struct AF_SHARED(tile) * tile,
-                                                        int64_t key, int64_t count, vec *top)
+static __attribute__((noinline)) void modify(const struct work *work, const struct tile *tile,
+                                             int64_t key, int64_t count, vec *top)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     const struct af_forward_task *task = work->task;
@@ -220,8 +218,8 @@ static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(w
         slope[lane] = af_alibi_slope(work->problem, task->sequence.batch, tile->head[lane]);
         place[lane] = (float)(i + task->sequence.offset - task->key_begin);
         if (lines)
-            AF_SHARED(take_bias)
-        (work, tile->head[lane], i, task->key_begin + key, count, work->extra + lane, width);
+            take_bias(work, tile->head[lane], i, task->key_begin + key, count,
+                      work->extra + lane, width);
     }
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
     vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f);
@@ -254,20 +252,9 @@ static __attribute__((noinline)) void AF_SHARED(modify)(const struct AF_SHARED(w
     }
 }
 
-/* 2^x, as accurate as p is stored. */
-AF_INLINE vec AF_SHARED(exp2)(vec x)
-{
-#if AF_PAIRS
-    return vec_exp2_coarse(x);
-#else
-    return vec_exp2(x);
-#endif
-}
-
 /* Computes the new maximum, the factor for earlier sums, p and its sum. */
-AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(work) * work,
-                                        const struct AF_SHARED(tile) * tile, int64_t count,
-                                        const vec *top, float *alpha)
+AF_INLINE void softmax_block(const int vecs, const struct work *work, const struct tile *tile,
+                             int64_t count, const vec *top, float *alpha)
 {
     const vec unit = vec_set(work->unit);
     vec m[TILE_VECS], l[TILE_VECS];
@@ -292,8 +279,8 @@ AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(w
         for (int v = 0; v < vecs; v++) {
             vec even = vec_load(s + v * AF_LANES);
             vec odd = vec_load(s + (vecs + v) * AF_LANES);
-            even = AF_SHARED(exp2)(vec_fms(even, unit, m[v]));
-            odd = AF_SHARED(exp2)(vec_fms(odd, unit, m[v]));
+            even = vec_exp2_stored(vec_fms(even, unit, m[v]));
+            odd = vec_exp2_stored(vec_fms(odd, unit, m[v]));
             l[v] = vec_add(l[v], vec_add(even, odd));
             vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
         }
@@ -303,7 +290,7 @@ AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(w
         float *s = work->scores + j * vecs * AF_LANES;
         AF_UNROLL
         for (int v = 0; v < vecs; v++) {
-            vec p = AF_SHARED(exp2)(vec_sub(vec_load(s + v * AF_LANES), m[v]));
+            vec p = vec_exp2_stored(vec_sub(vec_load(s + v * AF_LANES), m[v]));
             l[v] = vec_add(l[v], p);
             vec_store(s + v * AF_LANES, p);
         }
@@ -315,9 +302,9 @@ AF_INLINE void AF_SHARED(softmax_block)(const int vecs, const struct AF_SHARED(w
 }
 
 /* The same for scores in natural units, one vector of rows after the other. */
-static __attribute__((noinline)) void AF_SHARED(softmax_natural)(
-    const struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile, int64_t count,
-    const vec *top, float *alpha)
+static __attribute__((noinline)) void softmax_natural(const struct work *work,
+                                                      const struct tile *tile, int64_t count,
+                                                      const vec *top, float *alpha)
 {
     const vec log2e = vec_set(AF_LOG2E);
     const int64_t width = tile->vecs * AF_LANES;
@@ -337,7 +324,7 @@ static __attribute__((noinline)) void AF_SHARED(softmax_natural)(
             AF_UNROLL
             for (int w = 0; w < WORD; w++) {
                 const vec x = vec_mul(vec_sub(vec_load(s + (j + w) * width), m), log2e);
-                p[w] = AF_SHARED(exp2)(x);
+                p[w] = vec_exp2_stored(x);
             }
 #if AF_PAIRS
             l = vec_add(l, vec_add(p[0], p[1]));
@@ -356,9 +343,8 @@ static __attribute__((noinline)) void AF_SHARED(softmax_natural)(
  * Applies dropout: zeroes dropped probabilities and scales the others; the sums
  * do not change.
  */
-static __attribute__((noinline)) void AF_SHARED(drop)(const struct AF_SHARED(work) * work,
-                                                      const struct AF_SHARED(tile) * tile,
-                                                      int64_t key, int64_t count)
+static __attribute__((noinline)) void drop(const struct work *work, const struct tile *tile,
+                                           int64_t key, int64_t count)
 {
     const struct af_problem *problem = work->problem;
     const struct af_forward_task *task = work->task;
@@ -378,18 +364,17 @@ static __attribute__((noinline)) void AF_SHARED(drop)(const struct AF_SHARED(wor
  * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
  * words of keys, because its rows see none after those; ends never decreases.
  */
-AF_INLINE void AF_SHARED(add_values)(const int rows, const int vecs, const float *values,
-                                     int64_t stride, const float *p, const int64_t *ends,
-                                     float *o, const float *alpha)
+AF_INLINE void add_values(const int rows, const int vecs, const float *values, int64_t stride,
+                          const float *p, const int64_t *ends, float *o, const float *alpha)
 {
     vec c[TILE_ROWS][TILE_VECS];
-    AF_SHARED(clear)(rows, vecs, c);
-    AF_SHARED(values_from)(rows, 0, vecs, values, stride, p, 0, ends[0], c);
+    clear(rows, vecs, c);
+    values_from(rows, 0, vecs, values, stride, p, 0, ends[0], c);
     /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
     if (vecs > 1)
-        AF_SHARED(values_from)(rows, 1, vecs, values, stride, p, ends[0], ends[1], c);
+        values_from(rows, 1, vecs, values, stride, p, ends[0], ends[1], c);
     if (vecs > 2)
-        AF_SHARED(values_from)(rows, 2, vecs, values, stride, p, ends[1], ends[2], c);
+        values_from(rows, 2, vecs, values, stride, p, ends[1], ends[2], c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
@@ -400,10 +385,8 @@ AF_INLINE void AF_SHARED(add_values)(const int rows, const int vecs, const float
     }
 }
 
-AF_INLINE void AF_SHARED(value_block)(const int vecs, const struct AF_SHARED(work) * work,
-                                      const struct AF_SHARED(tile) * tile,
-                                      struct AF_SHARED(block) values, int64_t key,
-                                      int64_t count, const float *alpha)
+AF_INLINE void value_block(const int vecs, const struct work *work, const struct tile *tile,
+                           struct block values, int64_t key, int64_t count, const float *alpha)
 {
     const int64_t width = vecs * AF_LANES;
     int64_t ends[TILE_VECS];
@@ -411,27 +394,23 @@ AF_INLINE void AF_SHARED(value_block)(const int vecs, const struct AF_SHARED(wor
         ends[v] = (af_clamp(tile->vec_end[v] - key, 0, count) + WORD - 1) / WORD;
 #if AF_PAIRS
     for (int64_t d = 0; d < work->value_rows; d += 8)
-        AF_SHARED(add_values)
-    (8, vecs, values.data + d / 8 * (COLUMN_WORDS * 8), values.stride, work->pairs, ends,
-     tile->o + d * width, alpha);
+        add_values(8, vecs, values.data + d / 8 * (COLUMN_WORDS * 8), values.stride,
+                   work->pairs, ends, tile->o + d * width, alpha);
 #else
     int64_t d = 0;
     for (; d + TILE_ROWS <= work->problem->a.value_dim; d += TILE_ROWS)
-        AF_SHARED(add_values)
-    (TILE_ROWS, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width,
-     alpha);
+        add_values(TILE_ROWS, vecs, values.data + d, values.stride, work->scores, ends,
+                   tile->o + d * width, alpha);
     for (; d < work->problem->a.value_dim; d++)
-        AF_SHARED(add_values)
-    (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
+        add_values(1, vecs, values.data + d, values.stride, work->scores, ends,
+                   tile->o + d * width, alpha);
 #endif
 }
 #endif
 
 /* The first half of a tile: the factor alpha, and p in work->scores or work->pairs. */
-AF_INLINE void AF_SHARED(weigh_block)(const int vecs, struct AF_SHARED(work) * work,
-                                      const struct AF_SHARED(tile) * tile,
-                                      struct AF_SHARED(block) keys, int64_t key, int64_t count,
-                                      float *alpha)
+AF_INLINE void weigh_block(const int vecs, struct work *work, const struct tile *tile,
+                           struct block keys, int64_t key, int64_t count, float *alpha)
 {
     vec top[TILE_VECS];
     AF_UNROLL
@@ -439,21 +418,21 @@ AF_INLINE void AF_SHARED(weigh_block)(const int vecs, struct AF_SHARED(work) * w
         top[v] = vec_set(ROW_LOW);
     bool whole = key >= tile->all_first && key + count <= tile->all_end;
     if (whole || work->featured)
-        AF_SHARED(score_block)(vecs, false, work, tile, keys, key, count, top);
+        score_block(vecs, false, work, tile, keys, key, count, top);
     else
-        AF_SHARED(score_block)(vecs, true, work, tile, keys, key, count, top);
+        score_block(vecs, true, work, tile, keys, key, count, top);
     if (work->featured) {
         for (int v = 0; v < vecs; v++)
             top[v] = vec_set(ROW_LOW);
-        AF_SHARED(modify)(work, tile, key, count, top);
+        modify(work, tile, key, count, top);
     }
     if (work->natural)
-        AF_SHARED(softmax_natural)(work, tile, count, top, alpha);
+        softmax_natural(work, tile, count, top, alpha);
     else
-        AF_SHARED(softmax_block)(vecs, work, tile, count, top, alpha);
+        softmax_block(vecs, work, tile, count, top, alpha);
 #if !AF_PAIRS
     if (work->problem->a.dropout > 0)
-        AF_SHARED(drop)(work, tile, key, count);
+        drop(work, tile, key, count);
 #endif
 }
 
@@ -464,26 +443,25 @@ AF_INLINE void AF_SHARED(weigh_block)(const int vecs, struct AF_SHARED(work) * w
  * they are one.
  */
 #define TILE_OF(vecs)                                                                          \
-    static __attribute__((noinline)) void AF_SHARED(weigh_block_##vecs)(                       \
-        struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,                    \
-        struct AF_SHARED(block) keys, int64_t key, int64_t count, float *alpha)                \
+    static __attribute__((noinline)) void weigh_block_##vecs(                                  \
+        struct work *work, const struct tile *tile, struct block keys, int64_t key,            \
+        int64_t count, float *alpha)                                                           \
     {                                                                                          \
-        AF_SHARED(weigh_block)(vecs, work, tile, keys, key, count, alpha);                     \
+        weigh_block(vecs, work, tile, keys, key, count, alpha);                                \
     }                                                                                          \
-    static __attribute__((noinline)) void AF_SHARED(value_block_##vecs)(                       \
-        const struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,              \
-        struct AF_SHARED(block) values, int64_t key, int64_t count, const float *alpha)        \
+    static __attribute__((noinline)) void value_block_##vecs(                                  \
+        const struct work *work, const struct tile *tile, struct block values, int64_t key,    \
+        int64_t count, const float *alpha)                                                     \
     {                                                                                          \
-        AF_SHARED(value_block)(vecs, work, tile, values, key, count, alpha);                   \
+        value_block(vecs, work, tile, values, key, count, alpha);                              \
     }                                                                                          \
-    static void AF_SHARED(attend_tile_##vecs)(                                                 \
-        struct AF_SHARED(work) * work, const struct AF_SHARED(tile) * tile,                    \
-        struct AF_SHARED(block) keys, struct AF_SHARED(block) values, int64_t key,             \
-        int64_t count)                                                                         \
+    static void attend_tile_##vecs(struct work *work, const struct tile *tile,                 \
+                                   struct block keys, struct block values, int64_t key,        \
+                                   int64_t count)                                              \
     {                                                                                          \
         float alpha[TILE_LANES] __attribute__((aligned(64)));                                  \
-        AF_SHARED(weigh_block_##vecs)(work, tile, keys, key, count, alpha);                    \
-        AF_SHARED(value_block_##vecs)(work, tile, values, key, count, alpha);                  \
+        weigh_block_##vecs(work, tile, keys, key, count, alpha);                               \
+        value_block_##vecs(work, tile, values, key, count, alpha);                             \
     }
 TILE_OF(1)
 #if TILE_VECS >= 2
@@ -494,20 +472,20 @@ TILE_OF(3)
 #endif
 #undef TILE_OF
 
-static void AF_SHARED(attend_any)(struct AF_SHARED(work) * work,
-                                  const struct AF_SHARED(tile) * tile,
-                                  struct AF_SHARED(block) keys, struct AF_SHARED(block) values,
-                                  int64_t key, int64_t count)
+static void attend_any(struct work *work, const struct tile *tile, struct block keys,
+                       struct block values, int64_t key, int64_t count)
 {
 #if TILE_VECS >= 3
     if (tile->vecs == 3)
-        AF_SHARED(attend_tile_3)(work, tile, keys, values, key, count);
+        attend_tile_3(work, tile, keys, values, key, count);
     else
 #endif
 #if TILE_VECS >= 2
         if (tile->vecs == 2)
-        AF_SHARED(attend_tile_2)(work, tile, keys, values, key, count);
+        attend_tile_2(work, tile, keys, values, key, count);
     else
 #endif
-        AF_SHARED(attend_tile_1)(work, tile, keys, values, key, count);
+        attend_tile_1(work, tile, keys, values, key, count);
 }
+
+#endif

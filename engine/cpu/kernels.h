@@ -1,15 +1,17 @@
 /*
- * kernels.h: the CPU kernels by name, and how a kernel file defines its rows in
- * the manifest.
+ * kernels.h: the list of the CPU kernels, and what type_kernels.h needs to define them.
  *
- * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the
- * bits of the instruction sets; AF_TILE, except for decode; and TILE_VECS.
+ * kernels_LEVEL.c defines AF_LEVEL, the instruction set in the names; AF_NEEDS, the bits of
+ * the instruction sets; and AF_TILE.
  */
 #ifndef AF_ENGINE_CPU_KERNELS_H
 #define AF_ENGINE_CPU_KERNELS_H
 
 #include "engine/attn/kernel.h"
 #include "engine/base/instructions.h"
+
+/* All kernels of this build, slowest first. Static storage. */
+const struct af_kernel *const *af_kernels(size_t *count_out);
 
 #define AF_FEATURES_ALL UINT32_MAX
 
@@ -29,35 +31,23 @@
 #include "engine/cpu/kernels.inc"
 #undef AF_KERNEL
 
+/* A function of a template, for one operation and element type. */
+#define AF_FUNCTION_OF(name, operation, type) name##_##operation##_##type
+#define AF_FUNCTION(name, operation, type) AF_FUNCTION_OF(name, operation, type)
+
 /*
- * `f8`: keys and values are fp8; `lacks`: features that the kernel does not support;
- * `positive`: it declines a negative scale; `rows`: rows_preferred.
+ * One part of a kernel's scratch, `used` bytes of which are taken before it: sets `pointer`
+ * unless `memory` is NULL.
  */
-#define AF_FORWARD_ROW_OF(type, element, f8, lacks, positive, rows)                            \
-    const struct af_kernel AF_NAME(fwd, type, AF_LEVEL, AF_TILE) = {                           \
-        .name = AF_TEXT(AF_NAME(fwd, type, AF_LEVEL, AF_TILE)),                                \
-        .operation = AF_FORWARD,                                                               \
-        .dtype = element,                                                                      \
-        .reads_f8 = f8,                                                                        \
-        .needs = AF_NEEDS,                                                                     \
-        .features = AF_FEATURES_ALL & ~(uint32_t)(lacks),                                      \
-        .positive_scale = positive,                                                            \
-        .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,                                       \
-        .rows_granule = TILE_VECS * AF_LANES,                                                  \
-        .rows_preferred = rows,                                                                \
-        .scratch_bytes = scratch_bytes_##type,                                                 \
-        .run_forward = run_##type,                                                             \
-    }
+#define AF_PART(pointer, type, count)                                                          \
+    do {                                                                                       \
+        if (memory != NULL)                                                                    \
+            (pointer) = (type *)(void *)(memory + used);                                       \
+        used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
+    } while (0)
 
-#define AF_FORWARD_ROW(type, element) AF_FORWARD_ROW_OF(type, element, false, 0, false, 192)
-#define AF_FORWARD_ROW_F8(type, element, positive, rows)                                       \
-    AF_FORWARD_ROW_OF(type, element, true, AF_FEATURE_DROPOUT, positive, rows)
-
-#define AF_DECODE_ROW(type, element) AF_DECODE_ROW_OF(type, element, false, type)
-#define AF_DECODE_ROW_F8(type, element) AF_DECODE_ROW_OF(type, element, true, type)
-
-/* `suffix`: that of the functions' names. */
-#define AF_DECODE_ROW_OF(type, element, f8, suffix)                                            \
+/* The row of a decode kernel. `f8`: keys and values are fp8. */
+#define AF_DECODE_ROW(type, element, f8)                                                       \
     const struct af_kernel AF_NAME(dec, type, AF_LEVEL, r16) = {                               \
         .name = AF_TEXT(AF_NAME(dec, type, AF_LEVEL, r16)),                                    \
         .operation = AF_DECODE,                                                                \
@@ -68,19 +58,8 @@
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
         .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \
-        .scratch_bytes = scratch_bytes_##suffix,                                               \
-        .run_forward = run_##suffix,                                                           \
-    }
-
-#define AF_BACKWARD_ROW(type, element)                                                         \
-    const struct af_kernel AF_NAME(bwd, type, AF_LEVEL, AF_TILE) = {                           \
-        .name = AF_TEXT(AF_NAME(bwd, type, AF_LEVEL, AF_TILE)),                                \
-        .operation = AF_BACKWARD,                                                              \
-        .dtype = element,                                                                      \
-        .needs = AF_NEEDS,                                                                     \
-        .features = AF_FEATURES_ALL,                                                           \
-        .scratch_bytes = scratch_bytes_##type,                                                 \
-        .run_backward = run_##type,                                                            \
+        .scratch_bytes = AF_FN(scratch_bytes),                                                 \
+        .run_forward = AF_FN(run),                                                             \
     }
 
 #endif

@@ -10,23 +10,14 @@
  * `rows` and `vecs` are constants at every call: the loops unroll and C stays
  * in registers.
  *
- * Parameters: AF_SHARED(name) names; AF_PAIRS 0 or 1; TILE_VECS, TILE_ROWS;
- * a vec_*.h included before.
+ * Parameters: AF_PAIRS 0 or 1; TILE_VECS, TILE_ROWS, the same for all of a file;
+ * the vectors of an instruction set included before.
  */
+#ifndef AF_ENGINE_CPU_TILE_TEMPLATE_H
+#define AF_ENGINE_CPU_TILE_TEMPLATE_H
 
-/* c + a * b, a broadcast from the word at `a`. */
-AF_INLINE vec AF_SHARED(mac)(const float *a, vec b, vec c)
-{
-#if AF_PAIRS
-    return vec_dot_pairs(vec_set_word(a), b, c);
-#else
-    return vec_fma(vec_set(*a), b, c);
-#endif
-}
-
-AF_INLINE void AF_SHARED(mac_step)(const int rows, const int from, const int vecs,
-                                   const float *const *a, const int64_t at, const float *b,
-                                   vec (*c)[TILE_VECS])
+AF_INLINE void mac_step(const int rows, const int from, const int vecs, const float *const *a,
+                        const int64_t at, const float *b, vec (*c)[TILE_VECS])
 {
     vec packed[TILE_VECS];
     AF_UNROLL
@@ -36,11 +27,11 @@ AF_INLINE void AF_SHARED(mac_step)(const int rows, const int from, const int vec
     for (int i = 0; i < rows; i++) {
         AF_UNROLL
         for (int v = from; v < vecs; v++)
-            c[i][v] = AF_SHARED(mac)(a[i] + at, packed[v], c[i][v]);
+            c[i][v] = vec_mac(vec_word(a[i] + at), packed[v], c[i][v]);
     }
 }
 
-AF_INLINE void AF_SHARED(clear)(const int rows, const int vecs, vec (*c)[TILE_VECS])
+AF_INLINE void clear(const int rows, const int vecs, vec (*c)[TILE_VECS])
 {
     vec zero = vec_zero();
     AF_OPAQUE(zero);
@@ -56,12 +47,11 @@ AF_INLINE void AF_SHARED(clear)(const int rows, const int vecs, vec (*c)[TILE_VE
  * Scores of `rows` keys: A's rows are keys, a_stride words apart, `words` long.
  * Vectors before `from` are left 0.
  */
-AF_INLINE void AF_SHARED(scores_from)(const int rows, const int from, const int vecs,
-                                      const float *a, int64_t a_stride, const float *b,
-                                      int64_t words, vec (*c)[TILE_VECS])
+AF_INLINE void scores_from(const int rows, const int from, const int vecs, const float *a,
+                           int64_t a_stride, const float *b, int64_t words, vec (*c)[TILE_VECS])
 {
     const float *row[TILE_ROWS];
-    AF_SHARED(clear)(rows, vecs, c);
+    clear(rows, vecs, c);
     AF_UNROLL
     for (int i = 0; i < rows; i++) {
         row[i] = a + i * a_stride;
@@ -71,19 +61,19 @@ AF_INLINE void AF_SHARED(scores_from)(const int rows, const int from, const int 
     for (; w + 4 <= words; w += 4) {
         AF_UNROLL
         for (int u = 0; u < 4; u++)
-            AF_SHARED(mac_step)(rows, from, vecs, row, w + u, b + (w + u) * AF_LANES * vecs, c);
+            mac_step(rows, from, vecs, row, w + u, b + (w + u) * AF_LANES * vecs, c);
     }
     for (; w < words; w++)
-        AF_SHARED(mac_step)(rows, from, vecs, row, w, b + w * AF_LANES * vecs, c);
+        mac_step(rows, from, vecs, row, w, b + w * AF_LANES * vecs, c);
 }
 
 /*
  * Adds to C the values of `rows` columns of A, keys (or pairs) [j, end): key j
  * is at a + j * a_stride. Vectors before `from` are left alone.
  */
-AF_INLINE void AF_SHARED(values_from)(const int rows, const int from, const int vecs,
-                                      const float *a, int64_t a_stride, const float *b,
-                                      int64_t j, int64_t end, vec (*c)[TILE_VECS])
+AF_INLINE void values_from(const int rows, const int from, const int vecs, const float *a,
+                           int64_t a_stride, const float *b, int64_t j, int64_t end,
+                           vec (*c)[TILE_VECS])
 {
     AF_UNROLL_2
     for (; j < end; j++) {
@@ -95,7 +85,9 @@ AF_INLINE void AF_SHARED(values_from)(const int rows, const int from, const int 
         for (int i = 0; i < rows; i++) {
             AF_UNROLL
             for (int v = from; v < vecs; v++)
-                c[i][v] = AF_SHARED(mac)(a + j * a_stride + i, packed[v], c[i][v]);
+                c[i][v] = vec_mac(vec_word(a + j * a_stride + i), packed[v], c[i][v]);
         }
     }
 }
+
+#endif

@@ -1,7 +1,7 @@
 /*
  * vec_avx512.h: the vector functions that the kernel templates use, for AVX-512
- * (F, BW, DQ, VL). The other vec_*.h define the same functions for other
- * instruction sets.
+ * (F, BW, DQ, VL). kernels_LEVEL.c of other instruction sets define
+ * the same functions.
  *
  * A vec is AF_LANES floats. Memory passed to vec_load and vec_store is aligned
  * to the vector; vec_loadu and vec_storeu accept any address.
@@ -104,26 +104,6 @@ AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
     rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),
                              _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-}
-
-AF_INLINE vec vec_add(vec a, vec b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-AF_INLINE vec vec_sub(vec a, vec b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-AF_INLINE vec vec_mul(vec a, vec b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-AF_INLINE vec vec_div(vec a, vec b)
-{
-    return _mm512_div_ps(a, b);
 }
 
 /* a * b + c */

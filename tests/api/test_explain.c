@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/cpu/manifest.h"
+#include "engine/cpu/kernels.h"
 
 #include "small_call.h"
 

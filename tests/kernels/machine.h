@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu/manifest.h"
+#include "engine/cpu/kernels.h"
 
 static inline bool machine_runs(const struct af_kernel *kernel)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/call/choose.h"
-#include "engine/cpu/manifest.h"
+#include "engine/cpu/kernels.h"
 
 /* A problem of the types that `kernel` is for. */
 static struct af_problem problem_for(const struct af_kernel *kernel)

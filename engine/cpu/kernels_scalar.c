@@ -1,15 +1,14 @@
 /*
- * vec_scalar.h: the functions of vec_avx512.h in C for every architecture: 4
+ * kernels_scalar.c: the kernels for any machine, in C. First the functions of vec_avx512.h: 4
  * lanes in a compiler vector type, which maps to the machine's instructions.
+ *
+ * Tiles: 12 rows (3 vectors) by 2 keys; gradients of 3 keys by 8 columns: 6 accumulators
+ * each. In decode 8 registers hold sums, and all types share one kernel for floats: rows of
+ * f16, bf16 and fp8 are converted once a block, because without an instruction for it
+ * conversion takes long.
  */
-#ifndef AF_ENGINE_CPU_VEC_SCALAR_H
-#define AF_ENGINE_CPU_VEC_SCALAR_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "engine/attn/convert.h"
+#include "engine/base/instructions.h"
 #include "engine/cpu/unroll.h"
 
 #define AF_LANES 4
@@ -99,26 +98,6 @@ AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
         p[i] = af_bf16_of_f32(x[i]);
 }
 
-AF_INLINE vec vec_add(vec a, vec b)
-{
-    return a + b;
-}
-
-AF_INLINE vec vec_sub(vec a, vec b)
-{
-    return a - b;
-}
-
-AF_INLINE vec vec_mul(vec a, vec b)
-{
-    return a * b;
-}
-
-AF_INLINE vec vec_div(vec a, vec b)
-{
-    return a / b;
-}
-
 AF_INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return a * b + c;
@@ -193,7 +172,7 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
 }
 
 /*
- * 2^x as in vec_avx2.h. Adding 1.5 * 2^23 rounds to an integer and leaves it in
+ * 2^x as in kernels_avx2.c. Adding 1.5 * 2^23 rounds to an integer and leaves it in
  * the lowest bits.
  */
 AF_INLINE vec vec_exp2(vec x)
@@ -222,4 +201,36 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
         r[i] = (vec){a[i], b[i], c[i], d[i]};
 }
 
-#endif
+#define AF_LEVEL scalar
+#define AF_TILE q12k2
+#define AF_NEEDS AF_CPU_BASE
+#define TILE_VECS 3
+#define TILE_ROWS 2
+#define GRADIENT_ROWS 3
+#define GRADIENT_VECS 2
+#include "engine/cpu/float_kernels.h"
+#undef AF_ELEMENT
+#undef AF_STORED
+#undef AF_LOAD
+#undef AF_LOAD_SOME
+#undef AF_WIDEN
+#undef AF_WIDE_UNIT
+#undef AF_WIDE_DTYPE
+
+#define DECODE_SUMS 8
+#define DECODE_SMALL 1
+#define AF_FN(name) AF_FUNCTION(name, dec, any)
+#define AF_ELEMENT float
+#define AF_STORED float
+#define AF_STORED_BYTES(problem) ((int64_t)(problem)->key_bytes)
+#define AF_LOAD vec_loadu
+#define AF_LOAD_SOME vec_load_some
+#define AF_WIDEN(dtype, from, count, to)                                                       \
+    af_row_floats((enum anyflash_dtype)(dtype), from, count, to)
+#define AF_WIDE_UNIT(dtype) 1.0f
+#define AF_WIDE_DTYPE ANYFLASH_F32
+#include "engine/cpu/decode_template.h"
+AF_DECODE_ROW(f32, ANYFLASH_F32, false);
+AF_DECODE_ROW(f16, ANYFLASH_F16, false);
+AF_DECODE_ROW(bf16, ANYFLASH_BF16, false);
+AF_DECODE_ROW(f8, 0, true);

@@ -1,5 +1,21 @@
 /*
- * product_amx.h: C += A B of up to 32 x 32 floats, as 2 x 2 tiles: four sums, two
+ * kernels_amx.c: forward and backward for bf16 by AMX: a tile instruction multiplies 16 keys
+ * by 16 rows over 32 elements. First the product that both templates use.
+ *
+ * As in kernels_avx512bf16.c words are pairs of bf16; P and dS are rounded to bf16 and sums
+ * are not, so the error has the same bound. Only the layout of the values, and of the keys
+ * for dQ, differs: columns of V and K are rows of a tile. fp8 keys and values are widened to
+ * bf16, block by block, by VPERMI2B, which every processor with AMX has.
+ */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AMX
+AF_INSTRUCTIONS_AMX
+
+#include "engine/cpu/vec_avx512bf16.h"
+
+/*
+ * C += A B of up to 32 x 32 floats, as 2 x 2 tiles: four sums, two
  * tiles of A and two of B fill the eight tile registers, so that each tile that
  * is loaded is used twice.
  *
@@ -19,10 +35,6 @@
  * of the pairs are summed separately in f32, in the order of k; then both are added to C.
  * Denormal numbers count as 0, as in VDPBF16PS.
  */
-#ifndef AF_ENGINE_CPU_PRODUCT_AMX_H
-#define AF_ENGINE_CPU_PRODUCT_AMX_H
-
-#include "engine/cpu/vec_avx512bf16.h"
 
 /* The operand of LDTILECFG (Intel SDM volume 2): palette 1, all eight tiles of full size. */
 static const struct {
@@ -159,4 +171,40 @@ AF_INLINE void af_columns_put(const uint16_t *const *rows, int64_t d, int64_t le
         vec_store(tile + i * AF_LANES, r[i]);
 }
 
+#define AF_LEVEL amx
+#define AF_TILE q32k32
+#define AF_DTYPE ANYFLASH_BF16
+#define TILE_VECS 2
+#define TILE_ROWS 32
+#define GRADIENT_VECS 2
+#define AF_PAIRS 1
+#define AF_AMX 1
+#define AF_ELEMENT uint16_t
+#define AF_DIRECT 1
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
+#define AF_STORE vec_store_some_rounded
+
+#define AF_NEEDS AF_CPU_AMX
+#define AF_TYPE bf16
+#define AF_F8 0
+#define AF_STORED AF_ELEMENT
+#include "engine/cpu/type_kernels.h"
+#undef AF_TYPE
+#undef AF_F8
+#undef AF_STORED
+#undef AF_NEEDS
+
+AF_INSTRUCTIONS_END
+AF_INSTRUCTIONS_AMX_VBMI
+
+#include "engine/cpu/widen_f8.h"
+
+#define AF_NEEDS (AF_CPU_AMX | AF_CPU_AVX512VBMI)
+#define AF_TYPE bf16_f8
+#define AF_F8 1
+#define AF_STORED uint8_t
+#include "engine/cpu/type_kernels.h"
+
+AF_INSTRUCTIONS_END
 #endif

@@ -1,13 +1,13 @@
 /*
- * vec_neon.h: the functions of vec_avx512.h for AArch64: 4 lanes, 32 registers.
+ * kernels_neon.c: the kernels for AArch64: 4 lanes, 32 registers. First the functions of
+ * vec_avx512.h for it.
+ *
+ * Tiles: 12 rows (3 vectors) by 8 keys, in 24 registers; gradients of 6 keys by 16 columns,
+ * in as many. In decode 16 registers hold sums.
  */
-#ifndef AF_ENGINE_CPU_VEC_NEON_H
-#define AF_ENGINE_CPU_VEC_NEON_H
+#include "engine/base/instructions.h"
 
-#include <arm_neon.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#ifdef AF_HAVE_NEON
 
 #include "engine/cpu/unroll.h"
 
@@ -104,26 +104,6 @@ AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
     vec_store_halves(p, vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), rounded, quiet), 16), count);
 }
 
-AF_INLINE vec vec_add(vec a, vec b)
-{
-    return vaddq_f32(a, b);
-}
-
-AF_INLINE vec vec_sub(vec a, vec b)
-{
-    return vsubq_f32(a, b);
-}
-
-AF_INLINE vec vec_mul(vec a, vec b)
-{
-    return vmulq_f32(a, b);
-}
-
-AF_INLINE vec vec_div(vec a, vec b)
-{
-    return vdivq_f32(a, b);
-}
-
 AF_INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return vfmaq_f32(c, a, b);
@@ -187,7 +167,7 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
     return vbslq_f32(vcaltq_f32(x, vec_set(bound)), a, b);
 }
 
-/* 2^x as in vec_avx2.h; here NaN converts to 0, and min and max keep it. */
+/* 2^x as in kernels_avx2.c; here NaN converts to 0, and min and max keep it. */
 AF_INLINE vec vec_exp2(vec x)
 {
     x = vminq_f32(vmaxq_f32(x, vec_set(-127.0f)), vec_set(128.0f));
@@ -214,5 +194,15 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
     r[2] = vreinterpretq_f32_f64(vtrn2q_f64(a, c));
     r[3] = vreinterpretq_f32_f64(vtrn2q_f64(b, d));
 }
+
+#define AF_LEVEL neon
+#define AF_TILE q12k8
+#define AF_NEEDS AF_CPU_NEON
+#define TILE_VECS 3
+#define TILE_ROWS 8
+#define GRADIENT_ROWS 6
+#define GRADIENT_VECS 4
+#define DECODE_SUMS 16
+#include "engine/cpu/float_kernels.h"
 
 #endif

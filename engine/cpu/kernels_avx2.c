@@ -1,14 +1,14 @@
 /*
- * vec_avx2.h: the functions of vec_avx512.h for AVX2 with FMA and F16C: 8 lanes,
- * 16 registers.
+ * kernels_avx2.c: the kernels for AVX2 with FMA and F16C: 8 lanes, 16 registers. First the
+ * functions of vec_avx512.h for it.
+ *
+ * Tiles: 24 rows (3 vectors) by 4 keys, in 12 registers; gradients of 6 keys by 16 columns,
+ * in as many. In decode 8 registers hold sums.
  */
-#ifndef AF_ENGINE_CPU_VEC_AVX2_H
-#define AF_ENGINE_CPU_VEC_AVX2_H
+#include "engine/base/instructions.h"
 
-#include <immintrin.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#ifdef AF_HAVE_AVX2
+AF_INSTRUCTIONS_AVX2
 
 #include "engine/cpu/unroll.h"
 
@@ -122,26 +122,6 @@ AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
         p,
         _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1)),
         count);
-}
-
-AF_INLINE vec vec_add(vec a, vec b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-AF_INLINE vec vec_sub(vec a, vec b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-AF_INLINE vec vec_mul(vec a, vec b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-AF_INLINE vec vec_div(vec a, vec b)
-{
-    return _mm256_div_ps(a, b);
 }
 
 AF_INLINE vec vec_fma(vec a, vec b, vec c)
@@ -260,4 +240,15 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
         r[i] = t[i];
 }
 
+#define AF_LEVEL avx2
+#define AF_TILE q24k4
+#define AF_NEEDS AF_CPU_AVX2
+#define TILE_VECS 3
+#define TILE_ROWS 4
+#define GRADIENT_ROWS 6
+#define GRADIENT_VECS 2
+#define DECODE_SUMS 8
+#include "engine/cpu/float_kernels.h"
+
+AF_INSTRUCTIONS_END
 #endif

@@ -1,8 +1,6 @@
 /*
- * manifest.c: the list of the CPU kernels of this build, from kernels.inc.
+ * kernels.c: the list of the CPU kernels of this build, from kernels.inc.
  */
-#include "engine/cpu/manifest.h"
-
 #include "engine/cpu/kernels.h"
 
 #define AF_KERNEL(operation, type, level, tile) &AF_NAME(operation, type, level, tile),

@@ -1,22 +1,24 @@
 /*
- * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products per element.
+ * kernels_avx512bf16.c: kernels for bf16 by VDPBF16PS: two products per element.
  *
- * Words are pairs of bf16 along the head size for scores, and along the keys for
- * values, whose pairs adjacent tasks share. Probabilities are rounded to bf16, sums are
- * not. fp8 keys and values are widened to bf16, block by block, by VPERMI2B.
+ * Forward: words are pairs of bf16 along the head size for scores, and along the keys for
+ * values, whose pairs adjacent tasks share. Probabilities are rounded to bf16, sums are not.
+ *
+ * Decode: probabilities are rounded to bf16, too, but their sums are f32.
+ *
+ * Backward: pairs lie along the head size for scores and dP, along the keys for dQ, along
+ * the rows for dV and dK. P and dS are rounded to bf16, sums are not. Gradients below 2^-126
+ * become 0.
+ *
+ * fp8 keys and values are widened to bf16 by VPERMI2B, block by block. Tiles are those of
+ * kernels_avx512.c.
  */
 #include "engine/base/instructions.h"
 
 #ifdef AF_HAVE_AVX512BF16
 AF_INSTRUCTIONS_AVX512BF16
 
-#include "engine/attn/rows.h"
-
 #include "engine/cpu/vec_avx512bf16.h"
-
-#include "engine/cpu/tanh.h"
-
-#include "engine/cpu/kernels.h"
 
 /* Order of the first 16 pairs of two rows of 32 elements; the others are 16 further. */
 static const uint16_t pair_order[32] __attribute__((aligned(64))) = {
@@ -62,24 +64,25 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
 
 #define AF_LEVEL avx512bf16
 #define AF_TILE q48k8
-#define AF_NEEDS AF_CPU_AVX512BF16
+#define AF_DTYPE ANYFLASH_BF16
 #define TILE_VECS 3
 #define TILE_ROWS 8
+#define GRADIENT_ROWS 6
+#define GRADIENT_VECS 4
+#define DECODE_SUMS 16
+#define AF_PAIRS 1
 #define AF_ELEMENT uint16_t
 #define AF_DIRECT 1
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
-#define AF_PAIRS 1
+#define AF_STORE vec_store_some_rounded
 
-#define AF_FN(name) name##_bf16
+#define AF_NEEDS AF_CPU_AVX512BF16
+#define AF_TYPE bf16
 #define AF_F8 0
 #define AF_STORED AF_ELEMENT
-#include "engine/cpu/finite_template.h"
-
-#include "engine/cpu/forward_template.h"
-
-AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, false, AF_FEATURE_DROPOUT, true, 384);
-#undef AF_FN
+#include "engine/cpu/type_kernels.h"
+#undef AF_TYPE
 #undef AF_F8
 #undef AF_STORED
 #undef AF_NEEDS
@@ -90,13 +93,13 @@ AF_INSTRUCTIONS_AVX512VBMI_BF16
 #include "engine/cpu/widen_f8.h"
 
 #define AF_NEEDS (AF_CPU_AVX512BF16 | AF_CPU_AVX512VBMI)
-#define AF_FN(name) name##_bf16_f8
+#define AF_TYPE bf16_f8
 #define AF_F8 1
 #define AF_STORED uint8_t
-
-#include "engine/cpu/forward_template.h"
-
-AF_FORWARD_ROW_F8(bf16_f8, ANYFLASH_BF16, true, 384);
+#define AF_WIDEN af_widen_apart
+#define AF_WIDE_UNIT(dtype) 1
+#define AF_WIDE_DTYPE ANYFLASH_BF16
+#include "engine/cpu/type_kernels.h"
 
 AF_INSTRUCTIONS_END
 #endif
