@@ -61,13 +61,6 @@ void af_plan_prepare(struct af_builder *builder);
 void af_plan_try(struct af_builder *builder, const char *code, const char *module);
 
 /*
- * Puts anyflash's own Python package into the target, unless it is there;
- * af_plan_try_package() checks that it loads.
- */
-void af_plan_package(struct af_builder *builder);
-void af_plan_try_package(struct af_builder *builder);
-
-/*
  * The steps without flash-attn: torch's own kernels or the engine, through
  * anyflash's Python package where it runs.
  */

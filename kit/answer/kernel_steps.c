@@ -39,9 +39,7 @@ static bool is_in_stand_in(const struct af_machine *machine)
 
 bool af_plan_package_is_there(const struct af_machine *machine)
 {
-    const struct af_package *package = package_in(machine);
-    return package == NULL ? is_in_stand_in(machine)
-                           : af_fact_is(&package->version, anyflash_version_text());
+    return package_in(machine) != NULL || is_in_stand_in(machine);
 }
 
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
@@ -63,7 +61,7 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
                                "anyflash's Python package needs Python 3.%d or newer, "
                                "and this is %s",
                                PYTHON_MINOR_MIN, python);
-    if (there != NULL && !af_plan_package_is_there(machine))
+    if (there != NULL && !af_fact_is(&there->version, anyflash_version_text()))
         return af_arena_format(arena,
                                "anyflash %s is already in this environment, and this program "
                                "is %s: remove it first with pip or uv",
@@ -72,25 +70,15 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
     return NULL;
 }
 
-void af_plan_package(struct af_builder *builder)
+/* Published for Linux alone; it has no dependencies. */
+static void install_package(struct af_builder *builder)
 {
-    if (af_plan_package_is_there(builder->target.machine))
-        return;
-    af_builder_start(builder);
+    af_builder_install(builder);
     af_builder_word(builder, "anyflash");
-    af_builder_word(builder, "package");
-    af_builder_word(builder, "install");
-    af_builder_word(builder, "--python");
-    af_builder_word(builder, builder->target.prefix != NULL ? builder->target.prefix
-                                                            : builder->target.python);
-    af_builder_end(builder, AF_STEP_OWN,
-                   "put anyflash's Python package into this environment; its files come with "
-                   "this program, and nothing else changes");
-}
-
-void af_plan_try_package(struct af_builder *builder)
-{
-    af_plan_try(builder, "import anyflash; print(anyflash.threads())", NULL);
+    af_builder_end(builder, AF_STEP_PACKAGES,
+                   "install anyflash's Python package into this environment; nothing else "
+                   "changes");
+    af_builder_require(builder, "anyflash");
 }
 
 /* No torch is published for musl. */
@@ -361,9 +349,9 @@ void af_plan_kernels(struct af_builder *builder)
     else if (lacks_torch(machine))
         install_torch(builder);
     if (brings)
-        af_plan_package(builder);
+        install_package(builder);
     tell_vendor(builder);
-    if (brings || (serves && (package_in(machine) != NULL || is_in_stand_in(machine))))
+    if (brings || (serves && af_plan_package_is_there(machine)))
         use_package(builder);
     else
         use_torch(builder, serves ? refusal : NULL);

@@ -1,7 +1,7 @@
 /*
  * cmd_install.c: `anyflash install`: carries out the plan for this machine, or
  * installs one wheel that the user names, while it holds the lock of the
- * environment. `anyflash package install` is the same with a plan of its own.
+ * environment.
  */
 #include <string.h>
 
@@ -103,19 +103,6 @@ static enum anyflash_status name_wheel(struct af_cli *cli, struct install *insta
     return status;
 }
 
-/* The plan of `anyflash package install`. */
-static enum anyflash_status make_package_plan(struct af_cli *cli, struct install *install,
-                                              struct anyflash_error *err)
-{
-    enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
-    if (status == ANYFLASH_OK)
-        status =
-            af_plan_make_package(install->inputs.machines.pointers[0], &install->other, err);
-    install->has_other = status == ANYFLASH_OK;
-    install->plan = install->has_other ? &install->other : NULL;
-    return status;
-}
-
 /* Adds what the wheels in the folder of --from prove, in front of stored proofs. */
 static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_inputs *inputs,
                                          struct anyflash_error *err)
@@ -149,8 +136,6 @@ static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_input
 static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
                                       struct anyflash_error *err)
 {
-    if (cli->options.command == AF_COMMAND_PACKAGE)
-        return make_package_plan(cli, install, err);
     if (cli->options.words.count == 1) {
         enum anyflash_status status = name_wheel(cli, install, err);
         install->plan = install->has_other ? &install->other : NULL;
@@ -393,11 +378,14 @@ static enum anyflash_status report(struct af_cli *cli, struct install *install,
     return af_cli_finish(cli, err);
 }
 
-enum anyflash_status af_cli_install(struct af_cli *cli, enum af_exit *exit_out,
+enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
     struct install install = {.done = {.answer = AF_YES}};
-    enum anyflash_status status = act(cli, &install, err);
+    enum anyflash_status status = check_words(cli, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = act(cli, &install, err);
     af_change_end(&install.change);
     if (status == ANYFLASH_OK)
         status = report(cli, &install, exit_out, err);
@@ -406,11 +394,4 @@ enum anyflash_status af_cli_install(struct af_cli *cli, enum af_exit *exit_out,
     af_plan_answer_release(&install.answer);
     af_cli_inputs_release(&install.inputs);
     return status;
-}
-
-enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
-                                    struct anyflash_error *err)
-{
-    enum anyflash_status status = check_words(cli, err);
-    return status == ANYFLASH_OK ? af_cli_install(cli, exit_out, err) : status;
 }

@@ -37,13 +37,6 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
 enum anyflash_status af_change_lock(struct af_change *change, struct anyflash_error *err);
 void af_change_end(struct af_change *change);
 
-/*
- * `anyflash install` once its words are checked; for `anyflash package` the plan is
- * to put anyflash's own Python package into the environment.
- */
-enum anyflash_status af_cli_install(struct af_cli *cli, enum af_exit *exit_out,
-                                    struct anyflash_error *err);
-
 /* Writes a run's messages to stderr, like a command's remarks. */
 struct af_progress af_cli_progress(struct af_change *change);
 

@@ -1,44 +1,29 @@
 /*
- * cmd_package.c: `anyflash package`, which puts anyflash's Python package into an
- * environment; and `anyflash shim` and `anyflash providers`, which that package
+ * cmd_shim.c: `anyflash shim` and `anyflash providers`, which anyflash's Python package
  * implements: they replace this process by the environment's Python.
  */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "kit/answer/plan.h"
 #include "kit/base/text.h"
-#include "kit/cli/environment_change.h"
 #include "kit/cli/machine_inputs.h"
-#include "kit/cli/next_command.h"
-
-enum anyflash_status af_cmd_package(struct af_cli *cli, enum af_exit *exit_out,
-                                    struct anyflash_error *err)
-{
-    const struct af_word_list *words = &cli->options.words;
-    if (words->count == 1 && af_equal(words->items[0], "install"))
-        return af_cli_install(cli, exit_out, err);
-    cli->hint = "write `anyflash package install --python ENV`; `anyflash undo` removes the "
-                "package again";
-    if (words->count == 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "missing action of 'package'");
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "'package' takes one action, install");
-}
 
 static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *machine,
                                    struct anyflash_error *err)
 {
-    static const char *const words[] = {"install", NULL};
     const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
-    cli->hint = af_arena_format(&cli->arena, "`%s` puts it there",
-                                af_cli_next_command(cli, AF_COMMAND_PACKAGE, words));
-    return prefix == NULL
-               ? af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found")
-               : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                         "'%s' is a command of anyflash's Python package %s, which is not in "
-                         "'%s'",
-                         af_command_rows[cli->options.command].name, anyflash_version_text(),
-                         af_text_scrub(&cli->arena, prefix, 300));
+    if (prefix == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found");
+    const char *words[] = {"uv", "pip", "install", "--python", prefix, "anyflash"};
+    cli->hint = af_arena_format(
+        &cli->arena, "`%s` or its pip puts it there",
+        af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), &cli->arena));
+    return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                   "'%s' is a command of anyflash's Python package, which is not in '%s'",
+                   af_command_rows[cli->options.command].name,
+                   af_text_scrub(&cli->arena, prefix, 300));
 }
 
 /*
