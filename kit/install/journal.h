@@ -14,7 +14,7 @@
  *   GONE        rolled back, undone, or its old files were discarded
  *
  * Paths of entries are relative to the site folder, as in RECORD; they may begin with "../"
- * (scripts). Functions of this file do not change an environment: swap.h does that.
+ * (scripts). Functions of this file do not change an environment: operation.h does that.
  */
 #ifndef AF_KIT_INSTALL_JOURNAL_H
 #define AF_KIT_INSTALL_JOURNAL_H

@@ -10,7 +10,6 @@
 #include "kit/base/text.h"
 #include "kit/install/operation.h"
 #include "kit/install/replaced_paths.h"
-#include "kit/install/swap.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
@@ -142,7 +141,7 @@ static enum anyflash_status record(struct af_run *run, struct af_observed *obser
     if (status != ANYFLASH_OK)
         return status;
     operation->phase = AF_PHASE_MOVING;
-    status = af_swap_fingerprint(operation, run->arena, &operation->fingerprint, err);
+    status = af_operation_fingerprint(operation, run->arena, &operation->fingerprint, err);
     if (status == ANYFLASH_OK)
         status = af_journal_phase(run->state, operation, AF_PHASE_COMMITTED, err);
     return status;

@@ -1,6 +1,7 @@
 /*
- * operation.h: one operation from its first line in the journal to its last, and its
- * rollback when something fails. Private to install.c and undo.c.
+ * operation.h: one operation from its first line in the journal to its last, its renames, and
+ * its rollback when something fails. Everything can be called again after an interruption at
+ * any point: where an entry is shows which renames were done. Private to this room.
  */
 #ifndef AF_KIT_INSTALL_OPERATION_H
 #define AF_KIT_INSTALL_OPERATION_H
@@ -36,5 +37,13 @@ enum anyflash_status af_operation_end(struct af_state *state, struct af_operatio
  * run will finish it. Does nothing if `operation` was not begun.
  */
 void af_operation_finish(struct af_run *run, struct af_operation *operation);
+
+/*
+ * Computes a digest of the entries as they are now: names, kinds, sizes, modification times,
+ * link targets; without files that Python itself writes (__pycache__).
+ */
+enum anyflash_status af_operation_fingerprint(const struct af_operation *operation,
+                                              struct af_arena *arena, const char **hex_out,
+                                              struct anyflash_error *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include "kit/base/text.h"
 #include "kit/install/install.h"
 #include "kit/install/operation.h"
-#include "kit/install/swap.h"
 #include "kit/system/file.h"
 #include "kit/system/lock.h"
 
@@ -64,7 +63,7 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
                                         struct anyflash_error *err)
 {
     const char *now;
-    enum anyflash_status status = af_swap_fingerprint(chosen, run->arena, &now, err);
+    enum anyflash_status status = af_operation_fingerprint(chosen, run->arena, &now, err);
     if (status != ANYFLASH_OK)
         return status;
     for (size_t i = 0; i < chosen->entry_count; i++) {
@@ -210,11 +209,6 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
                                : "no installation of this environment has that number";
     }
     return status;
-}
-
-uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena)
-{
-    return af_swap_bytes(operation->aside_root, arena);
 }
 
 enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *arena,

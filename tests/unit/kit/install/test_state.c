@@ -17,7 +17,6 @@
 
 #include "kit/base/text.h"
 #include "kit/install/journal.h"
-#include "kit/install/swap.h"
 #include "kit/system/database.h"
 #include "kit/system/state.h"
 #include "tests/unit/every_allocation.h"
