@@ -14,8 +14,8 @@
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/install/distribution.h"
 #include "kit/install/fetch.h"
+#include "kit/install/record.h"
 #include "kit/system/file.h"
 
 #define NEEDS_MAX 8

@@ -6,8 +6,8 @@
 #ifndef AF_KIT_INSTALL_OBSERVED_H
 #define AF_KIT_INSTALL_OBSERVED_H
 
-#include "kit/install/distribution.h"
 #include "kit/install/install.h"
+#include "kit/install/record.h"
 
 /* Zero-initialised: nothing is observed. Texts in the run's arena. */
 struct af_observed {

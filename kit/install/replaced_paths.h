@@ -6,8 +6,8 @@
 #ifndef AF_KIT_INSTALL_REPLACED_PATHS_H
 #define AF_KIT_INSTALL_REPLACED_PATHS_H
 
-#include "kit/install/distribution.h"
 #include "kit/install/journal.h"
+#include "kit/install/record.h"
 #include "kit/system/progress.h"
 
 /*

@@ -15,7 +15,6 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/install/distribution.h"
 #include "kit/install/record.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
