@@ -91,9 +91,9 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
         return ANYFLASH_OK;
     }
     const char *info = af_path_folder(&cli->arena, metadata);
-    enum anyflash_status status =
-        info == NULL ? af_fail_memory(err)
-                     : af_record_check(site, info, true, &cli->arena, &result, err);
+    enum anyflash_status status = info == NULL
+                                      ? af_fail_memory(err)
+                                      : af_record_check(site, info, &cli->arena, &result, err);
     if (status == ANYFLASH_E_NO_MEMORY)
         return status;
     if (status != ANYFLASH_OK)

@@ -13,8 +13,6 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define STAMP_BYTES_MAX (64u << 20)
-
 /* The distribution of the package in the site folder; folder NULL: there is none. */
 static enum anyflash_status find(struct af_run *run, const char *package,
                                  struct af_distribution *found_out, struct anyflash_error *err)
@@ -97,7 +95,7 @@ static bool is_same(struct af_run *run, const struct af_observed *observed)
         const char *info = af_path_join(run->arena, folders[i], after->folder);
         const char *path = info == NULL ? NULL : af_path_join(run->arena, info, "RECORD");
         if (path == NULL ||
-            af_file_read(run->arena, path, STAMP_BYTES_MAX, &texts[i], NULL) != ANYFLASH_OK)
+            af_file_read(run->arena, path, AF_RECORD_BYTES_MAX, &texts[i], NULL) != ANYFLASH_OK)
             return false;
     }
     return texts[0].len == texts[1].len &&

@@ -13,7 +13,6 @@
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
-#define SMALL_BYTES_MAX (64u * 1024u)
 #define STEPS_UP_MAX 3
 #define PATH_BYTES (2 * AF_FORMATS_RECORD_PATH_BYTES)
 
@@ -113,23 +112,8 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
     return ANYFLASH_OK;
 }
 
-const char *af_distribution_text(struct af_arena *arena, const char *site,
-                                 const struct af_distribution *distribution, const char *file)
-{
-    struct af_span text;
-    struct af_span line;
-    const char *path = af_arena_format(arena, "%s/%s/%s", site, distribution->folder, file);
-    if (path == NULL || af_file_read(arena, path, SMALL_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
-        return NULL;
-    if (!af_text_line(&text, &line))
-        return "";
-    line = af_text_trim(line);
-    return af_arena_text_n(arena, line.data == NULL ? "" : line.data, line.len);
-}
-
 struct check {
     const char *site;
-    bool hash;
     struct af_arena *arena;
     struct af_record_result *result;
 };
@@ -183,7 +167,6 @@ static void check_hash(struct check *check, const struct af_formats_record_line 
         fault(check, line->path, AF_RECORD_FILE_UNREAD);
         return;
     }
-    check->result->hashed_count++;
     check->result->hashed_bytes += size_bytes;
     if (!af_sha256_equal(hex, line->sha256))
         fault(check, line->path, AF_RECORD_FILE_CHANGED);
@@ -202,18 +185,18 @@ static void check_line(struct check *check, const struct af_formats_record_line 
             fault(check, line->path, AF_RECORD_FILE_MISSING);
     } else if (line->size_bytes >= 0 && found.st_size != line->size_bytes) {
         fault(check, line->path, AF_RECORD_FILE_SIZE);
-    } else if (check->hash && line->sha256[0] != '\0') {
+    } else if (line->sha256[0] != '\0') {
         check_hash(check, line, path);
     }
 }
 
 enum anyflash_status af_record_check(const char *site_folder, const char *info_folder,
-                                     bool hash, struct af_arena *arena,
+                                     struct af_arena *arena,
                                      struct af_record_result *result_out,
                                      struct anyflash_error *err)
 {
     struct af_record_result result = {0};
-    struct check check = {site_folder, hash, arena, &result};
+    struct check check = {site_folder, arena, &result};
     struct af_formats_record_line line;
     struct af_span text;
     const char *record = af_path_join(arena, info_folder, "RECORD");

@@ -40,13 +40,6 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
                                            const char **odd_out, struct anyflash_error *err);
 
 /*
- * The trimmed first line of a small file beside RECORD ("INSTALLER"); NULL if it does not
- * exist.
- */
-const char *af_distribution_text(struct af_arena *arena, const char *site,
-                                 const struct af_distribution *distribution, const char *file);
-
-/*
  * Whether a path of RECORD may be read or moved: relative to the site folder, ".." only at its
  * start, and at most as often as the site folder is deep in its environment
  * (lib64/python3.12/site-packages).
@@ -71,7 +64,6 @@ struct af_record_fault {
 
 struct af_record_result {
     size_t line_count;
-    size_t hashed_count;
     uint64_t hashed_bytes;
     bool has_installer; /* INSTALLER exists: installers write it near their end */
     size_t fault_count; /* number of all faults; the first of them are in `faults` */
@@ -80,12 +72,12 @@ struct af_record_result {
 
 /*
  * Compares each line of `info_folder`/RECORD with its file under `site_folder` (or in the rest
- * of its environment, for scripts): existence, size, and with `hash` the SHA-256. Byte code and
+ * of its environment, for scripts): existence, size and SHA-256. Byte code and
  * RECORD itself have no hash and may be missing. Texts are in `arena`. Fails with NOT_FOUND
  * when there is no RECORD, IO, LIMIT (a RECORD of more than 64 MiB) or NO_MEMORY.
  */
 enum anyflash_status af_record_check(const char *site_folder, const char *info_folder,
-                                     bool hash, struct af_arena *arena,
+                                     struct af_arena *arena,
                                      struct af_record_result *result_out,
                                      struct anyflash_error *err);
 

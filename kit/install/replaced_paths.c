@@ -17,6 +17,7 @@
 #include "kit/system/file.h"
 
 #define PATH_BYTES 8192
+#define INSTALLER_BYTES 64
 
 /* A list of texts that grows on the heap; after one failure all later calls fail. */
 struct paths {
@@ -133,6 +134,18 @@ static enum anyflash_status add_files(struct search *search, const char *site,
     return status;
 }
 
+/* Whether the INSTALLER file of the distribution names conda. */
+static bool is_of_conda(const struct search *search, const struct af_distribution *distribution)
+{
+    struct af_span text;
+    const char *path =
+        af_arena_format(search->arena, "%s/%s/INSTALLER", search->site, distribution->folder);
+    return path != NULL &&
+           af_file_read_start(search->arena, path, INSTALLER_BYTES, &text, NULL) ==
+               ANYFLASH_OK &&
+           af_text_span_equal(af_text_trim(text), "conda");
+}
+
 /*
  * Adds the files to be replaced, and the dist-info folder itself: after an incomplete removal
  * it may have no RECORD.
@@ -140,14 +153,12 @@ static enum anyflash_status add_files(struct search *search, const char *site,
 static enum anyflash_status add_old(struct search *search,
                                     const struct af_distribution *distribution)
 {
-    const char *installer =
-        af_distribution_text(search->arena, search->site, distribution, "INSTALLER");
     if (distribution->egg)
         return af_fail(
             search->err, ANYFLASH_E_UNSUPPORTED,
             "'%s' was installed by setup.py, which records no file list: remove %s first",
             distribution->folder, distribution->name);
-    if (af_equal(installer, "conda"))
+    if (is_of_conda(search, distribution))
         return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
                        "%s was installed by conda: remove it with conda first",
                        distribution->name);

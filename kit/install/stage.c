@@ -533,7 +533,7 @@ static enum anyflash_status check_one(struct af_stage *stage,
     if (info == NULL)
         return af_fail_memory(err);
     enum anyflash_status status =
-        af_record_check(stage->fresh, info, true, stage->run->arena, &result, err);
+        af_record_check(stage->fresh, info, stage->run->arena, &result, err);
     if (status == ANYFLASH_E_NOT_FOUND)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has no RECORD", distribution->folder);
     if (status == ANYFLASH_OK && result.fault_count > 0)
