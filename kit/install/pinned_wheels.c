@@ -163,69 +163,33 @@ enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
     return status;
 }
 
-/* What a file is proved for. */
-struct proving {
-    struct af_config_lock *lock;
-    const struct af_pin *pin;
-    struct af_prover prover;
-    struct af_inspect_target target;
-    bool is_noted; /* that something could not be proved */
-};
-
-static enum anyflash_status prove_extension(struct proving *proving, size_t index,
-                                            struct anyflash_error *err)
-{
-    struct af_proof proof;
-    const struct af_inspect_extension *extension = &proving->target.extensions[index];
-    enum anyflash_status status =
-        af_prover_prove(&proving->prover, &proving->target, index, NULL, &proof, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    if (extension->problem != NULL || proof.answer == AF_NO)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' in '%s' would not load on '%s': %s",
-                       extension->path, proving->pin->file, proving->pin->machine->name,
-                       extension->problem != NULL ? extension->problem
-                                                  : af_proof_objection(&proof));
-    if (proof.answer == AF_UNKNOWN && !extension->is_bundled && !proving->is_noted) {
-        af_config_lock_note(proving->lock,
-                            "'%s' was not proved to load on '%s': `anyflash inspect` says "
-                            "what is missing",
-                            proving->pin->file, proving->pin->machine->name);
-        proving->is_noted = true;
-    }
-    return ANYFLASH_OK;
-}
-
-static enum anyflash_status prove_all(struct proving *proving, bool is_here,
-                                      struct anyflash_error *err)
-{
-    const struct af_machine *machine = proving->pin->machine;
-    const struct af_prover_options of = {
-        .machine = machine,
-        .is_here = is_here,
-        .torch = is_here ? NULL : af_fact_text_or(&machine->torch.version, NULL),
-        .reads_kernels = machine->gpus.count > 0};
-    enum anyflash_status status =
-        af_prover_open(&of, proving->lock->arena, &proving->prover, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < proving->target.count; i++)
-        status = prove_extension(proving, i, err);
-    af_prover_release(&proving->prover);
-    return status;
-}
-
 /* Fails with UNSUPPORTED if an extension would not load on the pin's machine. */
 static enum anyflash_status prove_file(const struct af_pinned_wheels *wheels,
                                        const struct af_pin *pin, const char *path,
                                        struct anyflash_error *err)
 {
-    struct proving proving = {.lock = wheels->lock, .pin = pin};
+    const struct af_machine *machine = pin->machine;
+    const struct af_prover_options options = {
+        .machine = machine,
+        .is_here = wheels->is_here,
+        .torch = wheels->is_here ? NULL : af_fact_text_or(&machine->torch.version, NULL),
+        .reads_kernels = machine->gpus.count > 0};
+    struct af_proof_obstacle obstacle;
+    struct af_inspect_target target;
     enum anyflash_status status =
-        af_inspect_target_open(path, wheels->lock->arena, &proving.target, err);
+        af_inspect_target_open(path, wheels->lock->arena, &target, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (proving.target.count > 0)
-        status = prove_all(&proving, wheels->is_here, err);
-    af_inspect_target_close(&proving.target);
+    status = af_proof_obstacle_find(&options, &target, wheels->lock->arena, &obstacle, err);
+    af_inspect_target_close(&target);
+    if (status == ANYFLASH_OK && obstacle.path != NULL)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' in '%s' would not load on '%s': %s",
+                         obstacle.path, pin->file, machine->name, obstacle.why);
+    if (status == ANYFLASH_OK && obstacle.is_unsure)
+        af_config_lock_note(wheels->lock,
+                            "'%s' was not proved to load on '%s': `anyflash inspect` says "
+                            "what is missing",
+                            pin->file, machine->name);
     return status;
 }
 

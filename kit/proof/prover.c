@@ -168,6 +168,36 @@ struct af_proof_conclusion af_proof_conclude(const struct af_inspect_target *tar
     return conclusion;
 }
 
+enum anyflash_status af_proof_obstacle_find(const struct af_prover_options *options,
+                                            struct af_inspect_target *target,
+                                            struct af_arena *arena,
+                                            struct af_proof_obstacle *out,
+                                            struct anyflash_error *err)
+{
+    struct af_prover prover = {.arena = NULL};
+    *out = (struct af_proof_obstacle){.path = NULL};
+    if (target->count == 0)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_prover_open(options, arena, &prover, err);
+    for (size_t i = 0; status == ANYFLASH_OK && out->path == NULL && i < target->count; i++) {
+        struct af_proof proof;
+        const struct af_inspect_extension *extension = &target->extensions[i];
+        status = af_prover_prove(&prover, target, i, NULL, &proof, err);
+        if (status != ANYFLASH_OK)
+            break;
+        out->is_unsure |= proof.answer == AF_UNKNOWN && !extension->is_bundled;
+        if (proof.answer != AF_NO)
+            continue;
+        out->path = af_arena_text(arena, extension->path);
+        out->why =
+            af_arena_text(arena, extension->problem != NULL ? extension->problem
+                                                            : af_proof_objection(&proof));
+        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    af_prover_release(&prover);
+    return status;
+}
+
 /* Proves the file of the wheel; one that cannot be read proves nothing. */
 static enum anyflash_status prove_file(struct af_prover *prover, const char *path,
                                        struct af_proved_wheel *known,

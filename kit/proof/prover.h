@@ -86,6 +86,20 @@ struct af_proof_conclusion af_proof_conclude(const struct af_inspect_target *tar
                                              const struct af_proof *proofs,
                                              struct af_arena *arena);
 
+/* What speaks against loading the extensions of a target. Texts in the arena. */
+struct af_proof_obstacle {
+    const char *path; /* of the first extension that would not load; NULL: there is none */
+    const char *why;
+    bool is_unsure; /* it is not known of an extension of the package's own */
+};
+
+/* Proves the extensions of the target in a session of its own, up to the first obstacle. */
+enum anyflash_status af_proof_obstacle_find(const struct af_prover_options *options,
+                                            struct af_inspect_target *target,
+                                            struct af_arena *arena,
+                                            struct af_proof_obstacle *out,
+                                            struct anyflash_error *err);
+
 #define AF_PROOF_FOLDER_WHEELS_MAX 16u
 
 /*
