@@ -38,7 +38,7 @@ struct job {
     const char *cache;  /* folder for uv's own copies */
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
-    struct af_unpacked unpacked;
+    struct af_file_names allowed; /* in the unpacked tree (unpacked.h) */
     struct af_install_proved proved;
     const char *refusal; /* set when the answer is NO */
     const char *hint;
@@ -249,12 +249,12 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     status = check_content(job, fetched->copy, err);
     if (status != ANYFLASH_OK || job->refusal != NULL)
         return status;
-    status = af_unpacked_allow(&job->unpacked, fetched->copy, job->run->arena, err);
+    status = af_unpacked_allow(&job->allowed, fetched->copy, job->run->arena, err);
     if (status == ANYFLASH_OK)
         status = af_stage_file(&job->stage, step->wheel->package, fetched->copy,
                                fetched->sha256, job->cache, err);
     if (status == ANYFLASH_OK)
-        status = af_unpacked_check(&job->unpacked, job->stage.root, job->run->arena, err);
+        status = af_unpacked_check(&job->allowed, job->stage.root, job->run->arena, err);
     return status;
 }
 
@@ -624,7 +624,7 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         return af_fail_memory(err);
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
-    af_unpacked_release(&job.unpacked);
+    af_mem_free(job.allowed.items);
     if (status != ANYFLASH_OK && job.refusal == NULL) {
         if (job.operation.id == 0 || job.operation.phase == AF_PHASE_GONE)
             af_progress_message(&run->progress, "nothing was changed");

@@ -168,27 +168,11 @@ static void flush(const char *folder)
     close(fd);
 }
 
-/* Names of one level that are still to be visited: a stack instead of recursion. */
+/* Paths that are still to be visited: a stack instead of recursion. */
 struct walk {
     struct af_arena *arena;
-    const char **paths;
-    size_t count;
-    size_t capacity;
+    struct af_file_names paths;
 };
-
-static bool push(struct walk *walk, const char *path)
-{
-    if (walk->count == walk->capacity) {
-        size_t capacity = walk->capacity == 0 ? 256 : walk->capacity * 2;
-        const char **larger = af_mem_resize(walk->paths, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        walk->paths = larger;
-        walk->capacity = capacity;
-    }
-    walk->paths[walk->count++] = path;
-    return path != NULL;
-}
 
 /*
  * Pushes all names in a folder except Python's caches, the last name first, so that the first
@@ -206,7 +190,7 @@ static enum anyflash_status push_folder(struct walk *walk, const char *folder,
     for (size_t i = count; i-- > 0;) {
         if (strcmp(names[i], "__pycache__") == 0)
             continue;
-        if (!push(walk, af_path_join(walk->arena, shown, names[i])))
+        if (!af_file_names_add(&walk->paths, af_path_join(walk->arena, shown, names[i])))
             return af_fail_memory(err);
     }
     return ANYFLASH_OK;
@@ -248,12 +232,13 @@ enum anyflash_status af_operation_fingerprint(const struct af_operation *operati
     enum anyflash_status status = ANYFLASH_OK;
     af_sha256_init(&hash);
     for (size_t i = 0; i < operation->entry_count && status == ANYFLASH_OK; i++) {
-        if (!push(&walk, operation->entries[i].path))
+        if (!af_file_names_add(&walk.paths, operation->entries[i].path))
             status = af_fail_memory(err);
-        while (status == ANYFLASH_OK && walk.count > 0)
-            status = digest_one(&walk, operation->site, walk.paths[--walk.count], &hash, err);
+        while (status == ANYFLASH_OK && walk.paths.count > 0)
+            status = digest_one(&walk, operation->site, walk.paths.items[--walk.paths.count],
+                                &hash, err);
     }
-    af_mem_free(walk.paths);
+    af_mem_free(walk.paths.items);
     af_sha256_finish(&hash, hex);
     if (status == ANYFLASH_OK) {
         *hex_out = af_arena_text(arena, hex);
@@ -267,9 +252,9 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
 {
     struct walk walk = {.arena = arena};
     uint64_t bytes = 0;
-    bool good = push(&walk, operation->aside_root);
-    while (good && walk.count > 0) {
-        const char *path = walk.paths[--walk.count];
+    bool good = af_file_names_add(&walk.paths, operation->aside_root);
+    while (good && walk.paths.count > 0) {
+        const char *path = walk.paths.items[--walk.paths.count];
         const char **names;
         size_t count = 0;
         struct stat facts;
@@ -280,9 +265,9 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
                                                       &count, NULL, NULL) != ANYFLASH_OK)
             continue;
         for (size_t i = 0; good && i < count; i++)
-            good = push(&walk, af_path_join(arena, path, names[i]));
+            good = af_file_names_add(&walk.paths, af_path_join(arena, path, names[i]));
     }
-    af_mem_free(walk.paths);
+    af_mem_free(walk.paths.items);
     return bytes;
 }
 

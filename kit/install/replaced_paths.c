@@ -19,40 +19,24 @@
 #define PATH_BYTES 8192
 #define INSTALLER_BYTES 64
 
-/* A list of texts that grows on the heap; after one failure all later calls fail. */
-struct paths {
-    const char **items;
-    size_t count;
-    size_t capacity;
-    bool failed;
-};
-
 struct search {
     struct af_arena *arena;
     const char *site;
     const char *fresh;
     const struct af_progress *progress;
-    struct paths wanted; /* files to install or to replace */
-    struct paths old;    /* the part of `wanted` that is replaced */
-    struct paths others; /* files that belong to other distributions */
+    struct af_file_names wanted; /* files to install or to replace */
+    struct af_file_names old;    /* the part of `wanted` that is replaced */
+    struct af_file_names others; /* files that belong to other distributions */
     struct af_entry *entries;
     size_t count;
+    bool failed; /* a list could not grow */
     struct anyflash_error *err;
 };
 
-static void add(struct paths *paths, const char *path)
+/* Adds to a list of the search; search->failed: memory ran out. */
+static void add(struct search *search, struct af_file_names *paths, const char *path)
 {
-    if (paths->count == paths->capacity) {
-        size_t capacity = paths->capacity == 0 ? 256 : paths->capacity * 2;
-        const char **larger = af_mem_resize(paths->items, capacity * sizeof *larger);
-        if (larger == NULL) {
-            paths->failed = true;
-            return;
-        }
-        paths->items = larger;
-        paths->capacity = capacity;
-    }
-    paths->items[paths->count++] = path;
+    search->failed |= !af_file_names_add(paths, path);
 }
 
 /* '/' sorts before all other characters, so that a folder's files follow it directly. */
@@ -69,7 +53,7 @@ static int compare(const void *a, const void *b)
     return left - right;
 }
 
-static void sort(struct paths *paths)
+static void sort(struct af_file_names *paths)
 {
     size_t kept = 0;
     if (paths->count > 0)
@@ -87,7 +71,7 @@ static bool is_within(const char *path, const char *prefix, size_t len)
 }
 
 /* Whether the sorted list has a path that is `prefix` or inside it. */
-static bool has_within(const struct paths *paths, const char *prefix)
+static bool has_within(const struct af_file_names *paths, const char *prefix)
 {
     size_t low = 0;
     size_t high = paths->count;
@@ -116,7 +100,7 @@ static bool look(const char *folder, const char *path, struct stat *facts)
  */
 static enum anyflash_status add_files(struct search *search, const char *site,
                                       const struct af_distribution *distribution, bool strict,
-                                      struct paths *paths)
+                                      struct af_file_names *paths)
 {
     const char **files;
     const char *odd;
@@ -130,7 +114,7 @@ static enum anyflash_status add_files(struct search *search, const char *site,
     struct stat facts;
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         if (!strict || look(site, files[i], &facts))
-            add(paths, files[i]);
+            add(search, paths, files[i]);
     return status;
 }
 
@@ -162,7 +146,7 @@ static enum anyflash_status add_old(struct search *search,
         return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
                        "%s was installed by conda: remove it with conda first",
                        distribution->name);
-    add(&search->old, distribution->folder);
+    add(search, &search->old, distribution->folder);
     return add_files(search, search->site, distribution, false, &search->old);
 }
 
@@ -201,9 +185,8 @@ static enum anyflash_status read_fresh(struct search *search)
     if (status == ANYFLASH_OK)
         status = read_site(search, list, count);
     for (size_t i = 0; i < search->old.count; i++)
-        add(&search->wanted, search->old.items[i]);
-    if (search->wanted.failed || search->old.failed || search->others.failed ||
-        search->arena->failed)
+        add(search, &search->wanted, search->old.items[i]);
+    if (search->failed || search->arena->failed)
         return af_fail_memory(search->err);
     sort(&search->wanted);
     sort(&search->old);
@@ -287,7 +270,8 @@ struct range {
     size_t len;
 };
 
-static size_t range_end(const struct paths *paths, size_t first, size_t last, size_t cut)
+static size_t range_end(const struct af_file_names *paths, size_t first, size_t last,
+                        size_t cut)
 {
     size_t end = first + 1;
     while (end < last && is_within(paths->items[end], paths->items[first], cut))
@@ -302,7 +286,7 @@ static size_t range_end(const struct paths *paths, size_t first, size_t last, si
 static enum anyflash_status split(struct search *search, struct range range,
                                   struct range *stack, size_t *depth)
 {
-    const struct paths *wanted = &search->wanted;
+    const struct af_file_names *wanted = &search->wanted;
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t first = range.first; status == ANYFLASH_OK && first < range.last;) {
         const char *path = wanted->items[first];

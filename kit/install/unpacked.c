@@ -16,21 +16,6 @@
 #define ENTRY_POINTS_BYTES_MAX (1u << 20)
 #define FOLDER_NAMES_MAX 200000u
 
-static bool allow(struct af_unpacked *unpacked, const char *key)
-{
-    if (unpacked->count == unpacked->capacity) {
-        size_t capacity = unpacked->capacity == 0 ? 256 : unpacked->capacity * 2;
-        const char **larger = af_mem_resize(unpacked->allowed, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        unpacked->allowed = larger;
-        unpacked->capacity = capacity;
-    }
-    if (key != NULL)
-        unpacked->allowed[unpacked->count++] = key;
-    return key != NULL;
-}
-
 /* The key of a member: those of NAME.data/KIND/ go to the folder of their kind (PEP 427). */
 static const char *member_key(struct af_arena *arena, const char *name)
 {
@@ -53,7 +38,7 @@ static const char *member_key(struct af_arena *arena, const char *name)
 }
 
 /* The names in [console_scripts] and [gui_scripts], for which installers write scripts. */
-static bool allow_scripts(struct af_unpacked *unpacked, struct af_span text,
+static bool allow_scripts(struct af_file_names *allowed, struct af_span text,
                           struct af_arena *arena)
 {
     struct af_span line;
@@ -69,45 +54,46 @@ static bool allow_scripts(struct af_unpacked *unpacked, struct af_span text,
             continue;
         struct af_span name =
             af_text_trim((struct af_span){line.data, (size_t)(equals - line.data)});
-        good = allow(unpacked, af_arena_format(arena, "bin:%.*s", (int)name.len, name.data));
+        good = af_file_names_add(allowed,
+                                 af_arena_format(arena, "bin:%.*s", (int)name.len, name.data));
     }
     return good;
 }
 
 /* Files in the dist-info folder that installers write (PEP 376, PEP 610, uv). */
-static bool allow_records(struct af_unpacked *unpacked, const char *info,
+static bool allow_records(struct af_file_names *allowed, const char *info,
                           struct af_arena *arena)
 {
     static const char *const names[] = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json",
                                         "uv_cache.json"};
     bool good = true;
     for (size_t i = 0; good && i < AF_COUNT(names); i++)
-        good = allow(unpacked, af_arena_format(arena, "site:%s%s", info, names[i]));
+        good = af_file_names_add(allowed, af_arena_format(arena, "site:%s%s", info, names[i]));
     return good;
 }
 
-static enum anyflash_status allow_archive(struct af_unpacked *unpacked,
+static enum anyflash_status allow_archive(struct af_file_names *allowed,
                                           const struct af_wheel_archive *archive,
                                           struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_span text = {0};
-    bool good = allow(unpacked, "root:.lock"); /* uv locks the folder of --prefix */
+    bool good = af_file_names_add(allowed, "root:.lock"); /* uv locks the folder of --prefix */
     for (size_t i = 0; good && i < archive->zip.member_count; i++)
-        good = allow(unpacked, member_key(arena, archive->zip.members[i].name));
+        good = af_file_names_add(allowed, member_key(arena, archive->zip.members[i].name));
     if (good && archive->info != NULL)
-        good = allow_records(unpacked, af_arena_text(arena, archive->info), arena);
+        good = allow_records(allowed, af_arena_text(arena, archive->info), arena);
     if (!good)
         return af_fail_memory(err);
     if (af_wheel_archive_info(archive, "entry_points.txt") == NULL)
         return ANYFLASH_OK;
     enum anyflash_status status = af_wheel_archive_read_info(
         archive, "entry_points.txt", arena, ENTRY_POINTS_BYTES_MAX, &text, err);
-    if (status == ANYFLASH_OK && !allow_scripts(unpacked, text, arena))
+    if (status == ANYFLASH_OK && !allow_scripts(allowed, text, arena))
         status = af_fail_memory(err);
     return status;
 }
 
-enum anyflash_status af_unpacked_allow(struct af_unpacked *unpacked, const char *path,
+enum anyflash_status af_unpacked_allow(struct af_file_names *allowed, const char *path,
                                        struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_mapping mapping = {0};
@@ -117,7 +103,7 @@ enum anyflash_status af_unpacked_allow(struct af_unpacked *unpacked, const char 
         return status;
     status = af_wheel_archive_open(af_mapping_bytes(&mapping), path, &archive, err);
     if (status == ANYFLASH_OK)
-        status = allow_archive(unpacked, &archive, arena, err);
+        status = allow_archive(allowed, &archive, arena, err);
     af_wheel_archive_close(&archive);
     af_file_unmap(&mapping);
     return status;
@@ -128,46 +114,46 @@ static int compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool is_allowed(const struct af_unpacked *unpacked, const char *kind, const char *path,
+static bool is_allowed(const struct af_file_names *allowed, const char *kind, const char *path,
                        struct af_arena *arena)
 {
     const char *key = af_arena_format(arena, "%s:%s", kind, path);
-    return key != NULL && bsearch(&key, unpacked->allowed, unpacked->count,
-                                  sizeof *unpacked->allowed, compare) != NULL;
+    return key != NULL && bsearch(&key, allowed->items, allowed->count, sizeof *allowed->items,
+                                  compare) != NULL;
 }
 
 /* Whether one of the folders that headers may be in makes `path` that of an allowed header. */
-static bool is_header(const struct af_unpacked *unpacked, const char *path,
+static bool is_header(const struct af_file_names *allowed, const char *path,
                       struct af_arena *arena)
 {
     for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/'))
-        if (is_allowed(unpacked, "include", at + 1, arena))
+        if (is_allowed(allowed, "include", at + 1, arena))
             return true;
     return false;
 }
 
 /* Whether the file at `path` may be in the tree. Debian's pip writes below "local/". */
-static bool is_known(const struct af_unpacked *unpacked, const char *path,
+static bool is_known(const struct af_file_names *allowed, const char *path,
                      struct af_arena *arena)
 {
     static const char packages[] = "-packages/"; /* site-packages, dist-packages */
-    if (is_allowed(unpacked, "root", path, arena))
+    if (is_allowed(allowed, "root", path, arena))
         return true;
     if (af_starts_with(path, "local/"))
         path += strlen("local/");
     const char *site = af_starts_with(path, "lib") ? strstr(path, packages) : NULL;
     if (site != NULL)
-        return is_allowed(unpacked, "site", site + strlen(packages), arena);
+        return is_allowed(allowed, "site", site + strlen(packages), arena);
     if (af_starts_with(path, "bin/"))
-        return is_allowed(unpacked, "bin", path + strlen("bin/"), arena);
-    return (af_starts_with(path, "include/") && is_header(unpacked, path, arena)) ||
-           is_allowed(unpacked, "root", path, arena);
+        return is_allowed(allowed, "bin", path + strlen("bin/"), arena);
+    return (af_starts_with(path, "include/") && is_header(allowed, path, arena)) ||
+           is_allowed(allowed, "root", path, arena);
 }
 
 /* Folders that are still to be visited, relative to the tree: a stack instead of recursion. */
 struct visit {
-    struct af_unpacked folders;
-    const struct af_unpacked *unpacked;
+    struct af_file_names folders;
+    const struct af_file_names *allowed;
     const char *tree;
     struct af_arena *arena;
 };
@@ -180,8 +166,8 @@ static enum anyflash_status visit_one(struct visit *visit, const char *path,
     if (full == NULL)
         return af_fail_memory(err);
     if (af_file_is_folder(full) && !af_file_is_link(full))
-        return allow(&visit->folders, path) ? ANYFLASH_OK : af_fail_memory(err);
-    if (is_known(visit->unpacked, path, visit->arena))
+        return af_file_names_add(&visit->folders, path) ? ANYFLASH_OK : af_fail_memory(err);
+    if (is_known(visit->allowed, path, visit->arena))
         return ANYFLASH_OK;
     return visit->arena->failed
                ? af_fail_memory(err)
@@ -211,20 +197,14 @@ static enum anyflash_status visit_folder(struct visit *visit, const char *folder
     return status;
 }
 
-enum anyflash_status af_unpacked_check(struct af_unpacked *unpacked, const char *tree,
+enum anyflash_status af_unpacked_check(struct af_file_names *allowed, const char *tree,
                                        struct af_arena *arena, struct anyflash_error *err)
 {
-    struct visit visit = {.unpacked = unpacked, .tree = tree, .arena = arena};
-    qsort(unpacked->allowed, unpacked->count, sizeof *unpacked->allowed, compare);
+    struct visit visit = {.allowed = allowed, .tree = tree, .arena = arena};
+    qsort(allowed->items, allowed->count, sizeof *allowed->items, compare);
     enum anyflash_status status = visit_folder(&visit, "", err);
     while (status == ANYFLASH_OK && visit.folders.count > 0)
-        status = visit_folder(&visit, visit.folders.allowed[--visit.folders.count], err);
-    af_unpacked_release(&visit.folders);
+        status = visit_folder(&visit, visit.folders.items[--visit.folders.count], err);
+    af_mem_free(visit.folders.items);
     return status;
-}
-
-void af_unpacked_release(struct af_unpacked *unpacked)
-{
-    af_mem_free(unpacked->allowed);
-    *unpacked = (struct af_unpacked){.count = 0};
 }

@@ -364,61 +364,65 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+bool af_file_names_add(struct af_file_names *names, const char *name)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity == 0 ? 64 : names->capacity * 2;
+        const char **larger = af_mem_resize(names->items, capacity * sizeof *larger);
+        if (larger == NULL)
+            return false;
+        names->items = larger;
+        names->capacity = capacity;
+    }
+    if (name != NULL)
+        names->items[names->count++] = name;
+    return name != NULL;
+}
+
+/* Reads at most `max_count` names; *cut_out: there are more. */
+static bool read_names(DIR *stream, struct af_arena *arena, size_t max_count,
+                       struct af_file_names *names, bool *cut_out)
+{
+    struct dirent *entry;
+    *cut_out = false;
+    while (!*cut_out && (entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        *cut_out = names->count == max_count;
+        if (!*cut_out && !af_file_names_add(names, af_arena_text(arena, entry->d_name)))
+            return false;
+    }
+    return true;
+}
+
 enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
                                     size_t max_count, const char ***names_out,
                                     size_t *count_out, bool *cut_out,
                                     struct anyflash_error *err)
 {
+    struct af_file_names names = {0};
+    bool is_cut;
     DIR *stream = opendir(folder);
     if (stream == NULL)
         return fail_errno(err, "list", folder, errno);
-    const char **names = NULL;
-    size_t count = 0;
-    size_t capacity = 0;
-    bool cut = false;
-    enum anyflash_status status = ANYFLASH_OK;
-    struct dirent *entry;
-    while (status == ANYFLASH_OK && !cut && (entry = readdir(stream)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (count == max_count) {
-            cut = true;
-            continue;
-        }
-        if (count == capacity) {
-            capacity = capacity == 0 ? 64 : capacity * 2;
-            const char **larger = af_mem_resize(names, capacity * sizeof *names);
-            if (larger == NULL) {
-                status = af_fail_memory(err);
-                continue;
-            }
-            names = larger;
-        }
-        names[count] = af_arena_text(arena, entry->d_name);
-        if (names[count++] == NULL)
-            status = af_fail_memory(err);
-    }
+    bool good = read_names(stream, arena, max_count, &names, &is_cut);
     closedir(stream);
-    const char **kept = NULL;
-    if (status == ANYFLASH_OK) {
-        kept = af_arena_array(arena, count + 1, sizeof *kept);
-        if (kept == NULL)
-            status = af_fail_memory(err);
-    }
-    if (status == ANYFLASH_OK) {
-        if (count > 0) {
-            qsort(names, count, sizeof *names, compare_names);
-            memcpy(kept, names, count * sizeof *names);
-        }
-        *names_out = kept;
-        *count_out = count;
-        if (cut_out != NULL)
-            *cut_out = cut;
-    }
-    if (status == ANYFLASH_E_NO_MEMORY)
+    const char **kept = good ? af_arena_array(arena, names.count + 1, sizeof *kept) : NULL;
+    if (kept == NULL) {
         arena->failed = true;
-    af_mem_free(names);
-    return status;
+        af_mem_free(names.items);
+        return af_fail_memory(err);
+    }
+    if (names.count > 0) {
+        qsort(names.items, names.count, sizeof *names.items, compare_names);
+        memcpy(kept, names.items, names.count * sizeof *kept);
+    }
+    af_mem_free(names.items);
+    *names_out = kept;
+    *count_out = names.count;
+    if (cut_out != NULL)
+        *cut_out = is_cut;
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],

@@ -90,6 +90,16 @@ const char *af_file_find(struct af_arena *arena, const char *folder, const char 
 /* The target of a symbolic link, or NULL. */
 const char *af_file_link_text(struct af_arena *arena, const char *path);
 
+/* Texts in a list that grows on the heap. Empty when zero-initialised. */
+struct af_file_names {
+    const char **items; /* release with af_mem_free() */
+    size_t count;
+    size_t capacity;
+};
+
+/* Adds `name` to the end; false if memory runs out or `name` is NULL. */
+bool af_file_names_add(struct af_file_names *names, const char *name);
+
 /*
  * Names in a folder without "." and "..", sorted by bytes, at most `max_count`. If there are
  * more, they are left out and *cut_out (unless NULL) becomes true. Fails as af_file_read()
