@@ -9,7 +9,7 @@
 #include "bench/cases.h"
 #include "bench/measure.h"
 #include "engine/base/mem.h"
-#include "kit/system/dialog.h"
+#include "kit/system/process.h"
 
 #define AF_BENCH_PEER_COUNT 9
 #define AF_BENCH_PYTHONS_MAX 8

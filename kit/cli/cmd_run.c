@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "kit/cli/run_choice.h"
-#include "kit/install/observed.h"
+#include "kit/install/install.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"

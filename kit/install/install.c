@@ -13,7 +13,6 @@
 #include "kit/catalog/publisher.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
-#include "kit/install/replaced_paths.h"
 #include "kit/install/stage.h"
 #include "kit/install/unpacked.h"
 #include "kit/proof/inspect_target.h"

@@ -14,6 +14,7 @@
 #include "kit/answer/plan.h"
 #include "kit/formats/binary.h"
 #include "kit/install/journal.h"
+#include "kit/install/record.h"
 #include "kit/install/verify.h"
 #include "kit/machine/machine.h"
 #include "kit/system/progress.h"
@@ -100,6 +101,34 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
  */
 enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install_result *done,
                                struct anyflash_error *err);
+
+/*
+ * A change that another program, such as pip, makes to one package. It is recorded as if
+ * anyflash had made it, so that `anyflash undo` takes it back; other packages that the program
+ * changes are not recorded. Zero-initialised: nothing is observed. Texts in the run's arena.
+ */
+struct af_observed {
+    const char *package; /* normalised: "flash-attn" */
+    struct af_operation operation;
+    struct af_distribution before; /* folder NULL: not installed */
+    struct af_distribution after;
+    bool changed; /* set by af_observed_end() */
+};
+
+/*
+ * Before the program starts: keeps the files of the installed package, by links where possible.
+ * `title` names the change in the journal. run->site must be locked and run->state open.
+ */
+enum anyflash_status af_observed_begin(struct af_run *run, const char *package,
+                                       const char *title, struct af_observed *observed,
+                                       struct anyflash_error *err);
+
+/*
+ * After it ended, however it did: records the change, or discards what was kept if the package
+ * is the same as before. Does nothing if `observed` was not begun.
+ */
+enum anyflash_status af_observed_end(struct af_run *run, struct af_observed *observed,
+                                     struct anyflash_error *err);
 
 /* Bytes on disk that are kept to undo an installation of the journal's list. */
 uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena);

@@ -1,15 +1,12 @@
 /*
  * observed.c: the operation of a change that another program makes. The old files are linked
  * into the folder that an installation would move them to, and the new ones into the folder
- * that they would come from; replaced_paths.h then finds the entries.
+ * that they would come from; replaced_paths.c then finds the entries.
  */
-#include "kit/install/observed.h"
-
 #include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/install/operation.h"
-#include "kit/install/replaced_paths.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 

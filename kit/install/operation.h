@@ -46,4 +46,20 @@ enum anyflash_status af_operation_fingerprint(const struct af_operation *operati
                                               struct af_arena *arena, const char **hex_out,
                                               struct anyflash_error *err);
 
+/*
+ * In replaced_paths.c: finds the entries for the distributions that are unpacked in `fresh`, to
+ * be installed in `site`. Files of the same distributions there are replaced, whatever their
+ * version.
+ * Folders that other distributions share are split only as far as needed. A file in the way
+ * that belongs to no package is moved aside with the rest, and `progress` reports it.
+ *
+ * Fails with UNSUPPORTED when something cannot be replaced safely (installed by conda or
+ * setup.py, a file of another distribution is in the way), DATA, LIMIT, IO or NO_MEMORY.
+ */
+enum anyflash_status af_replaced_paths_find(struct af_arena *arena, const char *site,
+                                            const char *fresh,
+                                            const struct af_progress *progress,
+                                            struct af_entry **entries_out, size_t *count_out,
+                                            struct anyflash_error *err);
+
 #endif

@@ -6,7 +6,7 @@
  * moved aside, and undo restores them). A folder in which other distributions have files, such
  * as `nvidia` or `bin`, is split, level by level.
  */
-#include "kit/install/replaced_paths.h"
+#include "kit/install/operation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "kit/base/text.h"
+#include "kit/install/record.h"
 #include "kit/system/file.h"
 
 #define PATH_BYTES 8192

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/system/dialog.h"
+#include "kit/system/process.h"
 
 static struct af_arena arena;
 static struct af_dialog dialog;
