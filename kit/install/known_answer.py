@@ -28,7 +28,7 @@ def describe(error):
 
 
 def pattern(torch, shape, seed):
-    """Values of [-2, 2) in steps of 1/64, exact in bf16; known_answer.c makes the same."""
+    """Values of [-2, 2) in steps of 1/64, exact in bf16; verify.c makes the same."""
     count = 1
     for extent in shape:
         count *= extent

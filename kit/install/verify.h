@@ -70,4 +70,33 @@ enum anyflash_status af_verify_extensions(const char *python, const char *const 
                                           struct af_verify_report *report,
                                           struct anyflash_error *err);
 
+/*
+ * The correct result of known_answer.py's problem, computed by the engine in f32. Private to
+ * verify.c and its test.
+ */
+#define AF_KNOWN_ROWS 113
+#define AF_KNOWN_HEADS 2
+#define AF_KNOWN_KV_HEADS 1
+
+/* All [1, rows, heads, head_dim], f32, in an arena. */
+struct af_known_answer {
+    int64_t head_dim;
+    float *o;
+    float *dq;
+    float *dk;
+    float *dv;
+};
+
+enum anyflash_status af_known_answer_make(int64_t head_dim, struct af_arena *arena,
+                                          struct af_known_answer *answer_out,
+                                          struct anyflash_error *err);
+
+/*
+ * The largest difference between `expected` and the bf16 values of `base64`, divided by the
+ * largest expected value; false when the text is not base64 of `count` bf16 values. NaN counts
+ * as an infinite difference.
+ */
+bool af_known_answer_distance(const char *base64, const float *expected, size_t count,
+                              double *distance_out);
+
 #endif

@@ -2,7 +2,7 @@
  * test_known_answer.c: the engine's known answer, and comparing a text of bf16
  * values with it.
  */
-#include "kit/install/known_answer.h"
+#include "kit/install/verify.h"
 
 #include <math.h>
 #include <setjmp.h>
