@@ -102,10 +102,7 @@ enum anyflash_status af_journal_begin(struct af_state *state, struct af_operatio
         af_database_bind(statement, 6, operation->site) &&
         af_database_bind(statement, 7, operation->fresh_root) &&
         af_database_bind(statement, 8, operation->aside_root);
-    if (good)
-        good = af_database_finish(statement);
-    else
-        sqlite3_finalize(statement);
+    good = af_database_finish(statement, good);
     if (good)
         operation->id = sqlite3_last_insert_rowid(state->database);
     return end(state, good, operation, AF_PHASE_PREPARING, err);
@@ -145,10 +142,7 @@ enum anyflash_status af_journal_moving(struct af_state *state,
         af_database_bind(statement, 2, operation->fresh) &&
         af_database_bind(statement, 3, operation->aside) &&
         sqlite3_bind_int64(statement, 4, operation->id) == SQLITE_OK;
-    if (good)
-        good = af_database_finish(statement);
-    else
-        sqlite3_finalize(statement);
+    good = af_database_finish(statement, good);
     return end(state, good && write_entries(state, operation), operation, AF_PHASE_MOVING, err);
 }
 
@@ -156,11 +150,9 @@ enum anyflash_status af_journal_moving(struct af_state *state,
 static bool do_with_id(struct af_state *state, const char *sql, int64_t id)
 {
     sqlite3_stmt *statement;
-    if (af_database_prepare(state, sql, &statement) &&
-        sqlite3_bind_int64(statement, 1, id) == SQLITE_OK)
-        return af_database_finish(statement);
-    sqlite3_finalize(statement);
-    return false;
+    bool good = af_database_prepare(state, sql, &statement) &&
+                sqlite3_bind_int64(statement, 1, id) == SQLITE_OK;
+    return af_database_finish(statement, good);
 }
 
 enum anyflash_status af_journal_phase(struct af_state *state, struct af_operation *operation,
@@ -176,10 +168,7 @@ enum anyflash_status af_journal_phase(struct af_state *state, struct af_operatio
                 sqlite3_bind_int(statement, 1, (int)phase) == SQLITE_OK &&
                 af_database_bind(statement, 2, operation->fingerprint) &&
                 sqlite3_bind_int64(statement, 3, operation->id) == SQLITE_OK;
-    if (good)
-        good = af_database_finish(statement);
-    else
-        sqlite3_finalize(statement);
+    good = af_database_finish(statement, good);
     if (good && phase == AF_PHASE_GONE)
         good = do_with_id(state, "DELETE FROM entry WHERE operation = ?1", operation->id);
     if (good && phase == AF_PHASE_COMMITTED && operation->undoes != 0)

@@ -337,12 +337,11 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     struct af_child child = {0};
     struct af_span output = {0};
     int code = 0;
-    int limit_ms = options->limit_ms > 0 ? options->limit_ms : AF_VERIFY_LIMIT_MS;
     struct answer answer = {0};
     answer.status = af_child_start_program(argv, CHILD_FOLDER, &child, &answer.problem);
     if (answer.status == ANYFLASH_OK)
-        answer.status =
-            af_child_collect(&child, limit_ms, verify->arena, &output, &code, &answer.problem);
+        answer.status = af_child_collect(&child, AF_VERIFY_LIMIT_MS, verify->arena, &output,
+                                         &code, &answer.problem);
     if (answer.status == ANYFLASH_OK && code == 127)
         answer.status =
             af_fail(&answer.problem, ANYFLASH_E_NOT_FOUND, "the interpreter does not start");

@@ -42,7 +42,6 @@ struct af_verify_options {
     const char *module;  /* "flash_attn", "flash_attn_interface" */
     const char *version; /* version from METADATA; NULL: not compared */
     const char *device;  /* torch device to compute on; NULL: every GPU */
-    int limit_ms;        /* for each child; 0: AF_VERIFY_LIMIT_MS */
 };
 
 /* Appends a row; false when the arena has failed or there are no rows left. */

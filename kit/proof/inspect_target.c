@@ -131,7 +131,7 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
     enum anyflash_status status = af_file_read_start(arena, path, START_BYTES, &start, err);
     if (status != ANYFLASH_OK)
         return status;
-    const char *other = af_inspect_not_a_wheel(start);
+    const char *other = af_download_not_a_wheel(start);
     bool is_packed = start.len >= 2 && memcmp(start.data, "PK", 2) == 0;
     if (other != NULL)
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s",

@@ -178,18 +178,6 @@ void af_inspect_target_close(struct af_inspect_target *target)
 #define SHOWN_BYTES 400u
 #define CONTRADICTIONS_MAX 16u
 
-const char *af_inspect_not_a_wheel(struct af_span start)
-{
-    static const char lfs[] = "version https://git-lfs";
-    struct af_span text = af_text_trim(start);
-    if (text.len >= sizeof lfs - 1 && memcmp(text.data, lfs, sizeof lfs - 1) == 0)
-        return "a Git LFS pointer, not the file itself (`git lfs pull` fetches it)";
-    if (text.len >= 14 && (strncasecmp(text.data, "<!doctype html", 14) == 0 ||
-                           strncasecmp(text.data, "<html", 5) == 0))
-        return "a web page, not the file itself (the download answered with a page)";
-    return NULL;
-}
-
 /* The list of contradictions found, as sentences. */
 struct contradictions {
     struct af_arena *arena;

@@ -123,9 +123,9 @@ int64_t af_database_number(struct af_state *state, const char *sql)
     return number;
 }
 
-bool af_database_finish(sqlite3_stmt *statement)
+bool af_database_finish(sqlite3_stmt *statement, bool good)
 {
-    bool good = statement != NULL && sqlite3_step(statement) == SQLITE_DONE;
+    good = good && sqlite3_step(statement) == SQLITE_DONE;
     sqlite3_finalize(statement);
     return good;
 }

@@ -40,7 +40,7 @@ const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *a
 /* The first column of the first row that `sql` returns; -1 without one, or on failure. */
 int64_t af_database_number(struct af_state *state, const char *sql);
 
-/* Steps a statement without result rows and finalizes it; false on failure or for NULL. */
-bool af_database_finish(sqlite3_stmt *statement);
+/* Steps a statement without result rows, if it is `good` so far, and finalizes it. */
+bool af_database_finish(sqlite3_stmt *statement, bool good);
 
 #endif

@@ -222,7 +222,7 @@ static enum anyflash_status read_piece(int fd, const char *name, char *piece, si
     return ANYFLASH_OK;
 }
 
-/* Reads what was opened as `fd` in pieces, and closes it; `name` is for messages. */
+/* Reads what was opened as `fd` in pieces; `name` is for messages. */
 static enum anyflash_status read_pieces(int fd, const char *name, uint64_t max_bytes,
                                         af_file_take *take, void *context,
                                         struct anyflash_error *err)
@@ -241,7 +241,6 @@ static enum anyflash_status read_pieces(int fd, const char *name, uint64_t max_b
             status = fail_large(err, name, max_bytes);
     }
     af_mem_free(piece);
-    close(fd);
     return status;
 }
 
@@ -251,8 +250,11 @@ enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, v
     struct stat facts;
     int fd;
     enum anyflash_status status = open_regular(path, &fd, &facts, err);
-    return status == ANYFLASH_OK ? read_pieces(fd, path, UINT64_MAX, take, context, err)
-                                 : status;
+    if (status != ANYFLASH_OK)
+        return status;
+    status = read_pieces(fd, path, UINT64_MAX, take, context, err);
+    close(fd);
+    return status;
 }
 
 enum anyflash_status af_file_read_input_pieces(const char *path, uint64_t max_stream_bytes,
@@ -265,7 +267,9 @@ enum anyflash_status af_file_read_input_pieces(const char *path, uint64_t max_st
     if (status != ANYFLASH_OK)
         return status;
     uint64_t max_bytes = S_ISREG(facts.st_mode) ? UINT64_MAX : max_stream_bytes;
-    return read_pieces(fd, input_name(path), max_bytes, take, context, err);
+    status = read_pieces(fd, input_name(path), max_bytes, take, context, err);
+    close(fd);
+    return status;
 }
 
 enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_out,
@@ -425,32 +429,30 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
     return ANYFLASH_OK;
 }
 
+/* A hash that grows piece by piece. */
+struct hashing {
+    struct af_sha256 hash;
+    uint64_t size_bytes;
+};
+
+static void hash_piece(void *context, const char *bytes, size_t len)
+{
+    struct hashing *hashing = context;
+    af_sha256_add(&hashing->hash, bytes, len);
+    hashing->size_bytes += len;
+}
+
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err)
 {
-    char shown[300];
-    struct af_sha256 hash;
-    uint64_t size = 0;
-    ssize_t got;
-    char *piece = af_mem_alloc(PIECE_BYTES);
-    if (piece == NULL)
-        return af_fail_memory(err);
-    af_sha256_init(&hash);
-    while ((got = read(fd, piece, PIECE_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
-        if (got > 0) {
-            af_sha256_add(&hash, piece, (size_t)got);
-            size += (uint64_t)got;
-        }
-    }
-    int failed = got < 0 ? errno : 0;
-    af_mem_free(piece);
-    if (failed != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': %s",
-                       af_text_quote(shown, sizeof shown, name, strlen(name)),
-                       strerror(failed));
-    af_sha256_finish(&hash, hex);
+    struct hashing hashing = {.size_bytes = 0};
+    af_sha256_init(&hashing.hash);
+    enum anyflash_status status = read_pieces(fd, name, UINT64_MAX, hash_piece, &hashing, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_sha256_finish(&hashing.hash, hex);
     if (size_out != NULL)
-        *size_out = size;
+        *size_out = hashing.size_bytes;
     return ANYFLASH_OK;
 }
 

@@ -347,10 +347,8 @@ void af_state_proof_put(struct af_state *state, const struct af_state_proof *pro
         sqlite3_bind_int(statement, 4, (int)proof->answer) == SQLITE_OK &&
         af_database_bind(statement, 5, proof->reason) &&
         af_database_bind(statement, 6, proof->built_for) &&
-        sqlite3_bind_int64(statement, 7, (int64_t)time(NULL) / DAY_SECONDS) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_DONE;
-    sqlite3_finalize(statement);
-    if (good)
+        sqlite3_bind_int64(statement, 7, (int64_t)time(NULL) / DAY_SECONDS) == SQLITE_OK;
+    if (af_database_finish(statement, good))
         trim(state);
 }
 
