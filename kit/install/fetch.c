@@ -231,8 +231,7 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
                                          struct anyflash_error *err)
 {
     if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-        return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", folder,
-                       strerror(errno));
+        return af_file_fail("create the folder", folder, err);
     enum anyflash_status status = ANYFLASH_OK;
     struct af_content_refusal refusal = {NULL, NULL};
     struct af_install_result made = {.title = folder};

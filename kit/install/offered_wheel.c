@@ -5,7 +5,6 @@
  */
 #include "kit/install/offered_wheel.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,8 +59,7 @@ static enum anyflash_status prove(struct af_run *run, const char *torch,
     if (path == NULL)
         return af_fail_memory(err);
     if (rename(out->path, path) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot rename '%s': %s", out->path,
-                       strerror(errno));
+        return af_file_fail("rename", out->path, err);
     out->path = path;
     return ANYFLASH_OK;
 }

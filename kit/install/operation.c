@@ -45,15 +45,6 @@ static bool is_there(const char *path)
     return lstat(path, &facts) == 0;
 }
 
-static enum anyflash_status fail_entry(const char *what, const char *path,
-                                       struct anyflash_error *err)
-{
-    char shown[240];
-    int number = errno;
-    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what,
-                   af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(number));
-}
-
 /* Creates the folders above `path`. */
 static enum anyflash_status make_parents(char path[PATH_BYTES], struct anyflash_error *err)
 {
@@ -63,7 +54,7 @@ static enum anyflash_status make_parents(char path[PATH_BYTES], struct anyflash_
         *at = '\0';
         bool good = mkdir(path, 0777) == 0 || errno == EEXIST || is_there(path);
         enum anyflash_status status =
-            good ? ANYFLASH_OK : fail_entry("make the folder", path, err);
+            good ? ANYFLASH_OK : af_file_fail("make the folder", path, err);
         *at = '/';
         if (status != ANYFLASH_OK)
             return status;
@@ -97,7 +88,7 @@ static enum anyflash_status move(const char *from, const char *to, struct anyfla
                            "'%s' and '%s' are on different file systems, so files cannot be "
                            "replaced atomically",
                            from, to);
-        return fail_entry("move", from, err);
+        return af_file_fail("move", from, err);
     }
     af_install_step_hook();
     return ANYFLASH_OK;
@@ -274,8 +265,7 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
 static enum anyflash_status make_root(const char *root, mode_t mode, struct anyflash_error *err)
 {
     if (mkdir(root, mode) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", root,
-                       strerror(errno));
+        return af_file_fail("create the folder", root, err);
     af_install_step_hook();
     return ANYFLASH_OK;
 }

@@ -21,15 +21,6 @@
 #include "kit/system/output.h"
 #include "kit/system/state.h"
 
-static enum anyflash_status fail_system(const char *what, const char *path,
-                                        struct anyflash_error *err)
-{
-    char shown[300];
-    int number = errno;
-    af_text_quote(shown, sizeof shown, path, strlen(path));
-    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, shown, strerror(number));
-}
-
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err)
 {
@@ -87,7 +78,7 @@ enum anyflash_status af_update_undo(const char *folder, bool *there_out,
     else if (path != NULL && unlink(path) == 0)
         *there_out = true;
     else if (path != NULL && errno != ENOENT && errno != ENOTDIR)
-        status = fail_system("remove", path, err);
+        status = af_file_fail("remove", path, err);
     af_arena_release(&arena);
     return status;
 }

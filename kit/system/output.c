@@ -20,10 +20,12 @@
 
 #define WALK_FDS 32
 
-static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
+enum anyflash_status af_file_fail(const char *what, const char *path,
+                                  struct anyflash_error *err)
 {
-    char shown[160];
-    return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s",
+    char shown[300];
+    int number = errno;
+    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what,
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(number));
 }
 
@@ -66,7 +68,7 @@ static enum anyflash_status write_pieces(struct af_arena *arena, const char *pat
         return af_fail_memory(err);
     int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == NULL ? 0666 : 0600);
     if (fd < 0)
-        return fail_errno(path, errno, err);
+        return af_file_fail("write", path, err);
     for (size_t i = 0; i < count && number == 0; i++)
         number = write_all(fd, pieces[i].data, pieces[i].len);
     if (number == 0 && mode != NULL && fchmod(fd, *mode) != 0)
@@ -79,7 +81,8 @@ static enum anyflash_status write_pieces(struct af_arena *arena, const char *pat
         number = errno;
     if (number != 0)
         unlink(part);
-    return number == 0 ? ANYFLASH_OK : fail_errno(path, number, err);
+    errno = number;
+    return number == 0 ? ANYFLASH_OK : af_file_fail("write", path, err);
 }
 
 enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
@@ -114,15 +117,12 @@ enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, cons
 enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *from,
                                           const char *to, struct anyflash_error *err)
 {
-    char shown[160];
     const char *folder = af_path_folder(arena, to);
     const char *part = part_name(arena, to);
     if (folder == NULL || part == NULL)
         return af_fail_memory(err);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make '%s': %s",
-                       af_text_quote(shown, sizeof shown, folder, strlen(folder)),
-                       strerror(errno));
+        return af_file_fail("make", folder, err);
     const char *real_from = af_file_real_path(arena, from);
     const char *real_to = af_file_real_path(arena, to);
     if (real_to != NULL && af_equal(real_from, real_to))
@@ -160,7 +160,6 @@ bool af_file_may_replace(struct af_arena *arena, const char *path, const char *s
 enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyflash_error *err)
 {
     char part[4096];
-    char shown[160];
     size_t len = strlen(path);
     if (len >= sizeof part)
         return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to create is too long");
@@ -171,9 +170,7 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
         part[i] = '\0';
         if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST &&
             !af_file_exists(part))
-            return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s",
-                           af_text_quote(shown, sizeof shown, part, strlen(part)),
-                           strerror(errno));
+            return af_file_fail("create the folder", part, err);
         part[i] = path[i];
     }
     return ANYFLASH_OK;
@@ -189,10 +186,8 @@ static int remove_one(const char *path, const struct stat *facts, int kind, stru
 
 enum anyflash_status af_folder_remove(const char *path, struct anyflash_error *err)
 {
-    char shown[160];
     if (nftw(path, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
         errno == ENOENT)
         return ANYFLASH_OK;
-    return af_fail(err, ANYFLASH_E_IO, "cannot remove '%s': %s",
-                   af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(errno));
+    return af_file_fail("remove", path, err);
 }

@@ -8,6 +8,10 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
+/* Fails with IO, "cannot WHAT 'PATH': REASON", where the reason is that of errno. */
+enum anyflash_status af_file_fail(const char *what, const char *path,
+                                  struct anyflash_error *err);
+
 /*
  * Writes `count` pieces, one after the other, to a new file beside `path`, which is then
  * renamed to `path`, so that `path` is never half written. Fails with IO, naming the path, or

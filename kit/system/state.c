@@ -101,15 +101,6 @@ enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *u
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status fail_path(const char *what, const char *path,
-                                      struct anyflash_error *err)
-{
-    char shown[200];
-    int number = errno;
-    af_text_quote(shown, sizeof shown, path, strlen(path));
-    return af_fail(err, ANYFLASH_E_IO, "%s '%s': %s", what, shown, strerror(number));
-}
-
 /* Creates the file with mode 0600, because SQLite would make it readable by everybody. */
 static enum anyflash_status make_file(const char *path, struct anyflash_error *err)
 {
@@ -117,7 +108,7 @@ static enum anyflash_status make_file(const char *path, struct anyflash_error *e
     if (fd < 0)
         return errno == EROFS || errno == EACCES
                    ? ANYFLASH_OK /* it exists and is read-only, or SQLite reports the error */
-                   : fail_path("cannot open the state file", path, err);
+                   : af_file_fail("open the state file", path, err);
     close(fd);
     return ANYFLASH_OK;
 }
@@ -269,9 +260,9 @@ static enum anyflash_status move_aside(const char *path, struct af_arena *arena,
     if (journal == NULL || journal_to == NULL)
         return af_fail_memory(err);
     if (rename(journal, journal_to) != 0 && errno != ENOENT)
-        return fail_path("cannot move aside", journal, err);
+        return af_file_fail("move aside", journal, err);
     if (rename(path, to) != 0)
-        return fail_path("cannot move aside", path, err);
+        return af_file_fail("move aside", path, err);
     *to_out = to;
     return ANYFLASH_OK;
 }
