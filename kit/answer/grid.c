@@ -80,10 +80,10 @@ static enum anyflash_status copy_with_torch(const struct af_machine *machine, co
 
 static const char *label_of(enum af_plan_way way, const char *version, struct af_arena *arena)
 {
-    const char *label = af_plan_way_label(way);
+    const struct af_plan_way_row *row = &af_plan_ways[way];
     if (version != NULL)
         return af_arena_format(arena, "%s%s", version, way == AF_PLAN_WAY_PROVE ? "?" : "");
-    return label != NULL ? label : af_plan_way_title(way);
+    return row->label != NULL ? row->label : row->title;
 }
 
 static void fill(struct af_plan_grid_cell *cell, const struct af_plan_answer *answer,
@@ -139,7 +139,7 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
 json_t *af_plan_grid_cell_json(const struct af_plan_grid_cell *cell)
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "torch", cell->torch, "build",
-                     cell->build, "way", af_plan_way_name(cell->way), "version",
+                     cell->build, "way", af_plan_ways[cell->way].name, "version",
                      af_json_text(cell->version), "label", cell->label, "headline",
                      cell->headline);
 }
@@ -147,10 +147,10 @@ json_t *af_plan_grid_cell_json(const struct af_plan_grid_cell *cell)
 json_t *af_plan_ways_json(void)
 {
     json_t *list = json_array();
-    for (int way = 0; way < AF_PLAN_WAY_COUNT; way++)
-        list = af_json_append(
-            list, json_pack("{s:s, s:s, s:o}", "name", af_plan_way_name((enum af_plan_way)way),
-                            "title", af_plan_way_title((enum af_plan_way)way), "label",
-                            af_json_text(af_plan_way_label((enum af_plan_way)way))));
+    for (int way = 0; way < AF_PLAN_WAY_COUNT; way++) {
+        const struct af_plan_way_row *row = &af_plan_ways[way];
+        list = af_json_append(list, json_pack("{s:s, s:s, s:o}", "name", row->name, "title",
+                                              row->title, "label", af_json_text(row->label)));
+    }
     return list;
 }

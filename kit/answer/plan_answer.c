@@ -1,12 +1,12 @@
 /*
  * plan_answer.c: makes the decision, then its steps, offers and commands, and
- * writes them as JSON.
+ * says what the user does now. plan_json.c writes it as JSON.
  */
 #include "kit/answer/plan_answer.h"
 
 #include <ctype.h>
 
-#include "kit/answer/plan_json.h"
+#include "kit/base/shell.h"
 #include "kit/fit/fit.h"
 #include "kit/fit/view.h"
 
@@ -227,6 +227,117 @@ static enum anyflash_status make_shares(struct af_plan_answer *answer,
     return status;
 }
 
+static size_t count_words(const char *const *words)
+{
+    size_t count = 0;
+    while (words != NULL && words[count] != NULL)
+        count++;
+    return count;
+}
+
+const char *af_plan_command_line(const char *command, const char *const *words,
+                                 const char *const *options, struct af_arena *arena)
+{
+    size_t word_count = count_words(words);
+    size_t option_count = count_words(options);
+    size_t count = 0;
+    const char **line = af_arena_array(arena, 2 + word_count + option_count, sizeof *line);
+    if (line == NULL)
+        return NULL;
+    line[count++] = "anyflash";
+    line[count++] = command;
+    for (size_t i = 0; i < word_count; i++)
+        line[count++] = words[i];
+    for (size_t i = 0; i < option_count; i++)
+        line[count++] = options[i];
+    return af_shell_command(AF_SHELL_POSIX, NULL, 0, line, count, arena);
+}
+
+/* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
+static bool can_install(const struct af_plan *plan)
+{
+    bool brings = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        enum af_step_kind kind = plan->steps[i].kind;
+        if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
+            return false;
+        brings =
+            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
+    }
+    return brings;
+}
+
+static bool installs_torch(const struct af_plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == AF_STEP_TORCH)
+            return true;
+    return false;
+}
+
+/* The `anyflash install` command, with --allow-torch-change if the steps replace torch. */
+static struct af_plan_next next_install(struct af_plan_answer *answer,
+                                        const struct af_rung *rung)
+{
+    const struct af_plan_request *request = answer->request;
+    const char *change = "any";
+    if (rung->kind == AF_RUNG_TORCH_CHANGE)
+        change =
+            af_arena_format(&answer->arena, "%s+%s", rung->torch_version, rung->torch_cuda);
+    const char *words[] = {"--allow-torch-change", change, NULL};
+    bool moves_torch = rung->kind == AF_RUNG_TORCH_CHANGE || installs_torch(&answer->plan);
+    return (struct af_plan_next){
+        .kind = AF_PLAN_NEXT_INSTALL,
+        .command = af_plan_command_line("install", moves_torch ? words : NULL,
+                                        request->install_options, &answer->arena),
+        .undo = af_plan_command_line("undo", NULL, request->undo_options, &answer->arena)};
+}
+
+/* How the user can state what is missing; NULL: no reason says it. */
+static const char *missing_fact_hint(const struct af_decision *decision)
+{
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
+            enum af_reason_id id = rung->reasons[i].id;
+            if (af_reason_effect(id) == AF_REASON_OPEN && af_reason_hint(id) != NULL)
+                return af_reason_hint(id);
+        }
+    }
+    return NULL;
+}
+
+static struct af_plan_next before_a_plan(const struct af_decision *decision)
+{
+    if (decision->environment_problem != NULL)
+        return (struct af_plan_next){.kind = AF_PLAN_NEXT_ENVIRONMENT,
+                                     .text = af_reason_advice(decision->environment_problem)};
+    if (decision->missing_fact != NULL)
+        return (struct af_plan_next){.kind = AF_PLAN_NEXT_FACT,
+                                     .text = missing_fact_hint(decision)};
+    return (struct af_plan_next){.kind = AF_PLAN_NEXT_REASONS};
+}
+
+/* What the user does now: plan, doctor and their JSON all say this. */
+static struct af_plan_next next_of(struct af_plan_answer *answer)
+{
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    struct af_plan_next next = {.kind = AF_PLAN_NEXT_STEPS};
+    if (rung == NULL)
+        return before_a_plan(&answer->decision);
+    if (answer->plan.step_count == 0)
+        next.kind = AF_PLAN_NEXT_NOTHING;
+    else if (!can_install(&answer->plan))
+        next.text = rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
+    else if (answer->share_count > 0)
+        next.text = "run the steps below on each machine";
+    else if (answer->request->elsewhere)
+        next.text = "run these steps on the machine described below";
+    else
+        next = next_install(answer, rung);
+    return next;
+}
+
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
                                          struct anyflash_error *err)
@@ -249,7 +360,7 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     if (status == ANYFLASH_OK) {
         make_offers(&made);
         made.headline = headline_of(&made);
-        made.next = af_plan_next_of(&made);
+        made.next = next_of(&made);
         made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
                                             request->machines[0], &made.arena, &made.proof);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
@@ -274,11 +385,7 @@ void af_plan_answer_release(struct af_plan_answer *answer)
     *answer = (struct af_plan_answer){0};
 }
 
-static const struct {
-    const char *name;
-    const char *title;
-    const char *label;
-} ways[AF_PLAN_WAY_COUNT] = {
+const struct af_plan_way_row af_plan_ways[AF_PLAN_WAY_COUNT] = {
     [AF_PLAN_WAY_OFFICIAL] = {"official", "official wheel", NULL},
     [AF_PLAN_WAY_COMMUNITY] = {"community", "community wheel", NULL},
     [AF_PLAN_WAY_PROVE] = {"prove", "wheel that may load: prove it first", NULL},
@@ -288,21 +395,6 @@ static const struct {
     [AF_PLAN_WAY_NOTHING] = {"nothing", "no FlashAttention", "none"},
     [AF_PLAN_WAY_UNDECIDED] = {"undecided", "unknown: a fact is missing", "?"},
 };
-
-const char *af_plan_way_name(enum af_plan_way way)
-{
-    return ways[way].name;
-}
-
-const char *af_plan_way_title(enum af_plan_way way)
-{
-    return ways[way].title;
-}
-
-const char *af_plan_way_label(enum af_plan_way way)
-{
-    return ways[way].label;
-}
 
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
 {
@@ -323,115 +415,4 @@ enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
                    ? AF_PLAN_WAY_UNDECIDED
                    : AF_PLAN_WAY_NOTHING;
     return of_rung[rung->kind];
-}
-
-static json_t *proof_json(const struct af_plan_answer *answer)
-{
-    const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_WHEEL];
-    if (!answer->has_proof)
-        return json_null();
-    return json_pack("{s:o, s:s, s:s}", "wheel", af_fit_json_wheel(rung->wheel), "inspect",
-                     answer->proof.inspect, "install", answer->proof.install);
-}
-
-/* The resources of a build; a new object. */
-static json_t *build_needs_json(const struct af_offer_build_needs *needs)
-{
-    return json_pack(
-        "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)needs->file_count,
-        "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
-        needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(), "peak_bytes",
-        (json_int_t)needs->peak_bytes, "memory_bytes", (json_int_t)needs->memory_bytes,
-        "disk_bytes", (json_int_t)needs->disk_bytes, "download_bytes",
-        (json_int_t)needs->download_bytes, "wheel_bytes", (json_int_t)needs->wheel_bytes);
-}
-
-static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_arena *arena)
-{
-    const char *line = af_offer_build_line(offer, arena);
-    json_t *json = build_needs_json(&offer->needs);
-    json_t *rest =
-        json_pack("{s:s, s:s, s:o, s:s, s:s, s:s}", "name", offer->name, "holds", offer->holds,
-                  "argv", af_json_texts(offer->argv, offer->argc), "command", line, "time",
-                  af_offer_build_time_text(arena, &offer->needs), "needs",
-                  af_offer_build_needs_text(arena, &offer->needs));
-    bool failed = json == NULL || rest == NULL || json_object_update(json, rest) != 0;
-    json_decref(rest);
-    if (!failed)
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
-static json_t *offers_json(struct af_plan_answer *answer)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < answer->offer_count; i++)
-        list = af_json_append(list, offer_json(&answer->offers[i], &answer->arena));
-    return list;
-}
-
-static json_t *alone_json(const struct af_plan_share *share)
-{
-    return json_pack("{s:s, s:s, s:b}", "headline", share->headline, "way",
-                     af_plan_way_name(share->way), "decides", share->decides);
-}
-
-/* The machine; as one of several also its own best option, and its steps. */
-static json_t *machine_json(struct af_plan_answer *answer, size_t index)
-{
-    struct af_plan_share *share = index < answer->share_count ? &answer->shares[index] : NULL;
-    json_t *json = af_fit_json_machine(answer->request->machines[index]);
-    bool failed = json_object_set_new(json, "alone",
-                                      share == NULL ? json_null() : alone_json(share)) != 0;
-    failed |= json_object_set_new(json, "steps",
-                                  share == NULL
-                                      ? json_null()
-                                      : af_plan_steps_json(&share->plan, &answer->arena)) != 0;
-    if (!failed)
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
-static json_t *machines_json(struct af_plan_answer *answer)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < answer->request->machine_count; i++)
-        list = af_json_append(list, machine_json(answer, i));
-    return list;
-}
-
-static json_t *next_json(const struct af_plan_next *next)
-{
-    return json_pack("{s:s, s:o, s:o, s:o}", "kind", af_plan_next_name(next->kind), "text",
-                     af_json_text(next->text), "command", af_json_text(next->command), "undo",
-                     af_json_text(next->undo));
-}
-
-json_t *af_plan_answer_json(struct af_plan_answer *answer)
-{
-    const struct af_decision *decision = &answer->decision;
-    const struct af_plan_request *request = answer->request;
-    const struct af_rung *rung = af_plan_answer_rung(answer);
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o}",
-        "schema", "anyflash-plan/1", "headline", answer->headline, "way",
-        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(answer), "next",
-        next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
-        af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
-        "wheel",
-        rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
-        "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
-        answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),
-        "prove_first", proof_json(answer), "near_misses", af_fit_json_near_misses(decision),
-        "sieve", af_fit_json_filter_counts(decision), "candidates",
-        af_fit_json_candidate_counts(decision), "publishers",
-        af_fit_json_publishers(&request->fit), "catalog",
-        af_fit_json_catalog(request->catalog));
-    if (!answer->arena.failed)
-        return json;
-    json_decref(json); /* a command is missing */
-    return NULL;
 }

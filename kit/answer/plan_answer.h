@@ -89,10 +89,6 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 /* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
-/* The next step of an answer that has all but this; only af_plan_answer_make() calls it. */
-struct af_plan_next af_plan_next_of(struct af_plan_answer *answer);
-const char *af_plan_next_name(enum af_plan_next_kind kind); /* "install", as in JSON */
-
 /*
  * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. Both lists end with NULL, and may be
  * NULL. Returns arena text; NULL if memory runs out.
@@ -101,11 +97,19 @@ const char *af_plan_command_line(const char *command, const char *const *words,
                                  const char *const *options, struct af_arena *arena);
 
 enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer);
-const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON */
-const char *af_plan_way_title(enum af_plan_way way); /* "official wheel" */
-const char *af_plan_way_label(enum af_plan_way way); /* one word; NULL: the wheel's version */
+
+/* By way: "official", as in JSON; "official wheel"; one word, or NULL: the wheel's version. */
+struct af_plan_way_row {
+    const char *name;
+    const char *title;
+    const char *label;
+};
+extern const struct af_plan_way_row af_plan_ways[AF_PLAN_WAY_COUNT];
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
+
+/* Its "steps", a new array; NULL when memory runs out. */
+json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena);
 
 #endif

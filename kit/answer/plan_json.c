@@ -1,14 +1,14 @@
 /*
- * plan_json.c: a plan as JSON: its steps, and the facts that it depends on as one flat object
- * (texts; null: absent or unknown).
+ * plan_json.c: an answer as JSON. docs/reference/json.md describes it.
  */
-#include "kit/answer/plan_json.h"
+#include "kit/answer/plan_answer.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/catalog/publisher.h"
+#include "kit/fit/fit.h"
 
 #define NAME_BYTES 200
 
@@ -55,7 +55,8 @@ static bool set_packages(json_t *facts, const struct af_machine *machine)
     return true;
 }
 
-json_t *af_plan_facts_json(const struct af_machine *machine)
+/* The facts that the decision depends on, as texts; null: absent or unknown. */
+static json_t *facts_json(const struct af_machine *machine)
 {
     const struct {
         const char *name;
@@ -96,32 +97,15 @@ static const char *const kind_names[] = {[AF_STEP_ADVICE] = "advice",
                                          [AF_STEP_BUILD] = "build",
                                          [AF_STEP_TRY] = "try"};
 
-static json_t *text_json(const char *text)
-{
-    return text != NULL ? json_string(text) : json_null();
-}
-
-static json_t *list_json(const char *const *items, size_t count)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        if (json_array_append_new(list, json_string(items[i])) == 0)
-            continue;
-        json_decref(list);
-        list = NULL;
-    }
-    return list;
-}
-
-static json_t *wheel_json(const struct af_step_wheel *wheel, struct af_arena *arena)
+static json_t *step_wheel_json(const struct af_step_wheel *wheel, struct af_arena *arena)
 {
     if (wheel == NULL)
         return json_null();
     const char *publisher = wheel->url == NULL ? NULL : af_publisher_of_url(arena, wheel->url);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "package", wheel->package,
-                     "filename", wheel->filename, "url", text_json(wheel->url), "publisher",
-                     text_json(publisher), "path", text_json(wheel->path), "sha256",
-                     text_json(wheel->sha256), "version", text_json(wheel->version));
+                     "filename", wheel->filename, "url", af_json_text(wheel->url), "publisher",
+                     af_json_text(publisher), "path", af_json_text(wheel->path), "sha256",
+                     af_json_text(wheel->sha256), "version", af_json_text(wheel->version));
 }
 
 static json_t *step_json(const struct af_step *step, struct af_arena *arena)
@@ -130,24 +114,117 @@ static json_t *step_json(const struct af_step *step, struct af_arena *arena)
     for (int shell = AF_SHELL_POSIX; step->argc > 0 && shell <= AF_SHELL_CMD; shell++)
         commands[shell] = af_step_command(step, (enum af_shell)shell, arena);
     return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "title",
-                     text_json(step->title), "kind", kind_names[step->kind], "argv",
-                     list_json(step->argv, step->argc), "environment",
-                     list_json(step->environment, step->environment_count), "command",
-                     text_json(commands[AF_SHELL_POSIX]), "powershell",
-                     text_json(commands[AF_SHELL_POWERSHELL]), "cmd",
-                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel, arena),
-                     "requirements", list_json(step->requirements, step->requirement_count),
-                     "torch_backend", text_json(step->torch_backend));
+                     af_json_text(step->title), "kind", kind_names[step->kind], "argv",
+                     af_json_texts(step->argv, step->argc), "environment",
+                     af_json_texts(step->environment, step->environment_count), "command",
+                     af_json_text(commands[AF_SHELL_POSIX]), "powershell",
+                     af_json_text(commands[AF_SHELL_POWERSHELL]), "cmd",
+                     af_json_text(commands[AF_SHELL_CMD]), "wheel",
+                     step_wheel_json(step->wheel, arena), "requirements",
+                     af_json_texts(step->requirements, step->requirement_count),
+                     "torch_backend", af_json_text(step->torch_backend));
 }
 
 json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena)
 {
     json_t *list = json_array();
-    for (size_t i = 0; list != NULL && i < plan->step_count; i++) {
-        if (json_array_append_new(list, step_json(&plan->steps[i], arena)) == 0)
-            continue;
-        json_decref(list);
-        list = NULL;
-    }
+    for (size_t i = 0; i < plan->step_count; i++)
+        list = af_json_append(list, step_json(&plan->steps[i], arena));
     return list;
+}
+
+static json_t *proof_json(const struct af_plan_answer *answer)
+{
+    const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_WHEEL];
+    if (!answer->has_proof)
+        return json_null();
+    return json_pack("{s:o, s:s, s:s}", "wheel", af_fit_json_wheel(rung->wheel), "inspect",
+                     answer->proof.inspect, "install", answer->proof.install);
+}
+
+/* What a build would contain, and the resources that it needs. */
+static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_arena *arena)
+{
+    const struct af_offer_build_needs *needs = &offer->needs;
+    return json_pack(
+        "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "files",
+        (json_int_t)needs->file_count, "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
+        needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(), "peak_bytes",
+        (json_int_t)needs->peak_bytes, "memory_bytes", (json_int_t)needs->memory_bytes,
+        "disk_bytes", (json_int_t)needs->disk_bytes, "download_bytes",
+        (json_int_t)needs->download_bytes, "wheel_bytes", (json_int_t)needs->wheel_bytes,
+        "name", offer->name, "holds", offer->holds, "argv",
+        af_json_texts(offer->argv, offer->argc), "command", af_offer_build_line(offer, arena),
+        "time", af_offer_build_time_text(arena, needs), "needs",
+        af_offer_build_needs_text(arena, needs));
+}
+
+static json_t *offers_json(struct af_plan_answer *answer)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < answer->offer_count; i++)
+        list = af_json_append(list, offer_json(&answer->offers[i], &answer->arena));
+    return list;
+}
+
+static json_t *alone_json(const struct af_plan_share *share)
+{
+    return json_pack("{s:s, s:s, s:b}", "headline", share->headline, "way",
+                     af_plan_ways[share->way].name, "decides", share->decides);
+}
+
+/* The machine; as one of several also its own best option, and its steps. */
+static json_t *machine_json(struct af_plan_answer *answer, size_t index)
+{
+    struct af_plan_share *share = index < answer->share_count ? &answer->shares[index] : NULL;
+    json_t *json = af_fit_json_machine(answer->request->machines[index]);
+    if (set(json, "alone", share == NULL ? json_null() : alone_json(share)) &&
+        set(json, "steps",
+            share == NULL ? json_null() : af_plan_steps_json(&share->plan, &answer->arena)))
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static json_t *machines_json(struct af_plan_answer *answer)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < answer->request->machine_count; i++)
+        list = af_json_append(list, machine_json(answer, i));
+    return list;
+}
+
+static json_t *next_json(const struct af_plan_next *next)
+{
+    static const char *const kinds[] = {"nothing", "environment", "fact",
+                                        "reasons", "steps",       "install"};
+    return json_pack("{s:s, s:o, s:o, s:o}", "kind", kinds[next->kind], "text",
+                     af_json_text(next->text), "command", af_json_text(next->command), "undo",
+                     af_json_text(next->undo));
+}
+
+json_t *af_plan_answer_json(struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    const struct af_plan_request *request = answer->request;
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o}",
+        "schema", "anyflash-plan/1", "headline", answer->headline, "way",
+        af_plan_ways[af_plan_answer_way(answer)].name, "machines", machines_json(answer),
+        "next", next_json(&answer->next), "faster", af_json_text(answer->faster), "facts",
+        facts_json(request->machines[0]), "decision", af_fit_json_decision(decision), "wheel",
+        rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
+        "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
+        answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),
+        "prove_first", proof_json(answer), "near_misses", af_fit_json_near_misses(decision),
+        "sieve", af_fit_json_filter_counts(decision), "candidates",
+        af_fit_json_candidate_counts(decision), "publishers",
+        af_fit_json_publishers(&request->fit), "catalog",
+        af_fit_json_catalog(request->catalog));
+    if (!answer->arena.failed)
+        return json;
+    json_decref(json); /* a command is missing */
+    return NULL;
 }

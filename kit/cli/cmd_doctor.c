@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "kit/answer/plan_answer.h"
-#include "kit/answer/plan_json.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/log_doctor.h"

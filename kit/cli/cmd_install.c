@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kit/answer/plan_answer.h"
-#include "kit/answer/plan_json.h"
 #include "kit/base/json.h"
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
