@@ -12,14 +12,11 @@
 
 #define TITLE_BYTES 1024
 
-static struct af_step *add_step(struct af_builder *builder, enum af_step_kind kind,
-                                const char *title)
+static void add_step(struct af_builder *builder, enum af_step_kind kind, const char *title)
 {
-    if (builder->steps == NULL || builder->step_count == AF_STEPS_MAX)
-        return NULL;
-    struct af_step *step = &builder->steps[builder->step_count++];
-    *step = (struct af_step){.kind = kind, .title = title};
-    return step;
+    bool has_space = builder->steps != NULL && builder->step_count < AF_STEPS_MAX;
+    builder->last = has_space ? &builder->steps[builder->step_count++] : &builder->spare;
+    *builder->last = (struct af_step){.kind = kind, .title = title};
 }
 
 void af_builder_advice(struct af_builder *builder, const char *format, ...)
@@ -32,65 +29,43 @@ void af_builder_advice(struct af_builder *builder, const char *format, ...)
     add_step(builder, AF_STEP_ADVICE, af_arena_text(builder->arena, title));
 }
 
-void af_builder_start(struct af_builder *builder)
+void af_builder_words(struct af_builder *builder, const char *const *words)
+{
+    for (; *words != NULL && builder->words != NULL && builder->word_count < AF_STEP_WORDS_MAX;
+         words++)
+        builder->words[builder->word_count++] = af_arena_text(builder->arena, *words);
+}
+
+void af_builder_start(struct af_builder *builder, const char *const *words)
 {
     builder->words = af_arena_array(builder->arena, AF_STEP_WORDS_MAX, sizeof *builder->words);
     builder->word_count = 0;
-}
-
-void af_builder_word(struct af_builder *builder, const char *word)
-{
-    if (builder->words != NULL && builder->word_count < AF_STEP_WORDS_MAX)
-        builder->words[builder->word_count++] = af_arena_text(builder->arena, word);
+    af_builder_words(builder, words);
 }
 
 void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title)
 {
-    struct af_step *step = add_step(builder, kind, title);
-    if (step == NULL || builder->words == NULL)
-        return;
-    step->argv = builder->words;
-    step->argc = builder->word_count;
+    add_step(builder, kind, title);
+    builder->last->argv = builder->words;
+    builder->last->argc = builder->word_count;
 }
 
-/* Python brings pip along; only Debian moves that to another package. */
-static void get_pip(struct af_builder *builder)
+void af_builder_install(struct af_builder *builder, const char *const *words)
 {
-    static const char *const words[] = {"-m", "ensurepip"};
-    builder->target.lacks_pip = false;
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    for (size_t i = 0; i < AF_COUNT(words); i++)
-        af_builder_word(builder, words[i]);
-    af_builder_end(
-        builder, AF_STEP_TOOL,
-        "get pip, because neither uv nor pip is here; or install uv, and plan again");
-}
-
-void af_builder_install(struct af_builder *builder)
-{
-    if (builder->target.lacks_pip)
-        get_pip(builder);
-    af_builder_start(builder);
-    if (!builder->target.uv) {
-        af_builder_word(builder, builder->target.python);
-        af_builder_word(builder, "-m");
-        af_builder_word(builder, "pip");
-        af_builder_word(builder, "install");
-        return;
+    struct af_target *target = &builder->target;
+    if (target->lacks_pip) { /* Python brings pip along; only Debian moves that elsewhere */
+        target->lacks_pip = false;
+        af_builder_start(builder, AF_STEP_WORDS(target->python, "-m", "ensurepip"));
+        af_builder_end(
+            builder, AF_STEP_TOOL,
+            "get pip, because neither uv nor pip is here; or install uv, and plan again");
     }
-    af_builder_word(builder, "uv");
-    af_builder_word(builder, "pip");
-    af_builder_word(builder, "install");
-    af_builder_word(builder, "--python");
-    af_builder_word(builder, builder->target.python);
-}
-
-struct af_step *af_builder_last(struct af_builder *builder)
-{
-    if (builder->step_count == 0 || builder->steps == NULL)
-        return NULL;
-    return &builder->steps[builder->step_count - 1];
+    if (target->uv)
+        af_builder_start(builder,
+                         AF_STEP_WORDS("uv", "pip", "install", "--python", target->python));
+    else
+        af_builder_start(builder, AF_STEP_WORDS(target->python, "-m", "pip", "install"));
+    af_builder_words(builder, words);
 }
 
 /* Sets *list to a copy with `text` at its end; nothing if memory runs out. */
@@ -108,23 +83,14 @@ static void append(struct af_arena *arena, const char *const **list, size_t *cou
 
 void af_builder_require(struct af_builder *builder, const char *requirement)
 {
-    struct af_step *step = af_builder_last(builder);
-    if (step != NULL)
-        append(builder->arena, &step->requirements, &step->requirement_count,
-               af_arena_text(builder->arena, requirement));
+    append(builder->arena, &builder->last->requirements, &builder->last->requirement_count,
+           af_arena_text(builder->arena, requirement));
 }
 
 void af_builder_set(struct af_builder *builder, const char *name, const char *value)
 {
-    struct af_step *step = af_builder_last(builder);
-    if (step != NULL && value != NULL)
-        append(builder->arena, &step->environment, &step->environment_count,
-               af_arena_format(builder->arena, "%s=%s", name, value));
-}
-
-const struct af_package *af_builder_package(const struct af_builder *builder, const char *name)
-{
-    return af_machine_package(builder->target.machine, name);
+    append(builder->arena, &builder->last->environment, &builder->last->environment_count,
+           af_arena_format(builder->arena, "%s=%s", name, value));
 }
 
 /*
@@ -145,20 +111,13 @@ void af_plan_prepare(struct af_builder *builder)
                                   "and its torch stays visible"
                                 : "make an environment: this one cannot be written to, and its "
                                   "torch stays visible";
-    af_builder_start(builder);
     if (target->uv) {
-        af_builder_word(builder, "uv");
-        af_builder_word(builder, "venv");
-        af_builder_word(builder, "--python");
-        af_builder_word(builder, target->python);
+        af_builder_start(builder, AF_STEP_WORDS("uv", "venv", "--python", target->python));
     } else {
-        af_builder_word(builder, target->python);
-        af_builder_word(builder, "-m");
-        af_builder_word(builder, "venv");
+        af_builder_start(builder, AF_STEP_WORDS(target->python, "-m", "venv"));
         target->lacks_pip = false; /* the new one has pip */
     }
-    af_builder_word(builder, "--system-site-packages");
-    af_builder_word(builder, ".venv");
+    af_builder_words(builder, AF_STEP_WORDS("--system-site-packages", ".venv"));
     af_builder_end(builder, AF_STEP_ENVIRONMENT, title);
     target->python = ".venv/bin/python";
     target->prefix = ".venv";

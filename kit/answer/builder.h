@@ -27,38 +27,34 @@ struct af_builder {
     struct af_target target;
     struct af_step *steps; /* space for AF_STEPS_MAX */
     size_t step_count;
-    const char **words; /* of the command under construction */
+    struct af_step *last; /* the step that was added last */
+    struct af_step spare; /* is that one if there is no space */
+    const char **words;   /* of the command under construction */
     size_t word_count;
 };
 
 /* A step without a command; the formatted text is its title. */
 void af_builder_advice(struct af_builder *builder, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Starts a command. Words follow, then af_builder_end() with its kind and title. */
-void af_builder_start(struct af_builder *builder);
-void af_builder_word(struct af_builder *builder, const char *word);
+/* The words of a command, as the next functions take them: they end with NULL. */
+#define AF_STEP_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Starts a command. More words may follow, then af_builder_end() with its kind and title. */
+void af_builder_start(struct af_builder *builder, const char *const *words);
+void af_builder_words(struct af_builder *builder, const char *const *words);
 void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title);
 
-/* Starts "uv pip install --python P" or "P -m pip install". */
-void af_builder_install(struct af_builder *builder);
+/* Starts "uv pip install --python P WORDS" or "P -m pip install WORDS". */
+void af_builder_install(struct af_builder *builder, const char *const *words);
 
 /* Adds a requirement to the last step. */
 void af_builder_require(struct af_builder *builder, const char *requirement);
 
-/* The last step, or NULL if there is none. */
-struct af_step *af_builder_last(struct af_builder *builder);
-
 /* Sets the environment variable NAME=value for the last step. */
 void af_builder_set(struct af_builder *builder, const char *name, const char *value);
 
-/* The package in the target environment, or NULL. */
-const struct af_package *af_builder_package(const struct af_builder *builder, const char *name);
-
 /* If the current environment is not writable, makes a new one first. */
 void af_plan_prepare(struct af_builder *builder);
-
-/* Runs code that shows whether the package works. */
-void af_plan_try(struct af_builder *builder, const char *code, const char *module);
 
 /*
  * The steps without flash-attn: torch's own kernels or the engine, through

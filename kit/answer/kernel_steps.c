@@ -73,8 +73,7 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
 /* Published for Linux alone; it has no dependencies. */
 static void install_package(struct af_builder *builder)
 {
-    af_builder_install(builder);
-    af_builder_word(builder, "anyflash");
+    af_builder_install(builder, AF_STEP_WORDS("anyflash"));
     af_builder_end(builder, AF_STEP_PACKAGES,
                    "install anyflash's Python package into this environment; nothing else "
                    "changes");
@@ -90,16 +89,12 @@ static bool lacks_torch(const struct af_machine *machine)
 
 static void install_torch(struct af_builder *builder)
 {
-    af_builder_install(builder);
-    if (builder->target.uv) {
-        af_builder_word(builder, "--torch-backend");
-        af_builder_word(builder, "auto");
-    }
-    af_builder_word(builder, "torch");
+    bool uv = builder->target.uv;
+    af_builder_install(builder, uv ? AF_STEP_WORDS("--torch-backend", "auto", "torch")
+                                   : AF_STEP_WORDS("torch"));
     af_builder_end(builder, AF_STEP_TORCH, "install torch");
     af_builder_require(builder, "torch");
-    if (builder->target.uv && af_builder_last(builder) != NULL)
-        af_builder_last(builder)->torch_backend = "auto";
+    builder->last->torch_backend = uv ? "auto" : NULL;
 }
 
 /* Whether the target, or all machines, gave the reason. */
@@ -123,18 +118,14 @@ static bool has_reason(const struct af_builder *builder, enum af_reason_id id)
 static void try_torch(struct af_builder *builder)
 {
     bool is_efficient = has_reason(builder, AF_REASON_KERNELS_EFFICIENT);
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-c");
-    af_builder_word(
-        builder,
-        af_arena_format(builder->arena,
-                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
-                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
-                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
-                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
-                        "q).shape)",
-                        is_efficient ? "EFFICIENT" : "FLASH"));
+    const char *code = af_arena_format(
+        builder->arena,
+        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend as B; q = "
+        "torch.ones(1, 1, 64, 64, device=0, dtype=torch.half); c = "
+        "sdpa_kernel(B.%s_ATTENTION); "
+        "c.__enter__(); print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)",
+        is_efficient ? "EFFICIENT" : "FLASH");
+    af_builder_start(builder, AF_STEP_WORDS(builder->target.python, "-c", code));
     af_builder_end(builder, AF_STEP_TRY,
                    is_efficient
                        ? "check that torch's memory-efficient kernel runs here (prints a shape)"
@@ -209,22 +200,11 @@ static void advise_torch_of_amd(struct af_builder *builder)
                       "the command and the GPUs that it serves");
 }
 
-/* Starts "python -m anyflash COMMAND WORD". */
-static void run_package(struct af_builder *builder, const char *command, const char *word)
-{
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-m");
-    af_builder_word(builder, "anyflash");
-    af_builder_word(builder, command);
-    if (word != NULL)
-        af_builder_word(builder, word);
-}
-
 /* How code uses the package, and which kernel it then gets. */
 static void use_package(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
+    const char *python = builder->target.python;
     if (builder->rung->kind == AF_RUNG_TORCH_KERNELS || amd_target(machine) != NULL ||
         has_vendor(machine, "intel"))
         af_builder_advice(builder,
@@ -237,7 +217,7 @@ static void use_package(struct af_builder *builder)
                           "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
                           "scaled_dot_product_attention then uses anyflash's kernels on CPU "
                           "tensors; or `from anyflash import flash_attn_func`");
-    run_package(builder, "shim", "install");
+    af_builder_start(builder, AF_STEP_WORDS(python, "-m", "anyflash", "shim", "install"));
     af_builder_end(
         builder, AF_STEP_ADVICE,
         "for code that imports flash_attn itself: this makes the import use anyflash");
@@ -245,7 +225,7 @@ static void use_package(struct af_builder *builder)
         af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
                                    "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
                                    "does not use these kernels");
-    run_package(builder, "providers", NULL);
+    af_builder_start(builder, AF_STEP_WORDS(python, "-m", "anyflash", "providers"));
     af_builder_end(builder, AF_STEP_TRY, "check which kernel computes here, and why");
 }
 
@@ -266,9 +246,8 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
     bool is_rdna = af_starts_with(target, "gfx11") || af_starts_with(target, "gfx12");
     if (!is_cdna && !is_rdna)
         return;
-    af_builder_install(builder);
-    af_builder_word(builder, "--no-build-isolation");
-    af_builder_word(builder, is_cdna ? FLASH_ATTN_CK : FLASH_ATTN_TRITON);
+    af_builder_install(builder, AF_STEP_WORDS("--no-build-isolation",
+                                              is_cdna ? FLASH_ATTN_CK : FLASH_ATTN_TRITON));
     af_builder_end(builder, AF_STEP_ADVICE,
                    is_cdna ? "if a program needs flash-attn itself: its Composable Kernel "
                              "backend; compiling takes git, hipcc and, in the environment, "
@@ -287,19 +266,9 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
 static void replace_torch(struct af_builder *builder, const char *backend,
                           const char *requirement, const char *title)
 {
-    const char *const words[] = {"uv",
-                                 "pip",
-                                 "install",
-                                 "--python",
-                                 builder->target.python,
-                                 "--torch-backend",
-                                 backend,
-                                 "--reinstall-package",
-                                 "torch",
-                                 requirement};
-    af_builder_start(builder);
-    for (size_t i = 0; i < AF_COUNT(words); i++)
-        af_builder_word(builder, words[i]);
+    af_builder_start(builder, AF_STEP_WORDS("uv", "pip", "install", "--python",
+                                            builder->target.python, "--torch-backend", backend,
+                                            "--reinstall-package", "torch", requirement));
     af_builder_end(builder, AF_STEP_ADVICE, title);
 }
 

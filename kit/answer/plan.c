@@ -27,7 +27,7 @@ static bool is_empty(const struct af_fact *list)
 static bool is_installed(const struct af_builder *builder, const char *name,
                          const struct af_catalog_wheel *wheel, const char *url)
 {
-    const struct af_package *package = af_builder_package(builder, name);
+    const struct af_package *package = af_machine_package(builder->target.machine, name);
     if (package == NULL || package->origin.state != AF_FACT_KNOWN ||
         !is_empty(&package->missing_files) || !is_empty(&package->broken_files))
         return false;
@@ -41,30 +41,33 @@ static const char *full_version(struct af_arena *arena, const struct af_catalog_
                                 : af_arena_format(arena, "%s+%s", wheel->version, wheel->local);
 }
 
+/* The option that replaces a package that is there. */
+static void reinstall(struct af_builder *builder, const char *package, bool is_there)
+{
+    if (is_there)
+        af_builder_words(builder, builder->target.uv
+                                      ? AF_STEP_WORDS("--reinstall-package", package)
+                                      : AF_STEP_WORDS("--force-reinstall"));
+}
+
 /* Installs one exact file. */
 static void install_file(struct af_builder *builder, const struct af_step_wheel *wheel)
 {
-    bool uv = builder->target.uv;
     struct af_step_wheel *kept = af_arena_alloc(builder->arena, sizeof *kept);
     if (kept == NULL)
         return;
     *kept = *wheel;
-    af_builder_install(builder);
-    af_builder_word(builder, "--no-deps");
-    if (af_builder_package(builder, wheel->package) != NULL) {
-        af_builder_word(builder, uv ? "--reinstall-package" : "--force-reinstall");
-        if (uv)
-            af_builder_word(builder, wheel->package);
-    }
-    af_builder_word(builder,
-                    wheel->path != NULL
-                        ? wheel->path
-                        : af_url_with_sha256(builder->arena, wheel->url, wheel->sha256));
+    af_builder_install(builder, AF_STEP_WORDS("--no-deps"));
+    reinstall(builder, wheel->package,
+              af_machine_package(builder->target.machine, wheel->package) != NULL);
+    af_builder_words(builder, AF_STEP_WORDS(wheel->path != NULL
+                                                ? wheel->path
+                                                : af_url_with_sha256(builder->arena, wheel->url,
+                                                                     wheel->sha256)));
     af_builder_end(builder, AF_STEP_WHEEL,
                    wheel->path != NULL ? "install the wheel from this file"
                                        : "install the wheel from its exact URL");
-    if (af_builder_last(builder) != NULL)
-        af_builder_last(builder)->wheel = kept;
+    builder->last->wheel = kept;
 }
 
 /* `url` is NULL if the wheel is a file on this machine. */
@@ -93,17 +96,12 @@ static void install_einops(struct af_builder *builder)
 {
     const struct af_package *flash = af_machine_flash_attn(builder->target.machine);
     bool gone = flash != NULL && is_listed(&flash->missing_requirements, "einops");
-    bool recorded = af_builder_package(builder, "einops") != NULL;
+    bool recorded = af_machine_package(builder->target.machine, "einops") != NULL;
     if (recorded && !gone)
         return;
-    af_builder_install(builder);
-    if (recorded && builder->target.uv) {
-        af_builder_word(builder, "--reinstall-package");
-        af_builder_word(builder, "einops");
-    } else if (recorded) {
-        af_builder_word(builder, "--force-reinstall");
-    }
-    af_builder_word(builder, "einops");
+    af_builder_install(builder, AF_STEP_WORDS(NULL));
+    reinstall(builder, "einops", recorded);
+    af_builder_words(builder, AF_STEP_WORDS("einops"));
     af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs");
     af_builder_require(builder, "einops");
 }
@@ -130,11 +128,10 @@ static void install_fa4_needs(struct af_builder *builder)
     }
     if (torch != NULL)
         torch = af_arena_format(builder->arena, "torch==%.*s", (int)strcspn(torch, "+"), torch);
-    af_builder_install(builder);
+    af_builder_install(builder, AF_STEP_WORDS(NULL));
     for (size_t i = 0; i < rung->need_count; i++)
-        af_builder_word(builder, rung->needs[i]);
-    if (torch != NULL)
-        af_builder_word(builder, torch);
+        af_builder_words(builder, AF_STEP_WORDS(rung->needs[i]));
+    af_builder_words(builder, AF_STEP_WORDS(torch));
     af_builder_end(builder, AF_STEP_NEEDS,
                    torch != NULL ? "install what it needs; torch is named, so that it stays"
                                  : "install what it needs");
@@ -172,27 +169,24 @@ static void offer_official(struct af_builder *builder, const struct af_catalog_w
                           wheel->cuda, name, wheel->version);
 }
 
-void af_plan_try(struct af_builder *builder, const char *code, const char *module)
+/* Runs code that shows whether the package works. */
+static void try_code(struct af_builder *builder, const char *code, const char *module)
 {
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-c");
-    af_builder_word(builder, code);
+    af_builder_start(builder, AF_STEP_WORDS(builder->target.python, "-c", code));
     af_builder_end(builder, AF_STEP_TRY, "check that it loads");
-    if (af_builder_last(builder) != NULL)
-        af_builder_last(builder)->module = af_arena_text(builder->arena, module);
+    builder->last->module = module;
 }
 
 /* Runs the code that is known to show whether the package works. */
 static void try_known(struct af_builder *builder, const char *package)
 {
     if (af_equal(package, "flash_attn") || af_equal(package, "flash-attn"))
-        af_plan_try(builder, "import torch, flash_attn; print(flash_attn.__version__)",
-                    "flash_attn");
+        try_code(builder, "import torch, flash_attn; print(flash_attn.__version__)",
+                 "flash_attn");
     else if (af_starts_with(package, "flash_attn_3") || af_starts_with(package, "flash-attn-3"))
-        af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
+        try_code(builder, "import torch, flash_attn_interface", "flash_attn_interface");
     else if (is_fa4(package))
-        af_plan_try(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
+        try_code(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
 }
 
 /* Whether uv manages a project that does not name this wheel yet. */
@@ -271,31 +265,6 @@ static void add_wheel(struct af_builder *builder)
  * such option, so uv is installed if it is missing.
  */
 
-static void get_uv(struct af_builder *builder)
-{
-    if (builder->target.uv)
-        return;
-    af_builder_install(builder);
-    af_builder_word(builder, "uv");
-    af_builder_end(builder, AF_STEP_TOOL,
-                   "install uv, which can choose the CUDA build of torch");
-}
-
-/* "uv pip install --python P"; uv runs as a module if it was just installed. */
-static void start(struct af_builder *builder, bool as_module)
-{
-    if (!as_module) {
-        af_builder_install(builder);
-        return;
-    }
-    static const char *const words[] = {"-m", "uv", "pip", "install", "--python"};
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    for (size_t i = 0; i < AF_COUNT(words); i++)
-        af_builder_word(builder, words[i]);
-    af_builder_word(builder, builder->target.python);
-}
-
 /* A package that must change because torch does. */
 static bool moves_with(const struct af_fit_package_change *move)
 {
@@ -317,27 +286,31 @@ static void tell_driver(struct af_builder *builder)
 static void add_torch(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;
-    bool as_module = !builder->target.uv;
+    const char *python = builder->target.python;
     if (rung->torch_version == NULL || rung->torch_cuda == NULL)
         return;
     tell_driver(builder);
-    get_uv(builder);
-    start(builder, as_module);
-    af_builder_word(builder, "--torch-backend");
-    af_builder_word(builder, rung->torch_cuda);
+    if (builder->target.uv) {
+        af_builder_install(builder, AF_STEP_WORDS(NULL));
+    } else { /* uv runs as a module if it was just installed */
+        af_builder_install(builder, AF_STEP_WORDS("uv"));
+        af_builder_end(builder, AF_STEP_TOOL,
+                       "install uv, which can choose the CUDA build of torch");
+        af_builder_start(
+            builder, AF_STEP_WORDS(python, "-m", "uv", "pip", "install", "--python", python));
+    }
     const char *torch =
         af_arena_format(builder->arena, "torch==%s+%s", rung->torch_version, rung->torch_cuda);
-    af_builder_word(builder, torch);
+    af_builder_words(builder, AF_STEP_WORDS("--torch-backend", rung->torch_cuda, torch));
     for (size_t i = 0; i < rung->move_count; i++)
         if (moves_with(&rung->moves[i]))
-            af_builder_word(builder, rung->moves[i].name);
+            af_builder_words(builder, AF_STEP_WORDS(rung->moves[i].name));
     af_builder_end(builder, AF_STEP_TORCH, "install the torch that the wheel was built for");
     af_builder_require(builder, torch);
     for (size_t i = 0; i < rung->move_count; i++)
         if (moves_with(&rung->moves[i]))
             af_builder_require(builder, rung->moves[i].name);
-    if (af_builder_last(builder) != NULL)
-        af_builder_last(builder)->torch_backend = rung->torch_cuda;
+    builder->last->torch_backend = rung->torch_cuda;
     for (size_t i = 0; i < rung->move_count; i++) {
         if (rung->moves[i].to == NULL)
             af_builder_advice(builder, "%s %s breaks: it %s", rung->moves[i].name,
@@ -362,9 +335,9 @@ static void add_build(struct af_builder *builder)
         return;
     words = af_offer_build_command(builder->rung, builder->target.machine, false,
                                    builder->arena, &count);
-    af_builder_start(builder);
+    af_builder_start(builder, AF_STEP_WORDS(NULL));
     for (size_t i = 0; words != NULL && i < count; i++)
-        af_builder_word(builder, words[i]);
+        af_builder_words(builder, AF_STEP_WORDS(words[i]));
     af_builder_end(builder, AF_STEP_BUILD,
                    "compile the part of flash-attn that is needed (--full: all of it); "
                    "--check reports whether it can start, --dry-run what it needs");
@@ -492,9 +465,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         builder->target.machine->torch.version.state == AF_FACT_KNOWN ? "torch, " : "";
     install_file(builder, wheel);
     for (size_t i = 0; i < count; i++) {
-        af_builder_install(builder);
-        af_builder_word(builder, "--no-deps");
-        af_builder_word(builder, missing[i]);
+        af_builder_install(builder, AF_STEP_WORDS("--no-deps", missing[i]));
         af_builder_end(builder, AF_STEP_PACKAGES, "install its requirements");
         af_builder_require(builder, missing[i]);
     }
@@ -502,8 +473,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
     if (known)
         try_known(builder, module);
     else if (module != NULL)
-        af_plan_try(builder, af_arena_format(builder->arena, "import %s%s", torch, module),
-                    NULL);
+        try_code(builder, af_arena_format(builder->arena, "import %s%s", torch, module), NULL);
 }
 
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
