@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "kit/system/progress.h"
 
 #define NOTE "note: "
+#define REMARK_BYTES 4096
 
 #define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
@@ -26,12 +28,17 @@ static enum anyflash_status (*const command_functions[])(struct af_cli *, enum a
 };
 #undef AF_COMMAND
 
-void af_cli_remark(const struct af_cli *cli, const char *text)
+void af_cli_remark(const struct af_cli *cli, const char *format, ...)
 {
+    char text[REMARK_BYTES];
+    va_list arguments;
     struct af_text note = {0};
     struct af_screen screen = {&note, af_screen_columns(), false};
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
         return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (isatty(STDERR_FILENO) == 1)
         af_screen_add(&screen, (int)strlen(NOTE), NOTE, AF_TONE_PLAIN, text);
     if (note.len > 0 && !note.failed)
@@ -41,14 +48,11 @@ void af_cli_remark(const struct af_cli *cli, const char *text)
     af_text_release(&note);
 }
 
-void af_cli_remark_advisory(struct af_cli *cli, const char *package, const char *version)
+void af_cli_remark_advisory(const struct af_cli *cli, const char *package, const char *version)
 {
     const struct af_advisory *advisory = af_tables_advisory(package, version);
-    const char *remark = advisory == NULL ? NULL
-                                          : af_arena_format(&cli->arena, "%s: %s", advisory->id,
-                                                            advisory->detail);
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
+    if (advisory != NULL)
+        af_cli_remark(cli, "%s: %s", advisory->id, advisory->detail);
 }
 
 bool af_cli_color(const struct af_cli *cli)

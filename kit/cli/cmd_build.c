@@ -252,15 +252,10 @@ static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
                        check.obstacle->name,
                        af_cli_build_row_text(&cli->arena, check.obstacle));
     }
-    for (size_t i = 0; i < check.row_count; i++) {
-        if (check.rows[i].answer != AF_NO)
-            continue;
-        const char *remark =
-            af_arena_format(&cli->arena, "%s: %s", check.rows[i].name,
-                            af_cli_build_row_text(&cli->arena, &check.rows[i]));
-        if (remark != NULL)
-            af_cli_remark(cli, remark);
-    }
+    for (size_t i = 0; i < check.row_count; i++)
+        if (check.rows[i].answer == AF_NO)
+            af_cli_remark(cli, "%s: %s", check.rows[i].name,
+                          af_cli_build_row_text(&cli->arena, &check.rows[i]));
     return ANYFLASH_OK;
 }
 

@@ -266,13 +266,9 @@ static void tell_publishers(struct af_cli *cli, const struct af_config_lock *loc
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_catalog_wheel *wheel = lock->pins[i].wheel;
-        const char *remark =
-            wheel->official
-                ? NULL
-                : af_arena_format(&cli->arena, "'%s' is a community build by %s",
-                                  lock->pins[i].file, af_fit_publisher(&cli->arena, wheel));
-        if (remark != NULL)
-            af_cli_remark(cli, remark);
+        if (!wheel->official)
+            af_cli_remark(cli, "'%s' is a community build by %s", lock->pins[i].file,
+                          af_fit_publisher(&cli->arena, wheel));
     }
 }
 
@@ -335,7 +331,7 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
         af_text_add_n(&cli->out, config->made.data, config->made.len);
     for (size_t i = 0; i < lock->note_count; i++)
         if (lock->notes[i] != NULL)
-            af_cli_remark(cli, lock->notes[i]);
+            af_cli_remark(cli, "%s", lock->notes[i]);
     tell_publishers(cli, lock);
     return af_cli_finish(cli, err);
 }

@@ -54,25 +54,9 @@ static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *a
     char shown[64] = "";
     if (answer->shown < answer->count)
         snprintf(shown, sizeof shown, "; the first %zu are shown", answer->shown);
-    const char *remark = af_arena_format(
-        &cli->arena, "%zu of %zu wheels match%s (catalog: %s, as of %s)", answer->count,
-        catalog->count, shown, af_text_scrub(&cli->arena, catalog->name, 200),
-        catalog->date != NULL ? catalog->date : "an unknown date");
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
-}
-
-/* Wheels for every torch alone may not be what was looked for. */
-static void remark_torch(struct af_cli *cli, const struct af_plan_find_answer *answer)
-{
-    const char *remark =
-        answer->count > 0 && answer->unbuilt_torch != NULL
-            ? af_arena_format(&cli->arena,
-                              "no wheel was built for torch %s; these match any torch",
-                              answer->unbuilt_torch)
-            : NULL;
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
+    af_cli_remark(cli, "%zu of %zu wheels match%s (catalog: %s, as of %s)", answer->count,
+                  catalog->count, shown, af_text_scrub(&cli->arena, catalog->name, 200),
+                  catalog->date != NULL ? catalog->date : "an unknown date");
 }
 
 static enum anyflash_status write_answer(struct af_cli *cli,
@@ -89,7 +73,9 @@ static enum anyflash_status write_answer(struct af_cli *cli,
         af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
         af_cli_remark(cli, "use -v for file names, -q for URLs only");
-    remark_torch(cli, answer);
+    if (answer->count > 0 && answer->unbuilt_torch != NULL)
+        af_cli_remark(cli, "no wheel was built for torch %s; these match any torch",
+                      answer->unbuilt_torch);
     remark_count(cli, answer);
     return af_cli_finish(cli, err);
 }

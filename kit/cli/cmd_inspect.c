@@ -180,7 +180,7 @@ static void store(struct af_cli *cli, const struct af_inspection *inspection)
         return;
     if (af_state_open(AF_STATE_CACHE, &cli->arena, &state, &remark, &why) != ANYFLASH_OK) {
         if (af_option_given(options, AF_OPTION_VERBOSE))
-            af_cli_remark(cli, why.message);
+            af_cli_remark(cli, "%s", why.message);
         return;
     }
     const struct af_proof_conclusion conclusion =

@@ -254,13 +254,10 @@ static void tell_stand_in(struct af_cli_wanted *wanted)
                                         : af_arena_format(&wanted->cli->arena,
                                                           "no flash-attn wheel fits torch %s; ",
                                                           wanted->torch);
-    const char *remark = af_arena_format(
-        &wanted->cli->arena,
-        "%sinstalling anyflash's stand-in as flash-attn %s, which computes with "
-        "torch's own kernels",
-        why, wanted->stand_in);
-    if (remark != NULL)
-        af_cli_remark(wanted->cli, remark);
+    af_cli_remark(wanted->cli,
+                  "%sinstalling anyflash's stand-in as flash-attn %s, which computes with "
+                  "torch's own kernels",
+                  why, wanted->stand_in);
 }
 
 static void tell_choice(struct af_cli_wanted *wanted)

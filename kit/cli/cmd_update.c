@@ -15,7 +15,7 @@
 
 static void message(void *context, const char *sentence)
 {
-    af_cli_remark(context, sentence);
+    af_cli_remark(context, "%s", sentence);
 }
 
 /* The embedded catalog and the one in use now; both must be released. */

@@ -37,11 +37,8 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
         return status;
     if (status == ANYFLASH_E_NO_MEMORY)
         return af_fail_memory(err);
-    const char *remark = af_arena_format(
-        &cli->arena, "%s; using the embedded catalog (`anyflash update` downloads a new one)",
-        problem.message);
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
+    af_cli_remark(cli, "%s; using the embedded catalog (`anyflash update` downloads a new one)",
+                  problem.message);
     return af_catalog_load_embedded(catalog_out, err);
 }
 
@@ -114,7 +111,7 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
 static void tell(struct af_cli *cli, const struct af_plan_read_notes *notes)
 {
     if (notes->remark != NULL)
-        af_cli_remark(cli, notes->remark);
+        af_cli_remark(cli, "%s", notes->remark);
     if (notes->hint != NULL)
         cli->hint = notes->hint;
 }
@@ -173,12 +170,8 @@ static void tell_publishers(struct af_cli *cli, const struct af_publishers *list
     const char *names = list->names[0];
     for (size_t n = 1; n < list->count && names != NULL; n++)
         names = af_arena_format(&cli->arena, "%s, %s", names, list->names[n]);
-    const char *remark =
-        names == NULL ? NULL
-                      : af_arena_format(&cli->arena, "only wheels of %s are considered (%s)",
-                                        names, list->from);
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
+    if (names != NULL)
+        af_cli_remark(cli, "only wheels of %s are considered (%s)", names, list->from);
 }
 
 /*
@@ -280,7 +273,7 @@ static enum anyflash_status open_state(struct af_cli *cli, struct af_state **sta
     if (status == ANYFLASH_E_NO_MEMORY)
         return af_fail_memory(err);
     if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
-        af_cli_remark(cli, why.message);
+        af_cli_remark(cli, "%s", why.message);
     return ANYFLASH_OK;
 }
 
@@ -399,7 +392,7 @@ static enum anyflash_status assume(struct af_cli *cli, struct af_machine *machin
     enum anyflash_status status = af_fit_assume(machine, err);
     if (machine->name != name &&
         (options->command == AF_COMMAND_CONFIG || options->command == AF_COMMAND_FIND))
-        af_cli_remark(cli, af_text_scrub(&cli->arena, machine->name, 300));
+        af_cli_remark(cli, "%s", af_text_scrub(&cli->arena, machine->name, 300));
     return status;
 }
 

@@ -31,11 +31,11 @@ struct af_cli {
 #include "kit/cli/commands.inc"
 #undef AF_COMMAND
 
-/* Prints one remark on stderr, unless --quiet. `text` must already be scrubbed. */
-void af_cli_remark(const struct af_cli *cli, const char *text);
+/* Prints one remark on stderr, unless --quiet. Its texts must already be scrubbed. */
+void af_cli_remark(const struct af_cli *cli, const char *format, ...) AF_PRINTF(2, 3);
 
 /* Remarks on a known weakness of this version of the package, if there is one. */
-void af_cli_remark_advisory(struct af_cli *cli, const char *package, const char *version);
+void af_cli_remark_advisory(const struct af_cli *cli, const char *package, const char *version);
 
 /*
  * Whether stdout is coloured: depends on --color, NO_COLOR, TERM and whether it

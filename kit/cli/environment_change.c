@@ -26,7 +26,7 @@ static void message(void *context, const char *sentence)
 {
     struct af_change *change = context;
     clear_progress(change);
-    af_cli_remark(change->cli, sentence);
+    af_cli_remark(change->cli, "%s", sentence);
 }
 
 /* One progress line, rewritten in place; only on a terminal. */
@@ -102,7 +102,7 @@ enum anyflash_status af_change_lock(struct af_change *change, struct anyflash_er
     if (status != ANYFLASH_OK)
         return status;
     if (remark != NULL)
-        af_cli_remark(cli, remark);
+        af_cli_remark(cli, "%s", remark);
     status = af_lock_take(&change->lock, change->run.site,
                           af_command_rows[cli->options.command].name, wait,
                           &change->run.progress, &cli->arena, err);
@@ -135,7 +135,7 @@ static struct af_state *open_unfinished(struct af_cli *cli, struct af_operation 
     if (status == ANYFLASH_OK)
         status = af_recover_list(state, &cli->arena, list_out, count_out, &err);
     if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
-        af_cli_remark(cli, err.message);
+        af_cli_remark(cli, "%s", err.message);
     return state;
 }
 
@@ -148,7 +148,7 @@ size_t af_cli_recover(struct af_cli *cli)
     struct anyflash_error err;
     struct af_state *state = open_unfinished(cli, &list, &count);
     if (count > 0 && af_recover(state, &progress, &err) != ANYFLASH_OK)
-        af_cli_remark(cli, err.message);
+        af_cli_remark(cli, "%s", err.message);
     af_state_close(state);
     return count;
 }
@@ -158,16 +158,12 @@ size_t af_cli_warn_unfinished(struct af_cli *cli)
     struct af_operation *list;
     size_t count;
     struct af_state *state = open_unfinished(cli, &list, &count);
-    for (size_t i = 0; i < count; i++) {
-        const char *text =
-            af_arena_format(&cli->arena,
-                            "'%s' was interrupted in '%s' and is unfinished: `anyflash undo "
-                            "--recover` repairs it",
-                            af_text_scrub(&cli->arena, list[i].title, 200),
-                            af_text_scrub(&cli->arena, list[i].site, 400));
-        if (text != NULL)
-            af_cli_remark(cli, text);
-    }
+    for (size_t i = 0; i < count; i++)
+        af_cli_remark(cli,
+                      "'%s' was interrupted in '%s' and is unfinished: `anyflash undo "
+                      "--recover` repairs it",
+                      af_text_scrub(&cli->arena, list[i].title, 200),
+                      af_text_scrub(&cli->arena, list[i].site, 400));
     af_state_close(state);
     return count;
 }

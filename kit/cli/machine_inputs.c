@@ -84,11 +84,9 @@ static void remark_replaced(struct af_cli *cli, size_t index)
     const char *key = af_arena_text_n(&cli->arena, word, strcspn(word, "="));
     if (count < 2 || key == NULL || adds(key))
         return;
-    const char *remark = af_arena_format(&cli->arena, "%s is given %s; the last value counts",
-                                         af_text_scrub(&cli->arena, key, 60),
-                                         count == 2 ? "twice" : "more than twice");
-    if (remark != NULL)
-        af_cli_remark(cli, remark);
+    af_cli_remark(cli, "%s is given %s; the last value counts",
+                  af_text_scrub(&cli->arena, key, 60),
+                  count == 2 ? "twice" : "more than twice");
 }
 
 /*
@@ -108,7 +106,7 @@ static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *m
         if (status != ANYFLASH_OK)
             return status;
         if (remark != NULL && with_remarks)
-            af_cli_remark(cli, remark);
+            af_cli_remark(cli, "%s", remark);
         if (with_remarks)
             remark_replaced(cli, i);
     }
@@ -136,11 +134,8 @@ static void print_notes(struct af_cli *cli, const char *notes)
 {
     struct af_span rest = {notes, notes == NULL ? 0 : strlen(notes)};
     struct af_span line;
-    while (af_text_line(&rest, &line)) {
-        const char *note = af_arena_text_n(&cli->arena, line.data, line.len);
-        if (note != NULL)
-            af_cli_remark(cli, note);
-    }
+    while (af_text_line(&rest, &line))
+        af_cli_remark(cli, "%.*s", (int)line.len, line.data);
 }
 
 /* Loads machine `index` of the options, before --given is applied. Always initialises it. */
