@@ -11,7 +11,6 @@
 
 #include "kit/base/json.h"
 #include "kit/cli/facts_view.h"
-#include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
 
 #define GIB 1073741824.0

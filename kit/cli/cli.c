@@ -1,6 +1,7 @@
 /*
  * cli.c: finds the command, runs it, writes stdout once, and turns an error
- * into a sentence on stderr and an exit code. Called by main.
+ * into a sentence on stderr and an exit code. Called by main. Also what commands use:
+ * remarks, and the commands that they tell the user to type next.
  */
 #include "kit/cli/cli.h"
 
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kit/answer/plan_answer.h"
 #include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
@@ -79,6 +81,60 @@ enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
         return status;
     return af_cli_finish(cli, err);
 }
+
+/* ---- the commands to type next ---- */
+
+/* Whether `command` repeats the option. */
+static bool is_repeated(const struct af_options *options, size_t id, enum af_command_id command)
+{
+    const struct af_option_row *row = &af_option_rows[id];
+    bool only_prints = row->group == AF_CLI_GROUP_OUTPUT || id == AF_OPTION_WHEEL ||
+                       id == AF_OPTION_ALL || id == AF_OPTION_LIMIT;
+    /* that of `build` names what it compiles for, perhaps several */
+    bool is_target = options->command == AF_COMMAND_BUILD && id == AF_OPTION_ARCH;
+    return options->values[id] != NULL && !only_prints && !is_target &&
+           (row->commands & AF_ON_PLAN) != 0 && (row->commands & (1u << command)) != 0;
+}
+
+/* Adds "--name VALUE" for each value; returns the new number of words. */
+static size_t add_option(struct af_cli *cli, const char **words, size_t at, size_t id)
+{
+    const struct af_options *options = &cli->options;
+    const struct af_word_list *list = id == AF_OPTION_MACHINE ? &options->machines
+                                      : id == AF_OPTION_GIVEN ? &options->givens
+                                                              : NULL;
+    const char *name = af_arena_format(&cli->arena, "--%s", af_option_rows[id].name);
+    for (size_t i = 0; i < (list != NULL ? list->count : 1); i++) {
+        words[at++] = name;
+        if (af_option_rows[id].argument != NULL)
+            words[at++] = list != NULL ? list->items[i] : options->values[id];
+    }
+    return at;
+}
+
+const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_id command)
+{
+    const struct af_options *options = &cli->options;
+    size_t max = 2 * (AF_OPTION_COUNT + options->machines.count + options->givens.count);
+    const char **words = af_arena_array(&cli->arena, max + 1, sizeof *words);
+    size_t count = 0;
+    for (size_t id = 0; words != NULL && id < AF_OPTION_COUNT; id++)
+        if (is_repeated(options, id, command))
+            count = add_option(cli, words, count, id);
+    if (words != NULL)
+        words[count] = NULL;
+    return words;
+}
+
+const char *af_cli_next_command(struct af_cli *cli, enum af_command_id command,
+                                const char *const *words)
+{
+    const char *text = af_plan_command_line(af_command_rows[command].name, words,
+                                            af_cli_repeated_options(cli, command), &cli->arena);
+    return text != NULL ? text : "";
+}
+
+/* ---- the run ---- */
 
 static enum anyflash_status write_out(const struct af_text *out, struct anyflash_error *err)
 {

@@ -8,7 +8,6 @@
 
 #include "kit/catalog/publisher.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
 #include "kit/config/config.h"
 #include "kit/fit/fit.h"

@@ -10,7 +10,6 @@
 #include "kit/base/url.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/next_command.h"
 #include "kit/install/named_wheel.h"
 #include "kit/proof/prover.h"
 #include "kit/system/file.h"

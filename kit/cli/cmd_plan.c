@@ -7,7 +7,6 @@
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/decision_view.h"
-#include "kit/cli/next_command.h"
 #include "kit/cli/wheel_table.h"
 
 struct plan {

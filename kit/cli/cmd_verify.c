@@ -7,7 +7,6 @@
 
 #include "kit/base/json.h"
 #include "kit/cli/machine_inputs.h"
-#include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/record.h"

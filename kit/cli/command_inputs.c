@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/cli/next_command.h"
 #include "kit/fit/fit.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"

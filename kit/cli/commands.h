@@ -31,6 +31,14 @@ struct af_cli {
 #include "kit/cli/commands.inc"
 #undef AF_COMMAND
 
+/* `doctor LOG...`: reads the logs that the words name, and writes the diagnosis. */
+enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_out,
+                                        struct anyflash_error *err);
+
+/* `doctor --explain ID`: writes the screen of a cause, or with "all" the list of causes. */
+enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
+                                           struct anyflash_error *err);
+
 /* Prints one remark on stderr, unless --quiet. Its texts must already be scrubbed. */
 void af_cli_remark(const struct af_cli *cli, const char *format, ...) AF_PRINTF(2, 3);
 
@@ -42,6 +50,22 @@ void af_cli_remark_advisory(const struct af_cli *cli, const char *package, const
  * is a terminal.
  */
 bool af_cli_color(const struct af_cli *cli);
+
+/*
+ * The options of this run that another command repeats to give the same answer: those that
+ * decide, without those that only choose what plan prints. With their values; ends with NULL.
+ * NULL if memory runs out (then cli->arena.failed is set).
+ */
+const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_id command);
+
+/*
+ * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell: a command that the user is told to type
+ * next. OPTIONS are those of af_cli_repeated_options(). WORDS may contain options, too; `words`
+ * ends with NULL, and may be NULL. Returns arena text, "" if memory runs out (then
+ * cli->arena.failed is set).
+ */
+const char *af_cli_next_command(struct af_cli *cli, enum af_command_id command,
+                                const char *const *words);
 
 /* OK, or NO_MEMORY if the arena or the output failed. A command ends with this call. */
 enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err);

@@ -11,7 +11,6 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/cli/gpu_code_view.h"
-#include "kit/cli/next_command.h"
 #include "kit/cli/screen.h"
 #include "kit/fit/fit.h"
 

@@ -4,8 +4,6 @@
  * machine count only if the log shows that it was written here (it names the environment's
  * folder), or with --here; --machine and --given describe the machine that wrote the log.
  */
-#include "kit/cli/log_doctor.h"
-
 #include <stdio.h>
 #include <string.h>
 
