@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "kit/base/json.h"
-#include "kit/cli/facts_view.h"
 #include "kit/cli/screen.h"
 
 #define GIB 1073741824.0

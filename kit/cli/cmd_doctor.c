@@ -6,7 +6,6 @@
 
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/decision_view.h"
-#include "kit/cli/facts_view.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit.h"
 

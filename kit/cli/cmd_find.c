@@ -10,7 +10,7 @@
 #include "kit/answer/find_answer.h"
 #include "kit/base/url.h"
 #include "kit/cli/command_inputs.h"
-#include "kit/cli/wheel_table.h"
+#include "kit/cli/decision_view.h"
 
 /* The verdicts if there are some, and the package if the rows are of several. */
 static unsigned columns_of(const struct af_plan_find_answer *answer)

@@ -7,7 +7,6 @@
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/decision_view.h"
-#include "kit/cli/wheel_table.h"
 
 struct plan {
     struct af_cli_inputs inputs;
@@ -117,8 +116,7 @@ static void view_shares(struct af_screen *screen, struct af_cli *cli,
     size_t deciding = 0;
     if (answer->share_count == 0)
         return;
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Each machine alone");
+    af_screen_heading(screen, "Each machine alone");
     for (size_t i = 0; i < answer->share_count; i++) {
         const struct af_plan_share *share = &answer->shares[i];
         af_screen_format(screen, 4, "  - ", AF_TONE_PLAIN, "%s: %s", share->machine->name,
@@ -146,8 +144,7 @@ static void view_plan(struct af_screen *screen, struct af_cli *cli, const char *
 {
     if (plan->step_count == 0)
         return;
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, title);
+    af_screen_heading(screen, title);
     af_cli_steps_view(screen, plan, SIZE_MAX, &cli->arena);
 }
 
@@ -194,8 +191,7 @@ static void view_near_misses(struct af_screen *screen, const struct plan *plan, 
     bool has_wheel = decision->possible && decision->recommended == AF_RUNG_WHEEL;
     if (decision->near_miss_count == 0 || (has_wheel && !all))
         return;
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
+    af_screen_heading(screen, af_cli_near_misses_title(decision));
     af_cli_filter_counts_view(screen, decision);
     if (all)
         af_cli_near_misses_view(screen, decision);

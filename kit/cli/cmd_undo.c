@@ -4,7 +4,6 @@
  */
 #include "kit/base/json.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/facts_view.h"
 #include "kit/cli/screen.h"
 
 static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,

@@ -129,11 +129,6 @@ static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify
     return af_verify_calls(&options, &cli->arena, &verify->report, err);
 }
 
-static enum af_tone tone_of(enum af_answer answer)
-{
-    return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
-}
-
 static const char *conclusion(enum af_answer answer)
 {
     return answer == AF_YES  ? "it works: every check passed"
@@ -162,7 +157,7 @@ static void view(struct af_cli *cli, const struct verify *verify)
         view_absent(&screen, cli, prefix);
         return;
     }
-    af_screen_add(&screen, 0, "", tone_of(answer), conclusion(answer));
+    af_screen_add(&screen, 0, "", af_tone_of(answer), conclusion(answer));
     af_screen_gap(&screen);
     af_screen_format(
         &screen, 0, "", AF_TONE_STRONG, "%s %s%s in %s", af_fact_text_or(&package->name, "?"),
@@ -173,7 +168,7 @@ static void view(struct af_cli *cli, const struct verify *verify)
         const struct af_verify_row *row = &verify->report.rows[i];
         const char *label = af_arena_format(&cli->arena, "  %s", row->name);
         af_screen_format(&screen, LABEL_COLUMNS, label != NULL ? label : "",
-                         tone_of(row->answer), "%s: %s", af_answer_text(row->answer),
+                         af_tone_of(row->answer), "%s: %s", af_answer_text(row->answer),
                          row->evidence);
     }
 }

@@ -1,21 +1,25 @@
 /*
- * decision_view.c: prints rungs, reasons and steps as lines for people.
+ * decision_view.c: prints rungs, reasons, steps and wheels as lines for people.
  */
 #include "kit/cli/decision_view.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "kit/cli/facts_view.h"
+#include "kit/catalog/publisher.h"
 
 #define LABEL_COLUMNS 17
 #define NEAR_MISSES_SHORT 2
+#define PACKAGE_COLUMNS 15 /* flash_attn_3_nv */
+#define PLATFORM_COLUMNS 22
 
 /* "message: detail" */
-static void add_reason(struct af_text *text, const struct af_reason *reason, bool with_detail)
+static void add_reason(struct af_text *text, const struct af_reason *reason)
 {
     af_text_add(text, af_reasons[reason->id].message);
-    if (with_detail && reason->detail != NULL && reason->detail[0] != '\0')
+    if (reason->detail != NULL && reason->detail[0] != '\0')
         af_text_format(text, ": %s", reason->detail);
 }
 
@@ -58,13 +62,11 @@ void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_re
     if (is_repeated(reasons, at))
         return;
     add_machines(&text, reasons, count, at);
-    add_reason(&text, reason, true);
+    add_reason(&text, reason);
     if (hint != NULL)
         af_text_format(&text, "\nhint: %s", hint);
     snprintf(lead, sizeof lead, "%*s", indent, "- ");
-    af_screen_add(screen, indent, lead, AF_TONE_PLAIN, af_text_get(&text));
-    screen->out->failed |= text.failed;
-    af_text_release(&text);
+    af_screen_take(screen, indent, lead, AF_TONE_PLAIN, &text);
 }
 
 static void view_moves(struct af_screen *screen, const struct af_rung *rung)
@@ -284,10 +286,8 @@ void af_cli_filter_counts_view(struct af_screen *screen, const struct af_decisio
     for (size_t i = 0; i < decision->filter_count; i++)
         af_text_format(&text, "%s%zu %s", i > 0 ? " -> " : "", decision->filter_counts[i].left,
                        decision->filter_counts[i].what);
-    if (text.len > 0)
-        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, af_text_get(&text));
-    screen->out->failed |= text.failed;
-    af_text_release(&text);
+    if (decision->filter_count > 0)
+        af_screen_take(screen, 2, "  ", AF_TONE_PLAIN, &text);
 }
 
 const char *af_cli_near_misses_title(const struct af_decision *decision)
@@ -313,7 +313,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
             continue;
         af_text_add(text, "\n");
         add_machines(text, miss->reasons, miss->reason_count, i);
-        add_reason(text, reason, true);
+        add_reason(text, reason);
         return;
     }
 }
@@ -326,9 +326,7 @@ void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision
         struct af_text text = {0};
         af_text_format(&text, "%s:\n%s", miss->what, miss->filename);
         add_first_reason(&text, miss);
-        af_screen_add(screen, 4, "  - ", AF_TONE_PLAIN, af_text_get(&text));
-        screen->out->failed |= text.failed;
-        af_text_release(&text);
+        af_screen_take(screen, 4, "  - ", AF_TONE_PLAIN, &text);
     }
 }
 
@@ -359,4 +357,86 @@ void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, siz
         if (command != NULL)
             af_screen_command(screen, max == 1 ? 4 : 5, plan->shell, command);
     }
+}
+
+/* ---- wheels as a table ---- */
+
+/* The C++ ABI that the extension has; if that is unknown, the one in the name. */
+static const char *abi_text(const struct af_catalog_wheel *wheel)
+{
+    enum af_answer abi =
+        wheel->cxx11abi_effective != AF_UNKNOWN ? wheel->cxx11abi_effective : wheel->cxx11abi;
+    return abi == AF_UNKNOWN ? "-" : abi == AF_YES ? "true" : "false";
+}
+
+static const char *cuda_text(const struct af_catalog_wheel *wheel)
+{
+    if (wheel->rocm)
+        return "rocm";
+    return wheel->cuda != NULL ? wheel->cuda : "-";
+}
+
+/* Bytes that a row may still have after `used` of them; a pipe has no right edge. */
+static int room_after(int used)
+{
+    int room = af_screen_columns() - used;
+    return isatty(STDOUT_FILENO) != 1 ? INT_MAX : room < 0 ? 0 : room;
+}
+
+void af_cli_wheel_table_head(struct af_text *out, unsigned columns)
+{
+    if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
+        af_text_format(out, "%-7s ", "FITS");
+    if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
+        af_text_format(out, "%-*s ", PACKAGE_COLUMNS, "PACKAGE");
+    af_text_format(out, "%-11s %-6s %-5s %-5s %-6s %-*s %s\n", "VERSION", "TORCH", "CUDA",
+                   "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM", "SOURCE, RELEASE");
+}
+
+/* The last column: "official v2.8.3", "mjun0812 v0.4.0". */
+static void add_source(struct af_text *out, const struct af_catalog_wheel *wheel, int room)
+{
+    struct af_text source = {0};
+    const char *name = wheel->official ? "official" : wheel->source;
+    af_text_add_n(&source, name, af_publisher_len(name));
+    if (wheel->release_tag != NULL)
+        af_text_format(&source, " %s", wheel->release_tag);
+    af_text_format(out, "%.*s\n", room, af_text_get(&source));
+    out->failed |= source.failed;
+    af_text_release(&source);
+}
+
+static void add_reasons(struct af_screen *screen, const struct af_candidate *verdict)
+{
+    struct af_text ids = {0};
+    for (int id = 0; id < AF_REASON_BITS; id++)
+        if ((verdict->reason_bits >> id & 1u) != 0)
+            af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "",
+                           af_reason_text_id((enum af_reason_id)id));
+    if (ids.len > 0 || ids.failed)
+        af_screen_take(screen, 10, "", AF_TONE_PLAIN, &ids);
+}
+
+void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
+                            unsigned columns, const struct af_candidate *verdict, bool verbose)
+{
+    struct af_screen screen = {out, AF_SCREEN_COLUMNS, false};
+    size_t start = out->len;
+    const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
+    size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */
+    if (platform_len > PLATFORM_COLUMNS)
+        platform_len = PLATFORM_COLUMNS;
+    if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
+        af_text_format(out, "%-7s ", verdict != NULL ? af_answer_text(verdict->answer) : "-");
+    if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
+        af_text_format(out, "%-*.*s ", PACKAGE_COLUMNS, PACKAGE_COLUMNS, wheel->package);
+    af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s ", wheel->version,
+                   wheel->torch != NULL ? wheel->torch : "-", cuda_text(wheel), abi_text(wheel),
+                   python, PLATFORM_COLUMNS, (int)platform_len, wheel->platform);
+    add_source(out, wheel, room_after((int)(out->len - start)));
+    if (!verbose)
+        return;
+    af_text_format(out, "        %s\n", wheel->filename);
+    if (verdict != NULL)
+        add_reasons(&screen, verdict);
 }

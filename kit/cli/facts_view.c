@@ -2,7 +2,7 @@
  * facts_view.c: the facts of a machine on one screen, and as JSON: values only.
  * `anyflash machine` prints the whole record with sources.
  */
-#include "kit/cli/facts_view.h"
+#include "kit/cli/decision_view.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,40 +95,33 @@ struct view {
     bool with_sources;
 };
 
-/* A line that is built from parts joined with ", ". */
-struct line {
-    struct af_text text;
-};
-
+/* Adds a part to a line; the parts are joined with ", ". */
 AF_PRINTF(2, 3)
-static void add_part(struct line *line, const char *format, ...)
+static void add_part(struct af_text *line, const char *format, ...)
 {
     char part[PART_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(part, sizeof part, format, arguments);
     va_end(arguments);
-    if (line->text.len > 0)
-        af_text_add(&line->text, ", ");
-    af_text_add(&line->text, part);
+    if (line->len > 0)
+        af_text_add(line, ", ");
+    af_text_add(line, part);
 }
 
 /* Prints and releases the line; the source shown is that of `fact` (or NULL). */
-static void show(struct view *view, const char *label, struct line *line,
+static void show(struct view *view, const char *label, struct af_text *line,
                  const struct af_fact *fact)
 {
     char lead[LABEL_COLUMNS + 8];
     snprintf(lead, sizeof lead, "  %s", label);
-    if (line->text.failed)
-        view->arena->failed = true;
     if (view->with_sources && fact != NULL && fact->source != NULL)
-        af_text_format(&line->text, "\nsource: %s", fact->source);
-    af_screen_add(view->screen, LABEL_COLUMNS, lead, AF_TONE_PLAIN, af_text_get(&line->text));
-    af_text_release(&line->text);
+        af_text_format(line, "\nsource: %s", fact->source);
+    af_screen_take(view->screen, LABEL_COLUMNS, lead, AF_TONE_PLAIN, line);
 }
 
 /* "unknown: REASON" for an unknown fact, else "none". */
-static void add_missing(struct line *line, enum af_fact_state state, const char *source)
+static void add_missing(struct af_text *line, enum af_fact_state state, const char *source)
 {
     if (state == AF_FACT_UNKNOWN)
         add_part(line, "unknown: %s", source != NULL ? source : "nothing was read");
@@ -139,7 +132,7 @@ static void add_missing(struct line *line, enum af_fact_state state, const char 
 static void show_system(struct view *view)
 {
     const struct af_platform *platform = &view->machine->platform;
-    struct line line = {{0}};
+    struct af_text line = {0};
     const char *os = af_fact_text_or(&platform->os, NULL);
     const char *distribution = af_fact_text_or(&platform->distribution, os);
     if (distribution != NULL)
@@ -153,7 +146,7 @@ static void show_system(struct view *view)
         add_part(&line, "WSL");
     if (platform->container.state == AF_FACT_KNOWN)
         add_part(&line, "in a container (%s)", platform->container.value.text);
-    if (line.text.len == 0)
+    if (line.len == 0)
         add_missing(&line, platform->os.state, platform->os.source);
     show(view, "system", &line, &platform->libc_version);
 }
@@ -161,7 +154,7 @@ static void show_system(struct view *view)
 static void show_resources(struct view *view)
 {
     const struct af_resources *resources = &view->machine->resources;
-    struct line line = {{0}};
+    struct af_text line = {0};
     int64_t cores = af_fact_int_or(&resources->cores, -1);
     int64_t total = af_fact_int_or(&resources->memory_total_bytes, -1);
     int64_t free_bytes = af_fact_int_or(&resources->memory_available_bytes, -1);
@@ -173,8 +166,8 @@ static void show_resources(struct view *view)
     if (limit >= 0)
         add_part(&line, "limited to %s", af_text_bytes(view->arena, limit));
     if (free_bytes >= 0)
-        af_text_format(&line.text, " (%s free)", af_text_bytes(view->arena, free_bytes));
-    if (line.text.len == 0)
+        af_text_format(&line, " (%s free)", af_text_bytes(view->arena, free_bytes));
+    if (line.len == 0)
         add_missing(&line, resources->cores.state, resources->cores.source);
     show(view, "resources", &line, &resources->memory_available_bytes);
 }
@@ -193,7 +186,7 @@ static bool same_gpu(const struct af_gpu *a, const struct af_gpu *b)
 
 static void show_gpu(struct view *view, const struct af_gpu *gpu, size_t count)
 {
-    struct line line = {{0}};
+    struct af_text line = {0};
     int64_t memory = af_fact_int_or(&gpu->memory_bytes, -1);
     const char *name = af_fact_text_or(&gpu->name, "of unknown name");
     if (count > 1)
@@ -212,7 +205,7 @@ static void show_gpu(struct view *view, const struct af_gpu *gpu, size_t count)
 static void show_gpus(struct view *view)
 {
     const struct af_gpu_rows *gpus = &view->machine->gpus;
-    struct line line = {{0}};
+    struct af_text line = {0};
     size_t shown = 0;
     if (gpus->count == 0) {
         add_missing(&line, gpus->state, gpus->source);
@@ -230,7 +223,7 @@ static void show_gpus(struct view *view)
 static void show_driver(struct view *view)
 {
     const struct af_driver *driver = &view->machine->driver;
-    struct line line = {{0}};
+    struct af_text line = {0};
     const struct af_fact *version = driver->kernel_version.state == AF_FACT_KNOWN
                                         ? &driver->kernel_version
                                         : &driver->user_version;
@@ -240,7 +233,7 @@ static void show_driver(struct view *view)
         add_part(&line, "supports CUDA up to %s", driver->cuda_api.value.text);
     if (driver->rocm.state == AF_FACT_KNOWN)
         add_part(&line, "ROCm %s", driver->rocm.value.text);
-    if (line.text.len == 0)
+    if (line.len == 0)
         add_missing(&line, driver->kernel_version.state, driver->kernel_version.source);
     show(view, "driver", &line, version);
 }
@@ -250,7 +243,7 @@ static void show_toolkit(struct view *view)
     const struct af_toolkit_rows *toolkits = &view->machine->toolkits;
     const struct af_compiler_rows *compilers = &view->machine->compilers;
     const struct af_toolkit *toolkit = af_machine_toolkit(view->machine);
-    struct line line = {{0}};
+    struct af_text line = {0};
     if (toolkit == NULL && toolkits->count > 0)
         toolkit = &toolkits->rows[0];
     if (toolkit == NULL) {
@@ -264,7 +257,7 @@ static void show_toolkit(struct view *view)
             add_part(&line, "%zu more", toolkits->count - 1);
     }
     if (compilers->count > 0)
-        af_text_format(&line.text, " (host compiler: %s %s)",
+        af_text_format(&line, " (host compiler: %s %s)",
                        af_fact_text_or(&compilers->rows[0].family, "compiler"),
                        af_fact_text_or(&compilers->rows[0].version, "of unknown version"));
     show(view, "CUDA toolkit", &line, toolkit != NULL ? &toolkit->version : NULL);
@@ -273,7 +266,7 @@ static void show_toolkit(struct view *view)
 static void show_python(struct view *view)
 {
     const struct af_python *python = &view->machine->python;
-    struct line line = {{0}};
+    struct af_text line = {0};
     if (python->version.state == AF_FACT_KNOWN) {
         const char *prefix = af_fact_text_or(&python->prefix, NULL);
         const char *kind = af_fact_text_or(&python->kind, NULL);
@@ -282,7 +275,7 @@ static void show_python(struct view *view)
                  af_fact_text_or(&python->abi_flags, ""), prefix != NULL ? " in " : "",
                  prefix != NULL ? prefix : "");
         if (kind != NULL)
-            af_text_format(&line.text, " (%s%s%s)", kind, chosen != NULL ? ", found via " : "",
+            af_text_format(&line, " (%s%s%s)", kind, chosen != NULL ? ", found via " : "",
                            chosen != NULL ? chosen : "");
     } else {
         add_missing(&line, python->version.state, python->version.source);
@@ -293,7 +286,7 @@ static void show_python(struct view *view)
 static void show_torch(struct view *view)
 {
     const struct af_torch *torch = &view->machine->torch;
-    struct line line = {{0}};
+    struct af_text line = {0};
     if (torch->version.state == AF_FACT_KNOWN) {
         enum af_answer abi = af_fact_truth(&torch->cxx11abi);
         add_part(&line, "%s", torch->version.value.text);
@@ -323,7 +316,7 @@ static bool is_flash(const struct af_package *package)
 static void show_flash(struct view *view)
 {
     const struct af_package_rows *packages = &view->machine->packages;
-    struct line line = {{0}};
+    struct af_text line = {0};
     const struct af_fact *source = NULL;
     for (size_t i = 0; i < packages->count; i++) {
         const struct af_package *package = &packages->rows[i];
@@ -336,14 +329,14 @@ static void show_flash(struct view *view)
                  af_equal(name, "flash-attn") ? "" : " ",
                  af_fact_text_or(&package->version, "of unknown version"));
         if (origin != NULL)
-            af_text_format(&line.text, " from %s", af_path_name(origin));
+            af_text_format(&line, " from %s", af_path_name(origin));
         if (installer != NULL)
-            af_text_format(&line.text, " (by %s)", installer);
+            af_text_format(&line, " (by %s)", installer);
         source = &package->version;
     }
-    if (line.text.len == 0 && packages->state == AF_FACT_KNOWN)
+    if (line.len == 0 && packages->state == AF_FACT_KNOWN)
         add_part(&line, "not installed");
-    else if (line.text.len == 0)
+    else if (line.len == 0)
         add_missing(&line, packages->state, packages->source);
     show(view, "flash-attn", &line, source);
 }
@@ -351,7 +344,7 @@ static void show_flash(struct view *view)
 static void show_peers(struct view *view)
 {
     const struct af_package_rows *packages = &view->machine->packages;
-    struct line line = {{0}};
+    struct af_text line = {0};
     size_t count = 0;
     for (size_t i = 0; i < packages->count; i++) {
         const struct af_package *package = &packages->rows[i];
@@ -373,14 +366,14 @@ static void show_tools(struct view *view)
     static const char *const installers[] = {"uv",   "pip",    "conda", "mamba",
                                              "pixi", "poetry", "pdm"};
     const struct af_tool_rows *tools = &view->machine->tools;
-    struct line line = {{0}};
+    struct af_text line = {0};
     for (size_t i = 0; i < tools->count; i++)
         for (size_t j = 0; j < AF_COUNT(installers); j++)
             if (af_fact_is(&tools->rows[i].name, installers[j]))
                 add_part(&line, "%s%s%s", installers[j],
                          tools->rows[i].version.state == AF_FACT_KNOWN ? " " : "",
                          af_fact_text_or(&tools->rows[i].version, ""));
-    if (line.text.len == 0)
+    if (line.len == 0)
         add_missing(&line, tools->state, tools->source);
     show(view, "installers", &line, NULL);
 }

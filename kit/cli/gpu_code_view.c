@@ -16,7 +16,7 @@ static const struct {
                 {AF_FLASH_LOCAL, "window"},    {AF_FLASH_ALIBI, "alibi"},
                 {AF_FLASH_SOFTCAP, "softcap"}, {AF_FLASH_APPEND, "append"}};
 
-/* "sm_80 x72, sm_90a x72" of one kind; with the ISA for PTX. */
+/* "SASS: sm_80, sm_90a in 72" for one kind; with the ISA for PTX. */
 static void add_targets(struct af_text *text, const struct af_gpu_code *code,
                         enum af_gpu_kind kind)
 {
@@ -25,8 +25,11 @@ static void add_targets(struct af_text *text, const struct af_gpu_code *code,
         char name[AF_GPU_TARGET_TEXT];
         if (target->kind != kind)
             continue;
-        af_text_format(text, "%s%s", text->len == 0 ? "" : ", ",
-                       af_gpu_target_text(target, name));
+        if (text->len == 0)
+            af_text_format(text, "%s: ", af_gpu_kind_text(kind));
+        else
+            af_text_add(text, ", ");
+        af_text_add(text, af_gpu_target_text(target, name));
         if (kind == AF_GPU_PTX)
             af_text_format(text, " (ISA %u.%u)", target->version_major, target->version_minor);
         size_t units = code->container_count - code->relocatable_container_count;
@@ -42,11 +45,8 @@ static void show_targets(struct af_screen *screen, int indent, const struct af_g
     for (size_t i = 0; i < AF_COUNT(kinds); i++) {
         struct af_text text = {0};
         add_targets(&text, code, kinds[i]);
-        if (text.len > 0)
-            af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%s: %s",
-                             af_gpu_kind_text(kinds[i]), af_text_get(&text));
-        screen->out->failed = screen->out->failed || text.failed;
-        af_text_release(&text);
+        if (text.len > 0 || text.failed)
+            af_screen_take(screen, indent, "", AF_TONE_PLAIN, &text);
     }
 }
 
@@ -81,9 +81,7 @@ static void show_line(struct af_screen *screen, int indent, const struct af_flas
     if (kernel->sm_max > 0)
         af_text_format(&text, "; for %d.%d to %d.%d", kernel->sm_min / 10, kernel->sm_min % 10,
                        kernel->sm_max / 10, kernel->sm_max % 10);
-    af_screen_add(screen, indent + 2, "", AF_TONE_PLAIN, af_text_get(&text));
-    screen->out->failed = screen->out->failed || text.failed;
-    af_text_release(&text);
+    af_screen_take(screen, indent + 2, "", AF_TONE_PLAIN, &text);
 }
 
 static void show_kernels(struct af_screen *screen, int indent,

@@ -30,16 +30,11 @@ static const char *headline(const struct af_proof *proof)
     return "loads";
 }
 
-static enum af_tone tone_of(enum af_answer answer)
-{
-    return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
-}
-
 static void view_check(struct af_screen *screen, const struct af_proof_check *check)
 {
     char lead[16];
     snprintf(lead, sizeof lead, "  %s", af_answer_text(check->answer));
-    af_screen_format(screen, CHECK_COLUMNS, lead, tone_of(check->answer), "%s: %s",
+    af_screen_format(screen, CHECK_COLUMNS, lead, af_tone_of(check->answer), "%s: %s",
                      af_proof_check_title(check->id), check->evidence);
 }
 
@@ -69,10 +64,9 @@ static void view_proof(struct af_screen *screen, const char *name, const struct 
         af_screen_format(screen, 2, "", AF_TONE_PLAIN, "%s: %s", name, headline(proof));
         return;
     }
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, name);
+    af_screen_heading(screen, name);
     if (!alone) /* else the first line has said it */
-        af_screen_format(screen, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
+        af_screen_format(screen, 2, "  ", af_tone_of(proof->answer), "%s", headline(proof));
     if (proof->built_for != NULL)
         af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
                          proof->built_for_source);
@@ -397,8 +391,7 @@ static void view_one(struct af_screen *screen, const struct af_inspect_extension
                      const struct af_proof *proof, bool alone, bool all)
 {
     if (extension->problem != NULL) {
-        af_screen_gap(screen);
-        af_screen_add(screen, 0, "", AF_TONE_STRONG, extension->path);
+        af_screen_heading(screen, extension->path);
         af_screen_format(screen, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
     } else {
         view_extension(screen, extension, proof, alone, all);
@@ -430,7 +423,7 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli,
 {
     const char *text = answer_text(&cli->arena, inspection);
     enum af_tone tone =
-        is_refused(&inspection->content) ? AF_TONE_BAD : tone_of(inspection->answer);
+        is_refused(&inspection->content) ? AF_TONE_BAD : af_tone_of(inspection->answer);
     if (text != NULL)
         af_screen_format(screen, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
                          text);

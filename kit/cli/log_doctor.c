@@ -108,8 +108,7 @@ static const char *sure_text(enum af_diagnosis_confidence confidence)
 
 static void view_text(struct af_screen *screen, const char *label, const char *text)
 {
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, label);
+    af_screen_heading(screen, label);
     af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, text);
 }
 
@@ -130,8 +129,7 @@ static void view_line(struct af_screen *screen, const struct af_diagnosis_eviden
 static void view_evidence(struct af_screen *screen, const struct af_diagnosed *found,
                           bool with_file)
 {
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");
+    af_screen_heading(screen, "Evidence");
     for (size_t i = 0; i < found->evidence_count; i++) {
         const struct af_diagnosis_evidence *row = &found->evidence[i];
         if (row->fact == NULL)
@@ -146,8 +144,7 @@ static void view_questions(struct af_screen *screen, const struct af_diagnosis *
 {
     if (diagnosis->question_count == 0)
         return;
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "What would settle it");
+    af_screen_heading(screen, "What would settle it");
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
         if (row->command != NULL)
@@ -166,8 +163,7 @@ static void view_others(struct af_screen *screen, const struct af_diagnosis *dia
     bool decided = diagnosis->causes[0].confidence == AF_DIAGNOSIS_PROVED;
     if (diagnosis->count < 2 || (decided && !all))
         return;
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Other causes");
+    af_screen_heading(screen, "Other causes");
     for (size_t i = 1; i < diagnosis->count && i < shown; i++)
         af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s: %s",
                          diagnosis->causes[i].cause->id, diagnosis->causes[i].title);
@@ -190,8 +186,7 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
     af_screen_add(screen, 0, "", AF_TONE_STRONG,
                   "nothing in this log is a failure of flash-attn");
     view_text(screen, "Why", diagnosis->harmless.why);
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Evidence");
+    af_screen_heading(screen, "Evidence");
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
 
@@ -212,8 +207,7 @@ static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *
                      best->title);
     if (best->detail != NULL)
         af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->detail);
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Next step");
+    af_screen_heading(screen, "Next step");
     af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
     af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, best->fix);
     view_evidence(screen, best, evidence->file_count > 1);
@@ -307,8 +301,7 @@ static void view_cause(struct af_screen *screen, const struct af_cause *cause)
 {
     af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", cause->id, cause->title);
     view_text(screen, "Why", cause->why);
-    af_screen_gap(screen);
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, "Next step");
+    af_screen_heading(screen, "Next step");
     af_screen_command(screen, 2, AF_SHELL_POSIX, cause->next);
     af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, cause->fix);
     if (cause->avoid != NULL)

@@ -79,20 +79,14 @@ int af_cli_text_columns(const char *text, size_t len)
     return total;
 }
 
-static const char *tone_start(enum af_tone tone)
+static const char *const tone_starts[] = {[AF_TONE_STRONG] = "\x1b[1m",
+                                          [AF_TONE_GOOD] = "\x1b[32m",
+                                          [AF_TONE_BAD] = "\x1b[31m",
+                                          [AF_TONE_DIM] = "\x1b[2m"};
+
+enum af_tone af_tone_of(enum af_answer answer)
 {
-    switch (tone) {
-    case AF_TONE_STRONG:
-        return "\x1b[1m";
-    case AF_TONE_GOOD:
-        return "\x1b[32m";
-    case AF_TONE_BAD:
-        return "\x1b[31m";
-    case AF_TONE_DIM:
-        return "\x1b[2m";
-    default:
-        return "";
-    }
+    return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
 }
 
 static void add_blanks(struct af_text *out, int count)
@@ -152,7 +146,7 @@ void af_screen_add(struct af_screen *screen, int indent, const char *lead, enum 
     if (column < indent)
         column = indent;
     if (colored)
-        af_text_add(screen->out, tone_start(tone));
+        af_text_add(screen->out, tone_starts[tone]);
     for (bool is_first = true; af_text_line(&rest, &line); is_first = false) {
         if (!is_first) {
             af_text_add(screen->out, "\n");
@@ -177,9 +171,23 @@ void af_screen_format(struct af_screen *screen, int indent, const char *lead, en
     af_screen_add(screen, indent, lead, tone, text);
 }
 
+void af_screen_take(struct af_screen *screen, int indent, const char *lead, enum af_tone tone,
+                    struct af_text *text)
+{
+    af_screen_add(screen, indent, lead, tone, af_text_get(text));
+    screen->out->failed |= text->failed;
+    af_text_release(text);
+}
+
 void af_screen_gap(struct af_screen *screen)
 {
     af_text_add(screen->out, "\n");
+}
+
+void af_screen_heading(struct af_screen *screen, const char *text)
+{
+    af_screen_gap(screen);
+    af_screen_add(screen, 0, "", AF_TONE_STRONG, text);
 }
 
 /* Bytes up to the next blank outside quotes. */

@@ -29,6 +29,9 @@ struct af_screen {
 /* Colour never carries information that the words do not. */
 enum af_tone { AF_TONE_PLAIN, AF_TONE_STRONG, AF_TONE_GOOD, AF_TONE_BAD, AF_TONE_DIM };
 
+/* Good for yes, bad for no. */
+enum af_tone af_tone_of(enum af_answer answer);
+
 /* The number of columns that `len` bytes of UTF-8 take. */
 int af_cli_text_columns(const char *text, size_t len);
 
@@ -45,8 +48,13 @@ void af_screen_add(struct af_screen *screen, int indent, const char *lead, enum 
 void af_screen_format(struct af_screen *screen, int indent, const char *lead, enum af_tone tone,
                       const char *format, ...) AF_PRINTF(5, 6);
 
-/* An empty line. */
+/* Like af_screen_add(); releases the text. */
+void af_screen_take(struct af_screen *screen, int indent, const char *lead, enum af_tone tone,
+                    struct af_text *text);
+
+/* An empty line; and a heading below one. */
 void af_screen_gap(struct af_screen *screen);
+void af_screen_heading(struct af_screen *screen, const char *text);
 
 /*
  * Appends a command that can still be copied: for a POSIX shell it is broken between
