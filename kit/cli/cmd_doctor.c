@@ -112,16 +112,6 @@ static void view_next(struct af_screen *screen, struct af_cli *cli, const struct
     }
 }
 
-static void view_obvious(struct af_screen *screen, const struct af_decision *decision)
-{
-    if (decision->near_miss_count == 0)
-        return;
-    af_screen_add(screen, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
-    af_cli_filter_counts_view(screen, decision);
-    af_cli_near_misses_short(screen, decision);
-    af_screen_gap(screen);
-}
-
 /* What "no problem was found" leaves open. */
 static void view_limits(struct af_screen *screen, struct af_cli *cli,
                         const struct af_package *package)
@@ -197,6 +187,7 @@ static void view_facts(struct af_screen *screen, const struct doctor *doctor, bo
 
 static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_screen *screen)
 {
+    const struct af_decision *decision = &doctor->answer.decision;
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     view_answer(screen, cli, doctor);
     if (doctor->next.kind != AF_NEXT_NOTHING) {
@@ -210,12 +201,14 @@ static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_screen
         af_screen_gap(screen);
     }
     af_screen_add(screen, 0, "", AF_TONE_STRONG, "What fits");
-    af_cli_rungs_table(screen, &doctor->answer.decision, false,
+    af_cli_rungs_table(screen, decision, false,
                        doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
                        &cli->arena);
     af_screen_gap(screen);
-    if (doctor->next.kind != AF_NEXT_NOTHING)
-        view_obvious(screen, &doctor->answer.decision);
+    if (doctor->next.kind != AF_NEXT_NOTHING && decision->near_miss_count > 0) {
+        af_cli_near_misses_view(screen, decision, false);
+        af_screen_gap(screen);
+    }
     view_facts(screen, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
 }
 

@@ -191,12 +191,8 @@ static void view_near_misses(struct af_screen *screen, const struct plan *plan, 
     bool has_wheel = decision->possible && decision->recommended == AF_RUNG_WHEEL;
     if (decision->near_miss_count == 0 || (has_wheel && !all))
         return;
-    af_screen_heading(screen, af_cli_near_misses_title(decision));
-    af_cli_filter_counts_view(screen, decision);
-    if (all)
-        af_cli_near_misses_view(screen, decision);
-    else
-        af_cli_near_misses_short(screen, decision);
+    af_screen_gap(screen);
+    af_cli_near_misses_view(screen, decision, all);
 }
 
 static void view_faster(struct af_screen *screen, struct af_cli *cli, const char *package)

@@ -158,27 +158,19 @@ static void view_line(struct af_screen *screen, const struct af_rung *rung, bool
                      rung->summary == NULL ? "" : rung->summary);
 }
 
-static void view_offer(struct af_screen *screen, int indent,
-                       const struct af_offer_build_offer *offer, struct af_arena *arena)
+static void view_offer(struct af_screen *screen, const struct af_offer_build_offer *offer,
+                       struct af_arena *arena)
 {
+    const int indent = LABEL_COLUMNS + 2;
     const struct af_offer_build_needs *needs = &offer->needs;
     const char *line = af_offer_build_line(offer, arena);
-    af_screen_format(screen, indent + 2, "", AF_TONE_PLAIN, "%s build, %s: %s",
+    af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%s build, %s: %s",
                      af_equal(offer->name, "slim") ? "partial" : offer->name,
                      af_offer_build_time_text(arena, needs),
                      offer->holds == NULL ? "" : offer->holds);
-    af_screen_add(screen, indent + 2, "", AF_TONE_PLAIN,
-                  af_offer_build_needs_text(arena, needs));
+    af_screen_add(screen, indent, "", AF_TONE_PLAIN, af_offer_build_needs_text(arena, needs));
     if (line != NULL)
-        af_screen_command(screen, indent + 2, AF_SHELL_POSIX, line);
-}
-
-static void view_offers(struct af_screen *screen, int indent,
-                        const struct af_offer_build_offer *offers, size_t count,
-                        struct af_arena *arena)
-{
-    for (size_t i = 0; i < count; i++)
-        view_offer(screen, indent, &offers[i], arena);
+        af_screen_command(screen, indent, AF_SHELL_POSIX, line);
 }
 
 void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decision,
@@ -189,7 +181,8 @@ void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decis
         const struct af_rung *rung = &decision->rungs[kind];
         view_line(screen, rung, decision->possible && kind == (int)decision->recommended);
         if (kind == AF_RUNG_BUILD && offers != NULL) {
-            view_offers(screen, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
+            for (size_t i = 0; i < AF_OFFER_BUILD_OFFERS; i++)
+                view_offer(screen, &offers[i], arena);
         } else if (rung->answer != AF_NO) {
             af_screen_format(screen, LABEL_COLUMNS, "", AF_TONE_PLAIN, "cost: %s",
                              af_rung_cost_text(arena, &rung->price));
@@ -280,7 +273,7 @@ void af_cli_rungs_table(struct af_screen *screen, const struct af_decision *deci
     }
 }
 
-void af_cli_filter_counts_view(struct af_screen *screen, const struct af_decision *decision)
+static void view_filter_counts(struct af_screen *screen, const struct af_decision *decision)
 {
     struct af_text text = {0};
     for (size_t i = 0; i < decision->filter_count; i++)
@@ -288,12 +281,6 @@ void af_cli_filter_counts_view(struct af_screen *screen, const struct af_decisio
                        decision->filter_counts[i].what);
     if (decision->filter_count > 0)
         af_screen_take(screen, 2, "  ", AF_TONE_PLAIN, &text);
-}
-
-const char *af_cli_near_misses_title(const struct af_decision *decision)
-{
-    return decision->rungs[AF_RUNG_WHEEL].answer == AF_NO ? "Why no published wheel fits"
-                                                          : "Wheels that do not fit";
 }
 
 /* Where to look for a wheel that the catalog cannot know. */
@@ -318,7 +305,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
     }
 }
 
-void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision *decision)
+static void view_short_misses(struct af_screen *screen, const struct af_decision *decision)
 {
     view_newer_torch(screen, &decision->rungs[AF_RUNG_WHEEL]);
     for (size_t i = 0; i < decision->near_miss_count && i < NEAR_MISSES_SHORT; i++) {
@@ -330,7 +317,7 @@ void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision
     }
 }
 
-void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision)
+static void view_misses(struct af_screen *screen, const struct af_decision *decision)
 {
     for (size_t i = 0; i < decision->near_miss_count; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
@@ -340,6 +327,19 @@ void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision 
             if (af_reasons[miss->reasons[j].id].effect == AF_REASON_BLOCKS)
                 af_cli_reason_view(screen, 6, miss->reasons, miss->reason_count, j);
     }
+}
+
+void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision,
+                             bool all)
+{
+    bool none_fits = decision->rungs[AF_RUNG_WHEEL].answer == AF_NO;
+    af_screen_add(screen, 0, "", AF_TONE_STRONG,
+                  none_fits ? "Why no published wheel fits" : "Wheels that do not fit");
+    view_filter_counts(screen, decision);
+    if (all)
+        view_misses(screen, decision);
+    else
+        view_short_misses(screen, decision);
 }
 
 void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, size_t max,

@@ -32,17 +32,12 @@ void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decis
 void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_reason *reasons,
                         size_t count, size_t at);
 
-/* How many wheels each group of rules left. */
-void af_cli_filter_counts_view(struct af_screen *screen, const struct af_decision *decision);
-
-/* The wheels that people try first, with every reason against each. */
-void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision);
-
-/* What stands above the wheels that almost fit. */
-const char *af_cli_near_misses_title(const struct af_decision *decision);
-
-/* The first two of them, with one reason each. */
-void af_cli_near_misses_short(struct af_screen *screen, const struct af_decision *decision);
+/*
+ * How many wheels each group of rules left, and the wheels that people try first: `all` of them
+ * with every reason against each, else two with one reason each.
+ */
+void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision,
+                             bool all);
 
 /* Steps with their commands; at most `max` of them. */
 void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, size_t max,
