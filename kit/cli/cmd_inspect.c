@@ -1,7 +1,8 @@
 /*
  * cmd_inspect.c: `anyflash inspect WHAT`: opens the target, works out which
- * libraries a Python process would have there, and checks each extension
- * against them.
+ * libraries a Python process would have there, checks each extension against
+ * them, and says what to do now: by the first check that says no, else by the
+ * first that is open.
  */
 #include "kit/cli/inspect_view.h"
 
@@ -16,16 +17,13 @@
 #include "kit/system/progress.h"
 #include "kit/system/state.h"
 
-const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
-{
-    return inspection->machines.pointers[0];
-}
+#define SHOWN_BYTES 2000u
 
 static enum anyflash_status open_prover(struct af_cli *cli, struct af_inspection *inspection,
                                         struct anyflash_error *err)
 {
     const struct af_prover_options options = {
-        .machine = af_inspection_machine(inspection),
+        .machine = inspection->machine,
         .is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0,
         .torch = cli->options.values[AF_OPTION_TORCH],
         .arch = cli->options.values[AF_OPTION_ARCH],
@@ -38,7 +36,10 @@ static enum anyflash_status load(struct af_inspection *inspection, struct af_cli
                                  struct anyflash_error *err)
 {
     enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
-    return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
+    if (status != ANYFLASH_OK)
+        return status;
+    inspection->machine = inspection->machines.pointers[0];
+    return open_prover(cli, inspection, err);
 }
 
 /* Downloads and opens a wheel behind a URL. */
@@ -62,7 +63,7 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     if (af_url_is_http(what))
         return open_address(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
-        return af_inspect_target_open_installed(af_inspection_machine(inspection), &cli->arena,
+        return af_inspect_target_open_installed(inspection->machine, &cli->arena,
                                                 &inspection->target, err);
     enum anyflash_status status =
         af_inspect_target_open(what, &cli->arena, &inspection->target, err);
@@ -72,11 +73,10 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     return status;
 }
 
-bool af_inspection_is_pure(const struct af_inspection *inspection)
+static bool is_pure(const struct af_inspect_target *target)
 {
-    const struct af_inspect_wheel *wheel = inspection->target.wheel;
-    return inspection->target.count == 0 && wheel != NULL && wheel->has_name &&
-           strcmp(wheel->name.platform, "any") == 0;
+    return target->count == 0 && target->wheel != NULL && target->wheel->has_name &&
+           strcmp(target->wheel->name.platform, "any") == 0;
 }
 
 /*
@@ -85,7 +85,7 @@ bool af_inspection_is_pure(const struct af_inspection *inspection)
  */
 static enum af_answer join_answers(const struct af_inspection *inspection)
 {
-    bool has_answer = inspection->target.count > 0 || af_inspection_is_pure(inspection);
+    bool has_answer = inspection->target.count > 0 || inspection->is_pure;
     enum af_answer all = has_answer ? AF_YES : AF_NO;
     for (size_t i = 0; i < inspection->target.count; i++) {
         enum af_answer answer = inspection->proofs[i].answer;
@@ -95,6 +95,20 @@ static enum af_answer join_answers(const struct af_inspection *inspection)
             all = AF_UNKNOWN;
     }
     return all;
+}
+
+/* The proof that decides the answer: the first that says no, else the first that is unknown. */
+static const struct af_proof *deciding(const struct af_inspection *inspection)
+{
+    const struct af_proof *open = NULL;
+    for (size_t i = 0; i < inspection->target.count; i++) {
+        const struct af_proof *proof = &inspection->proofs[i];
+        if (proof->check_count > 0 && proof->answer == AF_NO)
+            return proof;
+        if (open == NULL && proof->check_count > 0 && proof->answer == AF_UNKNOWN)
+            open = proof;
+    }
+    return open;
 }
 
 static enum anyflash_status prove(struct af_inspection *inspection, struct af_cli *cli,
@@ -112,7 +126,11 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
         if (status == ANYFLASH_OK && af_interrupted())
             status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: the wheel was not read");
     }
+    inspection->is_pure = is_pure(target);
     inspection->answer = join_answers(inspection);
+    inspection->deciding = deciding(inspection);
+    if (inspection->prover.has_scope)
+        inspection->torch = inspection->prover.scope.torch.version;
     return status;
 }
 
@@ -120,10 +138,155 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
 static enum anyflash_status compare_content(struct af_inspection *inspection,
                                             struct af_cli *cli, struct anyflash_error *err)
 {
-    if (inspection->target.wheel == NULL)
-        return ANYFLASH_OK;
-    return af_content_find(&inspection->target, &cli->arena, &inspection->content, err);
+    struct af_content *content = &inspection->content;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (inspection->target.wheel != NULL)
+        status = af_content_find(&inspection->target, &cli->arena, content, err);
+    inspection->is_refused = content->unlisted_refused_count > 0;
+    for (size_t i = 0; i < content->count; i++)
+        inspection->is_refused |= content->findings[i].is_refused;
+    return status;
 }
+
+/* ---- what to do now ---- */
+
+static bool fails(const struct af_proof *proof, enum af_proof_check_id id)
+{
+    return proof->checks[id].answer == AF_NO;
+}
+
+static bool is_flash(const struct af_inspection *inspection)
+{
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
+    return wheel != NULL && wheel->has_name &&
+           af_starts_with(wheel->name.package, "flash_attn");
+}
+
+/* "Python 3.12 and torch 2.15.0+cu132" */
+static const char *python_and_torch(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    const char *python =
+        af_fact_text_or(&inspection->machine->python.version, "of another version");
+    const char *dot = strchr(python, '.');
+    size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
+    minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
+    const char *torch = inspection->torch;
+    return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
+                           torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
+}
+
+/* Whether the problem is torch, so that another torch may help. */
+static bool is_about_torch(const struct af_proof *proof)
+{
+    return proof->built_for != NULL &&
+           (fails(proof, AF_CHECK_SYMBOLS) || fails(proof, AF_CHECK_LAYOUT) ||
+            fails(proof, AF_CHECK_CXX_ABI) || fails(proof, AF_CHECK_CUDA_RUNTIME));
+}
+
+static const char *after_no(struct af_cli *cli, const struct af_inspection *inspection,
+                            const struct af_proof *proof)
+{
+    struct af_arena *arena = &cli->arena;
+    if (fails(proof, AF_CHECK_FORMAT) || fails(proof, AF_CHECK_MACHINE))
+        return "use a file that was built for this system";
+    if (is_flash(inspection))
+        return af_arena_format(arena, "`%s` shows what fits here",
+                               af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
+    if (is_about_torch(proof) && inspection->torch == NULL)
+        return af_arena_format(arena,
+                               "install %s, which this file belongs to (`--torch "
+                               "VERSION` proves it against any torch)",
+                               proof->built_for);
+    if (is_about_torch(proof))
+        return af_arena_format(arena,
+                               "use a file built for %s; this one belongs to %s (`--torch "
+                               "VERSION` proves it against another torch)",
+                               python_and_torch(cli, inspection), proof->built_for);
+    if (fails(proof, AF_CHECK_PYTHON))
+        return af_arena_format(arena, "use a file built for %s",
+                               python_and_torch(cli, inspection));
+    if (proof->runs == AF_NO)
+        return "use a build that has code for this GPU";
+    if (fails(proof, AF_CHECK_SYMBOL_VERSIONS))
+        return "use a file built for an older system (a lower manylinux), or "
+               "another image";
+    if (fails(proof, AF_CHECK_CUDA_RUNTIME))
+        return af_arena_format(arena, "use a file built for %s and its CUDA",
+                               python_and_torch(cli, inspection));
+    if (proof->missing_libraries.count > 0)
+        return af_arena_format(arena, "install the package that provides %s",
+                               proof->missing_libraries.items[0]);
+    if (fails(proof, AF_CHECK_SYMBOLS))
+        return af_arena_format(arena, "use a file built for %s",
+                               python_and_torch(cli, inspection));
+    return NULL;
+}
+
+/* Whether the wheel can be installed into the environment that it was checked for. */
+static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
+{
+    return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
+           inspection->target.wheel->contradictions.count == 0 &&
+           cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
+           cli->options.givens.count == 0;
+}
+
+/* How the target is named in a command. Passwords and signatures are not printed again. */
+static const char *target_word(struct af_cli *cli)
+{
+    const char *word = cli->options.words.items[0];
+    const char *shown = af_url_is_http(word) ? af_url_without_secrets(&cli->arena, word) : word;
+    return shown == NULL || strcmp(shown, word) == 0 ? word : "ADDRESS";
+}
+
+/*
+ * "anyflash install FILE", into the environment that was checked; NULL for names that cannot be
+ * printed.
+ */
+static const char *install_text(struct af_cli *cli)
+{
+    const char *words[3] = {NULL};
+    size_t count = 0;
+    if (af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP))
+        words[count++] = "--allow-http";
+    words[count++] = target_word(cli);
+    const char *command = af_cli_next_command(cli, AF_COMMAND_INSTALL, words);
+    const char *shown = af_text_scrub(&cli->arena, command, SHOWN_BYTES);
+    return shown != NULL && strcmp(shown, command) == 0 ? command : NULL;
+}
+
+/* How to settle an unknown check. */
+static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    if (!inspection->prover.has_scope)
+        return "name a torch with --torch VERSION, or an environment with "
+               "--against ENV";
+    if (!can_install(cli, inspection))
+        return NULL;
+    const char *command = install_text(cli);
+    return command == NULL
+               ? NULL
+               : af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
+                                 command);
+}
+
+static const char *next_step(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    const struct af_proof *proof = inspection->deciding;
+    if (proof != NULL && proof->answer == AF_NO)
+        return after_no(cli, inspection, proof);
+    if (inspection->is_refused)
+        return "read the unexpected files before you install this wheel; `anyflash install` "
+               "refuses it unless --allow-content names each of them";
+    if (inspection->answer == AF_UNKNOWN)
+        return after_unknown(cli, inspection);
+    const char *command = install_text(cli);
+    if (inspection->answer == AF_YES && can_install(cli, inspection) && command != NULL)
+        return af_arena_format(&cli->arena, "`%s`", command);
+    return NULL;
+}
+
+/* ---- the command ---- */
 
 static void release(struct af_inspection *inspection)
 {
@@ -150,16 +313,17 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status write_answer(struct af_cli *cli,
-                                         const struct af_inspection *inspection,
+static enum anyflash_status write_answer(struct af_cli *cli, struct af_inspection *inspection,
                                          struct anyflash_error *err)
 {
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_inspect_json(cli, inspection, err);
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
         af_text_format(&cli->out, "%s\n", af_answer_text(inspection->answer));
-    else
+    else {
+        inspection->next = next_step(cli, inspection);
         af_cli_inspect_view(cli, inspection);
+    }
     return af_cli_finish(cli, err);
 }
 
@@ -185,7 +349,7 @@ static void store(struct af_cli *cli, const struct af_inspection *inspection)
     }
     const struct af_proof_conclusion conclusion =
         af_proof_conclude(&inspection->target, inspection->proofs, &cli->arena);
-    af_probe_environment_hash(af_inspection_machine(inspection), &hash);
+    af_probe_environment_hash(inspection->machine, &hash);
     const struct af_state_proof proof = {
         .address = options->words.items[0],
         .environment = hash.loading,

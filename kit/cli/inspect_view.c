@@ -1,7 +1,6 @@
 /*
- * inspect_view.c: prints an inspection as text and as JSON: the proof of
- * each extension, and the next step, chosen by the first check that says no,
- * else by the first that is open.
+ * inspect_view.c: prints an inspection as text and as JSON: the proof of each extension, the
+ * GPU code in it, and what else a wheel contains.
  */
 #include "kit/cli/inspect_view.h"
 
@@ -10,12 +9,202 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/cli/gpu_code_view.h"
 #include "kit/cli/screen.h"
 #include "kit/fit/fit.h"
 
 #define CHECK_COLUMNS 10
 #define MISSING_SHOWN 3
+
+/* ---- GPU code: targets, then the kernels as operations with their head dimensions ---- */
+
+static const struct {
+    unsigned bit;
+    const char *text;
+} features[] = {{AF_FLASH_CAUSAL, "causal"},   {AF_FLASH_DROPOUT, "dropout"},
+                {AF_FLASH_LOCAL, "window"},    {AF_FLASH_ALIBI, "alibi"},
+                {AF_FLASH_SOFTCAP, "softcap"}, {AF_FLASH_APPEND, "append"}};
+
+/* "SASS: sm_80, sm_90a in 72" for one kind; with the ISA for PTX. */
+static void add_targets(struct af_text *text, const struct af_gpu_code *code,
+                        enum af_gpu_kind kind)
+{
+    for (size_t i = 0; i < code->target_count; i++) {
+        const struct af_gpu_target *target = &code->targets[i];
+        char name[AF_GPU_TARGET_TEXT];
+        if (target->kind != kind)
+            continue;
+        if (text->len == 0)
+            af_text_format(text, "%s: ", af_gpu_kind_text(kind));
+        else
+            af_text_add(text, ", ");
+        af_text_add(text, af_gpu_target_text(target, name));
+        if (kind == AF_GPU_PTX)
+            af_text_format(text, " (ISA %u.%u)", target->version_major, target->version_minor);
+        size_t units = code->container_count - code->relocatable_container_count;
+        if (target->container_count != units)
+            af_text_format(text, " in %zu", target->container_count);
+    }
+}
+
+static void show_targets(struct af_screen *screen, int indent, const struct af_gpu_code *code)
+{
+    static const enum af_gpu_kind kinds[] = {AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR,
+                                             AF_GPU_OTHER};
+    for (size_t i = 0; i < AF_COUNT(kinds); i++) {
+        struct af_text text = {0};
+        add_targets(&text, code, kinds[i]);
+        if (text.len > 0 || text.failed)
+            af_screen_take(screen, indent, "", AF_TONE_PLAIN, &text);
+    }
+}
+
+/* Whether two families go on one line: they differ only in the head dimension. */
+static bool is_same_line(const struct af_flash_kernel *a, const struct af_flash_kernel *b)
+{
+    return a->operation == b->operation && a->generation == b->generation &&
+           a->sm_min == b->sm_min && a->dtype == b->dtype;
+}
+
+static void show_line(struct af_screen *screen, int indent, const struct af_flash_family *first,
+                      size_t count)
+{
+    const struct af_flash_kernel *kernel = &first->kernel;
+    struct af_text text = {0};
+    unsigned all = 0;
+    af_text_add(&text, af_flash_operation_text(kernel->operation));
+    if (kernel->generation == 3)
+        af_text_add(&text, " (3)");
+    if (kernel->dtype != NULL)
+        af_text_format(&text, " %s", kernel->dtype);
+    for (size_t i = 0; i < count; i++) {
+        all |= first[i].kernel.features;
+        if (first[i].kernel.head_dim >= 0)
+            af_text_format(&text, "%s%d", i == 0 ? ": head dim " : " ",
+                           first[i].kernel.head_dim);
+    }
+    for (size_t i = 0, shown = 0; i < AF_COUNT(features); i++) {
+        if ((all & features[i].bit) != 0)
+            af_text_format(&text, "%s%s", shown++ == 0 ? "; " : ", ", features[i].text);
+    }
+    if (kernel->sm_max > 0)
+        af_text_format(&text, "; for %d.%d to %d.%d", kernel->sm_min / 10, kernel->sm_min % 10,
+                       kernel->sm_max / 10, kernel->sm_max % 10);
+    af_screen_take(screen, indent + 2, "", AF_TONE_PLAIN, &text);
+}
+
+static void show_kernels(struct af_screen *screen, int indent,
+                         const struct af_flash_kernels *kernels)
+{
+    for (size_t i = 0; i < kernels->family_count;) {
+        size_t end = i + 1;
+        while (end < kernels->family_count &&
+               is_same_line(&kernels->families[i].kernel, &kernels->families[end].kernel))
+            end++;
+        show_line(screen, indent, &kernels->families[i], end - i);
+        i = end;
+    }
+    if (kernels->problem != NULL)
+        af_screen_format(screen, indent + 2, "", AF_TONE_BAD, "some kernels were not read: %s",
+                         kernels->problem);
+}
+
+void af_cli_gpu_code_show(struct af_screen *screen, int indent, const struct af_gpu_code *code,
+                          const struct af_flash_kernels *kernels)
+{
+    if (code->container_count == 0 && code->problem == NULL)
+        return;
+    size_t units = code->container_count - code->relocatable_container_count;
+    af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%zu translation unit%s with GPU code",
+                     units, units == 1 ? "" : "s");
+    show_targets(screen, indent, code);
+    if (code->empty_count > 0)
+        af_screen_format(screen, indent, "", AF_TONE_DIM, "%zu cubin%s without any kernel",
+                         code->empty_count, code->empty_count == 1 ? "" : "s");
+    if (code->relocatable_container_count > 0)
+        af_screen_format(screen, indent, "", AF_TONE_DIM,
+                         "%zu translation units for a later device link, never loaded",
+                         code->relocatable_container_count);
+    if (code->problem != NULL)
+        af_screen_add(screen, indent, "", AF_TONE_BAD, code->problem);
+    if (kernels != NULL && kernels->family_count > 0) {
+        af_screen_format(screen, indent, "", AF_TONE_PLAIN, "FlashAttention kernels:");
+        show_kernels(screen, indent, kernels);
+    }
+}
+
+static json_t *version_json(const struct af_gpu_target *target)
+{
+    char text[16];
+    if (target->kind != AF_GPU_PTX)
+        return json_null();
+    snprintf(text, sizeof text, "%u.%u", target->version_major, target->version_minor);
+    return json_string(text);
+}
+
+static json_t *target_json(const struct af_gpu_target *target)
+{
+    char name[AF_GPU_TARGET_TEXT];
+    return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "kind",
+                     af_gpu_kind_text(target->kind), "target", af_gpu_target_text(target, name),
+                     "ptx_isa", version_json(target), "images", (json_int_t)target->image_count,
+                     "translation_units", (json_int_t)target->container_count, "lz4",
+                     (json_int_t)target->lz4_count, "zstd", (json_int_t)target->zstd_count,
+                     "bytes", (json_int_t)target->stored_bytes);
+}
+
+static json_t *features_json(unsigned bits)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < AF_COUNT(features); i++) {
+        if ((bits & features[i].bit) != 0)
+            list = af_json_append(list, json_string(features[i].text));
+    }
+    return list;
+}
+
+static json_t *family_json(const struct af_flash_family *family)
+{
+    const struct af_flash_kernel *kernel = &family->kernel;
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "operation",
+                     af_flash_operation_text(kernel->operation), "generation",
+                     kernel->generation, "head_dim", af_json_count(kernel->head_dim), "dtype",
+                     af_json_text(kernel->dtype), "features", features_json(kernel->features),
+                     "sm_min", kernel->sm_max > 0 ? json_integer(kernel->sm_min) : json_null(),
+                     "sm_max", kernel->sm_max > 0 ? json_integer(kernel->sm_max) : json_null(),
+                     "kernels", (json_int_t)family->kernel_count, "translation_units",
+                     (json_int_t)family->container_count);
+}
+
+static json_t *families_json(const struct af_flash_kernels *kernels)
+{
+    if (kernels == NULL)
+        return json_null();
+    json_t *list = json_array();
+    for (size_t i = 0; i < kernels->family_count; i++)
+        list = af_json_append(list, family_json(&kernels->families[i]));
+    return list;
+}
+
+json_t *af_cli_gpu_code_json(const struct af_gpu_code *code,
+                             const struct af_flash_kernels *kernels)
+{
+    json_t *targets = json_array();
+    for (size_t i = 0; i < code->target_count; i++)
+        targets = af_json_append(targets, target_json(&code->targets[i]));
+    json_t *problem = af_json_text(code->problem != NULL ? code->problem
+                                   : kernels != NULL     ? kernels->problem
+                                                         : NULL);
+    return json_pack("{s:I, s:o, s:I, s:{s:I, s:I}, s:o, s:o, s:o}", "translation_units",
+                     (json_int_t)(code->container_count - code->relocatable_container_count),
+                     "targets", targets, "empty_images", (json_int_t)code->empty_count,
+                     "relocatable", "translation_units",
+                     (json_int_t)code->relocatable_container_count, "images",
+                     (json_int_t)code->relocatable_image_count, "registered",
+                     af_json_count(code->wrapper_count), "flash_kernels",
+                     families_json(kernels), "problem", problem);
+}
+
+/* ---- proofs ---- */
 
 static const char *headline(const struct af_proof *proof)
 {
@@ -82,14 +271,6 @@ static void view_proof(struct af_screen *screen, const char *name, const struct 
     }
 }
 
-static json_t *texts_json(struct af_texts texts)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < texts.count; i++)
-        list = af_json_append(list, json_string(texts.items[i]));
-    return list;
-}
-
 static json_t *checks_json(const struct af_proof *proof)
 {
     json_t *list = json_array();
@@ -105,187 +286,20 @@ static json_t *checks_json(const struct af_proof *proof)
 
 static json_t *proof_json(const char *name, const struct af_proof *proof, json_t *gpu_code)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-                     name, "verdict", af_json_answer(proof->answer), "imports",
-                     af_json_answer(proof->imports), "loads", af_json_answer(proof->loads),
-                     "runs", af_json_answer(proof->runs), "headline", headline(proof),
-                     "built_for", af_json_text(proof->built_for), "built_for_source",
-                     af_json_text(proof->built_for_source), "checks", checks_json(proof),
-                     "missing", texts_json(proof->missing), "missing_libraries",
-                     texts_json(proof->missing_libraries), "gpu_code", gpu_code);
-}
-
-#define SHOWN_BYTES 2000u
-
-/* The proof that decides the answer: the first that says no, else the first that is
-   unknown. */
-static const struct af_proof *deciding(const struct af_inspection *inspection)
-{
-    const struct af_proof *open = NULL;
-    for (size_t i = 0; i < inspection->target.count; i++) {
-        const struct af_proof *proof = &inspection->proofs[i];
-        if (proof->check_count > 0 && proof->answer == AF_NO)
-            return proof;
-        if (open == NULL && proof->check_count > 0 && proof->answer == AF_UNKNOWN)
-            open = proof;
-    }
-    return open;
-}
-
-static bool says(const struct af_proof *proof, enum af_proof_check_id id, enum af_answer answer)
-{
-    return proof->checks[id].answer == answer;
-}
-
-static bool is_flash(const struct af_inspection *inspection)
-{
-    const struct af_inspect_wheel *wheel = inspection->target.wheel;
-    return wheel != NULL && wheel->has_name &&
-           af_starts_with(wheel->name.package, "flash_attn");
-}
-
-/* The torch version that the proof was made against; NULL if there is none. */
-static const char *torch_version(const struct af_inspection *inspection)
-{
-    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
-}
-
-/* "Python 3.12 and torch 2.15.0+cu132" */
-static const char *python_and_torch(struct af_cli *cli, const struct af_inspection *inspection)
-{
-    const struct af_machine *machine = af_inspection_machine(inspection);
-    const char *python = af_fact_text_or(&machine->python.version, "of another version");
-    const char *dot = strchr(python, '.');
-    size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
-    minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
-    const char *torch = torch_version(inspection);
-    return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
-                           torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
-}
-
-/* Whether the problem is torch, so that another torch may help. */
-static bool is_about_torch(const struct af_proof *proof)
-{
-    return proof->built_for != NULL &&
-           (says(proof, AF_CHECK_SYMBOLS, AF_NO) || says(proof, AF_CHECK_LAYOUT, AF_NO) ||
-            says(proof, AF_CHECK_CXX_ABI, AF_NO) || says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO));
-}
-
-static const char *after_no(struct af_cli *cli, const struct af_inspection *inspection,
-                            const struct af_proof *proof)
-{
-    struct af_arena *arena = &cli->arena;
-    if (says(proof, AF_CHECK_FORMAT, AF_NO) || says(proof, AF_CHECK_MACHINE, AF_NO))
-        return "use a file that was built for this system";
-    if (is_flash(inspection))
-        return af_arena_format(arena, "`%s` shows what fits here",
-                               af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
-    if (is_about_torch(proof) && torch_version(inspection) == NULL)
-        return af_arena_format(arena,
-                               "install %s, which this file belongs to (`--torch "
-                               "VERSION` proves it against any torch)",
-                               proof->built_for);
-    if (is_about_torch(proof))
-        return af_arena_format(arena,
-                               "use a file built for %s; this one belongs to %s (`--torch "
-                               "VERSION` proves it against another torch)",
-                               python_and_torch(cli, inspection), proof->built_for);
-    if (says(proof, AF_CHECK_PYTHON, AF_NO))
-        return af_arena_format(arena, "use a file built for %s",
-                               python_and_torch(cli, inspection));
-    if (proof->runs == AF_NO)
-        return "use a build that has code for this GPU";
-    if (says(proof, AF_CHECK_SYMBOL_VERSIONS, AF_NO))
-        return "use a file built for an older system (a lower manylinux), or "
-               "another image";
-    if (says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO))
-        return af_arena_format(arena, "use a file built for %s and its CUDA",
-                               python_and_torch(cli, inspection));
-    if (proof->missing_libraries.count > 0)
-        return af_arena_format(arena, "install the package that provides %s",
-                               proof->missing_libraries.items[0]);
-    if (says(proof, AF_CHECK_SYMBOLS, AF_NO))
-        return af_arena_format(arena, "use a file built for %s",
-                               python_and_torch(cli, inspection));
-    return NULL;
-}
-
-/* Whether the wheel can be installed into the environment that it was checked for. */
-static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
-{
-    return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
-           inspection->target.wheel->contradictions.count == 0 &&
-           cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
-           cli->options.givens.count == 0;
-}
-
-/* How the target is named in a command. Passwords and signatures are not printed again. */
-static const char *target_word(struct af_cli *cli)
-{
-    const char *word = cli->options.words.items[0];
-    const char *shown = af_url_is_http(word) ? af_url_without_secrets(&cli->arena, word) : word;
-    return shown == NULL || strcmp(shown, word) == 0 ? word : "ADDRESS";
-}
-
-/*
- * "anyflash install FILE", into the environment that was checked; NULL for names that cannot be
- * printed.
- */
-static const char *install_text(struct af_cli *cli)
-{
-    const char *words[3] = {NULL};
-    size_t count = 0;
-    if (af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP))
-        words[count++] = "--allow-http";
-    words[count++] = target_word(cli);
-    const char *command = af_cli_next_command(cli, AF_COMMAND_INSTALL, words);
-    const char *shown = af_text_scrub(&cli->arena, command, SHOWN_BYTES);
-    return shown != NULL && strcmp(shown, command) == 0 ? command : NULL;
-}
-
-/* How to settle an unknown check. */
-static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
-{
-    if (!inspection->prover.has_scope)
-        return "name a torch with --torch VERSION, or an environment with "
-               "--against ENV";
-    if (!can_install(cli, inspection))
-        return NULL;
-    const char *command = install_text(cli);
-    return command == NULL
-               ? NULL
-               : af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
-                                 command);
-}
-
-/* Whether `install` would refuse the wheel for what else is in it. */
-static bool is_refused(const struct af_content *content)
-{
-    bool found = content->unlisted_refused_count > 0;
-    for (size_t i = 0; i < content->count; i++)
-        found = found || content->findings[i].is_refused;
-    return found;
-}
-
-static const char *next_step(struct af_cli *cli, const struct af_inspection *inspection)
-{
-    const struct af_proof *proof = deciding(inspection);
-    if (proof != NULL && proof->answer == AF_NO)
-        return after_no(cli, inspection, proof);
-    if (is_refused(&inspection->content))
-        return "read the unexpected files before you install this wheel; `anyflash install` "
-               "refuses it unless --allow-content names each of them";
-    if (inspection->answer == AF_UNKNOWN)
-        return after_unknown(cli, inspection);
-    const char *command = install_text(cli);
-    if (inspection->answer == AF_YES && can_install(cli, inspection) && command != NULL)
-        return af_arena_format(&cli->arena, "`%s`", command);
-    return NULL;
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", name, "verdict",
+        af_json_answer(proof->answer), "imports", af_json_answer(proof->imports), "loads",
+        af_json_answer(proof->loads), "runs", af_json_answer(proof->runs), "headline",
+        headline(proof), "built_for", af_json_text(proof->built_for), "built_for_source",
+        af_json_text(proof->built_for_source), "checks", checks_json(proof), "missing",
+        af_json_texts(proof->missing.items, proof->missing.count), "missing_libraries",
+        af_json_texts(proof->missing_libraries.items, proof->missing_libraries.count),
+        "gpu_code", gpu_code);
 }
 
 static const char *place_text(struct af_cli *cli, const struct af_inspection *inspection)
 {
-    const struct af_machine *machine = af_inspection_machine(inspection);
+    const struct af_machine *machine = inspection->machine;
     const char *torch = af_fact_text_or(&machine->torch.version, NULL);
     if (af_option_given(&cli->options, AF_OPTION_TORCH))
         torch = inspection->prover.choice.version != NULL
@@ -333,23 +347,10 @@ static void view_wheel(struct af_screen *screen, const struct af_inspection *ins
     view_content(screen, &inspection->content);
 }
 
-/*
- * GPU code is shown if the extension is the only one, or with `all`, and if it
- * can be used on this machine.
- */
-static void view_extension(struct af_screen *screen,
-                           const struct af_inspect_extension *extension,
-                           const struct af_proof *proof, bool alone, bool all)
-{
-    view_proof(screen, extension->path, proof, alone, all);
-    if (extension->facts.gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
-        af_cli_gpu_code_show(screen, 2, extension->facts.gpu_code, extension->facts.kernels);
-}
-
 /* Why no extension is shown. */
 static const char *nothing_text(const struct af_inspection *inspection)
 {
-    if (af_inspection_is_pure(inspection))
+    if (inspection->is_pure)
         return "contains Python code only, which does not depend on the torch build";
     if (inspection->target.wheel != NULL)
         return "contains no compiled extension, although its name says that it was built for "
@@ -363,7 +364,7 @@ static const char *nothing_text(const struct af_inspection *inspection)
 static void view_next(struct af_screen *screen, struct af_cli *cli,
                       const struct af_inspection *inspection)
 {
-    const char *next = next_step(cli, inspection);
+    const char *next = inspection->next;
     if (next == NULL)
         return;
     af_screen_gap(screen);
@@ -387,23 +388,29 @@ static bool is_hidden(const struct af_inspect_extension *extension,
            proof->answer != AF_NO;
 }
 
+/*
+ * GPU code is shown if the extension is the only one, or with `all`, and if it
+ * can be used on this machine.
+ */
 static void view_one(struct af_screen *screen, const struct af_inspect_extension *extension,
                      const struct af_proof *proof, bool alone, bool all)
 {
     if (extension->problem != NULL) {
         af_screen_heading(screen, extension->path);
         af_screen_format(screen, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
-    } else {
-        view_extension(screen, extension, proof, alone, all);
+        return;
     }
+    view_proof(screen, extension->path, proof, alone, all);
+    if (extension->facts.gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
+        af_cli_gpu_code_show(screen, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
 
 /* The answer in half a sentence; what `install` refuses comes before what loads. */
 static const char *answer_text(struct af_arena *arena, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
-    const struct af_proof *proof = deciding(inspection);
-    if (target->count == 0 && !af_inspection_is_pure(inspection))
+    const struct af_proof *proof = inspection->deciding;
+    if (target->count == 0 && !inspection->is_pure)
         return nothing_text(inspection);
     const char *text = inspection->answer == AF_NO        ? "does not load"
                        : inspection->answer == AF_UNKNOWN ? "not proven"
@@ -412,7 +419,7 @@ static const char *answer_text(struct af_arena *arena, const struct af_inspectio
         text = headline(proof);
     if (target->count == 0)
         text = nothing_text(inspection);
-    if (inspection->answer == AF_NO || !is_refused(&inspection->content))
+    if (inspection->answer == AF_NO || !inspection->is_refused)
         return text;
     return af_arena_format(arena, "%s, but contains what `anyflash install` refuses", text);
 }
@@ -422,8 +429,7 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli,
                         const struct af_inspection *inspection)
 {
     const char *text = answer_text(&cli->arena, inspection);
-    enum af_tone tone =
-        is_refused(&inspection->content) ? AF_TONE_BAD : af_tone_of(inspection->answer);
+    enum af_tone tone = inspection->is_refused ? AF_TONE_BAD : af_tone_of(inspection->answer);
     if (text != NULL)
         af_screen_format(screen, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
                          text);
@@ -489,17 +495,15 @@ static json_t *wheel_json(const struct af_inspection *inspection)
     const struct af_inspect_wheel *wheel = target->wheel;
     if (wheel == NULL)
         return json_null();
-    json_t *lies = json_array();
-    for (size_t i = 0; i < wheel->contradictions.count; i++)
-        lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
     return json_pack("{s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
                      wheel->filename, "publisher", af_json_text(inspection->publisher),
                      "size_bytes", (json_int_t)target->mapping.len, "metadata_name",
                      af_json_text(wheel->metadata_name), "metadata_version",
                      af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
                      "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
-                     af_json_text(wheel->stated_torch), "lies", lies, "content",
-                     content_json(&inspection->content));
+                     af_json_text(wheel->stated_torch), "lies",
+                     af_json_texts(wheel->contradictions.items, wheel->contradictions.count),
+                     "content", content_json(&inspection->content));
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
@@ -515,8 +519,8 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(inspection), "machine",
-                  af_fit_json_machine(af_inspection_machine(inspection)), "torch",
-                  torch_version(inspection), "torch_note", inspection->prover.choice.note,
-                  "verdict", af_json_answer(inspection->answer), "extensions", list),
+                  af_fit_json_machine(inspection->machine), "torch", inspection->torch,
+                  "torch_note", inspection->prover.choice.note, "verdict",
+                  af_json_answer(inspection->answer), "extensions", list),
         err);
 }

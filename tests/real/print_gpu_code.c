@@ -3,7 +3,7 @@
  * the file's name: print_gpu_code [--kernels] FILE... For
  * tests/real/gpu_code.py and bench/fatbin.py.
  */
-#include "kit/cli/gpu_code_view.h"
+#include "kit/cli/inspect_view.h"
 #include "kit/system/file.h"
 
 #include <stdio.h>

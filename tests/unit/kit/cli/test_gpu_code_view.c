@@ -1,7 +1,7 @@
 /*
  * test_gpu_code_view.c: GPU code as text and JSON, of a library that nvcc made.
  */
-#include "kit/cli/gpu_code_view.h"
+#include "kit/cli/inspect_view.h"
 #include "kit/system/file.h"
 
 #include <setjmp.h>
