@@ -1,0 +1,306 @@
+/*
+ * cmd_catalog.c: the catalog of wheels. `anyflash find WORD...` shows those that match all
+ * words: as a table, as URLs (--quiet) or as JSON, each with a verdict if a machine was named;
+ * kit/answer makes the answers and their JSON. `anyflash update` updates it from the release
+ * listings; --check only reports what is new, --undo returns to the embedded catalog.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "kit/answer/find_answer.h"
+#include "kit/base/sha256.h"
+#include "kit/base/url.h"
+#include "kit/cli/decision_view.h"
+#include "kit/fit/fit.h"
+#include "kit/install/update.h"
+#include "kit/system/file.h"
+#include "kit/system/state.h"
+
+/* ---- find ---- */
+
+/* The verdicts if there are some, and the package if the rows are of several. */
+static unsigned columns_of(const struct af_plan_find_answer *answer)
+{
+    unsigned columns = answer->candidates != NULL ? AF_CLI_WHEEL_VERDICT : 0;
+    for (size_t i = 1; i < answer->shown; i++)
+        if (strcmp(answer->wheels[i]->package, answer->wheels[0]->package) != 0)
+            columns |= AF_CLI_WHEEL_PACKAGE;
+    return columns;
+}
+
+static void write_table(struct af_cli *cli, const struct af_plan_find_answer *answer)
+{
+    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    unsigned columns = columns_of(answer);
+    if (answer->count > 0)
+        af_cli_wheel_table_head(&cli->out, columns);
+    for (size_t i = 0; i < answer->shown; i++)
+        af_cli_wheel_table_row(&cli->out, answer->wheels[i], columns,
+                               af_plan_find_candidate(answer, answer->wheels[i]), verbose);
+}
+
+/* For other programs: one complete URL per line, with its hash if that is known. */
+static void write_addresses(struct af_cli *cli, const struct af_plan_find_answer *answer)
+{
+    for (size_t i = 0; i < answer->shown; i++) {
+        const struct af_catalog_wheel *wheel = answer->wheels[i];
+        const char *url = wheel->url == NULL
+                              ? wheel->filename
+                              : af_url_with_sha256(&cli->arena, wheel->url,
+                                                   af_catalog_sha256(&cli->arena, wheel));
+        af_text_add(&cli->out, url == NULL ? "" : url);
+        af_text_add(&cli->out, "\n");
+    }
+}
+
+/* How many wheels match, and in which catalog: an updated one may give another answer. */
+static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *answer)
+{
+    const struct af_catalog *catalog = answer->request->plan.catalog;
+    char shown[64] = "";
+    if (answer->shown < answer->count)
+        snprintf(shown, sizeof shown, "; the first %zu are shown", answer->shown);
+    af_cli_remark(cli, "%zu of %zu wheels match%s (catalog: %s, as of %s)", answer->count,
+                  catalog->count, shown, af_text_scrub(&cli->arena, catalog->name, 200),
+                  catalog->date != NULL ? catalog->date : "an unknown date");
+}
+
+static enum anyflash_status write_answer(struct af_cli *cli,
+                                         const struct af_plan_find_answer *answer,
+                                         struct anyflash_error *err)
+{
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(cli, af_plan_find_json(answer), err);
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        write_addresses(cli, answer);
+    else
+        write_table(cli, answer);
+    if (answer->count == 0)
+        af_cli_remark(cli, "no wheel in the catalog matches all of these words");
+    else
+        af_cli_remark(cli, "use -v for file names, -q for URLs only");
+    if (answer->count > 0 && answer->unbuilt_torch != NULL)
+        af_cli_remark(cli, "no wheel was built for torch %s; these match any torch",
+                      answer->unbuilt_torch);
+    remark_count(cli, answer);
+    return af_cli_finish(cli, err);
+}
+
+/* "gpu=h100" is "sm=9.0"; the search itself knows gpu=cuda and gpu=rocm. */
+static const char *word_of(struct af_cli *cli, const char *word)
+{
+    size_t key_len = strcspn(word, "=!<>");
+    const char *value = word + key_len + strspn(word + key_len, "=!");
+    if (key_len != 3 || strncasecmp(word, "gpu", 3) != 0 || *value == '\0')
+        return word;
+    const char *sm = af_cli_arch(&cli->arena, value);
+    if (sm == NULL || strchr(sm, '.') == NULL)
+        return word;
+    return af_arena_format(&cli->arena, "sm%.*s%s", (int)(value - word - 3), word + 3, sm);
+}
+
+static const char *const *words_of(struct af_cli *cli)
+{
+    const struct af_word_list *given = &cli->options.words;
+    const char **words = af_arena_array(&cli->arena, given->count + 1, sizeof *words);
+    for (size_t i = 0; words != NULL && i < given->count; i++)
+        words[i] = word_of(cli, given->items[i]);
+    return words;
+}
+
+enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
+{
+    struct af_cli_inputs inputs = {0};
+    struct af_plan_find_request request = {.words = words_of(cli),
+                                           .word_count = cli->options.words.count};
+    struct af_plan_find_answer answer = {0};
+    unsigned parts =
+        af_machines_named(&cli->options) ? AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS : 0;
+    enum anyflash_status status =
+        cli->arena.failed ? af_fail_memory(err) : af_cli_limit(cli, &request.limit, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_inputs_load(cli, parts, &inputs, err);
+    request.plan = inputs.request;
+    if (status == ANYFLASH_OK)
+        status = af_plan_find_make(&request, &answer, err);
+    *exit_out = answer.count > 0 ? AF_EXIT_YES : AF_EXIT_NO;
+    if (status == ANYFLASH_OK)
+        status = write_answer(cli, &answer, err);
+    af_plan_find_release(&answer);
+    af_cli_inputs_release(&inputs);
+    return status;
+}
+
+/* ---- update ---- */
+
+static void message(void *context, const char *sentence)
+{
+    af_cli_remark(context, "%s", sentence);
+}
+
+static json_t *source_json(const struct af_update_source *source)
+{
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
+        af_json_count((int64_t)source->known), "listed",
+        source->problem != NULL ? json_null() : af_json_count((int64_t)source->listed), "added",
+        af_json_count((int64_t)source->added), "gone", af_json_count((int64_t)source->gone),
+        "replaced", af_json_count((int64_t)source->replaced), "problem",
+        af_json_text(source->problem));
+}
+
+static enum anyflash_status update_json(struct af_cli *cli, const struct af_update *update,
+                                        const struct af_catalog *current, bool saved,
+                                        struct anyflash_error *err)
+{
+    json_t *sources = json_array();
+    for (size_t i = 0; i < update->source_count; i++)
+        sources = af_json_append(sources, source_json(&update->sources[i]));
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-update/1",
+                  "saved", saved, "before", af_fit_json_catalog(current), "after",
+                  af_fit_json_catalog(&update->catalog), "added",
+                  af_json_count((int64_t)update->added), "gone",
+                  af_json_count((int64_t)update->gone), "replaced",
+                  af_json_count((int64_t)update->replaced), "sources", sources),
+        err);
+}
+
+static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
+{
+    struct af_screen screen = {.out = &cli->out, .columns = af_screen_columns()};
+    if (update->replaced > 0)
+        af_screen_format(&screen, 0, "", AF_TONE_BAD,
+                         "%zu file%s replaced by %s publisher under the same address: the new "
+                         "hashes are used (-v names the sources)",
+                         update->replaced, update->replaced == 1 ? " was" : "s were",
+                         update->replaced == 1 ? "its" : "their");
+    if (update->added + update->gone == 0)
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, as of %s%s",
+                         update->catalog.count, update->catalog.date,
+                         saved ? "" : " (not saved)");
+    else
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN,
+                         "catalog of %s: %zu wheels; compared with the embedded one, %zu "
+                         "are new and %zu are no longer published%s",
+                         update->catalog.date, update->catalog.count, update->added,
+                         update->gone, saved ? "" : " (not saved: --check)");
+    if (update->read_count < update->source_count)
+        af_screen_format(&screen, 0, "", AF_TONE_BAD,
+                         "%zu of %zu sources could not be read: their old entries are kept",
+                         update->source_count - update->read_count, update->source_count);
+}
+
+static bool same_hash(const unsigned char *a, const unsigned char *b)
+{
+    return a == NULL || b == NULL ? a == b : memcmp(a, b, AF_SHA256_BYTES) == 0;
+}
+
+/* Whether the new catalog adds, removes or replaces wheels, or knows more hashes. */
+static bool differs(const struct af_catalog *a, const struct af_catalog *b)
+{
+    if (a->count != b->count)
+        return true;
+    for (size_t i = 0; i < a->count; i++)
+        if (!af_equal(a->wheels[i].filename, b->wheels[i].filename) ||
+            !same_hash(a->wheels[i].sha256, b->wheels[i].sha256))
+            return true;
+    return false;
+}
+
+static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
+                                   const struct af_catalog *current, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    bool check = af_option_given(&cli->options, AF_OPTION_CHECK);
+    const char *target = cli->options.values[AF_OPTION_EXPORT];
+    enum anyflash_status status =
+        check ? ANYFLASH_OK : af_update_save(update, af_state_folder(&cli->arena), err);
+    if (status == ANYFLASH_OK && target != NULL)
+        status = af_update_export(update, target, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (check && !differs(&update->catalog, current))
+        *exit_out = AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return update_json(cli, update, current, !check, err);
+    write_text(cli, update, !check);
+    return af_cli_finish(cli, err);
+}
+
+/* --sources, or NULL for the embedded list. */
+static enum anyflash_status read_sources(struct af_cli *cli, struct af_span *bytes,
+                                         const struct af_span **sources_out,
+                                         struct anyflash_error *err)
+{
+    const char *path = cli->options.values[AF_OPTION_SOURCES];
+    *sources_out = NULL;
+    if (path == NULL)
+        return ANYFLASH_OK;
+    *sources_out = bytes;
+    return af_file_read(&cli->arena, path, AF_UPDATE_SOURCES_BYTES_MAX, bytes, err);
+}
+
+static enum anyflash_status ask(struct af_cli *cli, const struct af_catalog *embedded,
+                                const struct af_catalog *current, enum af_exit *exit_out,
+                                struct anyflash_error *err)
+{
+    const struct af_http http = {.allow_http =
+                                     af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+                                 .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    bool quiet = !af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    struct af_progress progress = {.context = cli, .message = quiet ? NULL : message};
+    struct af_update update;
+    struct af_span bytes;
+    const struct af_span *sources = NULL;
+    enum anyflash_status status = read_sources(cli, &bytes, &sources, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_update_fetch(&http, sources, embedded, current, &progress, &cli->arena, &update,
+                             err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = finish(cli, &update, current, exit_out, err);
+    af_catalog_release(&update.catalog);
+    return status;
+}
+
+static enum anyflash_status undo(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
+{
+    bool there = false;
+    enum anyflash_status status = af_update_undo(af_state_folder(&cli->arena), &there, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *exit_out = there ? AF_EXIT_YES : AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli, json_pack("{s:s, s:b}", "schema", "anyflash-update-undo/1", "removed", there),
+            err);
+    af_text_add(&cli->out, there ? "the embedded catalog is in use again\n"
+                                 : "there is no updated catalog; the embedded one is in use\n");
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cmd_update(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    struct af_catalog embedded = {0};
+    struct af_catalog current = {0};
+    if (af_option_given(&cli->options, AF_OPTION_UNDO)) {
+        if (!af_option_given(&cli->options, AF_OPTION_CHECK))
+            return undo(cli, exit_out, err);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --undo");
+    }
+    enum anyflash_status status = af_catalog_load_embedded(&embedded, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_catalog_load(cli, &current, err);
+    if (status == ANYFLASH_OK)
+        status = ask(cli, &embedded, &current, exit_out, err);
+    af_catalog_release(&current);
+    af_catalog_release(&embedded);
+    return status;
+}
