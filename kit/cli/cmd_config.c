@@ -254,12 +254,6 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     return status;
 }
 
-static json_t *publisher_json(const struct af_pin *pin)
-{
-    const char *source = pin->wheel->source;
-    return json_stringn(source, af_publisher_len(source));
-}
-
 /* A file that others will install without asking: says which are not the authors'. */
 static void tell_publishers(struct af_cli *cli, const struct af_config_lock *lock)
 {
@@ -276,34 +270,28 @@ static json_t *pins_json(const struct af_config_lock *lock)
     json_t *list = json_array();
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        list = af_json_append(list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o}",
-                                              "version", pin->version, "filename", pin->file,
-                                              "url", pin->url, "publisher", publisher_json(pin),
-                                              "path", af_json_text(pin->path), "sha256",
-                                              af_json_text(pin->facts.sha256), "marker",
-                                              pin->marker, "torch", af_json_text(pin->torch),
-                                              "machine", af_fit_json_machine(pin->machine)));
+        const char *source = pin->wheel->source;
+        list = af_json_append(
+            list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o}", "version",
+                            pin->version, "filename", pin->file, "url", pin->url, "publisher",
+                            json_stringn(source, af_publisher_len(source)), "path",
+                            af_json_text(pin->path), "sha256", af_json_text(pin->facts.sha256),
+                            "marker", pin->marker, "torch", af_json_text(pin->torch), "machine",
+                            af_fit_json_machine(pin->machine)));
     }
-    return list;
-}
-
-static json_t *notes_json(const struct af_config_lock *lock)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < lock->note_count; i++)
-        list = af_json_append(list, json_string(lock->notes[i]));
     return list;
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema", "anyflash-config/1", "kind",
-        config->kind->name, "file", config->shown, "pins", pins_json(&config->lock), "marker",
-        af_json_text(config->lock.marker), "text",
-        json_stringn(config->made.data, config->made.len), "changed", config->is_changed,
-        "written", config->is_written, "notes", notes_json(&config->lock));
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "schema",
+                  "anyflash-config/1", "kind", config->kind->name, "file", config->shown,
+                  "pins", pins_json(&config->lock), "marker", af_json_text(config->lock.marker),
+                  "text", json_stringn(config->made.data, config->made.len), "changed",
+                  config->is_changed, "written", config->is_written, "notes",
+                  af_json_texts(config->lock.notes, config->lock.note_count));
     return af_cli_json_take(cli, json, err);
 }
 

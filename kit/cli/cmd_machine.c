@@ -10,19 +10,10 @@
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 
-static const char *type_text(enum af_fact_type type)
-{
-    switch (type) {
-    case AF_FACT_INT:
-        return "integer";
-    case AF_FACT_BOOL:
-        return "boolean";
-    case AF_FACT_LIST:
-        return "list of texts";
-    default:
-        return "text";
-    }
-}
+static const char *const type_texts[] = {[AF_FACT_TEXT] = "text",
+                                         [AF_FACT_INT] = "integer",
+                                         [AF_FACT_BOOL] = "boolean",
+                                         [AF_FACT_LIST] = "list of texts"};
 
 static enum anyflash_status write_schema(struct af_cli *cli, struct anyflash_error *err)
 {
@@ -35,7 +26,7 @@ static enum anyflash_status write_schema(struct af_cli *cli, struct anyflash_err
             const struct af_field *field = &groups[i].fields[j];
             fields =
                 af_json_append(fields, json_pack("{s:s, s:s, s:s}", "name", field->name, "type",
-                                                 type_text(field->type), "doc", field->doc));
+                                                 type_texts[field->type], "doc", field->doc));
         }
         list = af_json_append(list, json_pack("{s:s, s:s, s:b, s:o}", "name", groups[i].name,
                                               "doc", groups[i].doc, "is_list",

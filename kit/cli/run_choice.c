@@ -521,17 +521,6 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
 
 /* ---- a requirement that names its file ---- */
 
-static enum anyflash_status open_place(struct af_cli_wanted *wanted, const struct af_http *http,
-                                       struct af_inspect_target *target,
-                                       struct anyflash_error *err)
-{
-    struct af_arena *arena = &wanted->cli->arena;
-    const struct af_project_requirement *flash = wanted->flash;
-    return flash->url == NULL
-               ? af_inspect_target_open(flash->path, arena, target, err)
-               : af_inspect_target_open_url(http, flash->url, arena, target, err);
-}
-
 /*
  * A file or an address that the project names cannot be replaced by variables: it must load
  * with the torch that will be there.
@@ -556,7 +545,10 @@ enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
             "name the version instead, as flash-attn==VERSION: a wheel is then chosen");
         return ANYFLASH_OK;
     }
-    enum anyflash_status status = open_place(wanted, &http, &target, err);
+    enum anyflash_status status =
+        flash->url == NULL
+            ? af_inspect_target_open(flash->path, run->arena, &target, err)
+            : af_inspect_target_open_url(&http, flash->url, run->arena, &target, err);
     if (status == ANYFLASH_OK)
         status = af_offered_wheel_prove(
             run, &target, pin == NULL ? NULL : with_build(wanted, pin), &objection, err);
