@@ -15,7 +15,6 @@
 #include "kit/catalog/tables.h"
 #include "kit/fit/reason.h"
 #include "kit/formats/embedded.h"
-#include "kit/machine/key_facts.h"
 
 #define PLACES_BYTES 160u /* af_sort() moves at most 256 bytes */
 #define GROUPS_MAX 32u

@@ -261,8 +261,8 @@ static bool can_install(const struct af_plan *plan)
         enum af_step_kind kind = plan->steps[i].kind;
         if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
             return false;
-        brings =
-            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
+        brings = brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH ||
+                 kind == AF_STEP_PACKAGES;
     }
     return brings;
 }
@@ -300,8 +300,8 @@ static const char *missing_fact_hint(const struct af_decision *decision)
         const struct af_rung *rung = &decision->rungs[kind];
         for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
             enum af_reason_id id = rung->reasons[i].id;
-            if (af_reason_effect(id) == AF_REASON_OPEN && af_reason_hint(id) != NULL)
-                return af_reason_hint(id);
+            if (af_reasons[id].effect == AF_REASON_OPEN && af_reasons[id].hint != NULL)
+                return af_reasons[id].hint;
         }
     }
     return NULL;

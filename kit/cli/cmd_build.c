@@ -193,7 +193,7 @@ static void show_progress(struct progress *progress, const struct af_govern_even
     double now = af_govern_now();
     size_t running = 0;
     for (size_t i = 0; i < event->row_count; i++)
-        running += event->rows[i].state == AF_ADMIT_RUNNING;
+        running += event->rows[i].state == AF_JOB_RUNNING;
     size_t waiting = event->row_count - running;
     if (event->row_count == 0 || (!terminal && now - progress->shown_at < PLAIN_SECONDS))
         return;

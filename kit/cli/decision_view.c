@@ -411,8 +411,7 @@ static void add_reasons(struct af_screen *screen, const struct af_candidate *ver
     struct af_text ids = {0};
     for (int id = 0; id < AF_REASON_BITS; id++)
         if ((verdict->reason_bits >> id & 1u) != 0)
-            af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "",
-                           af_reason_text_id((enum af_reason_id)id));
+            af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "", af_reasons[id].text_id);
     if (ids.len > 0 || ids.failed)
         af_screen_take(screen, 10, "", AF_TONE_PLAIN, &ids);
 }

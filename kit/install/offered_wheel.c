@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/wheel_pack.h"
 #include "kit/install/fetch.h"
 #include "kit/proof/prover.h"
 #include "kit/proof/wheel_content.h"

@@ -132,12 +132,6 @@ bool af_proof_path_is_shared_library(const char *path);
 struct af_inspect_extension *af_inspect_target_add(struct af_inspect_target *target,
                                                    const char *path);
 
-/*
- * If the bytes are not a wheel, what they are: "a web page ...", "a Git LFS pointer ..."; NULL
- * when neither.
- */
-const char *af_inspect_not_a_wheel(struct af_span start);
-
 /* Reads the list of extensions and the wheel's metadata from the open archive. */
 enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *target,
                                                   struct af_arena *arena,

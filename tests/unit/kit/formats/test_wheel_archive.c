@@ -162,11 +162,13 @@ static void test_wheel_pack__order_of_adding_does_not_matter(void **state)
 
 static void test_wheel_pack__refuses_too_many_members(void **state)
 {
+    const struct af_span *pieces;
+    size_t count;
     (void)state;
     struct af_wheel_pack *pack = new_pack();
     for (size_t i = 0; i < AF_WHEEL_PACK_MEMBERS_MAX + 2; i++)
         af_wheel_pack_text(pack, af_arena_format(&arena, "%zu", i), "");
-    assert_int_equal(af_wheel_pack_record(pack, NULL), ANYFLASH_E_LIMIT);
+    assert_int_equal(af_wheel_pack_archive(pack, &pieces, &count, NULL), ANYFLASH_E_LIMIT);
 }
 
 int main(void)
