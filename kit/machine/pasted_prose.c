@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define BYTES_MAX (1u << 20) /* people do not write more */
-#define LOG_BYTES_MAX 4096u  /* of a log: what people write above it, without versions */
+#define LOG_BYTES_MAX 32768u /* of a log: what people write above it, without versions */
 #define GPUS_MAX 8
 
 /* A word of the line; `lower` is the whole line in lower case. */

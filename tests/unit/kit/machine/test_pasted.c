@@ -330,6 +330,21 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
     af_machine_release(&machine);
 }
 
+static void test_log__reads_what_is_written_below_a_long_one(void **state)
+{
+    (void)state;
+    struct af_machine machine;
+    char text[10240];
+    size_t len = 0;
+    while (len < 8192)
+        len += (size_t)snprintf(text + len, sizeof text - len, "copying flash_attn/a.py\n");
+    snprintf(text + len, sizeof text - len, "My GPU is a Tesla V100\n");
+    read_log(&machine, text);
+    assert_int_equal(machine.gpus.count, 1);
+    assert_true(af_fact_is(&machine.gpus.rows[0].sm, "7.0"));
+    af_machine_release(&machine);
+}
+
 /* Reads every start of a text, each in a buffer of exactly its size. */
 static void test_pasted__survives_a_cut_at_every_byte(void **state)
 {
@@ -427,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_pasted__lets_given_words_override),
         cmocka_unit_test(test_pasted__reads_utf_16_from_powershell),
         cmocka_unit_test(test_log__takes_what_is_installed_and_not_what_is_required),
+        cmocka_unit_test(test_log__reads_what_is_written_below_a_long_one),
         cmocka_unit_test(test_pasted__survives_a_cut_at_every_byte),
         cmocka_unit_test(test_pasted__is_bounded),
         cmocka_unit_test(test_pasted__reports_every_failing_allocation),
