@@ -105,7 +105,7 @@ static void add_blank(struct cleaned *cleaned)
 
 static bool is_plain(char byte)
 {
-    return byte > ' ' && byte < 0x7F && byte != '[' && byte != '^';
+    return byte > ' ' && byte < 0x7F && byte != '[' && byte != '^' && byte != '*';
 }
 
 static void clean(const char *raw, size_t len, struct cleaned *cleaned)
@@ -121,9 +121,11 @@ static void clean(const char *raw, size_t len, struct cleaned *cleaned)
         if (at == len)
             break;
         unsigned char byte = (unsigned char)raw[at];
-        size_t skipped = 0;
+        size_t skipped = byte <= ' ' || byte == 0x7F ? 1 : 0; /* blanks, controls, DEL */
         if (byte == 0x1B)
             skipped = escape_length(raw + at, len - at);
+        else if (byte == '*') /* Markdown's bold type */
+            skipped = at + 1 < len && raw[at + 1] == '*' ? 2 : 0;
         else if (byte == '[' || byte == '^')
             skipped = lost_colour_length(raw + at, len - at);
         else if (byte >= 0x80) {
@@ -134,12 +136,8 @@ static void clean(const char *raw, size_t len, struct cleaned *cleaned)
                 add_blank(cleaned);
             else if (replaced.with != 0)
                 cleaned->text[cleaned->len++] = replaced.with;
-        } else if (byte == ' ' || byte == '\t') {
+        } else if (byte == ' ' || byte == '\t')
             add_blank(cleaned);
-            skipped = 1;
-        } else { /* another control character, or DEL */
-            skipped = 1;
-        }
         if (skipped == 0) {
             cleaned->text[cleaned->len++] = (char)byte;
             cleaned->width++;

@@ -81,6 +81,12 @@ static void typographic_quotes_become_plain(void **state)
     assert_lines("\xE2\x80\x98x\xE2\x80\x99 \xE2\x80\x9Cy\xE2\x80\x9D", "1:'x' \"y\"");
 }
 
+static void bold_type_of_markdown_is_left_out(void **state)
+{
+    (void)state;
+    assert_lines("**Error:** a * b ***c*", "1:Error: a * b *c*");
+}
+
 static void frames_and_prefixes_are_left_out(void **state)
 {
     (void)state;
@@ -168,6 +174,7 @@ int main(void)
         cmocka_unit_test(runs_of_blanks_become_one),
         cmocka_unit_test(escapes_are_left_out),
         cmocka_unit_test(typographic_quotes_become_plain),
+        cmocka_unit_test(bold_type_of_markdown_is_left_out),
         cmocka_unit_test(frames_and_prefixes_are_left_out),
         cmocka_unit_test(what_only_looks_like_a_prefix_stays),
         cmocka_unit_test(wrapped_lines_are_given_joined_too),
