@@ -266,9 +266,10 @@ static void check_memory(struct af_rung_build_target *build)
         return;
     }
     need = need > 0 ? need : AF_RUNG_BUILD_SLIM_BYTES;
-    const char *evidence = af_arena_format(build->context->arena,
-                                           "%.1f GiB free, %.1f GiB for the largest compiler",
-                                           (double)memory / GIB, (double)need / GIB);
+    const char *evidence = af_arena_format(
+        build->context->arena,
+        "%.1f GiB free; %.1f GiB for the largest compiler, %.1f GiB for the rest",
+        (double)memory / GIB, (double)need / GIB, (double)AF_RUNG_BUILD_BASE_BYTES / GIB);
     af_rung_build_row(build, "memory",
                       memory >= need + AF_RUNG_BUILD_BASE_BYTES ? AF_YES : AF_NO, AF_REASON_OOM,
                       evidence);
