@@ -373,26 +373,6 @@ static enum anyflash_status enroll(struct anyflash_error *err)
     return ANYFLASH_OK;
 }
 
-/*
- * The mangled name is the same from torch 2.4 to 2.15. A C++ exception must not cross Python's
- * frames: without `registry`, kernels are called from Python and do not throw.
- */
-static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyflash_error *err)
-{
-    static const char check_fail[] = "_ZN3c106detail14torchCheckFailEPKcS2_jS2_";
-    struct af_torch_shim shim;
-    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, registry, &shim, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    if (!af_loaded_function(libtorch_cpu, check_fail, &shim.check_fail, sizeof shim.check_fail))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s",
-                       check_fail);
-    if (!registry)
-        shim.check_fail = NULL;
-    af_ops = shim;
-    return ANYFLASH_OK;
-}
-
 enum anyflash_status anyflash_torch_operators(void *libtorch_cpu, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -400,7 +380,7 @@ enum anyflash_status anyflash_torch_operators(void *libtorch_cpu, struct anyflas
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
     pthread_mutex_lock(&turn);
     if (registration == NULL) {
-        status = load(libtorch_cpu, true, err);
+        status = af_torch_shim_load(libtorch_cpu, true, &af_ops, err);
         if (status == ANYFLASH_OK)
             status = enroll(err);
     }
@@ -415,7 +395,7 @@ enum anyflash_status af_ops_load_for_python(void *libtorch_cpu, struct anyflash_
     if (registration != NULL)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the operators are registered already");
     if (status == ANYFLASH_OK && !by_python) {
-        status = load(libtorch_cpu, false, err);
+        status = af_torch_shim_load(libtorch_cpu, false, &af_ops, err);
         by_python = status == ANYFLASH_OK;
     }
     pthread_mutex_unlock(&turn);

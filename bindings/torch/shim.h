@@ -41,8 +41,9 @@ struct af_torch_shim {
 #undef AF_SHIM_REGISTRY
 
 /*
- * Fails with UNSUPPORTED, naming the missing function. Without `registry` those
- * functions stay NULL, and the caller owns the cells.
+ * Fails with UNSUPPORTED, naming the missing function. Without `registry` those functions and
+ * check_fail stay NULL, and the caller owns the cells: kernels are then called from Python,
+ * whose frames a C++ exception must not cross.
  */
 enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                                         struct af_torch_shim *shim_out,
