@@ -79,7 +79,7 @@ foreach(room ${anyflash_rooms})
     endif()
 endforeach()
 list(FILTER wasm_own EXCLUDE REGEX
-     "/kit/formats/(binary|cubin|elf|fatbin|flash_kernel|wheel_archive|wheel_pack|zip)")
+     "/kit/formats/(binary|elf|fatbin|flash_kernel|wheel_archive|zip)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/catalog/catalog_(rows|update)")

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kit/doctor/diagnosis.h"
-#include "kit/formats/binary.h"
+#include "kit/formats/symbol_name.h"
 
 #define EVIDENCE_TEXT_MAX 400u
 

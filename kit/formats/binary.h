@@ -71,25 +71,4 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
 /* Whether the file needs the undefined symbol `name` (a relocation names it). */
 bool af_binary_wants(const struct af_binary *binary, const char *name);
 
-/*
- * Three things in a mangled C++ name, without fully demangling it. Source: Itanium C++ ABI,
- * chapter 5.1.
- */
-
-/* Whether the mangled name is in one of torch's namespaces: c10, at, torch, caffe2. */
-bool af_symbol_is_torch(const char *name);
-
-/*
- * The qualified name within a mangled name, without template arguments and parameters, such as
- * "c10::SymInt::sym_ne". Names of a form that this parser does not handle are returned
- * unchanged. The text is in the arena; NULL if memory runs out.
- */
-const char *af_symbol_readable(struct af_arena *arena, const char *name);
-
-/*
- * Whether the name takes a std::string of the new C++ ABI (YES) or of the old one (NO);
- * UNKNOWN: it takes none in a form that is recognised here.
- */
-enum af_answer af_symbol_cxx11abi(const char *name);
-
 #endif

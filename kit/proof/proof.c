@@ -10,6 +10,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/binary.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 #include "kit/proof/gpu_checks.h"

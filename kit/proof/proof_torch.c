@@ -14,6 +14,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/binary.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/formats/version.h"
 
 /* pybind11's caster for tensors: it holds a reference to the tensor of a call from Python. */

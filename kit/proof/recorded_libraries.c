@@ -9,7 +9,7 @@
 
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
-#include "kit/formats/binary.h"
+#include "kit/formats/symbol_name.h"
 
 /* A loaded library from the table. `module` is the first member: the loader casts to it. */
 struct stocked {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kit/doctor/log/lookup_rows.h"
-#include "kit/formats/binary.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/formats/version.h"
 
 static const char looked_up[] = "the symbol, looked up in torch's releases";
