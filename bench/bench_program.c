@@ -8,7 +8,6 @@
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "bench/textbook_report.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "engine/base/cpu.h"
-#include "kit/base/text.h"
 
 /* clang-format off */
 #define AF_CASE(operation, level, dtype, h, g, sq, sk, d, causal, quick)                       \

@@ -5,7 +5,6 @@
 #include "bench/peers.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -4,7 +4,6 @@
  */
 #include "bench/textbook.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "engine/base/cpu.h"

@@ -29,6 +29,7 @@ function(anyflash_compile_options target)
     target_compile_options(${target} PRIVATE
         -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
         -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
+        -Werror=implicit-function-declaration
         -fno-common -ffunction-sections -fdata-sections)
     # Functions that write without a bound, hide errors or start a shell do not compile.
     target_compile_options(${target} PRIVATE

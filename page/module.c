@@ -7,12 +7,12 @@
  *
  *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h),
  *                                  "candidates" (as plan --all), "choices"
-                                  (module_choices.h), "cell" (grid.h), "cause"
+ *                                  (module_choices.h), "cell" (grid.h), "cause"
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *                                  TEXT is a record or pasted output; "log": true
  *                                  instead: what the logs say of the machine;
-                                  "assume": true: assumes what is usual, as plan does
-                                  for a machine described with --given
+ *                                  "assume": true: assumes what is usual, as plan does
+ *                                  for a machine described with --given
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20,                       of find, candidates
  *    "torch": "2.9.1", "build": "cu128",                        of cell

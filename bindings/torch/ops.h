@@ -1,7 +1,7 @@
 /*
  * ops.h: the CPU kernels of torch's operators anyflash::attend_forward,
  * anyflash::attend and anyflash::attend_backward, which the Python package
- * defines. Private to this module.
+ * defines. Private to this room.
  */
 #ifndef AF_BINDINGS_TORCH_OPS_H
 #define AF_BINDINGS_TORCH_OPS_H

@@ -1,6 +1,6 @@
 /*
  * switch.h: whether the engine is on, its call counts, and the shim that the
- * kernels use. Private to this module.
+ * kernels use. Private to this room.
  *
  * Kernels stay registered: torch's dispatcher cannot remove one safely while
  * other threads call it. While the engine is off, they pass every attention call

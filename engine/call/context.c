@@ -9,7 +9,6 @@
 #include "engine/base/mem.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define THREADS_MAX 1024
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)

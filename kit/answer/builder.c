@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/text.h"
-
 #define TITLE_BYTES 1024
 
 static void add_step(struct af_builder *builder, enum af_step_kind kind, const char *title)

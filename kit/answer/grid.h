@@ -7,7 +7,6 @@
 #define AF_KIT_ANSWER_GRID_H
 
 #include "kit/answer/plan_answer.h"
-#include "kit/catalog/tables.h"
 
 struct af_plan_grid_cell {
     const char *torch; /* "2.9.1" */

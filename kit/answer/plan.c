@@ -1,6 +1,7 @@
 /*
- * plan.c: turns a decision into steps, depending on the rung and the
- * environment.
+ * plan.c: turns a decision into steps, depending on the rung and the environment;
+ * kernel_steps.c has the steps without flash-attn, builder.c assembles steps. Also commands as
+ * text, and plans without secrets in their addresses.
  */
 #include "kit/answer/plan.h"
 
@@ -13,9 +14,10 @@
 #include "kit/formats/wheel_name.h"
 
 /*
- * Installs one exact file by its URL. The installer must not choose or download
- * a torch, because upstream's metadata pins none. The other dependency, einops,
- * is installed separately.
+ * ---- A wheel: one exact file by its URL ----
+ *
+ * The installer must not choose or download a torch, because upstream's metadata pins none. The
+ * other dependency, einops, is installed separately.
  */
 
 static bool is_empty(const struct af_fact *list)
@@ -371,7 +373,7 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
         return false;
     *proof_out =
         (struct af_plan_proof){command(inspect, count, arena), command(install, count, arena)};
-    return proof_out->inspect != NULL && proof_out->install != NULL;
+    return !arena->failed;
 }
 
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)

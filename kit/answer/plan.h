@@ -110,7 +110,7 @@ bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
                             struct af_plan *shown_out);
 
 /*
- * The command as one would type it in that shell, quoted where needed. NULL if
+ * The command as one would type it in that shell, quoted where needed. "" if
  * memory runs out; then arena->failed is set.
  */
 const char *af_step_command(const struct af_step *step, enum af_shell shell,

@@ -91,7 +91,7 @@ const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
 /*
  * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. Both lists end with NULL, and may be
- * NULL. Returns arena text; NULL if memory runs out.
+ * NULL. Returns arena text; "" if memory runs out.
  */
 const char *af_plan_command_line(const char *command, const char *const *words,
                                  const char *const *options, struct af_arena *arena);

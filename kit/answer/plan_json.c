@@ -4,7 +4,6 @@
 #include "kit/answer/plan_answer.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/catalog/publisher.h"

@@ -19,7 +19,7 @@ enum af_shell {
 
 /*
  * Joins `environment` ("NAME=value" words) and `argv` with blanks and quotes
- * each word that needs it. The result is in the arena; NULL when memory runs
+ * each word that needs it. The result is in the arena; "" when memory runs
  * out, and then arena->failed is set.
  */
 const char *af_shell_command(enum af_shell shell, const char *const *environment,

@@ -3,8 +3,8 @@
  * encoding. Source: RFC 3986.
  *
  * In the names of wheels only '+' needs an escape: indexes and lock files write
- * it as %2B in paths, users write either. Results are in the arena, or NULL when
- * the arena failed.
+ * it as %2B in paths, users write either. Results are in the arena; if it has
+ * failed they are NULL, of af_url_encode_path() "".
  */
 #ifndef AF_KIT_BASE_URL_H
 #define AF_KIT_BASE_URL_H

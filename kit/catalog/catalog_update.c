@@ -55,7 +55,7 @@ static void read_glibc(const char *platform, char version[GLIBC_BYTES])
         snprintf(version, GLIBC_BYTES, "2.%.*s", (int)len, platform + sizeof start - 1);
 }
 
-/* "8.0 12.0" of "+any.cu13.sm80.sm120.hd64", which is not shorter. */
+/* "8.0 12.0" of "+any.cu13.sm80.sm120.hd64"; the result is never longer than `local`. */
 static void read_targets(const char *local, char joined[AF_WHEEL_NAME_BYTES])
 {
     size_t used = 0;

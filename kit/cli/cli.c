@@ -36,8 +36,8 @@ void af_cli_remark(const struct af_cli *cli, const char *format, ...)
     va_list arguments;
     struct af_text note = {0};
     struct af_screen screen = {&note, af_screen_columns(), false};
-    if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        return;
+    if (cli->arena.failed || af_option_given(&cli->options, AF_OPTION_QUIET))
+        return; /* without memory a text may be missing, and the command fails anyway */
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);

@@ -386,8 +386,9 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     enum anyflash_status status = estimate(build, err);
     if (status == ANYFLASH_OK && !json)
         view_estimate(cli, build);
-    if (status == ANYFLASH_OK && !dry && !json &&
-        !cli->out.failed) { /* show it before the build */
+    if (status == ANYFLASH_OK)
+        status = af_cli_finish(cli, err);
+    if (status == ANYFLASH_OK && !dry && !json) { /* show it before the build */
         fwrite(af_text_get(&cli->out), 1, cli->out.len, stdout);
         fflush(stdout);
         af_text_release(&cli->out);

@@ -3,7 +3,6 @@
  * folder. Reads its files and shows what kit/project finds: as text with the changes, as the
  * changes alone, as JSON, or as annotations of GitHub. Follows no links and runs nothing.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/cli/command_inputs.h"

@@ -2,7 +2,6 @@
  * cmd_machine.c: `anyflash machine`: prints the record, its tags, or the list
  * of facts that a record can have.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/json.h"

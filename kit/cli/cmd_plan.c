@@ -241,11 +241,9 @@ static void view_commands(struct af_cli *cli, const struct af_plan *plan)
 {
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct af_step *step = &plan->steps[i];
-        const char *command = step->argc > 0 && step->kind != AF_STEP_ADVICE
-                                  ? af_step_command(step, AF_SHELL_POSIX, &cli->arena)
-                                  : NULL;
-        if (command != NULL)
-            af_text_format(&cli->out, "%s\n", command);
+        if (step->argc > 0 && step->kind != AF_STEP_ADVICE)
+            af_text_format(&cli->out, "%s\n",
+                           af_step_command(step, AF_SHELL_POSIX, &cli->arena));
     }
 }
 

@@ -112,7 +112,7 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found");
     const char *words[] = {"uv", "pip", "install", "--python", prefix, "anyflash"};
     cli->hint = af_arena_format(
-        &cli->arena, "`%s` or its pip puts it there",
+        &cli->arena, "install it with `%s`, or with that environment's pip",
         af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), &cli->arena));
     return af_fail(err, ANYFLASH_E_NOT_FOUND,
                    "'%s' is a command of anyflash's Python package, which is not in '%s'",

@@ -2,7 +2,6 @@
  * cmd_verify.c: `anyflash verify`: tests the installed flash-attn: compares its
  * files with RECORD, then imports it, calls it and compares the results.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "kit/base/json.h"

@@ -353,9 +353,9 @@ void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, siz
         else
             snprintf(lead, sizeof lead, "  %zu. ", i + 1);
         af_screen_add(screen, max == 1 ? 2 : 5, lead, AF_TONE_PLAIN, step->title);
-        const char *command = step->argc > 0 ? af_step_command(step, plan->shell, arena) : NULL;
-        if (command != NULL)
-            af_screen_command(screen, max == 1 ? 4 : 5, plan->shell, command);
+        if (step->argc > 0)
+            af_screen_command(screen, max == 1 ? 4 : 5, plan->shell,
+                              af_step_command(step, plan->shell, arena));
     }
 }
 

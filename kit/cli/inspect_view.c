@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/base/url.h"
 #include "kit/cli/screen.h"
 #include "kit/fit/fit.h"
 

@@ -7,7 +7,6 @@
 #include "kit/cli/options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -9,7 +9,6 @@
 #include "kit/base/url.h"
 #include "kit/catalog/tables.h"
 #include "kit/install/named_wheel.h"
-#include "kit/machine/given.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 

@@ -160,9 +160,7 @@ static enum anyflash_status lock_folder(const struct af_build *build,
         return af_fail(err, ANYFLASH_E_IO,
                        "another build is running in '%s': wait until it finishes",
                        place->folder);
-    return *fd_out >= 0
-               ? ANYFLASH_OK
-               : af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
+    return *fd_out >= 0 ? ANYFLASH_OK : af_file_fail("write", path, err);
 }
 
 /* Why the first compiler that failed did so. */
@@ -211,7 +209,7 @@ static int open_log(const char *path, struct anyflash_error *err)
 {
     int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0)
-        af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
+        af_file_fail("write", path, err);
     else
         fallocate(log, FALLOC_FL_KEEP_SIZE, 0, LOG_RESERVE); /* a failure does not matter */
     return log;

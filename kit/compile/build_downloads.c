@@ -337,7 +337,7 @@ static enum anyflash_status unpack(struct af_build *build, const struct af_build
     if (status == ANYFLASH_OK)
         status = af_build_call(build, place->log, "unpacking the sources", argv, NULL, err);
     if (status == ANYFLASH_OK && rename(staged, place->sources) != 0)
-        status = af_fail(err, ANYFLASH_E_IO, "cannot rename '%s': %s", staged, strerror(errno));
+        status = af_file_fail("rename", staged, err);
     if (status != ANYFLASH_OK)
         af_folder_remove(staged, NULL);
     return status;

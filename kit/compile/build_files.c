@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/file.h>
@@ -28,15 +27,6 @@
 #define LINE_BYTES 400
 #define POLL_NANOSECONDS 100000000L
 
-static enum anyflash_status fail_path(struct anyflash_error *err, const char *what,
-                                      const char *path)
-{
-    int reason = errno;
-    char quoted[512];
-    af_text_quote(quoted, sizeof quoted, path, strlen(path));
-    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, quoted, strerror(reason));
-}
-
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
                                          const char *text, int mode, struct anyflash_error *err)
 {
@@ -46,7 +36,7 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
         return ANYFLASH_OK;
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
-        status = fail_path(err, "change", path);
+        status = af_file_fail("change", path, err);
     return status;
 }
 
@@ -166,7 +156,7 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
         if (*fd < 0)
             *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
         if (*fd < 0)
-            return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
+            return af_file_fail("write", path, err);
         if (try_once(*fd, path, operation))
             return ANYFLASH_OK;
         if (!is_current(*fd, path)) {

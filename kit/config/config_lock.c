@@ -9,8 +9,6 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/config/config.h"
-#include "kit/formats/metadata.h"
-#include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 
 #define NOTE_BYTES 1024

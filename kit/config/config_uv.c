@@ -185,12 +185,9 @@ static size_t requirements_of(struct af_config_lock *lock, const char ***list_ou
 static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
 {
     const char *text = "[";
-    for (size_t i = 0; text != NULL && i < count; i++) {
-        const char *quoted = af_toml_quote(arena, items[i]);
-        text = quoted == NULL
-                   ? NULL
-                   : af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "", quoted);
-    }
+    for (size_t i = 0; text != NULL && i < count; i++)
+        text = af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "",
+                               af_toml_quote(arena, items[i]));
     return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
 }
 
@@ -373,7 +370,7 @@ static enum anyflash_status set_listed(struct writer *writer, const char *key, b
     const struct af_toml_item *array = af_toml_find(&writer->toml, path);
     const struct af_toml_item *item = listed(array, writer->lock->package);
     const char *name = af_toml_quote(writer->lock->arena, writer->lock->package);
-    if (name == NULL)
+    if (writer->lock->arena->failed)
         return af_fail_memory(writer->err);
     if (wanted && item == NULL)
         return af_toml_append(&writer->toml, path, name, writer->err);
@@ -422,10 +419,8 @@ static const char *sources_text(struct af_config_lock *lock)
         const char *quoted =
             af_toml_quote(lock->arena, pin->path != NULL ? pin->path : pin->url);
         const char *marker = af_toml_quote(lock->arena, pin->marker);
-        text = quoted == NULL || marker == NULL
-                   ? NULL
-                   : af_arena_format(lock->arena, "%s    { %s = %s, marker = %s },\n", text,
-                                     kind, quoted, marker);
+        text = af_arena_format(lock->arena, "%s    { %s = %s, marker = %s },\n", text, kind,
+                               quoted, marker);
     }
     return text == NULL ? NULL : af_arena_format(lock->arena, "%s]", text);
 }
@@ -454,7 +449,7 @@ static enum anyflash_status set_metadata(struct writer *writer)
     const char *value = list == NULL ? NULL : list_text(lock->arena, list, count);
     const char *name = af_toml_quote(lock->arena, lock->package);
     const struct af_toml_item *block = metadata_block(writer);
-    if (value == NULL || name == NULL)
+    if (lock->arena->failed)
         return af_fail_memory(writer->err);
     if (block == NULL)
         return af_toml_append_table(&writer->toml,

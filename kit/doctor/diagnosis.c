@@ -4,7 +4,6 @@
  */
 #include "kit/doctor/diagnosis.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/sort.h"

@@ -5,12 +5,13 @@
  * flash-attn, no step is needed. The rules here are about environment variables,
  * the project's files, and the environment's own state.
  */
+#include "kit/doctor/doctor.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/doctor/doctor.h"
 
 #define DETAIL_BYTES 1200
 

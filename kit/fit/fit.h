@@ -139,7 +139,7 @@ struct af_fit_options {
     enum af_rung_kind preference;
     const struct af_proved_wheel *known; /* proofs for the only machine; borrowed */
     size_t known_count;
-    /* The requested source build; 0 and NULL: the default of rung_build.h. */
+    /* The requested source build; 0 and NULL: the default of rung.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
     int64_t build_disk_bytes;
     int64_t build_memory_bytes;     /* at most this many; 0: what the machine has */

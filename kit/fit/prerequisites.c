@@ -6,7 +6,6 @@
  */
 #include "kit/fit/rung.h"
 
-#include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 
 #include <stdio.h>

@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/catalog/publisher.h"
@@ -45,8 +44,7 @@ const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost 
         af_text_format(&text, ", %s of memory", af_text_bytes(arena, price->memory_bytes));
     if (price->disk_bytes > 0)
         af_text_format(&text, ", %s of disk", af_text_bytes(arena, price->disk_bytes));
-    const char *copy = af_text_take(&text, arena);
-    return copy != NULL ? copy : "";
+    return af_text_take(&text, arena);
 }
 
 #define DETAIL_BYTES 512

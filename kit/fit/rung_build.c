@@ -10,7 +10,6 @@
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum family { UNKNOWN_FAMILY, DEBIAN, RED_HAT, SUSE, ARCH, ALPINE };

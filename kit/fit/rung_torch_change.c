@@ -2,7 +2,6 @@
  * rung_torch_change.c: the smallest change of torch after which a wheel fits, and
  * what else has to change with it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/sort.h"

@@ -16,8 +16,6 @@
 #include "kit/fit/rung.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
 #define FIRST_MINOR 4
 #define PAGED_MINOR 12
@@ -234,7 +232,7 @@ static const char *efficient_machines(const struct af_rung_context *context)
                            context->fit->views[i].machine->name);
     }
     const char *names = af_text_take(&text, context->arena);
-    return names != NULL && count < context->fit->view_count ? names : "";
+    return count < context->fit->view_count ? names : "";
 }
 
 static const char *summary(const struct af_rung_context *context)

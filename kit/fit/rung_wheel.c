@@ -356,8 +356,7 @@ static const char *publishers_text(const struct af_rung_context *context)
             af_text_format(&text, "%s%s", n > 0 ? ", " : i > 0 ? "; " : "", list->names[n]);
         af_text_format(&text, " (%s)", list->from);
     }
-    const char *said = af_text_take(&text, context->arena);
-    return said == NULL ? "" : said;
+    return af_text_take(&text, context->arena);
 }
 
 static bool has_package(const struct af_rung_context *context)

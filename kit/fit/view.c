@@ -4,7 +4,6 @@
  */
 #include "kit/fit/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -7,6 +7,7 @@
  */
 #include "kit/formats/binary.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "kit/base/text.h"

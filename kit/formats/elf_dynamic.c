@@ -5,7 +5,6 @@
  */
 #include "kit/formats/elf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -94,7 +94,7 @@ struct af_toml_item *af_toml_get(const struct af_toml_item *table, const char *k
  */
 const char *af_toml_text(const struct af_toml *toml, struct af_toml_path path);
 
-/* `text` as a TOML string with its quotes, in `arena`; NULL when memory fails. */
+/* `text` as a TOML string with its quotes; "" and arena->failed when memory fails. */
 const char *af_toml_quote(struct af_arena *arena, const char *text);
 
 /*

@@ -91,15 +91,13 @@ static const char *key_text(struct af_arena *arena, const char *key)
     return bare ? key : af_toml_quote(arena, key);
 }
 
-/* Joins keys to "a.b.c"; "" for none. NULL when memory fails. */
+/* Joins keys to "a.b.c"; "" for none. NULL and arena->failed when memory fails. */
 static const char *dotted(struct af_arena *arena, const char *const *keys, size_t count)
 {
     const char *text = "";
-    for (size_t i = 0; text != NULL && i < count; i++) {
-        const char *key = key_text(arena, keys[i]);
+    for (size_t i = 0; text != NULL && i < count; i++)
         text =
-            key == NULL ? NULL : af_arena_format(arena, "%s%s%s", text, i > 0 ? "." : "", key);
-    }
+            af_arena_format(arena, "%s%s%s", text, i > 0 ? "." : "", key_text(arena, keys[i]));
     return text;
 }
 

@@ -67,8 +67,7 @@ const char *af_run_command(const struct af_run *run, const char *command, const 
         words[count++] = "--arch";
         words[count++] = run->arch;
     }
-    const char *text = af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, run->arena);
-    return text != NULL ? text : "";
+    return af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, run->arena);
 }
 
 static void refuse(struct job *job, const char *reason, const char *hint)
@@ -117,7 +116,7 @@ static void check_step(struct job *job, const struct af_step *step)
                af_arena_format(arena,
                                "create an environment first: %s; then install with "
                                "--python .venv",
-                               command == NULL ? "" : command));
+                               command));
         break;
     case AF_STEP_TOOL:
         refuse(job, af_arena_format(arena, "an installer is missing: %s", step->title),
@@ -518,8 +517,10 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
         if (af_text_trim(one).len > 0)
             line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
-    bool own = job->fetched_count == 0;
-    const char *what = own ? "anyflash's Python package" : "the wheel";
+    bool own = job->plan->rung == AF_RUNG_TORCH_KERNELS || job->plan->rung == AF_RUNG_ENGINE;
+    const char *what = own                      ? "anyflash's Python package"
+                       : job->fetched_count > 0 ? "the wheel"
+                                                : "the installed flash-attn";
     refuse(job, af_arena_format(job->run->arena, "%s does not load here: %s", what, shown),
            own ? NULL : inspect_hint(job));
     return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s does not load here: %s", what, shown);

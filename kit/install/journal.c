@@ -4,7 +4,6 @@
  */
 #include "kit/install/journal.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -43,9 +43,9 @@ enum anyflash_status af_offered_wheel_prove(struct af_run *run,
 #define AF_OFFERED_STAND_IN "2.8.3"
 
 /*
- * Writes the stand-in, called "flash_attn-VERSION-...", to `folder`: what `anyflash shim
- * install` installs, and anyflash's package, unless that is installed on its own. `version` is
- * in normal form. Its files come with this program: in the folder above it (installed as a
+ * In stand_in.c: writes the stand-in, called "flash_attn-VERSION-...", to `folder`: what
+ * `anyflash shim install` installs, and anyflash's package, unless that is installed on its
+ * own. `version` is in normal form. Its files come with this program: in the folder above it (installed as a
  * wheel), in its build folder, or where `make install` put them. Fails with NOT_FOUND if they
  * are not there in this version, with IO, LIMIT or NO_MEMORY.
  */

@@ -5,7 +5,9 @@
  *     site old, aside -,   fresh new     before
  *     site -,   aside old, fresh new
  *     site new, aside old, fresh -       after
- * so the places of its files show the next move in either direction.
+ * so the places of its files show the next move in either direction. Also the digest of the
+ * files that an installation moved, by which undo sees later changes, and the size of those
+ * that it keeps.
  */
 #include "kit/install/operation.h"
 
@@ -52,7 +54,10 @@ static enum anyflash_status make_parents(char path[PATH_BYTES], struct anyflash_
         if (*at != '/')
             continue;
         *at = '\0';
-        bool good = mkdir(path, 0777) == 0 || errno == EEXIST || is_there(path);
+        bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
+        int number = errno;
+        good = good || is_there(path);
+        errno = number;
         enum anyflash_status status =
             good ? ANYFLASH_OK : af_file_fail("make the folder", path, err);
         *at = '/';

@@ -49,9 +49,8 @@ enum anyflash_status af_operation_fingerprint(const struct af_operation *operati
 /*
  * In replaced_paths.c: finds the entries for the distributions that are unpacked in `fresh`, to
  * be installed in `site`. Files of the same distributions there are replaced, whatever their
- * version.
- * Folders that other distributions share are split only as far as needed. A file in the way
- * that belongs to no package is moved aside with the rest, and `progress` reports it.
+ * version. Folders that other distributions share are split only as far as needed. A file in
+ * the way that belongs to no package is moved aside with the rest, and `progress` reports it.
  *
  * Fails with UNSUPPORTED when something cannot be replaced safely (installed by conda or
  * setup.py, a file of another distribution is in the way), DATA, LIMIT, IO or NO_MEMORY.

@@ -1,7 +1,7 @@
 /*
  * pinned_wheels.c: finds or downloads the wheels of a lock and checks them: the hash, if one is
- * known; name and version in the metadata; and that the extensions load on the machine that the
- * pin is for.
+ * known; name and version of its dist-info folder; and that the extensions load on the machine
+ * that the pin is for.
  */
 #include "kit/install/pinned_wheels.h"
 

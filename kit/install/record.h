@@ -54,7 +54,7 @@ enum af_record_fault_kind {
     AF_RECORD_FILE_UNREAD   /* it exists, but cannot be read */
 };
 
-/* "missing", "another size", ... */
+/* "missing", "its size differs from RECORD", ... */
 const char *af_record_fault_text(enum af_record_fault_kind kind);
 
 struct af_record_fault {

@@ -6,7 +6,6 @@
  */
 #include "kit/install/stage.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -270,12 +269,10 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *package,
     struct words words = {.count = 0};
     struct af_program_result result;
     /* In a URL no character of the path has a meaning, such as that of '$' to uv. */
-    const char *encoded = af_url_encode_path(arena, path);
-    const char *url =
-        encoded == NULL
-            ? NULL
-            : af_url_with_sha256(
-                  arena, af_arena_format(arena, "%s @ file://%s", package, encoded), sha256);
+    const char *url = af_url_with_sha256(
+        arena,
+        af_arena_format(arena, "%s @ file://%s", package, af_url_encode_path(arena, path)),
+        sha256);
     if (arena->failed)
         return af_fail_memory(err);
     start(stage, &words);
@@ -302,8 +299,8 @@ static const char *const own_target[] = {
 static const char *folder_url(struct af_arena *arena, const char *from)
 {
     const char *path = af_file_real_path(arena, from);
-    const char *encoded = af_url_encode_path(arena, path == NULL ? from : path);
-    return encoded == NULL ? NULL : af_arena_format(arena, "file://%s", encoded);
+    return af_arena_format(arena, "file://%s",
+                           af_url_encode_path(arena, path == NULL ? from : path));
 }
 
 static void sources(const struct af_stage *stage, struct words *words,

@@ -1,5 +1,4 @@
 /* undo.c: undoes an installation, and cleans up after killed processes. */
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -301,8 +301,7 @@ static void take_loadable(struct proving *proving, const char *path,
         return;
     }
     char *word =
-        af_arena_text(arena, af_arena_format(arena, "module:%.*s%s", (int)(name - path), path,
-                                             binary->init_name));
+        af_arena_format(arena, "module:%.*s%s", (int)(name - path), path, binary->init_name);
     for (char *at = word; at != NULL && *at != '\0'; at++)
         *at = *at == '/' ? '.' : *at;
     add_loadable(proving, word);

@@ -1,6 +1,7 @@
 /*
- * verify.c: runs known_answer.py in the environment's interpreter and turns its output into
- * rows; then loads compiled parts of a package one by one (load_extensions.py).
+ * verify.c: runs known_answer.py in the environment's interpreter and compares its results
+ * with the engine's for the same inputs; then loads compiled parts of a package one by one
+ * (load_extensions.py).
  */
 #include "kit/install/verify.h"
 

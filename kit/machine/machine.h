@@ -251,7 +251,7 @@ bool af_machine_lacks_installer(const struct af_machine *machine);
 /* The CUDA toolkit that torch's extension builder uses, or NULL if none is known to be. */
 const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine);
 
-/* ---- Rules about GPUs that need no GPU; in given_gpu.c ---- */
+/* ---- What is known about GPUs without having one; in gpu_facts.c ---- */
 
 /*
  * Sets `visible` of every GPU row from CUDA_VISIBLE_DEVICES `value` (NULL: not

@@ -3,10 +3,8 @@
  * Values go through the handlers of --given, which derive further facts, in an
  * order in which later ones refine earlier ones.
  */
-#include "kit/formats/tags.h"
 #include "kit/machine/pasted_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Makes `value` the value of `given`; false if the text did not state it. */

@@ -5,11 +5,9 @@
 #include "kit/probe/probes.h"
 
 #include "kit/base/text.h"
-#include "kit/formats/metadata.h"
 #include "kit/system/file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -9,7 +9,6 @@
  */
 #include <ctype.h>
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

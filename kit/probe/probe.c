@@ -1,5 +1,5 @@
 /*
- * probe.c: probes this machine by calling one probe after the other, each in its own file. The
+ * probe.c: probes this machine by calling one probe after the other (probes.h). The
  * GPU driver may be slow, so its child process starts first and is read last. Also reads
  * machine records and catalogs from files, and hashes the environment for stored proofs.
  */
@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/base/text.h"
 #include "kit/catalog/catalog_update.h"
 #include "kit/machine/pasted.h"
 #include "kit/probe/probes.h"

@@ -2,7 +2,6 @@
  * tools.c: the probe of installers and build tools: where they are, and their versions, which
  * are read from the files beside them; and the wheels in their caches. None of them is run.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -1,7 +1,8 @@
 /*
  * findings.c: the checks of requirements, of wheels that are named by their URL, and of
- * platforms without a wheel. Each check looks at one requirement, import or command and adds at
- * most one finding; what a change has to be is decided here, how it is shown by the caller.
+ * platforms without a wheel. Each check looks at one requirement and adds at most one
+ * finding; import_findings.c and command_findings.c have the other checks. What has to change
+ * is decided here; the caller shows it.
  */
 #include "kit/project/findings.h"
 

@@ -74,7 +74,7 @@ size_t af_project_findings_edits(const struct af_project_findings *findings,
                                  const struct af_project_edit **edits_out);
 
 /*
- * Below: what the checks share, the project and adding findings. Private to the files
+ * Below: what the checks share: the project, and how findings are added. Private to the files
  * *findings.c: findings.c checks requirements, wheels that are named by their URL, and
  * platforms; import_findings.c imports; command_findings.c commands, and writes the section of
  * a page.

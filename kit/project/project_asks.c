@@ -1,8 +1,7 @@
 /*
- * project_asks.c: the requirements on torch and flash-attn in requirements files, setup.py and
- * files with one in a line, with their places; what the files state, together. The latter are
- * the lists of conda's environment.yml, with the list for pip in it, and setup.cfg. Of YAML and
- * of configparser's format only lines are read, no quoting across lines, anchors or
+ * project_asks.c: finds what requirements files, setup.py, conda's environment.yml and
+ * setup.cfg ask of torch and flash-attn, and where; and joins what all files state.
+ * environment.yml and setup.cfg are read line by line: no quoting across lines, anchors or
  * interpolation.
  */
 #include "kit/project/project_asks.h"

@@ -16,6 +16,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 #include "kit/system/progress.h"
 
 #define START_BYTES 64u /* the header of an ELF file */
@@ -79,7 +80,7 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
         return af_fail_memory(err);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot create '%s': %s", path, strerror(errno));
+        return af_file_fail("create", path, err);
     enum anyflash_status status =
         af_zip_extract(&target->archive->zip, one->member, write_all, &fd, &why);
     close(fd);

@@ -12,14 +12,12 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 #include "kit/system/http.h"
-#include "kit/system/output.h"
 #include "kit/system/process.h"
 
 #define TRIES_MAX 5 /* in a row without a new byte */

@@ -101,8 +101,8 @@ enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
     return write_pieces(arena, path, piece, 1, exists ? &mode : NULL, err);
 }
 
-enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
-                                  struct anyflash_error *err)
+static enum anyflash_status copy_file(struct af_arena *arena, const char *from, const char *to,
+                                      struct anyflash_error *err)
 {
     struct af_mapping mapping;
     enum anyflash_status status = af_file_map(from, &mapping, err);
@@ -134,7 +134,7 @@ enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *fr
         }
         unlink(part);
     }
-    return af_file_copy(arena, from, to, err);
+    return copy_file(arena, from, to, err);
 }
 
 enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
@@ -149,14 +149,6 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
     return status;
 }
 
-bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start)
-{
-    struct af_span found;
-    return af_file_is_absent(path) ||
-           (af_file_read_start(arena, path, strlen(start), &found, NULL) == ANYFLASH_OK &&
-            af_text_span_equal(found, start));
-}
-
 enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyflash_error *err)
 {
     char part[4096];
@@ -168,9 +160,13 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
         if (path[i] != '/' && path[i] != '\0')
             continue;
         part[i] = '\0';
-        if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST &&
-            !af_file_exists(part))
-            return af_file_fail("create the folder", part, err);
+        if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST) {
+            int number = errno;
+            bool exists = af_file_exists(part);
+            errno = number;
+            if (!exists)
+                return af_file_fail("create the folder", part, err);
+        }
         part[i] = path[i];
     }
     return ANYFLASH_OK;

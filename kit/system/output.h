@@ -36,22 +36,12 @@ enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
 enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *from,
                                           const char *to, struct anyflash_error *err);
 
-/* af_file_write() of the content of `from`, a file that nobody is writing. */
-enum anyflash_status af_file_copy(struct af_arena *arena, const char *from, const char *to,
-                                  struct anyflash_error *err);
-
 /*
  * af_file_write() of one text. Signals wait until it returns, so that Ctrl-C leaves no file
  * with a temporary name.
  */
 enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
                                         const char *text, struct anyflash_error *err);
-
-/*
- * Whether a command may write `path` without destroying anything of the user's: there is no
- * such file, or it begins with `start`, as the files of an earlier run do.
- */
-bool af_file_may_replace(struct af_arena *arena, const char *path, const char *start);
 
 /*
  * Creates the folder `path` with `mode`, and missing folders above it with 0755.

@@ -28,7 +28,7 @@ static uint64_t tail_of(const struct af_job *job)
     return prediction->rises && share < prediction->tail_bytes ? share : prediction->tail_bytes;
 }
 
-uint64_t af_demand_bytes(const struct af_job *job)
+static uint64_t demand_bytes(const struct af_job *job)
 {
     return job->state == AF_JOB_RUNNING && job->in_tail ? tail_of(job) : job->prediction.bytes;
 }
@@ -47,7 +47,7 @@ static struct running running_of(const struct af_job *jobs, size_t count)
         const struct af_job *job = &jobs[i];
         if (job->state != AF_JOB_RUNNING)
             continue;
-        uint64_t bytes = af_demand_bytes(job);
+        uint64_t bytes = demand_bytes(job);
         running.count++;
         running.bytes += bytes > job->resident_bytes ? bytes : job->resident_bytes;
         running.alone |= job->alone;
@@ -63,7 +63,7 @@ static size_t first_in_line(const struct af_job *jobs, size_t count, uint64_t le
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
-        if (jobs[i].state != AF_JOB_WAITING || af_demand_bytes(&jobs[i]) > left_bytes)
+        if (jobs[i].state != AF_JOB_WAITING || demand_bytes(&jobs[i]) > left_bytes)
             continue;
         if (best == SIZE_MAX ||
             (jobs[i].alone != jobs[best].alone

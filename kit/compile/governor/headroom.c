@@ -4,7 +4,6 @@
  */
 #include "kit/compile/governor/headroom.h"
 
-#include "kit/base/text.h"
 #include "kit/compile/governor/govern.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RAISE 1.25       /* a killed compiler is predicted to need 1.25 times its peak */
 #define RESERVE_SHARE 50 /* 1/50 of the limit is kept free */

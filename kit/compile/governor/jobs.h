@@ -1,6 +1,6 @@
 /*
  * jobs.h: the governor's state: its compiler calls, and what they wait for or do; decisions
- * about them, their processes, and the build's control group. Private to this module.
+ * about them, their processes, and the build's control group. Private to this room.
  */
 #ifndef AF_KIT_COMPILE_GOVERNOR_JOBS_H
 #define AF_KIT_COMPILE_GOVERNOR_JOBS_H
@@ -41,9 +41,6 @@ struct af_job {
 
 /* Whether its peak is over: cicc frees its front end's memory before it continues. */
 bool af_demand_has_fallen(const struct af_job *job);
-
-/* Bytes to reserve for it from now on: its peak, or after the peak the rest of the run. */
-uint64_t af_demand_bytes(const struct af_job *job);
 
 struct af_admit_answer {
     enum af_admit_why why;

@@ -10,7 +10,7 @@
 #include "kit/compile/offer/kernel_selection.h"
 #include "kit/fit/rung.h"
 
-/* More needs of a build: bytes on disk, measured as those of rung_build.h. */
+/* More needs of a build: bytes on disk, measured as those of rung.h. */
 #define AF_OFFER_BUILD_SOURCES_DISK                                                            \
     INT64_C(30000000) /* unpacked, without the tests and other projects */
 #define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
@@ -61,7 +61,7 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
                                           const struct af_machine *machine, bool full,
                                           struct af_arena *arena, size_t *argc_out);
 
-/* The offer's command as a line for a POSIX shell; NULL without memory. */
+/* The offer's command as a line for a POSIX shell; NULL if it has none. */
 const char *af_offer_build_line(const struct af_offer_build_offer *offer,
                                 struct af_arena *arena);
 

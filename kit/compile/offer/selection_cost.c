@@ -15,8 +15,6 @@
  */
 #include "kit/compile/offer/kernel_selection.h"
 
-#include <string.h>
-
 #define SHARED_SECONDS 9.0
 #define GLUE_SECONDS 4.0
 #define GLUE_BYTES (UINT64_C(300) << 20)

@@ -6,7 +6,6 @@
 #include "kit/doctor/log/fact_lookup.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "kit/doctor/log/lookup_rows.h"

@@ -1,6 +1,6 @@
 /*
  * log_facts.h: what lines of logs say about the machine that wrote them: the
- * table of log_facts.inc. Private to this module.
+ * table of log_facts.inc. Private to this room.
  */
 #ifndef AF_KIT_DOCTOR_LOG_LOG_FACTS_H
 #define AF_KIT_DOCTOR_LOG_LOG_FACTS_H

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/base/text.h"
 #include "kit/doctor/log/jsonl.h"
 #include "kit/formats/embedded.h"
 

@@ -1,0 +1,230 @@
+/*
+ * stand_in.c: makes the stand-in, a wheel of flash-attn's modules among the files of anyflash's
+ * Python package and, if it is not installed, of that package. pyproject.toml describes the
+ * package's own wheel.
+ */
+#include "kit/install/offered_wheel.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/wheel_archive.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+
+#define NAMES_MAX 1024
+#define VERSION_BYTES_MAX 4096
+#define FILE_BYTES_MAX (256u << 20)
+
+/* Where the files are, seen from the folder of the program. */
+struct place {
+    const char *python;
+    const char *libraries; /* NULL: among the Python files, like the program */
+};
+static const struct place places[] = {
+    {"..", NULL},
+    {"python/anyflash", "."},
+    {"../" AF_PACKAGE_FOLDER "/anyflash", "../" AF_LIBRARY_FOLDER},
+};
+static const char *const libraries[] = {"libanyflash.so", "libanyflash_python.so"};
+
+/* The files of this program, and the wheel that is made of them. */
+struct making {
+    struct af_wheel_pack pack;
+    const char *program;
+    const char *python;    /* the folder of the Python files */
+    const char *libraries; /* the folder of the libraries; NULL: that one */
+    struct anyflash_error *err;
+};
+
+/* Whether the folder holds the package of this version. */
+static bool is_package(struct af_arena *arena, const char *folder)
+{
+    struct af_span text;
+    const char *path = folder == NULL ? NULL : af_path_join(arena, folder, "_version.py");
+    const char *quoted = af_arena_format(arena, "\"%s\"", anyflash_version_text());
+    return path != NULL && quoted != NULL &&
+           af_file_read(arena, path, VERSION_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+           strstr(text.data, quoted) != NULL;
+}
+
+static enum anyflash_status add_file(struct making *making, const char *from, const char *name)
+{
+    struct af_span bytes;
+    if (from == NULL || name == NULL)
+        return af_fail_memory(making->err);
+    enum anyflash_status status =
+        af_file_read(making->pack.arena, from, FILE_BYTES_MAX, &bytes, making->err);
+    if (status == ANYFLASH_OK)
+        af_wheel_pack_add(&making->pack, name, bytes,
+                          af_file_is_executable(from) ? 0755 : 0644);
+    return status;
+}
+
+/* Adds the files below `from` as those below `name`, without Python's caches. */
+static enum anyflash_status add_folder(struct making *making, const char *from,
+                                       const char *name)
+{
+    struct af_arena *arena = making->pack.arena;
+    const char **names;
+    size_t count;
+    enum anyflash_status status = from == NULL ? af_fail_memory(making->err)
+                                               : af_folder_list(arena, from, NAMES_MAX, &names,
+                                                                &count, NULL, making->err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        const char *path = af_path_join(arena, from, names[i]);
+        const char *inner = af_path_join(arena, name, names[i]);
+        if (path == NULL || inner == NULL)
+            return af_fail_memory(making->err);
+        if (!af_file_is_folder(path))
+            status = add_file(making, path, inner);
+        else if (strcmp(names[i], "__pycache__") != 0)
+            status = add_folder(making, path, inner);
+    }
+    return status;
+}
+
+/*
+ * The Python package. Distributions put the libraries, or links to them, among the Python
+ * files.
+ */
+static enum anyflash_status add_package(struct making *making)
+{
+    struct af_arena *arena = making->pack.arena;
+    enum anyflash_status status = add_folder(making, making->python, "anyflash");
+    if (making->libraries == NULL)
+        return status;
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(libraries); i++) {
+        const char *added = af_path_join(arena, making->python, libraries[i]);
+        if (added == NULL)
+            return af_fail_memory(making->err);
+        if (af_file_is_absent(added))
+            status = add_file(making, af_path_join(arena, making->libraries, libraries[i]),
+                              af_path_join(arena, "anyflash", libraries[i]));
+    }
+    return status == ANYFLASH_OK ? add_file(making, making->program, "anyflash/bin/anyflash")
+                                 : status;
+}
+
+/* METADATA, WHEEL and top_level.txt. */
+static void describe(struct making *making, const char *version, const char *tag,
+                     bool has_package)
+{
+    struct af_arena *arena = making->pack.arena;
+    af_wheel_pack_information(
+        &making->pack, "METADATA",
+        af_arena_format(
+            arena,
+            "Metadata-Version: 2.1\nName: flash-attn\nVersion: %s\n"
+            "License: BSD-3-Clause\nRequires-Python: >=3.9\n"
+            "Summary: Modules of flash-attn, generated on this machine by anyflash, which "
+            "computes them\nRequires-Dist: torch\n%s\n"
+            "Not the project flash-attn: modules and functions with its names, computed "
+            "by anyflash.\nNames and signatures follow flash-attention, BSD-3-Clause, (c) "
+            "2022 its contributors.\n",
+            version, has_package ? "Requires-Dist: anyflash\n" : ""));
+    af_wheel_pack_information(&making->pack, "WHEEL",
+                              af_arena_format(arena,
+                                              "Wheel-Version: 1.0\nGenerator: anyflash %s\n"
+                                              "Root-Is-Purelib: false\nTag: %s\n",
+                                              anyflash_version_text(), tag));
+    af_wheel_pack_information(&making->pack, "top_level.txt",
+                              has_package ? "flash_attn\nflash_attn_2_cuda\n"
+                                          : "anyflash\nflash_attn\nflash_attn_2_cuda\n");
+}
+
+/* Finds the files beside the running program. */
+static enum anyflash_status find_package(struct making *making, struct af_arena *arena,
+                                         struct anyflash_error *err)
+{
+    const char *program = af_file_real_path(arena, "/proc/self/exe");
+    const char *folder = program == NULL ? NULL : af_path_folder(arena, program);
+    *making = (struct making){.program = program, .err = err};
+    making->pack.arena = arena;
+    for (size_t i = 0; folder != NULL && i < AF_COUNT(places); i++) {
+        making->python = af_path_join(arena, folder, places[i].python);
+        making->libraries = places[i].libraries == NULL
+                                ? NULL
+                                : af_path_join(arena, folder, places[i].libraries);
+        if (is_package(arena, making->python))
+            return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    return arena->failed ? af_fail_memory(err)
+                         : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                                   "the Python package of anyflash %s is not beside this "
+                                   "program; `make install` and the Python wheel both bring it",
+                                   anyflash_version_text());
+}
+
+/* flash_attn's modules; FlashAttention-3's are left out, as `shim install` does. */
+static enum anyflash_status add_modules(struct making *making)
+{
+    struct af_arena *arena = making->pack.arena;
+    const char *tree = af_path_join(arena, making->python, "shim/tree");
+    enum anyflash_status status =
+        tree == NULL
+            ? af_fail_memory(making->err)
+            : add_folder(making, af_path_join(arena, tree, "flash_attn"), "flash_attn");
+    return status == ANYFLASH_OK
+               ? add_file(making, af_path_join(arena, tree, "flash_attn_2_cuda.py"),
+                          "flash_attn_2_cuda.py")
+               : status;
+}
+
+/* Gives the modules this version in place of their own. */
+static enum anyflash_status set_version(struct making *making, const char *version)
+{
+    static const char line[] = "__version__ = \"" AF_OFFERED_STAND_IN "\"";
+    for (size_t i = 0; i < making->pack.count && i < AF_WHEEL_PACK_MEMBERS_MAX; i++) {
+        struct af_wheel_member *member = &making->pack.members[i];
+        if (strcmp(member->name, "flash_attn/__init__.py") != 0)
+            continue;
+        const char *at = strstr(member->bytes.data, line);
+        if (at == NULL)
+            break;
+        const char *text = af_arena_format(making->pack.arena, "%.*s__version__ = \"%s\"%s",
+                                           (int)(at - member->bytes.data), member->bytes.data,
+                                           version, at + strlen(line));
+        member->bytes = (struct af_span){text, text == NULL ? 0 : strlen(text)};
+        return text == NULL ? af_fail_memory(making->err) : ANYFLASH_OK;
+    }
+    return af_fail(making->err, ANYFLASH_E_DATA,
+                   "'%s/shim/tree/flash_attn/__init__.py' has no "
+                   "line %s",
+                   making->python, line);
+}
+
+enum anyflash_status af_offered_wheel_stand_in(struct af_run *run, const char *version,
+                                               const char *folder, const char **path_out,
+                                               struct anyflash_error *err)
+{
+    struct af_arena *arena = run->arena;
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    bool has_package = af_machine_package(run->machine, "anyflash") != NULL;
+    const char *tag = af_arena_format(arena, "py3-none-linux_%s",
+                                      af_fact_text_or(&run->machine->platform.arch, "x86_64"));
+    const char *path = af_arena_format(arena, "%s/flash_attn-%s-%s.whl", folder, version, tag);
+    const struct af_span *pieces;
+    size_t count;
+    enum anyflash_status status =
+        path == NULL || making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    if (status == ANYFLASH_OK)
+        status = add_modules(making);
+    if (status == ANYFLASH_OK)
+        status = set_version(making, version);
+    if (status == ANYFLASH_OK && !has_package)
+        status = add_package(making);
+    if (status != ANYFLASH_OK)
+        return status;
+    making->pack.information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
+    describe(making, version, tag, has_package);
+    status = af_wheel_pack_archive(&making->pack, &pieces, &count, err);
+    if (status == ANYFLASH_OK)
+        status = af_file_write(arena, path, pieces, count, err);
+    if (status == ANYFLASH_OK)
+        *path_out = path;
+    return status;
+}
