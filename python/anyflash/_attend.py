@@ -399,18 +399,8 @@ def attend(
 
 
 def attend_backward(
-    dout,
-    q,
-    k,
-    v,
-    out,
-    lse,
-    *,
-    layout="bshd",
-    dlse=None,
-    return_dbias=False,
-    return_dsinks=False,
-    _threads_of=None,
+    dout, q, k, v, out, lse, *,
+    layout="bshd", dlse=None, return_dbias=False, return_dsinks=False, _threads_of=None,
     **options,
 ):
     """Gradients of attend() with the same arguments and options.

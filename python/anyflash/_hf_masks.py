@@ -126,15 +126,8 @@ def with_sequences(mask, position_ids, batch, q_len, k_len):
 
 
 def mask(
-    batch_size,
-    q_length,
-    kv_length,
-    q_offset=0,
-    kv_offset=0,
-    mask_function=causal_mask_function,
-    attention_mask=None,
-    device="cpu",
-    **kwargs,
+    batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
+    mask_function=causal_mask_function, attention_mask=None, device="cpu", **kwargs,
 ):
     """A mask function of transformers: a mask as the head says, packed into a tensor."""
     pattern = _pattern(mask_function)

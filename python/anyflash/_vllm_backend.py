@@ -86,15 +86,9 @@ class _Impl(AttentionImpl):
     writes = False  # forward() also does what do_kv_cache_update() does
 
     def __init__(
-        self,
-        num_heads: int,
-        head_size: int,
-        scale: float,
-        num_kv_heads: Optional[int] = None,
-        alibi_slopes: Optional[list] = None,
-        sliding_window: Optional[int] = None,
-        kv_cache_dtype: str = "auto",
-        logits_soft_cap: Optional[float] = None,
+        self, num_heads: int, head_size: int, scale: float, num_kv_heads: Optional[int] = None,
+        alibi_slopes: Optional[list] = None, sliding_window: Optional[int] = None,
+        kv_cache_dtype: str = "auto", logits_soft_cap: Optional[float] = None,
         attn_type: str = AttentionType.DECODER,
         kv_sharing_target_layer_name: Optional[str] = None,
         sinks: Optional[torch.Tensor] = None,
@@ -125,16 +119,8 @@ class _Impl(AttentionImpl):
             _paged.write(key, value, self.pages(kv_cache), places, self.f8(layer))
 
     def forward(
-        self,
-        layer,
-        query,
-        key,
-        value,
-        kv_cache,
-        attn_metadata,
-        output,
-        output_scale=None,
-        output_block_scale=None,
+        self, layer, query, key, value, kv_cache, attn_metadata, output,
+        output_scale=None, output_block_scale=None,
     ):
         """Writes the attention of query [T, H, D] into output [T, H, D] and returns it.
 

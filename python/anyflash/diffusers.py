@@ -28,15 +28,8 @@ def _whole_mask(attn_mask, query, key):
 
 
 def attention(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    scale=None,
-    enable_gqa=False,
-    _parallel_config=None,
+    query, key, value, attn_mask=None,
+    dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, _parallel_config=None,
 ):
     """A backend of diffusers: query [B, Sq, H, D], key and value [B, Sk, G, D]; out as query.
 

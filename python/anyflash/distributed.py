@@ -364,20 +364,11 @@ def _attend(q, k, v, sinks, plan, softmax_scale, softcap):
 
 
 def ring_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    causal: bool = False,
-    softmax_scale: Optional[float] = None,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    sinks: Optional[Tensor] = None,
-    dropout_p: float = 0.0,
-    group=None,
-    balanced: bool = True,
-    return_lse: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, *,
+    causal: bool = False, softmax_scale: Optional[float] = None,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
+    dropout_p: float = 0.0, group=None, balanced: bool = True, return_lse: bool = False,
 ):
     """Attention over the rows of all processes: here q [B, S / W, H, D], k, v [B, S / W, G, D].
 
@@ -409,22 +400,12 @@ def ring_attention(
 
 
 def ring_attention_varlen(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    cu_seqlens: Tensor,
-    max_seqlen: int,
-    *,
-    causal: bool = False,
-    softmax_scale: Optional[float] = None,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    sinks: Optional[Tensor] = None,
-    dropout_p: float = 0.0,
-    group=None,
-    balanced: bool = True,
-    return_lse: bool = False,
+    q: Tensor, k: Tensor, v: Tensor,
+    cu_seqlens: Tensor, max_seqlen: int, *,
+    causal: bool = False, softmax_scale: Optional[float] = None,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
+    dropout_p: float = 0.0, group=None, balanced: bool = True, return_lse: bool = False,
 ):
     """ring_attention() of packed sequences: q [total / W, H, D], k, v [total / W, G, D].
 

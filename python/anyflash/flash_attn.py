@@ -67,16 +67,10 @@ def _parts(name, packed, rank, count):
 
 
 def flash_attn_func(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
+    q: Tensor, k: Tensor, v: Tensor,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
     """Attention of q [B, Sq, H, D] over k, v [B, Sk, G, D]: out [B, Sq, H, D].
@@ -91,15 +85,10 @@ def flash_attn_func(
 
 
 def flash_attn_kvpacked_func(
-    q: Tensor,
-    kv: Tensor,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
+    q: Tensor, kv: Tensor,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
     """flash_attn_func() with k, v = kv[:, :, 0], kv[:, :, 1]; kv is [B, Sk, 2, G, D].
@@ -113,13 +102,9 @@ def flash_attn_kvpacked_func(
 
 def flash_attn_qkvpacked_func(
     qkv: Tensor,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
     """flash_attn_func() of the three parts of qkv [B, S, 3, H, D].
@@ -132,22 +117,12 @@ def flash_attn_qkvpacked_func(
 
 
 def flash_attn_varlen_func(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-    block_table: Optional[Tensor] = None,
+    q: Tensor, k: Tensor, v: Tensor,
+    cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
+    return_attn_probs: bool = False, block_table: Optional[Tensor] = None,
 ) -> Result:
     """Attention of packed sequences: q [total_q, H, D], k, v [total_k, G, D].
 
@@ -170,19 +145,11 @@ def flash_attn_varlen_func(
 
 
 def flash_attn_varlen_kvpacked_func(
-    q: Tensor,
-    kv: Tensor,
-    cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
+    q: Tensor, kv: Tensor,
+    cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
     """flash_attn_varlen_func() with k, v = kv[:, 0], kv[:, 1]; kv is [total_k, 2, G, D].
@@ -196,16 +163,10 @@ def flash_attn_varlen_kvpacked_func(
 
 
 def flash_attn_varlen_qkvpacked_func(
-    qkv: Tensor,
-    cu_seqlens: Tensor,
-    max_seqlen: int,
-    dropout_p: float = 0.0,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Optional[Tensor] = None,
-    deterministic: bool = False,
+    qkv: Tensor, cu_seqlens: Tensor, max_seqlen: int,
+    dropout_p: float = 0.0, softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
     """flash_attn_varlen_func() of the three parts of qkv [total, 3, H, D].
@@ -219,25 +180,16 @@ def flash_attn_varlen_qkvpacked_func(
 
 
 def flash_attn_with_kvcache(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    k: Optional[Tensor] = None,
-    v: Optional[Tensor] = None,
-    rotary_cos: Optional[Tensor] = None,
-    rotary_sin: Optional[Tensor] = None,
+    q: Tensor, k_cache: Tensor, v_cache: Tensor,
+    k: Optional[Tensor] = None, v: Optional[Tensor] = None,
+    rotary_cos: Optional[Tensor] = None, rotary_sin: Optional[Tensor] = None,
     cache_seqlens: Optional[Union[int, Tensor]] = None,
-    cache_batch_idx: Optional[Tensor] = None,
-    cache_leftpad: Optional[Tensor] = None,
+    cache_batch_idx: Optional[Tensor] = None, cache_leftpad: Optional[Tensor] = None,
     block_table: Optional[Tensor] = None,
-    softmax_scale: Optional[float] = None,
-    causal: bool = False,
-    window_size: Tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    rotary_interleaved: bool = True,
-    alibi_slopes: Optional[Tensor] = None,
-    num_splits: int = 0,
-    return_softmax_lse: bool = False,
+    softmax_scale: Optional[float] = None, causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+    rotary_interleaved: bool = True, alibi_slopes: Optional[Tensor] = None,
+    num_splits: int = 0, return_softmax_lse: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Attention of q [B, Sq, H, D] over a cache, after k, v have been written into it.
 

@@ -51,22 +51,10 @@ def _with_sdpa(module, query, key, value, mask, causal, window, **options):
 
 
 def attention(
-    module,
-    query,
-    key,
-    value,
-    attention_mask,
-    dropout=0.0,
-    scaling=None,
-    sliding_window=None,
-    softcap=None,
-    s_aux=None,
-    is_causal=None,
-    position_bias=None,
-    cu_seq_lens_q=None,
-    cu_seq_lens_k=None,
-    position_ids=None,
-    **kwargs,
+    module, query, key, value, attention_mask,
+    dropout=0.0, scaling=None, sliding_window=None, softcap=None, s_aux=None,
+    is_causal=None, position_bias=None,
+    cu_seq_lens_q=None, cu_seq_lens_k=None, position_ids=None, **kwargs,
 ):
     """An attention function of transformers: query [B, H, Sq, D], key and value [B, G, Sk, D].
 

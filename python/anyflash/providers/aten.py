@@ -340,24 +340,9 @@ class _Attend(torch.autograd.Function):
 
 
 def attend(
-    kernel,
-    q,
-    k,
-    v,
-    *,
-    cu_q=None,
-    cu_k=None,
-    most=None,
-    dropout=0.0,
-    scale,
-    causal=False,
-    window=(-1, -1),
-    sinks=None,
-    seen=None,
-    bias=None,
-    deterministic=False,
-    gradient=False,
-    **more,
+    kernel, q, k, v, *, cu_q=None, cu_k=None, most=None,
+    dropout=0.0, scale, causal=False, window=(-1, -1),
+    sinks=None, seen=None, bias=None, deterministic=False, gradient=False, **more,
 ):
     """Attention aligned to the bottom right corner, by one kernel: (out, lse).
 

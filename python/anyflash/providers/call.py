@@ -42,18 +42,8 @@ class Call:
     num_splits = 0
 
     def __init__(
-        self,
-        q,
-        k,
-        v,
-        dropout,
-        scale,
-        causal,
-        window,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        want,
+        self, q, k, v, dropout, scale, causal, window, softcap,
+        alibi_slopes, deterministic, want,
     ):
         self.q, self.k, self.v = q, k, v
         self.dropout, self.scale, self.causal = dropout, scale, causal

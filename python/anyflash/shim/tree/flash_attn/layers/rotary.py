@@ -30,15 +30,9 @@ class ApplyRotaryEmb(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx,
-        x,
-        cos,
-        sin,
-        interleaved=False,
-        inplace=False,
-        seqlen_offsets: Union[int, Tensor] = 0,
-        cu_seqlens: Optional[Tensor] = None,
-        max_seqlen: Optional[int] = None,
+        ctx, x, cos, sin,
+        interleaved=False, inplace=False, seqlen_offsets: Union[int, Tensor] = 0,
+        cu_seqlens: Optional[Tensor] = None, max_seqlen: Optional[int] = None,
     ):
         ctx.angles = (cos, sin, seqlen_offsets, cu_seqlens, max_seqlen, interleaved)
         return apply_rotary(x, *ctx.angles, inplace=inplace)
@@ -49,14 +43,8 @@ class ApplyRotaryEmb(torch.autograd.Function):
 
 
 def apply_rotary_emb(
-    x,
-    cos,
-    sin,
-    interleaved=False,
-    inplace=False,
-    seqlen_offsets: Union[int, Tensor] = 0,
-    cu_seqlens: Optional[Tensor] = None,
-    max_seqlen: Optional[int] = None,
+    x, cos, sin, interleaved=False, inplace=False, seqlen_offsets: Union[int, Tensor] = 0,
+    cu_seqlens: Optional[Tensor] = None, max_seqlen: Optional[int] = None,
 ):
     """x [B, S, H, D], or [total, H, D] with cu_seqlens int32 [B + 1], rotated.
 
@@ -92,15 +80,8 @@ class ApplyRotaryEmbQKV_(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx,
-        qkv,
-        cos,
-        sin,
-        cos_k=None,
-        sin_k=None,
-        interleaved=False,
-        seqlen_offsets: Union[int, Tensor] = 0,
-        num_heads_q: Optional[int] = None,
+        ctx, qkv, cos, sin, cos_k=None, sin_k=None, interleaved=False,
+        seqlen_offsets: Union[int, Tensor] = 0, num_heads_q: Optional[int] = None,
     ):
         ctx.given = (cos, sin, cos_k, sin_k, interleaved, seqlen_offsets, num_heads_q)
         return ApplyRotaryEmbQKV_.turn(qkv, *ctx.given, False)
@@ -111,14 +92,8 @@ class ApplyRotaryEmbQKV_(torch.autograd.Function):
 
 
 def apply_rotary_emb_qkv_(
-    qkv,
-    cos,
-    sin,
-    cos_k=None,
-    sin_k=None,
-    interleaved=False,
-    seqlen_offsets: Union[int, Tensor] = 0,
-    num_heads_q: Optional[int] = None,
+    qkv, cos, sin, cos_k=None, sin_k=None, interleaved=False,
+    seqlen_offsets: Union[int, Tensor] = 0, num_heads_q: Optional[int] = None,
 ):
     """Rotates q and k of qkv in place and returns qkv.
 
@@ -162,14 +137,7 @@ class RotaryEmbedding(torch.nn.Module):
     Programs read _cos_cached, _sin_cached and call _update_cos_sin_cache().
     """
 
-    def __init__(
-        self,
-        dim: int,
-        base=10000.0,
-        interleaved=False,
-        scale_base=None,
-        device=None,
-    ):
+    def __init__(self, dim: int, base=10000.0, interleaved=False, scale_base=None, device=None):
         super().__init__()
         self.dim, self.base, self.interleaved = dim, float(base), interleaved
         self.scale_base = scale_base
@@ -215,12 +183,8 @@ class RotaryEmbedding(torch.nn.Module):
         self._cos_cached, self._sin_cached, self._cos_k_cached, self._sin_k_cached = tables
 
     def forward(
-        self,
-        qkv: Tensor,
-        kv: Optional[Tensor] = None,
-        seqlen_offset: Union[int, Tensor] = 0,
-        max_seqlen: Optional[int] = None,
-        num_heads_q: Optional[int] = None,
+        self, qkv: Tensor, kv: Optional[Tensor] = None, seqlen_offset: Union[int, Tensor] = 0,
+        max_seqlen: Optional[int] = None, num_heads_q: Optional[int] = None,
     ):
         """qkv as apply_rotary_emb_qkv_(), in place; or (q, kv) with kv [B, S, 2, G, D]."""
         if max_seqlen is None and isinstance(seqlen_offset, int):

@@ -15,15 +15,8 @@ class CrossEntropyLoss(nn.Module):
     """
 
     def __init__(
-        self,
-        ignore_index=-100,
-        reduction="mean",
-        label_smoothing=0.0,
-        logit_scale=1.0,
-        lse_square_scale=0.0,
-        inplace_backward=False,
-        process_group=None,
-        return_z_loss=False,
+        self, ignore_index=-100, reduction="mean", label_smoothing=0.0, logit_scale=1.0,
+        lse_square_scale=0.0, inplace_backward=False, process_group=None, return_z_loss=False,
     ):
         super().__init__()
         if reduction not in ("mean", "none", "sum"):

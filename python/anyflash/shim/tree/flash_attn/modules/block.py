@@ -42,22 +42,11 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self,
-        dim,
-        mixer_cls=None,
-        mlp_cls=None,
-        norm_cls=nn.LayerNorm,
-        dropout_cls=nn.Dropout,
-        prenorm=True,
-        resid_dropout1=0.0,
-        resid_dropout2=0.0,
-        drop_path1=0.0,
-        drop_path2=0.0,
-        fused_dropout_add_ln=False,
-        return_residual=False,
-        residual_in_fp32=False,
-        sequence_parallel=False,
-        mark_shared_params=False,
+        self, dim,
+        mixer_cls=None, mlp_cls=None, norm_cls=nn.LayerNorm, dropout_cls=nn.Dropout,
+        prenorm=True, resid_dropout1=0.0, resid_dropout2=0.0, drop_path1=0.0, drop_path2=0.0,
+        fused_dropout_add_ln=False, return_residual=False, residual_in_fp32=False,
+        sequence_parallel=False, mark_shared_params=False,
     ):
         super().__init__()
         if residual_in_fp32 and not prenorm:
@@ -126,11 +115,8 @@ class Block(nn.Module):
         return x
 
     def forward(
-        self,
-        hidden_states: Tensor,
-        residual: Optional[Tensor] = None,
-        mixer_subset=None,
-        mixer_kwargs=None,
+        self, hidden_states: Tensor, residual: Optional[Tensor] = None,
+        mixer_subset=None, mixer_kwargs=None,
     ):
         """mixer_subset: rows of the sequence whose output is wanted; prenorm only."""
         if self.prenorm:

@@ -60,13 +60,8 @@ class FlashSelfAttention(_Flash):
     and max_seqlen."""
 
     def __init__(
-        self,
-        causal=False,
-        softmax_scale=None,
-        attention_dropout=0.0,
-        window_size=(-1, -1),
-        alibi_slopes=None,
-        deterministic=False,
+        self, causal=False, softmax_scale=None, attention_dropout=0.0,
+        window_size=(-1, -1), alibi_slopes=None, deterministic=False,
     ):
         options = (window_size, alibi_slopes, deterministic)
         super().__init__(causal, softmax_scale, attention_dropout, *options)
@@ -83,26 +78,15 @@ class FlashCrossAttention(_Flash):
     cu_seqlens, max_seqlen of q, and cu_seqlens_k, max_seqlen_k."""
 
     def __init__(
-        self,
-        causal=False,
-        softmax_scale=None,
-        attention_dropout=0.0,
-        alibi_slopes=None,
-        window_size=(-1, -1),
-        deterministic=False,
+        self, causal=False, softmax_scale=None, attention_dropout=0.0,
+        alibi_slopes=None, window_size=(-1, -1), deterministic=False,
     ):
         options = (window_size, alibi_slopes, deterministic)
         super().__init__(causal, softmax_scale, attention_dropout, *options)
 
     def forward(
-        self,
-        q,
-        kv,
-        causal=None,
-        cu_seqlens=None,
-        max_seqlen=None,
-        cu_seqlens_k=None,
-        max_seqlen_k=None,
+        self, q, kv, causal=None,
+        cu_seqlens=None, max_seqlen=None, cu_seqlens_k=None, max_seqlen_k=None,
     ):
         options = self._options(causal)
         if cu_seqlens is None:
@@ -179,30 +163,13 @@ class MHA(nn.Module):
     """
 
     def __init__(
-        self,
-        embed_dim,
-        num_heads,
-        num_heads_kv=None,
-        cross_attn=False,
-        qkv_proj_bias=True,
-        out_proj_bias=True,
-        dropout=0.0,
-        softmax_scale=None,
-        causal=False,
-        layer_idx=None,
-        dwconv=False,
-        rotary_emb_dim=0,
-        rotary_emb_base=10000.0,
-        rotary_emb_scale_base=None,
+        self, embed_dim, num_heads, num_heads_kv=None, cross_attn=False,
+        qkv_proj_bias=True, out_proj_bias=True, dropout=0.0,
+        softmax_scale=None, causal=False, layer_idx=None, dwconv=False,
+        rotary_emb_dim=0, rotary_emb_base=10000.0, rotary_emb_scale_base=None,
         rotary_emb_interleaved=False,
-        use_alibi=False,
-        window_size=(-1, -1),
-        fused_bias_fc=False,
-        use_flash_attn=False,
-        return_residual=False,
-        checkpointing=False,
-        device=None,
-        dtype=None,
+        use_alibi=False, window_size=(-1, -1), fused_bias_fc=False, use_flash_attn=False,
+        return_residual=False, checkpointing=False, device=None, dtype=None,
     ) -> None:
         super().__init__()
         self.num_heads_kv = num_heads if num_heads_kv is None else num_heads_kv
@@ -326,15 +293,8 @@ class MHA(nn.Module):
         return inner(*given, **options)
 
     def forward(
-        self,
-        x,
-        x_kv=None,
-        key_padding_mask=None,
-        cu_seqlens=None,
-        max_seqlen=None,
-        mixer_subset=None,
-        inference_params=None,
-        **kwargs,
+        self, x, x_kv=None, key_padding_mask=None,
+        cu_seqlens=None, max_seqlen=None, mixer_subset=None, inference_params=None, **kwargs,
     ):
         """x_kv: of cross attention; mixer_subset: rows of x whose output is wanted.
 

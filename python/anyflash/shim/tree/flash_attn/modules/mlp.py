@@ -17,16 +17,9 @@ class Mlp(nn.Module):
     """fc2(activation(fc1(x)))."""
 
     def __init__(
-        self,
-        in_features,
-        hidden_features=None,
-        out_features=None,
-        activation=F.gelu,
-        bias1=True,
-        bias2=True,
-        return_residual=False,
-        device=None,
-        dtype=None,
+        self, in_features, hidden_features=None, out_features=None,
+        activation=F.gelu, bias1=True, bias2=True, return_residual=False,
+        device=None, dtype=None,
     ):
         super().__init__()
         hidden_features = hidden_features or 4 * in_features
@@ -48,17 +41,9 @@ class GatedMlp(nn.Module):
     """
 
     def __init__(
-        self,
-        in_features,
-        hidden_features=None,
-        out_features=None,
-        activation=F.sigmoid,
-        bias1=True,
-        bias2=True,
-        multiple_of=128,
-        return_residual=False,
-        device=None,
-        dtype=None,
+        self, in_features, hidden_features=None, out_features=None,
+        activation=F.sigmoid, bias1=True, bias2=True, multiple_of=128, return_residual=False,
+        device=None, dtype=None,
     ):
         super().__init__()
         size = int(8 * in_features / 3) if hidden_features is None else hidden_features

@@ -25,12 +25,8 @@ _ACTIVATIONS = {
 
 
 def fused_dense_func(
-    x: Tensor,
-    weight: Tensor,
-    bias: Optional[Tensor] = None,
-    return_residual: bool = False,
-    process_group: Optional[ProcessGroup] = None,
-    sequence_parallel: bool = True,
+    x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, return_residual: bool = False,
+    process_group: Optional[ProcessGroup] = None, sequence_parallel: bool = True,
 ):
     """F.linear(); with process_group and sequence_parallel of the rows of all processes.
 
@@ -45,13 +41,8 @@ class FusedDense(nn.Linear):
     """nn.Linear by fused_dense_func()."""
 
     def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        return_residual: bool = False,
-        device=None,
-        dtype=None,
+        self, in_features: int, out_features: int, bias: bool = True,
+        return_residual: bool = False, device=None, dtype=None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.return_residual = return_residual
@@ -62,18 +53,11 @@ class FusedDense(nn.Linear):
 
 
 def fused_mlp_func(
-    x: Tensor,
-    weight1: Tensor,
-    weight2: Tensor,
-    bias1: Optional[Tensor] = None,
-    bias2: Optional[Tensor] = None,
-    activation: str = "gelu_approx",
-    save_pre_act: bool = True,
-    return_residual: bool = False,
-    checkpoint_lvl: int = 0,
-    heuristic: int = 0,
-    process_group: Optional[ProcessGroup] = None,
-    sequence_parallel: bool = True,
+    x: Tensor, weight1: Tensor, weight2: Tensor,
+    bias1: Optional[Tensor] = None, bias2: Optional[Tensor] = None,
+    activation: str = "gelu_approx", save_pre_act: bool = True, return_residual: bool = False,
+    checkpoint_lvl: int = 0, heuristic: int = 0,
+    process_group: Optional[ProcessGroup] = None, sequence_parallel: bool = True,
 ):
     """linear(activation(linear(x))), activation "gelu_approx", "relu" or "sqrelu".
 
@@ -101,18 +85,9 @@ class FusedMLP(nn.Module):
     """fused_mlp_func() with its layers fc1 and fc2."""
 
     def __init__(
-        self,
-        in_features,
-        hidden_features=None,
-        out_features=None,
-        bias1=True,
-        bias2=True,
-        activation="gelu_approx",
-        return_residual=False,
-        checkpoint_lvl=0,
-        heuristic="auto",
-        device=None,
-        dtype=None,
+        self, in_features, hidden_features=None, out_features=None, bias1=True, bias2=True,
+        activation="gelu_approx", return_residual=False, checkpoint_lvl=0, heuristic="auto",
+        device=None, dtype=None,
     ):
         super().__init__()
         hidden_features = hidden_features or 4 * in_features

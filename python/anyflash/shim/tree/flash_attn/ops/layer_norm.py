@@ -41,17 +41,9 @@ def dropout_add_norm(
 
 
 def dropout_add_layer_norm(
-    x0,
-    residual,
-    weight,
-    bias,
-    dropout_p,
-    epsilon,
-    rowscale=None,
-    layerscale=None,
-    prenorm=False,
-    residual_in_fp32=False,
-    return_dropout_mask=False,
+    x0, residual, weight, bias, dropout_p, epsilon,
+    rowscale=None, layerscale=None,
+    prenorm=False, residual_in_fp32=False, return_dropout_mask=False,
 ):
     """Layer norm of x = dropout(x0 * rowscale * layerscale) + residual.
 
@@ -69,14 +61,8 @@ class DropoutAddNorm(torch.nn.Module):
     has_bias = False
 
     def __init__(
-        self,
-        hidden_size,
-        prenorm=False,
-        p=0.0,
-        eps=1e-5,
-        residual_in_fp32=False,
-        device=None,
-        dtype=None,
+        self, hidden_size,
+        prenorm=False, p=0.0, eps=1e-5, residual_in_fp32=False, device=None, dtype=None,
     ):
         super().__init__()
         self.prenorm, self.p, self.eps = prenorm, p, eps

@@ -14,17 +14,9 @@ def rms_norm(x, weight, epsilon):
 
 
 def dropout_add_rms_norm(
-    x0,
-    residual,
-    weight,
-    bias,
-    dropout_p,
-    epsilon,
-    rowscale=None,
-    layerscale=None,
-    prenorm=False,
-    residual_in_fp32=False,
-    return_dropout_mask=False,
+    x0, residual, weight, bias, dropout_p, epsilon,
+    rowscale=None, layerscale=None,
+    prenorm=False, residual_in_fp32=False, return_dropout_mask=False,
 ):
     """dropout_add_layer_norm() with an RMS norm."""
     summands = (x0, residual, weight, bias, dropout_p, epsilon, rowscale, layerscale)

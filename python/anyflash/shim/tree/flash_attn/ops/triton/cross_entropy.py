@@ -29,16 +29,9 @@ class CrossEntropyLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx,
-        logits,
-        labels,
-        precomputed_lse=None,
-        smoothing=0.0,
-        logit_scale=1.0,
-        lse_square_scale=0.0,
-        ignore_index=-100,
-        inplace_backward=False,
-        process_group=None,
+        ctx, logits, labels,
+        precomputed_lse=None, smoothing=0.0, logit_scale=1.0, lse_square_scale=0.0,
+        ignore_index=-100, inplace_backward=False, process_group=None,
     ):
         columns, classes = logits.shape[1], logits.shape[1]
         column = labels.long()  # of the label, among those that this process holds
@@ -77,15 +70,10 @@ class CrossEntropyLoss(torch.autograd.Function):
 
 
 def cross_entropy_loss(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    precomputed_lse: Optional[torch.Tensor] = None,
-    label_smoothing: float = 0.0,
-    logit_scale: float = 1.0,
-    lse_square_scale: float = 0.0,
-    ignore_index=-100,
-    inplace_backward: bool = False,
-    process_group=None,
+    logits: torch.Tensor, labels: torch.Tensor,
+    precomputed_lse: Optional[torch.Tensor] = None, label_smoothing: float = 0.0,
+    logit_scale: float = 1.0, lse_square_scale: float = 0.0, ignore_index=-100,
+    inplace_backward: bool = False, process_group=None,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """Losses of logits [rows, classes] (multiplied by logit_scale) for labels [rows].
 

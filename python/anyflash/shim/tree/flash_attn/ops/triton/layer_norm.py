@@ -26,24 +26,10 @@ def _dropout(x, p):
 
 
 def layer_norm_fn(
-    x,
-    weight,
-    bias,
-    residual=None,
-    x1=None,
-    weight1=None,
-    bias1=None,
-    eps=1e-6,
-    dropout_p=0.0,
-    rowscale=None,
-    prenorm=False,
-    residual_in_fp32=False,
-    zero_centered_weight=False,
-    is_rms_norm=False,
-    return_dropout_mask=False,
-    out_dtype=None,
-    out=None,
-    residual_out=None,
+    x, weight, bias, residual=None, x1=None, weight1=None, bias1=None,
+    eps=1e-6, dropout_p=0.0, rowscale=None, prenorm=False, residual_in_fp32=False,
+    zero_centered_weight=False, is_rms_norm=False, return_dropout_mask=False,
+    out_dtype=None, out=None, residual_out=None,
 ):
     """Norm over the last dimension of dropout(x * rowscale) + dropout(x1) + residual.
 
@@ -79,23 +65,10 @@ def layer_norm_fn(
 
 
 def rms_norm_fn(
-    x,
-    weight,
-    bias,
-    residual=None,
-    x1=None,
-    weight1=None,
-    bias1=None,
-    eps=1e-6,
-    dropout_p=0.0,
-    rowscale=None,
-    prenorm=False,
-    residual_in_fp32=False,
-    zero_centered_weight=False,
-    return_dropout_mask=False,
-    out_dtype=None,
-    out=None,
-    residual_out=None,
+    x, weight, bias, residual=None, x1=None, weight1=None, bias1=None,
+    eps=1e-6, dropout_p=0.0, rowscale=None, prenorm=False, residual_in_fp32=False,
+    zero_centered_weight=False, return_dropout_mask=False,
+    out_dtype=None, out=None, residual_out=None,
 ):
     """layer_norm_fn() without the mean: x / sqrt(mean(x * x) + eps)."""
     summands = (residual, x1, weight1, bias1, eps, dropout_p, rowscale, prenorm)
@@ -110,13 +83,8 @@ class RMSNorm(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        hidden_size,
-        eps=1e-5,
-        dropout_p=0.0,
-        zero_centered_weight=False,
-        device=None,
-        dtype=None,
+        self, hidden_size, eps=1e-5, dropout_p=0.0,
+        zero_centered_weight=False, device=None, dtype=None,
     ):
         super().__init__()
         self.eps, self.zero_centered_weight = eps, zero_centered_weight

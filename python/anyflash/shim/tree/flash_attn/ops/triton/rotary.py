@@ -33,15 +33,10 @@ def _at(table, positions, beyond):
 
 
 def apply_rotary(
-    x: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
     seqlen_offsets: Union[int, torch.Tensor] = 0,
-    cu_seqlens: Optional[torch.Tensor] = None,
-    max_seqlen: Optional[int] = None,
-    interleaved=False,
-    inplace=False,
-    conjugate=False,
+    cu_seqlens: Optional[torch.Tensor] = None, max_seqlen: Optional[int] = None,
+    interleaved=False, inplace=False, conjugate=False,
 ) -> torch.Tensor:
     """x [B, S, H, D], or [total, H, D] with cu_seqlens, its first 2 * cos.shape[1] dimensions
     rotated by the angles of cos, sin [rows, dim / 2] at seqlen_offsets + its row.
