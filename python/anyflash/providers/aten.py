@@ -161,7 +161,7 @@ class _Deterministic:
             torch.use_deterministic_algorithms(False)
 
 
-def _by_row(lse, cu_q, total):
+def by_row(lse, cu_q, total):
     """lse [B, H, S], [H, total] or padded [B, H, longest] as [.., rows, H], like out."""
     if cu_q is None:
         return lse.transpose(-1, -2)[:, :total]
@@ -177,7 +177,7 @@ def _with_sinks(out, lse, sinks, cu_q):
     """(out, lse) with one sink per head: an extra key that takes weight but adds no value."""
     lse = torch.where(lse == _INF, -_INF, lse)
     wider = torch.logaddexp(lse, sinks.float()[:, None])
-    part = _by_row(torch.exp(lse - wider), cu_q, _rows(out, cu_q))
+    part = by_row(torch.exp(lse - wider), cu_q, _rows(out, cu_q))
     return (out * part.unsqueeze(-1)).to(out.dtype), wider
 
 
@@ -276,7 +276,7 @@ def _forward(kernel, q, k, v, sinks, seen, cu_q, cu_k, options, **more):
     out, lse, seed, offset = _KERNELS[kernel][0](q, k, v, cu_q, cu_k, *options, **more)
     if seen is not None:
         # Kernels return different values for a row that sees no key; its weights must be 0.
-        row = _by_row(seen[:, None], cu_q, _rows(out, cu_q))
+        row = by_row(seen[:, None], cu_q, _rows(out, cu_q))
         if lse.dim() == 3:
             seen = pad(seen, (0, lse.shape[-1] - seen.shape[-1]))[:, None]
         else:
@@ -333,7 +333,7 @@ class _Attend(torch.autograd.Function):
         dsinks = None
         if sinks is not None:
             taken = torch.exp(sinks.float()[:, None] - lse)
-            taken = _by_row(taken, cu_q, _rows(out, cu_q))
+            taken = by_row(taken, cu_q, _rows(out, cu_q))
             rows = (dout.float() * out.float()).sum(-1) * taken
             dsinks = -rows.flatten(0, -2).sum(0).to(sinks.dtype)
         return (None, dq, dk, dv, dsinks, *[None] * 9)
@@ -365,5 +365,5 @@ def attend(
     if cu_q is None:
         return out, lse[:, :, : q.shape[1]]
     if lse.dim() == 3:
-        lse = _by_row(lse, cu_q, q.shape[0]).transpose(0, 1)
+        lse = by_row(lse, cu_q, q.shape[0]).transpose(0, 1)
     return out, lse

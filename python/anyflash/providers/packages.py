@@ -23,7 +23,7 @@ import sys
 import torch
 
 from .. import _result_cache
-from . import trial
+from . import aten, trial
 from .call import LSE, OUT, PROBABILITIES, transformed
 from .features import HALVES, Limits, features, outside, too_old_or_new
 from .flash import capability
@@ -201,14 +201,6 @@ def _kind(call):
     return "flash_attn_func" if call.cu_q is None else "flash_attn_varlen_func"
 
 
-def _unpadded(lse, call):
-    """lse [B, H, longest] of releases of flash-attn before 2.6 as [H, total]."""
-    position = torch.arange(call.q.shape[0], device=lse.device)
-    starts = call.cu_q.to(position.dtype)
-    batch = torch.searchsorted(starts, position, right=True) - 1
-    return lse[batch, :, position - starts[batch]].transpose(0, 1)
-
-
 class Package:
     """A provider: `find()` gives the files that identify the package, or why it cannot be used;
     `load()` imports it; `no_limit`: a side of a window without a limit; `also`: device types
@@ -340,7 +332,8 @@ class Package:
             return (found[0] if isinstance(found, (tuple, list)) else found), None, None
         out, lse, *more = found
         if call.cu_q is not None and lse.dim() == 3:
-            lse = _unpadded(lse, call)
+            # Releases of flash-attn before 2.6 give [B, H, longest].
+            lse = aten.by_row(lse, call.cu_q, call.q.shape[0]).transpose(0, 1)
         lse = torch.where(lse == -torch.inf, torch.inf, lse.detach())
         wanted = more and call.want >= PROBABILITIES and call.dropout > 0
         return out, lse, more[0] if wanted else None
