@@ -51,15 +51,8 @@ def build(scene, torch, change=None, env=None, installer="pip", limit=600, limit
         "uv": ["uv", "pip", "install"],
     }[installer]
     scene.run(
-        *words,
-        "--no-build-isolation",
-        "--no-deps",
-        source,
-        env=env,
-        toolkit=True,
-        variables=variables,
-        limit=limit,
-        limits=limits,
+        *words, "--no-build-isolation", "--no-deps", source,
+        env=env, toolkit=True, variables=variables, limit=limit, limits=limits,
     )
 
 
@@ -86,10 +79,8 @@ def nvcc_that_dies(scene):
 
 
 @failure(
-    "toolkit-of-another-major",
-    "cuda-major-mismatch",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=13.0"),
+    "toolkit-of-another-major", "cuda-major-mismatch",
+    least="proved", given=of_torch("2.6.0", "nvcc=13.0"),
 )
 def _(scene):
     """nvcc 13 with a torch for CUDA 12."""
@@ -97,10 +88,8 @@ def _(scene):
 
 
 @failure(
-    "toolkit-of-another-major-uv",
-    "cuda-major-mismatch",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=13.0"),
+    "toolkit-of-another-major-uv", "cuda-major-mismatch",
+    least="proved", given=of_torch("2.6.0", "nvcc=13.0"),
 )
 def _(scene):
     """The same with uv."""
@@ -111,15 +100,8 @@ def cuda_file(scene, *flags, text="__global__ void k() {}\n", **options):
     need_nvcc()
     source = scene.file("flash_attn/src/flash_fwd.cu", text)
     scene.run(
-        NVCC,
-        *flags,
-        "-c",
-        source,
-        "-o",
-        source.with_suffix(".o"),
-        toolkit=True,
-        prompt=True,
-        **options,
+        NVCC, *flags, "-c", source, "-o", source.with_suffix(".o"),
+        toolkit=True, prompt=True, **options,
     )
 
 
@@ -132,10 +114,8 @@ def _(scene):
 
 
 @failure(
-    "build-newer-gpu",
-    "nvcc-older-than-gpu",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0"),
+    "build-newer-gpu", "nvcc-older-than-gpu",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0"),
 )
 def _(scene):
     """flash-attn built for an architecture that nvcc does not know yet."""
@@ -149,10 +129,7 @@ def _(scene):
 
 
 @failure(
-    "nvcc-dropped-gpu",
-    "sm-unsupported",
-    "nvcc-older-than-gpu",
-    "no-wheel-for-cuda",
+    "nvcc-dropped-gpu", "sm-unsupported", "nvcc-older-than-gpu", "no-wheel-for-cuda",
     given=("nvcc=13.0", "os=linux", "sm=3.0"),
 )
 def _(scene):
@@ -178,10 +155,8 @@ def compiler_of(scene, version):
 
 
 @failure(
-    "torch-says-gcc-too-new",
-    "gcc-too-new",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0"),
+    "torch-says-gcc-too-new", "gcc-too-new",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0"),
 )
 def _(scene):
     """torch's own check of the host compiler's version: too new."""
@@ -189,10 +164,8 @@ def _(scene):
 
 
 @failure(
-    "torch-says-gcc-too-old",
-    "gcc-too-old",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0"),
+    "torch-says-gcc-too-old", "gcc-too-old",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0"),
 )
 def _(scene):
     """torch's own check of the host compiler's version: too old."""
@@ -206,17 +179,9 @@ def _(scene):
     include = torch_headers(scene)
     source = scene.file("flash_attn/flash_api.cpp", "#include <torch/torch.h>\n")
     scene.run(
-        "g++",
-        "-std=c++14",
-        "-fmax-errors=40",
-        f"-I{include}",
-        f"-I{include}/torch/csrc/api/include",
-        "-c",
-        source,
-        "-o",
-        "flash_api.o",
-        env=env,
-        prompt=True,
+        "g++", "-std=c++14", "-fmax-errors=40", f"-I{include}",
+        f"-I{include}/torch/csrc/api/include", "-c", source, "-o", "flash_api.o",
+        env=env, prompt=True,
     )
 
 
@@ -241,14 +206,8 @@ def _(scene):
     )
     scene.file("package/x.c", "int x;\n")
     scene.run(
-        "python",
-        "-m",
-        "pip",
-        "install",
-        "--no-build-isolation",
-        "./package",
-        env=env,
-        variables={"CC": "x86_64-linux-gnu-gcc-99"},
+        "python", "-m", "pip", "install", "--no-build-isolation", "./package",
+        env=env, variables={"CC": "x86_64-linux-gnu-gcc-99"},
     )
 
 
@@ -266,10 +225,8 @@ def without_cute(source, _):
 
 
 @failure(
-    "kernel-without-cute",
-    "missing-cutlass",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0"),
+    "kernel-without-cute", "missing-cutlass",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0"),
 )
 def _(scene):
     """ninja compiles a kernel, and CuTe's headers are missing."""
@@ -288,10 +245,7 @@ def without_local_headers(scene, line):
     """Runs the line where /usr/local/include, which may have CUDA's headers, is empty."""
     scene.write(f"$ {line}\n")
     scene.run(
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
+        "unshare", "--mount", "sh", "-c",
         f"mount -t tmpfs none /usr/local/include && exec {line}",
     )
 
@@ -344,23 +298,14 @@ def _(scene):
     """The linker finds no libcuda."""
     source = scene.file("flash_api.cpp", "int main() { return 0; }\n")
     scene.run(
-        "g++",
-        "-shared",
-        "-fPIC",
-        source,
-        "-o",
-        "flash_attn_2_cuda.so",
-        "-L/usr/local/lib",
-        "-lcuda",
-        prompt=True,
+        "g++", "-shared", "-fPIC", source, "-o", "flash_attn_2_cuda.so", "-L/usr/local/lib",
+        "-lcuda", prompt=True,
     )
 
 
 @failure(
-    "ninja-not-there",
-    "missing-ninja",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=12.4", "ninja=none"),
+    "ninja-not-there", "missing-ninja",
+    least="proved", given=of_torch("2.6.0", "nvcc=12.4", "ninja=none"),
 )
 def _(scene):
     """torch compiles an extension at run time and finds no ninja."""
@@ -372,23 +317,14 @@ def _(scene):
         f"load('flash_attn_2_cuda', ['{source}'])\n",
     )
     scene.run(
-        "setpriv",
-        "--no-new-privs",
-        "env",
-        "PATH=/nonexistent",
-        f"{env}/bin/python",
-        script,
-        env=env,
-        hidden=True,
+        "setpriv", "--no-new-privs", "env", "PATH=/nonexistent", f"{env}/bin/python", script,
+        env=env, hidden=True,
     )
 
 
 @failure(
-    "build-without-ninja",
-    "missing-ninja",
-    "no-wheel-for-torch",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0", "ninja=none"),
+    "build-without-ninja", "missing-ninja", "no-wheel-for-torch",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0", "ninja=none"),
 )
 def _(scene):
     """No ninja: one compiler at a time, interrupted by the user after a minute."""

@@ -76,10 +76,7 @@ def _(scene):
 
 
 @failure(
-    "upgrade-of-torch",
-    "stale-after-torch-upgrade",
-    least="proved",
-    given=of_torch("2.11.0"),
+    "upgrade-of-torch", "stale-after-torch-upgrade", least="proved", given=of_torch("2.11.0")
 )
 def _(scene):
     """torch is upgraded while flash-attn is installed, which is then imported."""
@@ -107,14 +104,8 @@ def _(scene):
     env = scene.torch("2.6.0")
     scene.install_flash_attn(env, "2.6.0")
     compiled = scene.file("needs.c", "int needed(void) { return 0; }\n")
-    scene.quiet(
-        "gcc",
-        "-shared",
-        "-fPIC",
-        compiled,
-        "-Wl,-soname,libcudart.so.11.0",
-        "-o",
-        scene.work / "libcudart.so.11.0",
+    scene.shared_library(
+        scene.work / "libcudart.so.11.0", compiled, "-Wl,-soname,libcudart.so.11.0"
     )
     stub_extension(scene, env, "", scene.work / "libcudart.so.11.0")
     python(scene, env, "import torch\nimport flash_attn\n")
@@ -133,21 +124,9 @@ def stub_extension(scene, env, text, *more, name="flash_attn_2_cuda"):
     library.unlink(missing_ok=True)
     include = subprocess.run(
         [env / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
-        check=True,
-        text=True,
-        capture_output=True,
+        check=True, text=True, capture_output=True,
     ).stdout.strip()
-    scene.quiet(
-        "gcc",
-        "-shared",
-        "-fPIC",
-        f"-I{include}",
-        source,
-        "-Wl,--no-as-needed",
-        *more,
-        "-o",
-        library,
-    )
+    scene.shared_library(library, f"-I{include}", source, "-Wl,--no-as-needed", *more)
 
 
 def stub_library(scene, soname, function, node):
@@ -156,16 +135,9 @@ def stub_library(scene, soname, function, node):
     source = scene.file(f"{soname}.c", f"int {function}(void) {{ return 0; }}\n")
     library = scene.work / "stubs" / soname
     library.parent.mkdir(exist_ok=True)
-    scene.quiet(
-        "gcc",
-        "-shared",
-        "-fPIC",
-        "-nostdlib",
-        source,
-        f"-Wl,-soname,{soname}",
+    scene.shared_library(
+        library, "-nostdlib", source, f"-Wl,-soname,{soname}",
         f"-Wl,--version-script={versions}",
-        "-o",
-        library,
     )
     return library
 
@@ -174,19 +146,15 @@ def needs_version(scene, torch, soname, node):
     env = scene.torch(torch)
     scene.install_flash_attn(env, torch)
     stub_extension(
-        scene,
-        env,
-        "int newer(void);\nint use(void) { return newer(); }",
+        scene, env, "int newer(void);\nint use(void) { return newer(); }",
         stub_library(scene, soname, "newer", node),
     )
     python(scene, env, "import flash_attn\n")
 
 
 @failure(
-    "glibc-of-a-newer-linux",
-    "glibc-too-old",
-    least="proved",
-    given=of_torch("2.6.0", "glibc=2.31"),
+    "glibc-of-a-newer-linux", "glibc-too-old",
+    least="proved", given=of_torch("2.6.0", "glibc=2.31"),
 )
 def _(scene):
     """The extension needs a symbol version that this glibc lacks."""
@@ -227,11 +195,8 @@ def _(scene):
 
 
 @failure(
-    "clone-shadows",
-    "source-tree-shadows",
-    "extension-missing",
-    least="proved",
-    given=of_torch("2.6.0"),
+    "clone-shadows", "source-tree-shadows", "extension-missing",
+    least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """A clone in the current folder is found before the installed package."""
@@ -241,11 +206,8 @@ def _(scene):
 
 
 @failure(
-    "clone-shadows-a-script",
-    "source-tree-shadows",
-    "extension-missing",
-    least="proved",
-    given=of_torch("2.11.0"),
+    "clone-shadows-a-script", "source-tree-shadows", "extension-missing",
+    least="proved", given=of_torch("2.11.0"),
 )
 def _(scene):
     """The same with a script in the clone."""
@@ -262,26 +224,16 @@ def _(scene):
         "2.6.0", "setuptools<81", "wheel", "packaging", "psutil", "ninja", "einops"
     )
     scene.quiet(
-        "uv",
-        "pip",
-        "install",
-        "--no-cache",
-        "--no-build-isolation",
-        "--no-deps",
+        "uv", "pip", "install", "--no-cache", "--no-build-isolation", "--no-deps",
         f"flash-attn=={RELEASE}",
-        env=env,
-        hidden=True,
-        variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"},
+        env=env, hidden=True, variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"},
     )
     python(scene, env, "from flash_attn import flash_attn_qkvpacked_func, flash_attn_func\n")
 
 
 @failure(
-    "extension-of-another-python",
-    "extension-missing",
-    "wheel-tag-wrong-python",
-    least="proved",
-    given=of_torch("2.6.0"),
+    "extension-of-another-python", "extension-missing", "wheel-tag-wrong-python",
+    least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """site-packages has the extension of Python 3.10."""
@@ -296,9 +248,7 @@ def _(scene):
 def _(scene):
     """A layer that needs the extension dropout_layer_norm."""
     beside(
-        scene,
-        "2.6.0",
-        "2.6.0",
+        scene, "2.6.0", "2.6.0",
         "from flash_attn.ops.layer_norm import dropout_add_layer_norm\n",
     )
 
@@ -331,11 +281,8 @@ def _(scene):
 
 
 @failure(
-    "flash-attn-3-not-there",
-    "fa3-module-name",
-    "not-installed",
-    least="proved",
-    given=of_torch("2.6.0"),
+    "flash-attn-3-not-there", "fa3-module-name", "not-installed",
+    least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """FlashAttention 3 is imported where only 2 is installed."""
@@ -363,26 +310,20 @@ def _(scene):
 
 
 @failure(
-    "function-of-1-x",
-    "api-renamed",
-    least="proved",
-    given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
+    "function-of-1-x", "api-renamed",
+    least="proved", given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
 )
 def _(scene):
     """A caller asks flash-attn 2 for a function of 1.x."""
     beside(
-        scene,
-        "2.6.0",
-        "2.6.0",
+        scene, "2.6.0", "2.6.0",
         "from flash_attn.flash_attn_interface import flash_attn_unpadded_qkvpacked_func\n",
     )
 
 
 @failure(
-    "module-of-1-x",
-    "api-renamed",
-    least="proved",
-    given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
+    "module-of-1-x", "api-renamed",
+    least="proved", given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
 )
 def _(scene):
     """A caller asks flash-attn 2 for a module of 1.x."""

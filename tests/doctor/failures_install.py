@@ -5,7 +5,8 @@ import socket
 import subprocess
 
 import world
-from world import FLASH, LINUX, RELEASE, TAGS, failure, flash_attn_file, make_wheel, pip, uv
+from world import FLASH, LINUX, RELEASE, TAGS, failure, flash_attn_file, make_wheel
+from world import pip_install, uv_install
 
 BAD_ZIP = ("wheel-is-lfs-pointer", "installer-damage")
 
@@ -16,45 +17,33 @@ BAD_ZIP = ("wheel-is-lfs-pointer", "installer-damage")
 def _(scene):
     """A cp312 wheel, asked for by Python 3.11."""
     wheel = make_wheel(
-        scene.work,
-        "flash_attn",
-        "2.8.3+cu12torch2.8cxx11abiTRUE",
-        "cp312-cp312-linux_x86_64",
+        scene.work, "flash_attn", "2.8.3+cu12torch2.8cxx11abiTRUE", "cp312-cp312-linux_x86_64",
         {},
     )
-    pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), wheel.name, prompt=True)
 
 
 @failure(
-    "uv-wheel-of-another-python",
-    "wheel-tag-wrong-python",
-    "no-wheel-for-python",
-    least="proved",
-    given=LINUX,
+    "uv-wheel-of-another-python", "wheel-tag-wrong-python", "no-wheel-for-python",
+    least="proved", given=LINUX,
 )
 def _(scene):
     """The same with uv."""
     wheel = make_wheel(
-        scene.work,
-        "flash_attn",
-        "2.8.3+cu12torch2.8cxx11abiTRUE",
-        "cp310-cp310-linux_x86_64",
+        scene.work, "flash_attn", "2.8.3+cu12torch2.8cxx11abiTRUE", "cp310-cp310-linux_x86_64",
         {},
     )
-    uv(scene, scene.env(), "install", f"./{wheel.name}", prompt=True)
+    uv_install(scene, scene.env(), f"./{wheel.name}", prompt=True)
 
 
 @failure("pip-wheel-of-windows", "no-wheel-for-platform", least="proved", given=LINUX)
 def _(scene):
     """A Windows wheel on Linux."""
     wheel = make_wheel(
-        scene.work,
-        "flash_attn",
-        "2.8.3+cu128torch2.8.0cxx11abiFALSE",
-        "cp311-cp311-win_amd64",
+        scene.work, "flash_attn", "2.8.3+cu128torch2.8.0cxx11abiFALSE", "cp311-cp311-win_amd64",
         {},
     )
-    pip(scene, scene.env(pip="24.0"), "install", wheel.name, prompt=True)
+    pip_install(scene, scene.env(pip="24.0"), wheel.name, prompt=True)
 
 
 @failure("uv-wheel-of-arm", "no-wheel-for-platform", least="proved", given=LINUX)
@@ -62,10 +51,8 @@ def _(scene):
     """A wheel for AArch64 on x86-64, by URL, with uv."""
     make_wheel(scene.work, "flash_attn", "2.8.3", "cp311-cp311-linux_aarch64", {})
     port = scene.serve(world.folder_handler(scene.work))
-    uv(
-        scene,
-        scene.env(),
-        "install",
+    uv_install(
+        scene, scene.env(),
         f"http://127.0.0.1:{port}/flash_attn-2.8.3-cp311-cp311-linux_aarch64.whl",
     )
 
@@ -78,7 +65,7 @@ def _(scene):
     wheel = make_wheel(
         scene.work, "flash_attn", "2.8.3", "cp311-cp311-manylinux_2_99_x86_64", {}
     )
-    pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), wheel.name, prompt=True)
 
 
 @failure("pip-hash", "hash-mismatch", least="proved", given=LINUX)
@@ -86,7 +73,7 @@ def _(scene):
     """--require-hashes and a wheel with other bytes."""
     wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
-    pip(scene, scene.env(pip="25.1"), "install", "--require-hashes", "-r", "requirements.txt")
+    pip_install(scene, scene.env(pip="25.1"), "--require-hashes", "-r", "requirements.txt")
 
 
 @failure("uv-hash", "hash-mismatch", least="proved", given=LINUX)
@@ -94,14 +81,14 @@ def _(scene):
     """The same with uv."""
     wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
-    uv(scene, scene.env(), "install", "--require-hashes", "-r", "requirements.txt")
+    uv_install(scene, scene.env(), "--require-hashes", "-r", "requirements.txt")
 
 
 @failure("pip-no-hash", "hash-mismatch", least="possible", given=LINUX)
 def _(scene):
     """--require-hashes and a requirement without one."""
     scene.file("requirements.txt", f"flash-attn=={RELEASE}\n")
-    pip(scene, scene.env(pip="25.1"), "install", "--require-hashes", "-r", "requirements.txt")
+    pip_install(scene, scene.env(pip="25.1"), "--require-hashes", "-r", "requirements.txt")
 
 
 LFS = (
@@ -115,14 +102,14 @@ BAD_NAME = f"flash_attn-{RELEASE}-{TAGS}.whl"
 def _(scene):
     """A Git LFS pointer in place of the wheel."""
     scene.file(BAD_NAME, LFS)
-    pip(scene, scene.env(pip="25.1"), "install", BAD_NAME, prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), BAD_NAME, prompt=True)
 
 
 @failure("uv-lfs-pointer", *BAD_ZIP, given=LINUX)
 def _(scene):
     """The same with uv."""
     scene.file(BAD_NAME, LFS)
-    uv(scene, scene.env(), "install", f"./{BAD_NAME}", prompt=True)
+    uv_install(scene, scene.env(), f"./{BAD_NAME}", prompt=True)
 
 
 @failure("pip-page-for-a-wheel", *BAD_ZIP, given=LINUX)
@@ -130,7 +117,7 @@ def _(scene):
     """A login or error page saved as a wheel, by URL."""
     scene.file(BAD_NAME, PAGE)
     port = scene.serve(world.folder_handler(scene.work))
-    pip(scene, scene.env(pip="24.0"), "install", f"http://127.0.0.1:{port}/{BAD_NAME}")
+    pip_install(scene, scene.env(pip="24.0"), f"http://127.0.0.1:{port}/{BAD_NAME}")
 
 
 @failure("uv-page-for-a-wheel", *BAD_ZIP, given=LINUX)
@@ -138,7 +125,7 @@ def _(scene):
     """The same with uv."""
     scene.file(BAD_NAME, PAGE)
     port = scene.serve(world.folder_handler(scene.work))
-    uv(scene, scene.env(), "install", f"http://127.0.0.1:{port}/{BAD_NAME}")
+    uv_install(scene, scene.env(), f"http://127.0.0.1:{port}/{BAD_NAME}")
 
 
 def truncated(scene):
@@ -150,13 +137,13 @@ def truncated(scene):
 @failure("pip-cut-wheel", *BAD_ZIP, "network-blocked", given=LINUX)
 def _(scene):
     """A truncated wheel, as an interrupted download leaves it."""
-    pip(scene, scene.env(pip="25.1"), "install", truncated(scene).name, prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), truncated(scene).name, prompt=True)
 
 
 @failure("uv-cut-wheel", *BAD_ZIP, "network-blocked", given=LINUX)
 def _(scene):
     """The same with uv."""
-    uv(scene, scene.env(), "install", truncated(scene))
+    uv_install(scene, scene.env(), truncated(scene))
 
 
 RENAMED = ("filename-metadata-mismatch", "wheel-renamed")
@@ -171,14 +158,8 @@ def renamed(scene):
 def _(scene):
     """The file name has a local version, the metadata does not."""
     renamed(scene)
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--no-index",
-        "--find-links",
-        ".",
-        f"flash-attn=={LOCAL}",
+    pip_install(
+        scene, scene.env(pip="25.1"), "--no-index", "--find-links", ".", f"flash-attn=={LOCAL}",
         prompt=True,
     )
 
@@ -187,27 +168,27 @@ def _(scene):
 def _(scene):
     """The wheel's file name says flash_attn, its metadata says another package."""
     wheel = flash_attn_file(scene, RELEASE, {}, metadata_name="flash_attn_x")
-    pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), wheel.name, prompt=True)
 
 
 @failure("pip-short-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """A wheel renamed to flash_attn.whl."""
     renamed(scene).rename(scene.work / "flash_attn.whl")
-    pip(scene, scene.env(pip="25.1"), "install", "./flash_attn.whl", prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), "./flash_attn.whl", prompt=True)
 
 
 @failure("uv-short-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
     renamed(scene).rename(scene.work / "flash_attn-latest.whl")
-    uv(scene, scene.env(), "install", "./flash_attn-latest.whl", prompt=True)
+    uv_install(scene, scene.env(), "./flash_attn-latest.whl", prompt=True)
 
 
 @failure("pip-glob-in-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """A pattern that the shell did not expand, as on Windows or without a match."""
-    pip(scene, scene.env(pip="24.0"), "install", "flash_attn-2.8.3*.whl", prompt=True)
+    pip_install(scene, scene.env(pip="24.0"), "flash_attn-2.8.3*.whl", prompt=True)
 
 
 # ---- network ----
@@ -222,28 +203,17 @@ def unused_port():
 @failure("pip-dead-proxy", "network-blocked", given=LINUX)
 def _(scene):
     """The proxy is not running."""
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--no-cache-dir",
-        "--retries",
-        "1",
-        "--proxy",
-        f"http://127.0.0.1:{unused_port()}",
-        FLASH,
+    pip_install(
+        scene, scene.env(pip="25.1"), "--no-cache-dir", "--retries", "1",
+        "--proxy", f"http://127.0.0.1:{unused_port()}", FLASH,
     )
 
 
 @failure("uv-dead-proxy", "network-blocked", given=LINUX)
 def _(scene):
     """The same with uv."""
-    uv(
-        scene,
-        scene.env(),
-        "install",
-        "--no-cache",
-        FLASH,
+    uv_install(
+        scene, scene.env(), "--no-cache", FLASH,
         variables={"HTTPS_PROXY": f"http://127.0.0.1:{unused_port()}", "UV_HTTP_RETRIES": "1"},
     )
 
@@ -252,43 +222,26 @@ def _(scene):
 def _(scene):
     """The proxy answers 403."""
     port = scene.serve(world.Forbidding)
-    pip(
-        scene,
-        scene.env(pip="24.0"),
-        "install",
-        "--no-cache-dir",
-        "--retries",
-        "1",
-        "--proxy",
-        f"http://127.0.0.1:{port}",
-        FLASH,
+    pip_install(
+        scene, scene.env(pip="24.0"), "--no-cache-dir", "--retries", "1",
+        "--proxy", f"http://127.0.0.1:{port}", FLASH,
     )
 
 
 @failure("pip-no-such-host", "network-blocked", given=LINUX)
 def _(scene):
     """The index's name has no address."""
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--no-cache-dir",
-        "--retries",
-        "1",
-        "-i",
-        "https://index.invalid/simple",
-        FLASH,
+    pip_install(
+        scene, scene.env(pip="25.1"), "--no-cache-dir", "--retries", "1",
+        "-i", "https://index.invalid/simple", FLASH,
     )
 
 
 @failure("uv-no-such-host", "network-blocked", "offline-node", given=LINUX)
 def _(scene):
     """A wheel by URL from a host without an address, with uv."""
-    uv(
-        scene,
-        scene.env(),
-        "install",
-        "--no-cache",
+    uv_install(
+        scene, scene.env(), "--no-cache",
         f"https://github.invalid/Dao-AILab/flash-attention/releases/download/v2.8.3/{BAD_NAME}",
         variables={"UV_HTTP_RETRIES": "1"},
     )
@@ -299,15 +252,8 @@ def _(scene):
     """A machine without any network, such as a compute node."""
     env = scene.env(pip="25.1")
     scene.run(
-        "unshare",
-        "--net",
-        env / "bin/python",
-        "-m",
-        "pip",
-        "install",
-        "--no-cache-dir",
-        "--retries",
-        "1",
+        "unshare", "--net", env / "bin/python", "-m", "pip", "install", "--no-cache-dir",
+        "--retries", "1",
         f"https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/{BAD_NAME}",
         env=env,
     )
@@ -317,12 +263,7 @@ def _(scene):
 def _(scene):
     """The same with uv, and an address in place of a name."""
     scene.run(
-        "unshare",
-        "--net",
-        "uv",
-        "pip",
-        "install",
-        "--no-cache",
+        "unshare", "--net", "uv", "pip", "install", "--no-cache",
         f"http://192.0.2.7/wheels/{BAD_NAME}",
         env=scene.env(),
         variables={"UV_HTTP_RETRIES": "1", "HTTPS_PROXY": "", "HTTP_PROXY": ""},
@@ -332,15 +273,9 @@ def _(scene):
 @failure("pip-refused", "network-blocked", given=LINUX)
 def _(scene):
     """No server listens at the index's address."""
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--retries",
-        "1",
-        "-i",
-        f"http://127.0.0.1:{unused_port()}/simple",
-        FLASH,
+    pip_install(
+        scene, scene.env(pip="25.1"), "--retries", "1",
+        "-i", f"http://127.0.0.1:{unused_port()}/simple", FLASH,
     )
 
 
@@ -348,13 +283,8 @@ def _(scene):
 def _(scene):
     """The server closes the connection."""
     port = scene.serve(world.Dropping)
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--retries",
-        "1",
-        f"http://127.0.0.1:{port}/{BAD_NAME}",
+    pip_install(
+        scene, scene.env(pip="25.1"), "--retries", "1", f"http://127.0.0.1:{port}/{BAD_NAME}"
     )
 
 
@@ -362,15 +292,9 @@ def _(scene):
 def _(scene):
     """A certificate that is not trusted, as behind a firewall that inspects TLS."""
     port = scene.serve(world.Missing, tls=True)
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--retries",
-        "1",
-        "-i",
-        f"https://localhost:{port}/simple",
-        FLASH,
+    pip_install(
+        scene, scene.env(pip="25.1"), "--retries", "1",
+        "-i", f"https://localhost:{port}/simple", FLASH,
     )
 
 
@@ -378,14 +302,8 @@ def _(scene):
 def _(scene):
     """The same with uv."""
     port = scene.serve(world.Missing, tls=True)
-    uv(
-        scene,
-        scene.env(),
-        "install",
-        "--no-cache",
-        "-i",
-        f"https://localhost:{port}/simple",
-        FLASH,
+    uv_install(
+        scene, scene.env(), "--no-cache", "-i", f"https://localhost:{port}/simple", FLASH,
         variables={"UV_HTTP_RETRIES": "1"},
     )
 
@@ -393,7 +311,7 @@ def _(scene):
 @failure("uv-offline", "offline-node", "network-blocked", given=LINUX)
 def _(scene):
     """uv --offline with an empty cache."""
-    uv(scene, scene.env(), "install", "--offline", "--cache-dir", scene.work / "cache", FLASH)
+    uv_install(scene, scene.env(), "--offline", "--cache-dir", scene.work / "cache", FLASH)
 
 
 # ---- the disk and the installation ----
@@ -405,7 +323,7 @@ def _(scene):
     scene.mount(scene.work / "small", "48m")
     env = scene.env(pip="25.1", name="small/venv")
     wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(60 << 20)})
-    pip(scene, env, "install", wheel.name, prompt=True)
+    pip_install(scene, env, wheel.name, prompt=True)
 
 
 @failure("uv-full-disk", "disk-full", least="proved", given=LINUX)
@@ -414,7 +332,7 @@ def _(scene):
     scene.mount(scene.work / "small", "20m")
     env = scene.env(name="small/venv")
     wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(30 << 20)})
-    uv(scene, env, "install", "--no-cache", "--link-mode", "copy", wheel, prompt=True)
+    uv_install(scene, env, "--no-cache", "--link-mode", "copy", wheel, prompt=True)
 
 
 @failure("pip-full-temporary-folder", "disk-full", least="proved", given=LINUX)
@@ -423,11 +341,8 @@ def _(scene):
     flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(9 << 20)})
     port = scene.serve(world.folder_handler(scene.work))
     small = scene.mount(scene.work / "tmp", "4m")
-    pip(
-        scene,
-        scene.env(pip="24.0"),
-        "install",
-        f"http://127.0.0.1:{port}/{BAD_NAME}",
+    pip_install(
+        scene, scene.env(pip="24.0"), f"http://127.0.0.1:{port}/{BAD_NAME}",
         variables={"TMPDIR": str(small)},
     )
 
@@ -449,7 +364,7 @@ def _(scene):
     subprocess.run(["mount", "--bind", env, env], check=True)
     scene.undo.callback(subprocess.run, ["umount", "-l", str(env)])
     subprocess.run(["mount", "-o", "remount,ro,bind", env], check=True)
-    pip(scene, env, "install", wheel.name, prompt=True)
+    pip_install(scene, env, wheel.name, prompt=True)
 
 
 @failure("no-permission", given=LINUX)
@@ -470,22 +385,22 @@ def _(scene):
 @failure("no-such-release", "version-not-published", given=LINUX)
 def _(scene):
     """A flash-attn release that does not exist."""
-    pip(scene, scene.env(pip="25.1"), "install", "flash-attn==2.9.99")
+    pip_install(scene, scene.env(pip="25.1"), "flash-attn==2.9.99")
 
 
 @failure("uv-no-such-release", "version-not-published", given=LINUX)
 def _(scene):
     """The same with uv."""
-    uv(scene, scene.env(), "install", "flash-attn==2.9.99")
+    uv_install(scene, scene.env(), "flash-attn==2.9.99")
 
 
 @failure("wrong-package-name", given=LINUX)
 def _(scene):
     """A package that no index has."""
-    pip(scene, scene.env(pip="25.1"), "install", "flash-attn-no-such-package")
+    pip_install(scene, scene.env(pip="25.1"), "flash-attn-no-such-package")
 
 
 @failure("file-that-is-not-there", given=LINUX)
 def _(scene):
     """pip is given a path to a wheel that does not exist."""
-    pip(scene, scene.env(pip="25.1"), "install", f"./{BAD_NAME}", prompt=True)
+    pip_install(scene, scene.env(pip="25.1"), f"./{BAD_NAME}", prompt=True)

@@ -14,10 +14,8 @@ transformers.AutoModelForCausalLM.from_config(config, attn_implementation="flash
 
 
 @failure(
-    "transformers-without",
-    "not-installed",
-    least="proved",
-    given=of_torch("2.6.0", "flash_attn=none"),
+    "transformers-without", "not-installed",
+    least="proved", given=of_torch("2.6.0", "flash_attn=none"),
 )
 def _(scene):
     """transformers is told to use flash_attention_2, and nothing is installed."""
@@ -25,10 +23,8 @@ def _(scene):
 
 
 @failure(
-    "transformers-too-old",
-    "flash-attn-too-old",
-    least="proved",
-    given=of_torch("2.6.0", "flash_attn=2.0.4"),
+    "transformers-too-old", "flash-attn-too-old",
+    least="proved", given=of_torch("2.6.0", "flash_attn=2.0.4"),
 )
 def _(scene):
     """transformers needs flash-attn 2.1 and finds 2.0.4 (it checks the GPU later)."""
@@ -38,12 +34,8 @@ def _(scene):
 
 
 @failure(
-    "transformers-broken",
-    *OTHER_TORCH,
-    "installed-but-unloadable",
-    "abi-mismatch",
-    least="proved",
-    given=of_torch("2.6.0"),
+    "transformers-broken", *OTHER_TORCH, "installed-but-unloadable", "abi-mismatch",
+    least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """A model class of transformers imports a flash-attn made for another torch."""
@@ -58,10 +50,7 @@ def _(scene):
 
 
 @failure(
-    "cudnn-damaged",
-    "installed-but-unloadable",
-    "installer-damage",
-    given=of_torch("2.11.0"),
+    "cudnn-damaged", "installed-but-unloadable", "installer-damage", given=of_torch("2.11.0")
 )
 def _(scene):
     """torch's cuDNN was removed, so torch itself does not load."""
@@ -78,19 +67,9 @@ def _(scene):
     env = scene.torch("2.6.0")
     scene.install_flash_attn(env, "2.6.0")
     old = scene.file("nccl.c", "int ncclGetVersion(int *v) { *v = 21005; return 0; }\n")
-    scene.quiet(
-        "gcc",
-        "-shared",
-        "-fPIC",
-        old,
-        "-Wl,-soname,libnccl.so.2",
-        "-o",
-        scene.work / "libnccl.so.2",
-    )
+    scene.shared_library(scene.work / "libnccl.so.2", old, "-Wl,-soname,libnccl.so.2")
     python(
-        scene,
-        env,
-        "import flash_attn\n",
+        scene, env, "import flash_attn\n",
         variables={"LD_PRELOAD": str(scene.work / "libnccl.so.2")},
     )
 

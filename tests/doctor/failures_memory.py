@@ -44,31 +44,21 @@ def heavy(scene):
 
 
 @failure(
-    "gcc-in-a-small-group",
-    "oom-build",
-    least="proved",
-    given=("os=linux", "ram_gb=1", "cores=16"),
+    "gcc-in-a-small-group", "oom-build",
+    least="proved", given=("os=linux", "ram_gb=1", "cores=16"),
 )
 def _(scene):
     """gcc's compiler proper is killed in a control group of 40 MB."""
     group = scene.memory_group(40 << 20)
     scene.run(
-        "g++",
-        "-O2",
-        "-c",
-        heavy(scene),
-        "-o",
-        "flash_api.o",
-        prompt=True,
-        limits=join_group(group),
+        "g++", "-O2", "-c", heavy(scene), "-o", "flash_api.o",
+        prompt=True, limits=join_group(group),
     )
 
 
 @failure(
-    "nvcc-in-a-small-group",
-    "oom-build",
-    least="proved",
-    given=("os=linux", "ram_gb=1", "nvcc=13.0"),
+    "nvcc-in-a-small-group", "oom-build",
+    least="proved", given=("os=linux", "ram_gb=1", "nvcc=13.0"),
 )
 def _(scene):
     """A step of nvcc is killed in a control group of 60 MB."""
@@ -84,10 +74,8 @@ def _(scene):
 
 
 @failure(
-    "cicc-killed",
-    "oom-build",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"),
+    "cicc-killed", "oom-build",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"),
 )
 def _(scene):
     """cicc of a real build of flash-attn is killed in a control group of 250 MB."""
@@ -135,10 +123,8 @@ def _(scene):
 
 
 @failure(
-    "404-then-toolkit-mismatch",
-    "cuda-major-mismatch",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=13.0"),
+    "404-then-toolkit-mismatch", "cuda-major-mismatch",
+    least="proved", given=of_torch("2.6.0", "nvcc=13.0"),
 )
 def _(scene):
     """setup.py finds no wheel (404), then torch refuses the toolkit."""
@@ -166,11 +152,8 @@ def _(scene):
 
 
 @failure(
-    "build-takes-hours",
-    "build-hours",
-    "no-wheel-for-torch",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
+    "build-takes-hours", "build-hours", "no-wheel-for-torch",
+    least="proved", given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
 )
 def _(scene):
     """A build for four architectures, interrupted by the user after 90 seconds."""

@@ -1,19 +1,8 @@
 """Failures while metadata is generated, versions are chosen, or setup.py downloads a wheel."""
 
 import world
-from world import (
-    FLASH,
-    HELPERS,
-    LINUX,
-    RELEASE,
-    TAGS,
-    failure,
-    flash_attn_file,
-    make_wheel,
-    of_torch,
-    pip,
-    uv,
-)
+from world import FLASH, HELPERS, LINUX, RELEASE, TAGS, failure, flash_attn_file, make_wheel
+from world import of_torch, pip_install, uv_install
 
 NO_TORCH = ("no-torch-in-build-env", "uv-no-build-isolation")
 
@@ -23,30 +12,28 @@ NO_TORCH = ("no-torch-in-build-env", "uv-no-build-isolation")
 @failure("pip-isolated-build", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """pip builds flash-attn's sdist in an isolated environment, which has no torch."""
-    pip(scene, scene.env(pip="26.3"), "install", FLASH)
+    pip_install(scene, scene.env(pip="26.3"), FLASH)
 
 
 @failure(
-    "pip-isolated-build-although-torch-is-there",
-    *NO_TORCH,
-    least="proved",
-    given=of_torch("2.6.0"),
+    "pip-isolated-build-although-torch-is-there", *NO_TORCH,
+    least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """The same in an environment that has torch, with an older pip, and the command shown."""
-    pip(scene, scene.torch("2.6.0", pip="23.2.1"), "install", "flash-attn", prompt=True)
+    pip_install(scene, scene.torch("2.6.0", pip="23.2.1"), "flash-attn", prompt=True)
 
 
 @failure("pip-isolated-build-verbose", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """The same with -v, which users try after the first message."""
-    pip(scene, scene.env(pip="25.1"), "install", "-v", "--no-binary", ":all:", FLASH)
+    pip_install(scene, scene.env(pip="25.1"), "-v", "--no-binary", ":all:", FLASH)
 
 
 @failure("uv-isolated-build", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """uv pip builds flash-attn's sdist in an isolated environment."""
-    uv(scene, scene.env(), "install", FLASH, prompt=True)
+    uv_install(scene, scene.env(), FLASH, prompt=True)
 
 
 @failure("uv-project-isolated-build", *NO_TORCH, least="proved", given=LINUX)
@@ -61,13 +48,8 @@ def _(scene):
 
 
 @failure(
-    "uv-project-no-build-isolation",
-    "cuda-major-mismatch",
-    "network-blocked",
-    "nvcc-missing",
-    "cuda-home-unset",
-    least="proved",
-    given=of_torch("2.6.0"),
+    "uv-project-no-build-isolation", "cuda-major-mismatch", "network-blocked", "nvcc-missing",
+    "cuda-home-unset", least="proved", given=of_torch("2.6.0"),
 )
 def _(scene):
     """uv sync with no-build-isolation-package: uv installs torch first; setup.py may not reach
@@ -86,14 +68,14 @@ def _(scene):
 @failure("pip-no-torch-without-isolation", *NO_TORCH, given=LINUX)
 def _(scene):
     """--no-build-isolation in an environment with the helpers, without torch."""
-    pip(scene, scene.env(*HELPERS, pip=True), "install", "--no-build-isolation", FLASH)
+    pip_install(scene, scene.env(*HELPERS, pip=True), "--no-build-isolation", FLASH)
 
 
 @failure("pip-no-packaging", "missing-build-helper", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """--no-build-isolation without the package 'packaging'."""
     env = scene.torch("2.6.0", "setuptools==69.5.1", "wheel==0.43.0", pip="24.0")
-    pip(scene, env, "install", FLASH, "--no-build-isolation")
+    pip_install(scene, env, FLASH, "--no-build-isolation")
 
 
 @failure("pip-torch-without-its-needs", given=of_torch("2.6.0"))
@@ -101,7 +83,7 @@ def _(scene):
     """torch was installed without its dependencies: a fault of the environment."""
     env = scene.env("setuptools<81", "wheel", pip="25.1")
     scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
-    pip(scene, env, "install", FLASH, "--no-build-isolation")
+    pip_install(scene, env, FLASH, "--no-build-isolation")
 
 
 @failure(
@@ -111,7 +93,7 @@ def _(scene):
     """--no-build-isolation without the package 'wheel'."""
     env = scene.env("setuptools<70", "packaging", pip="24.0")
     scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
-    pip(scene, env, "install", FLASH, "--no-build-isolation")
+    pip_install(scene, env, FLASH, "--no-build-isolation")
 
 
 @failure("uv-no-setuptools", "missing-build-helper", least="proved", given=of_torch("2.6.0"))
@@ -119,13 +101,13 @@ def _(scene):
     """uv pip --no-build-isolation in a uv environment, which has no setuptools."""
     env = scene.env(name=".venv")
     scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
-    uv(scene, env, "install", FLASH, "--no-build-isolation")
+    uv_install(scene, env, FLASH, "--no-build-isolation")
 
 
 @failure("pip-no-setuptools", "missing-build-helper", least="proved", given=LINUX)
 def _(scene):
     """The same with pip: BackendUnavailable of setuptools."""
-    pip(scene, scene.env(pip="25.1"), "install", FLASH, "--no-build-isolation")
+    pip_install(scene, scene.env(pip="25.1"), FLASH, "--no-build-isolation")
 
 
 def fake_nvcc(scene, release):
@@ -141,83 +123,52 @@ def fake_nvcc(scene, release):
 
 
 @failure(
-    "pip-no-toolkit",
-    "nvcc-missing",
-    "cuda-home-unset",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=none"),
+    "pip-no-toolkit", "nvcc-missing", "cuda-home-unset",
+    least="proved", given=of_torch("2.6.0", "nvcc=none"),
 )
 def _(scene):
     """No CUDA toolkit on the machine."""
-    pip(
-        scene,
-        scene.torch("2.6.0", *HELPERS, pip="25.1"),
-        "install",
-        FLASH,
-        "--no-build-isolation",
+    pip_install(
+        scene, scene.torch("2.6.0", *HELPERS, pip="25.1"), FLASH, "--no-build-isolation",
         hidden=True,
     )
 
 
 @failure(
-    "uv-no-toolkit",
-    "nvcc-missing",
-    "cuda-home-unset",
-    least="proved",
-    given=of_torch("2.11.0", "nvcc=none"),
+    "uv-no-toolkit", "nvcc-missing", "cuda-home-unset",
+    least="proved", given=of_torch("2.11.0", "nvcc=none"),
 )
 def _(scene):
     """The same with uv and a newer torch."""
-    uv(
-        scene,
-        scene.torch("2.11.0", *HELPERS),
-        "install",
-        FLASH,
-        "--no-build-isolation",
-        hidden=True,
-        prompt=True,
+    uv_install(
+        scene, scene.torch("2.11.0", *HELPERS), FLASH, "--no-build-isolation",
+        hidden=True, prompt=True,
     )
 
 
 @failure(
-    "older-release-no-toolkit",
-    "nvcc-missing",
-    "cuda-home-unset",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=none"),
+    "older-release-no-toolkit", "nvcc-missing", "cuda-home-unset",
+    least="proved", given=of_torch("2.6.0", "nvcc=none"),
 )
 def _(scene):
     """No CUDA toolkit, an older flash-attn and pip -v."""
-    pip(
-        scene,
-        scene.torch("2.6.0", *HELPERS, pip="24.0"),
-        "install",
-        "-v",
-        "flash-attn==2.5.8",
-        "--no-build-isolation",
-        hidden=True,
+    pip_install(
+        scene, scene.torch("2.6.0", *HELPERS, pip="24.0"), "-v", "flash-attn==2.5.8",
+        "--no-build-isolation", hidden=True,
     )
 
 
 @failure(
-    "toolkit-folder-without-nvcc",
-    "nvcc-missing",
-    "cuda-home-unset",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=none"),
+    "toolkit-folder-without-nvcc", "nvcc-missing", "cuda-home-unset",
+    least="proved", given=of_torch("2.6.0", "nvcc=none"),
 )
 def _(scene):
     """CUDA_HOME names a folder that has no nvcc, as in a runtime image."""
     env = scene.torch("2.6.0", *HELPERS, pip="25.1")
     (scene.work / "cuda/bin").mkdir(parents=True)
-    pip(
-        scene,
-        env,
-        "install",
-        FLASH,
-        "--no-build-isolation",
-        hidden=True,
-        variables={"CUDA_HOME": str(scene.work / "cuda")},
+    pip_install(
+        scene, env, FLASH, "--no-build-isolation",
+        hidden=True, variables={"CUDA_HOME": str(scene.work / "cuda")},
     )
 
 
@@ -225,14 +176,9 @@ def _(scene):
 def _(scene):
     """The first nvcc on PATH reports CUDA 11.6."""
     env = scene.torch("2.6.0", *HELPERS, pip="25.1")
-    pip(
-        scene,
-        env,
-        "install",
-        FLASH,
-        "--no-build-isolation",
-        hidden=True,
-        variables={"CUDA_HOME": fake_nvcc(scene, "11.6")},
+    pip_install(
+        scene, env, FLASH, "--no-build-isolation",
+        hidden=True, variables={"CUDA_HOME": fake_nvcc(scene, "11.6")},
     )
 
 
@@ -286,21 +232,15 @@ def _(scene):
 )
 def _(scene):
     """flash-attn requires Python 3.9, but this is 3.8."""
-    pip(scene, scene.env(python="3.8", pip="24.0"), "install", FLASH)
+    pip_install(scene, scene.env(python="3.8", pip="24.0"), FLASH)
 
 
 @failure("pip-peer-pins-torch", "torch-forced-by-peer", given=of_torch("2.6.0"))
 def _(scene):
     """A flash-attn wheel beside a torch, and xformers, which pins another torch."""
     wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "torch==2.6.0",
-        wheel,
-        "xformers==0.0.31",
-        limit=500,
+    pip_install(
+        scene, scene.env(pip="25.1"), "torch==2.6.0", wheel, "xformers==0.0.31", limit=500
     )
 
 
@@ -308,34 +248,23 @@ def _(scene):
 def _(scene):
     """The same with uv."""
     wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
-    uv(scene, scene.env(), "install", "torch==2.6.0", wheel, "xformers==0.0.31", prompt=True)
+    uv_install(scene, scene.env(), "torch==2.6.0", wheel, "xformers==0.0.31", prompt=True)
 
 
 @failure("pip-dsl-pins", "dsl-version-conflict", least="proved", given=LINUX)
 def _(scene):
     """flash-attn-4 with a version of CUTLASS DSL that it does not accept."""
-    pip(
-        scene,
-        scene.env(pip="25.1"),
-        "install",
-        "--dry-run",
-        "--pre",
-        "flash-attn-4",
-        "nvidia-cutlass-dsl==4.2.0",
-        limit=500,
+    pip_install(
+        scene, scene.env(pip="25.1"), "--dry-run", "--pre", "flash-attn-4",
+        "nvidia-cutlass-dsl==4.2.0", limit=500,
     )
 
 
 @failure("uv-dsl-pins", "dsl-version-conflict", least="proved", given=LINUX)
 def _(scene):
     """The same with uv, and an exact pre-release."""
-    uv(
-        scene,
-        scene.env(),
-        "install",
-        "--dry-run",
-        "flash-attn-4==4.0.0b4",
-        "nvidia-cutlass-dsl==4.2.0",
+    uv_install(
+        scene, scene.env(), "--dry-run", "flash-attn-4==4.0.0b4", "nvidia-cutlass-dsl==4.2.0"
     )
 
 
@@ -352,17 +281,8 @@ def setup_download(scene, address, version="2.6.0", force=None, **options):
         **options.pop("variables", {}),
     }
     scene.run(
-        "uv",
-        "pip",
-        "install",
-        "--no-build-isolation",
-        "--no-deps",
-        "-v",
-        source,
-        env=env,
-        hidden=True,
-        variables=variables,
-        **options,
+        "uv", "pip", "install", "--no-build-isolation", "--no-deps", "-v", source,
+        env=env, hidden=True, variables=variables, **options,
     )
 
 
@@ -373,10 +293,8 @@ def _(scene):
 
 
 @failure(
-    "setup-rename-over-mounts",
-    "cross-device-link",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=12.4"),
+    "setup-rename-over-mounts", "cross-device-link",
+    least="proved", given=of_torch("2.6.0", "nvcc=12.4"),
 )
 def _(scene):
     """setup.py downloads a wheel and renames it into a folder of another file system."""
@@ -390,13 +308,6 @@ def _(scene):
     world.download_from(source, f"http://127.0.0.1:{port}")
     scene.mount(scene.work / "dist", "8m")
     scene.run(
-        "python",
-        "setup.py",
-        "bdist_wheel",
-        "--dist-dir",
-        scene.work / "dist",
-        env=env,
-        cwd=source,
-        hidden=True,
-        variables={"CUDA_HOME": fake_nvcc(scene, "12.4")},
+        "python", "setup.py", "bdist_wheel", "--dist-dir", scene.work / "dist",
+        env=env, cwd=source, hidden=True, variables={"CUDA_HOME": fake_nvcc(scene, "12.4")},
     )

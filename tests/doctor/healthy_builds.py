@@ -66,8 +66,7 @@ def compile_error(suffix, text, compiler):
 for key, (suffix, text) in ERRORS.items():
     for compiler in ("gcc", "clang"):
         healthy(
-            f"{compiler}-{key}",
-            f"{compiler} compiles a program with {key}",
+            f"{compiler}-{key}", f"{compiler} compiles a program with {key}",
             compile_error(suffix, text, compiler),
         )
 

@@ -99,8 +99,7 @@ for at, one in enumerate(PACKAGES):
     words = PIP_FLAGS[at % len(PIP_FLAGS)]
     if at % 2 == 0:
         healthy(
-            f"pip-install-{one}",
-            f"pip install {' '.join(words)} {one}",
+            f"pip-install-{one}", f"pip install {' '.join(words)} {one}",
             pip_install(one, words, PIPS[at // 2 % len(PIPS)]),
         )
     words = UV_FLAGS[at % len(UV_FLAGS)]
@@ -230,8 +229,7 @@ healthy(
     "import beside torch 2.15",
     with_flash_attn(
         "python -c 'import flash_attn; print(flash_attn.__version__)'",
-        torch="2.15.0",
-        built_for="2.15.0",
+        torch="2.15.0", built_for="2.15.0",
     ),
 )
 
@@ -240,12 +238,8 @@ def install_good_wheel(installer):
     def make(scene):
         env = scene.torch("2.6.0", "einops", pip="25.1")
         wheel = make_wheel(
-            scene.work,
-            "flash_attn",
-            f"{RELEASE}+cu12torch2.6cxx11abiFALSE",
-            TAGS,
-            {"flash_attn/__init__.py": b""},
-            ("torch", "einops"),
+            scene.work, "flash_attn", f"{RELEASE}+cu12torch2.6cxx11abiFALSE", TAGS,
+            {"flash_attn/__init__.py": b""}, ("torch", "einops"),
         )
         scene.run(*installer, wheel.name, env=env, prompt=True)
         assert scene.ended == 0
@@ -254,23 +248,19 @@ def install_good_wheel(installer):
 
 
 healthy(
-    "flash-attn-wheel-pip",
-    "pip installs a flash-attn wheel",
+    "flash-attn-wheel-pip", "pip installs a flash-attn wheel",
     install_good_wheel(("pip", "install")),
 )
 healthy(
-    "flash-attn-wheel-pip-verbose",
-    "pip -v installs a flash-attn wheel",
+    "flash-attn-wheel-pip-verbose", "pip -v installs a flash-attn wheel",
     install_good_wheel(("pip", "install", "-v", "--no-deps")),
 )
 healthy(
-    "flash-attn-wheel-uv",
-    "uv installs a flash-attn wheel",
+    "flash-attn-wheel-uv", "uv installs a flash-attn wheel",
     install_good_wheel(("uv", "pip", "install")),
 )
 healthy(
-    "flash-attn-wheel-uv-verbose",
-    "uv -v installs a flash-attn wheel",
+    "flash-attn-wheel-uv-verbose", "uv -v installs a flash-attn wheel",
     install_good_wheel(("uv", "pip", "install", "-v")),
 )
 
@@ -280,11 +270,7 @@ def renamed(installer):
 
     def make(scene):
         wheel = make_wheel(
-            scene.work,
-            "flash_attn",
-            RELEASE,
-            TAGS,
-            {},
+            scene.work, "flash_attn", RELEASE, TAGS, {},
             file_version=f"{RELEASE}+cu12torch2.8cxx11abiTRUE",
         )
         scene.run(*installer, wheel.name, env=scene.env(pip="25.1"), prompt=True)
@@ -317,16 +303,9 @@ def without_cuda(scene):
         "2.6.0", "setuptools<81", "wheel", "packaging", "psutil", "ninja", pip="25.1"
     )
     scene.run(
-        "pip",
-        "install",
-        "-v",
-        "--no-cache-dir",
-        "--no-build-isolation",
-        "--no-deps",
+        "pip", "install", "-v", "--no-cache-dir", "--no-build-isolation", "--no-deps",
         f"flash-attn=={RELEASE}",
-        env=env,
-        hidden=True,
-        variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"},
+        env=env, hidden=True, variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"},
     )
     assert scene.ended == 0
 

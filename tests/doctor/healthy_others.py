@@ -192,16 +192,14 @@ def beside_flash_attn(code):
 
 for key, code in SNIPPETS.items():
     healthy(
-        f"beside-flash-attn-{key}",
-        f"flash-attn is installed and a Python script fails: {key}",
+        f"beside-flash-attn-{key}", f"flash-attn is installed and a Python script fails: {key}",
         beside_flash_attn(code),
     )
 for key, code in SNIPPETS.items():
     healthy(f"python-{key}", f"a Python script: {key}", snippet(code))
 for key, (code, packages) in WITH_PACKAGES.items():
     healthy(
-        f"python-{key}",
-        f"a Python script with {' '.join(packages)}: {key}",
+        f"python-{key}", f"a Python script with {' '.join(packages)}: {key}",
         snippet(code, packages),
     )
 for key, words in {
@@ -215,8 +213,7 @@ for key, words in {
         f"python-{key}",
         f"python {' '.join(words)}",
         snippet(
-            "import json\nprint(json.dumps({}))" if key != "verbose-ssl" else "import ssl",
-            (),
+            "import json\nprint(json.dumps({}))" if key != "verbose-ssl" else "import ssl", (),
             words,
         ),
     )

@@ -65,13 +65,8 @@ def failure(name, *causes, least="likely", given=()):
     def register(make):
         add_scenario(
             Scenario(
-                name,
-                "failures",
-                " ".join(make.__doc__.split()),
-                make,
-                causes,
-                least if causes else "",
-                tuple(given),
+                name, "failures", " ".join(make.__doc__.split()), make, causes,
+                least if causes else "", tuple(given),
             )
         )
         return make
@@ -140,17 +135,8 @@ class Scene:
         return keep
 
     def run(
-        self,
-        *words,
-        env=None,
-        toolkit=False,
-        hidden=False,
-        cwd=None,
-        limit=240,
-        prompt=False,
-        variables=(),
-        feed=None,
-        limits=None,
+        self, *words, env=None, toolkit=False, hidden=False, cwd=None, limit=240, prompt=False,
+        variables=(), feed=None, limits=None,
     ):
         """Runs the command and appends its output. Returns whether it exited 0.
 
@@ -165,13 +151,9 @@ class Scene:
         command = [str(HIDE_TOOLKIT), "env", *given, *words] if hidden else words
         child = subprocess.Popen(
             command,
-            cwd=cwd or self.work,
-            env=self.variables(env, toolkit, variables),
-            stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=limits,
+            cwd=cwd or self.work, env=self.variables(env, toolkit, variables),
+            stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL, stdout=self.log,
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits,
         )
         try:
             child.communicate(feed, timeout=limit)
@@ -194,6 +176,9 @@ class Scene:
             good = self.run(*words, **options)
         self.log = log
         assert good, (self.work / "quiet.txt").read_text(errors="replace")[-3000:]
+
+    def shared_library(self, library, *words):
+        self.quiet("gcc", "-shared", "-fPIC", *words, "-o", library)
 
     def write(self, text):
         self.log.write(text.encode())
@@ -225,13 +210,7 @@ class Scene:
             wanted.append("pip" if pip is True else f"pip=={pip}")
         if wanted:
             self.quiet(
-                "uv",
-                "pip",
-                "install",
-                "-q",
-                "--python",
-                folder / "bin/python",
-                *wanted,
+                "uv", "pip", "install", "-q", "--python", folder / "bin/python", *wanted,
                 limit=1500,
             )
         return folder
@@ -242,15 +221,8 @@ class Scene:
         if not (shared / "ready").exists():
             self.quiet("uv", "venv", "-q", "--clear", "--python", "3.11", shared)
             self.quiet(
-                "uv",
-                "pip",
-                "install",
-                "-q",
-                "--compile-bytecode",
-                f"torch=={version}",
-                "numpy",
-                env=shared,
-                limit=1500,
+                "uv", "pip", "install", "-q", "--compile-bytecode", f"torch=={version}",
+                "numpy", env=shared, limit=1500,
             )
             (shared / "ready").touch()
         folder = self.env(*packages, **options)
@@ -263,8 +235,7 @@ class Scene:
         """A copy of flash-attn's unpacked sdist without its tests."""
         target = self.work / f"flash_attn-{RELEASE}"
         shutil.copytree(
-            builds.sdist(f"flash-attn=={RELEASE}"),
-            target,
+            builds.sdist(f"flash-attn=={RELEASE}"), target,
             ignore=shutil.ignore_patterns("tests", "hopper"),
         )
         return target
@@ -297,19 +268,8 @@ class Scene:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         if tls:
             self.quiet(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "30",
-                "-subj",
-                "/CN=localhost",
-                "-keyout",
-                self.work / "key.pem",
-                "-out",
+                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+                "-subj", "/CN=localhost", "-keyout", self.work / "key.pem", "-out",
                 self.work / "cert.pem",
             )
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -354,12 +314,12 @@ def real_program(name, folder):
     return os.path.join(folder, name)
 
 
-def pip(scene, env, *words, **options):
-    return scene.run(env / "bin/python", "-m", "pip", *words, env=env, **options)
+def pip_install(scene, env, *words, **options):
+    return scene.run(env / "bin/python", "-m", "pip", "install", *words, env=env, **options)
 
 
-def uv(scene, env, *words, **options):
-    return scene.run("uv", "pip", *words, env=env, **options)
+def uv_install(scene, env, *words, **options):
+    return scene.run("uv", "pip", "install", *words, env=env, **options)
 
 
 def join_group(group):
@@ -405,8 +365,7 @@ def edit(path, old, new):
 def download_from(source, address):
     """Makes setup.py in this folder download its wheel from `address` instead of GitHub."""
     edit(
-        source / "setup.py",
-        "https://github.com/Dao-AILab/flash-attention/releases/download",
+        source / "setup.py", "https://github.com/Dao-AILab/flash-attention/releases/download",
         address,
     )
 
