@@ -65,9 +65,7 @@ def dense(dtype, causal, balanced, kv_heads=4, softcap=0.0, batch=2, rows=48, gr
     options = {"causal": causal, "softcap": softcap}
     compare(
         lambda *x: ring.ring_attention(*x, balanced=balanced, group=group, **options),
-        lambda *x: flash_attn_func(*x, **options),
-        (q, k, v),
-        dout,
+        lambda *x: flash_attn_func(*x, **options), (q, k, v), dout,
         lambda x: ring.shard(x, balanced=balanced, group=group),
     )
 
@@ -117,14 +115,8 @@ def rich(dtype, causal, balanced, window=(-1, -1), slopes=None, sinks=False, len
                 ring.ring_attention_varlen, cu_seqlens=cu, max_seqlen=longest
             )
         return attend(
-            q,
-            k,
-            v,
-            causal=causal,
-            window_size=window,
-            softcap=3.0,
-            alibi_slopes=slopes,
-            sinks=logits,
+            q, k, v,
+            causal=causal, window_size=window, softcap=3.0, alibi_slopes=slopes, sinks=logits,
             balanced=balanced,
         )
 
@@ -250,10 +242,8 @@ def case_two_layers_in_flight():
 
     compare(
         lambda *x: net(lambda *y: ring.ring_attention(*y, causal=True), *x),
-        lambda *x: net(lambda *y: flash_attn_func(*y, causal=True), *x),
-        (q, k, v),
-        torch.ones_like(q),
-        ring.shard,
+        lambda *x: net(lambda *y: flash_attn_func(*y, causal=True), *x), (q, k, v),
+        torch.ones_like(q), ring.shard,
     )
 
 

@@ -76,14 +76,8 @@ def test_packed_sequences_are_their_own():
     q, k, v = (x[0] for x in arrays(7, 40, 40, 2, 2))
     starts = np.array([0, 13, 40], dtype=np.int32)
     out = anyflash.attend(
-        q,
-        k,
-        v,
-        cu_seqlens_q=starts,
-        cu_seqlens_k=starts,
-        max_seqlen_q=27,
-        max_seqlen_k=27,
-        causal=True,
+        q, k, v,
+        cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=27, max_seqlen_k=27, causal=True,
     )
     for begin, end in ((0, 13), (13, 40)):
         part = [x[None, begin:end] for x in (q, k, v)]

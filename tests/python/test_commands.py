@@ -25,9 +25,7 @@ def start(*words, code=None, **options):
     command = ["-c", code] if code else ["-m", "anyflash", *words]
     return subprocess.Popen(
         [sys.executable, *command],
-        env=ENVIRONMENT,
-        text=True,
-        preexec_fn=_hears_ctrl_c,
+        env=ENVIRONMENT, text=True, preexec_fn=_hears_ctrl_c,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 

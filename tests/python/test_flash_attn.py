@@ -171,14 +171,8 @@ def test_a_cache_is_appended_to_with_rotary_embedding(provider, rotary, options)
     }
     before = [cache.clone() for cache in caches]
     out = forced(
-        provider,
-        anyflash.flash_attn_with_kvcache,
-        q,
-        *caches,
-        *news,
-        cache_seqlens=lengths,
-        **tables,
-        **options,
+        provider, anyflash.flash_attn_with_kvcache, q, *caches, *news,
+        cache_seqlens=lengths, **tables, **options,
     )
     close(out, want)
     for b, length in enumerate(lengths.tolist()):
@@ -194,14 +188,8 @@ def test_a_cache_by_batch_index_and_with_left_padding(provider):
     index = torch.tensor([2, 0, 1], dtype=torch.int32)
     pad = torch.tensor([2, 0, 11], dtype=torch.int32)
     out = forced(
-        provider,
-        anyflash.flash_attn_with_kvcache,
-        q,
-        *caches,
-        cache_seqlens=lengths + 3,
-        cache_batch_idx=index,
-        cache_leftpad=pad,
-        causal=True,
+        provider, anyflash.flash_attn_with_kvcache, q, *caches,
+        cache_seqlens=lengths + 3, cache_batch_idx=index, cache_leftpad=pad, causal=True,
     )
     for b in range(3):
         keys = [c[index[b], int(pad[b]) : int(lengths[b]) + 3] for c in caches]
@@ -221,14 +209,8 @@ def test_a_cache_in_pages_is_read_and_appended_to(provider, size):
     # Entries after a sequence's last page may have any value.
     table[1, 1:] = 1 << 20
     out = forced(
-        provider,
-        anyflash.flash_attn_with_kvcache,
-        q,
-        *pages,
-        *news,
-        cache_seqlens=lengths,
-        block_table=table,
-        causal=True,
+        provider, anyflash.flash_attn_with_kvcache, q, *pages, *news,
+        cache_seqlens=lengths, block_table=table, causal=True,
     )
     caches, options = (keys, values), {"causal": True}
     want = cache_by_formula(q, caches, news, lengths, None, None, options, None)
@@ -243,16 +225,8 @@ def test_packed_queries_over_pages(provider):
     pages = [torch.randn(7, 8, 2, 32) for _ in range(2)]
     table = torch.tensor([[3, 1, 0], [5, 5, 5], [6, 2, 4]], dtype=torch.int32)
     out = forced(
-        provider,
-        anyflash.flash_attn_varlen_func,
-        q,
-        *pages,
-        CU_Q,
-        CU_K,
-        18,
-        19,
-        causal=True,
-        block_table=table,
+        provider, anyflash.flash_attn_varlen_func, q, *pages, CU_Q, CU_K, 18, 19,
+        causal=True, block_table=table,
     )
     flat = [torch.cat([page[table[b]].flatten(0, 1)[: CU_K[b + 1] - CU_K[b]] for b in range(3)])
             for page in pages]

@@ -176,9 +176,7 @@ def test_a_working_flash_attn_is_left_alone(environment):
 
 def test_a_broken_flash_attn_is_named_with_its_cause_and_left_alone(environment):
     environment.add_distribution(
-        "flash_attn",
-        "2.7.4",
-        "pip",
+        "flash_attn", "2.7.4", "pip",
         {"flash_attn/__init__.py": "raise ImportError('undefined symbol: _ZN3c105x')\n"},
     )
     before = environment.files()

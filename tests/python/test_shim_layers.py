@@ -53,14 +53,8 @@ def test_norms_keep_types_and_masks():
     assert (y.dtype, total.dtype) == (torch.bfloat16, torch.float32)
     assert layer_norm_fn(x, weight, bias, out_dtype=torch.float32).dtype == torch.float32
     y, y1, mask, mask1 = layer_norm_fn(
-        x,
-        weight,
-        bias,
-        x1=x,
-        weight1=weight,
-        bias1=bias,
-        dropout_p=0.3,
-        return_dropout_mask=True,
+        x, weight, bias,
+        x1=x, weight1=weight, bias1=bias, dropout_p=0.3, return_dropout_mask=True,
     )
     total = (x.float() * mask + x.float() * mask1) / 0.7
     want = F.layer_norm(total, (16,), weight, bias, 1e-6)
@@ -87,15 +81,8 @@ def test_the_old_norms_are_the_same_functions():
     weight, bias, layerscale = torch.randn(8), torch.randn(8), torch.randn(8)
     want = F.layer_norm(x * layerscale + residual, (8,), weight, bias, 1e-5)
     z, total, mask = dropout_add_layer_norm(
-        x,
-        residual,
-        weight,
-        bias,
-        0.0,
-        1e-5,
-        layerscale=layerscale,
-        prenorm=True,
-        return_dropout_mask=True,
+        x, residual, weight, bias, 0.0, 1e-5,
+        layerscale=layerscale, prenorm=True, return_dropout_mask=True,
     )
     assert_same([z, total], [want, x * layerscale + residual])
     assert mask.all()
@@ -236,12 +223,8 @@ def test_mha_by_flash_and_by_matrix_products_agree(kv_heads, rotary):
 def generation_state(max_seqlen, max_batch_size):
     """The attributes of flash-attn's InferenceParams."""
     return types.SimpleNamespace(
-        max_seqlen=max_seqlen,
-        max_batch_size=max_batch_size,
-        seqlen_offset=0,
-        batch_size_offset=0,
-        key_value_memory_dict={},
-        lengths_per_sample=None,
+        max_seqlen=max_seqlen, max_batch_size=max_batch_size, seqlen_offset=0,
+        batch_size_offset=0, key_value_memory_dict={}, lengths_per_sample=None,
     )
 
 
@@ -260,14 +243,9 @@ def test_mha_decodes_step_by_step_to_the_same():
     x = torch.randn(2, 9, 64)
     for rotary, window in ((0, (-1, -1)), (16, (-1, -1))):
         module = MHA(
-            64,
-            4,
-            num_heads_kv=2,
-            causal=True,
-            rotary_emb_dim=rotary,
-            layer_idx=0,
-            use_flash_attn=True,
-            window_size=window,
+            64, 4,
+            num_heads_kv=2, causal=True, rotary_emb_dim=rotary, layer_idx=0,
+            use_flash_attn=True, window_size=window,
         )
         with torch.no_grad():
             whole = module(x)
@@ -340,32 +318,15 @@ def test_the_functions_beneath_take_a_foreign_logsumexp():
     out = sum(o * torch.exp(l - lse).transpose(1, 2)[..., None] for o, l in halves)
     want = gradients(
         lambda q, k, v: (flash_attn.flash_attn_func(q, k, v, softmax_scale=0.25) * dout).sum(),
-        q,
-        k,
-        v,
+        q, k, v,
     )[1:]
     dq = torch.zeros_like(q)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
     for s in (slice(0, 2), slice(2, 6)):
         new = torch.empty_like(q)
         _flash_attn_backward(
-            dout,
-            q,
-            k[:, s],
-            v[:, s],
-            out,
-            lse,
-            new,
-            dk[:, s],
-            dv[:, s],
-            0.0,
-            0.25,
-            False,
-            -1,
-            -1,
-            0.0,
-            None,
-            True,
+            dout, q, k[:, s], v[:, s], out, lse, new, dk[:, s], dv[:, s], 0.0, 0.25, False, -1,
+            -1, 0.0, None, True,
         )
         dq += new
     assert_same([out], [flash_attn.flash_attn_func(q, k, v, softmax_scale=0.25)])
@@ -385,25 +346,8 @@ def test_the_extensions_functions_take_their_arguments_by_position():
     bounds = torch.tensor([0, 2, 5], dtype=torch.int32)
     given = torch.empty(5, 2, 16)
     packed = flash_attn_gpu.varlen_fwd(
-        *(x[0] for x in (q, k, v)),
-        given,
-        bounds,
-        bounds,
-        None,
-        None,
-        None,
-        None,
-        3,
-        3,
-        0.0,
-        0.25,
-        False,
-        True,
-        -1,
-        -1,
-        0.0,
-        False,
-        None,
+        *(x[0] for x in (q, k, v)), given, bounds, bounds, None, None, None, None, 3, 3, 0.0,
+        0.25, False, True, -1, -1, 0.0, False, None,
     )
     assert packed[0] is given
     assert_same([given[:2]], [want[0, :2]])

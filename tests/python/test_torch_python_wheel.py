@@ -35,10 +35,7 @@ def run(package, code):
     environment["PYTHONPATH"] = os.pathsep.join([str(package), str(TESTS)])
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=environment,
-        text=True,
-        capture_output=True,
-        timeout=600,
+        env=environment, text=True, capture_output=True, timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
