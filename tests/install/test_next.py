@@ -20,6 +20,19 @@ def printed_command(shown):
     return found[1]
 
 
+def linked(place):
+    """(the environment under a path that needs quotes, a function that runs a command)."""
+    fake_torch(place)
+    (place.bin / "anyflash").symlink_to(PROGRAM)
+    odd = place.root / "it's $HOME; odd"
+    odd.symlink_to(place.venv)
+
+    def run(command, **more):
+        return subprocess.run(command, cwd=place.root, env=place.environment(),
+                              capture_output=True, text=True, timeout=60, **more)
+    return odd, run
+
+
 @pytest.mark.parametrize("options", [
     ("--prefer", "engine"),
     ("--arch", "8.6"),
@@ -32,16 +45,7 @@ def printed_command(shown):
     (*WITH_GPU, "--given", "torch=2.15.0+cu132", "--prefer", "torch-change"),
 ], ids=" ".join)
 def test_the_printed_command_installs_this_plan(quick_place, options):
-    place = quick_place
-    fake_torch(place)
-    (place.bin / "anyflash").symlink_to(PROGRAM)
-    odd = place.root / "it's $HOME; odd"
-    odd.symlink_to(place.venv)
-
-    def run(command, **more):
-        return subprocess.run(command, cwd=place.root, env=place.environment(),
-                              capture_output=True, text=True, timeout=60, **more)
-
+    odd, run = linked(quick_place)
     words = [PROGRAM, "plan", *options, "--python", str(odd)]
     plan = json.loads(run([*words, "--json"]).stdout)
     command = printed_command(run(words).stdout)
@@ -58,23 +62,14 @@ def test_the_printed_command_installs_this_plan(quick_place, options):
     (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
 ], ids=" ".join)
 def test_the_plan_that_doctor_names_has_the_steps_of_doctor(quick_place, options):
-    place = quick_place
-    fake_torch(place)
-    (place.bin / "anyflash").symlink_to(PROGRAM)
-    odd = place.root / "it's $HOME; odd"
-    odd.symlink_to(place.venv)
-
-    def run(command, **more):
-        return subprocess.run(command, cwd=place.root, env=place.environment(),
-                              capture_output=True, text=True, timeout=60, **more).stdout
-
+    odd, run = linked(quick_place)
     words = [PROGRAM, "doctor", *options, "--python", str(odd)]
-    following = json.loads(run([*words, "--json"]))["next"]
+    following = json.loads(run([*words, "--json"]).stdout)["next"]
     steps = following["steps"]
-    shown = run(words)
+    shown = run(words).stdout
     found = re.search(r"more steps?\s+\(see\s+`(anyflash plan[^`\n]*)`\)", shown)
     assert found, shown
-    plan = json.loads(run(f"{found[1]} --json", shell=True))
+    plan = json.loads(run(f"{found[1]} --json", shell=True).stdout)
     assert plan["steps"] == steps != []
     assert following["command"] == plan["next"]["command"] is not None
 

@@ -225,18 +225,23 @@ def test_a_page_in_place_of_a_wheel_changes_nothing(shop):
     assert shop.tree() == before
 
 
+def send_begin(handler, content, count):
+    """Answers with the headers of a whole file and its first `count` bytes."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.send_header("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])
+    handler.end_headers()
+    handler.wfile.write(content[:count])
+    handler.wfile.flush()
+
+
 def test_a_cut_connection_goes_on_where_it_stopped(shop):
     content = shop.wheel.read_bytes()
 
     def cut(handler, count):
         if count > 1:
             return False
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.send_header("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])
-        handler.end_headers()
-        handler.wfile.write(content[:len(content) // 2])
-        handler.wfile.flush()
+        send_begin(handler, content, len(content) // 2)
         handler.close_connection = True
         handler.connection.shutdown(socket.SHUT_RDWR)
         return True
@@ -303,12 +308,7 @@ def test_ctrl_c_while_downloading_changes_nothing(shop):
     def slow(handler, count):
         if count > 1:
             return False
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.send_header("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])
-        handler.end_headers()
-        handler.wfile.write(content[:200])
-        handler.wfile.flush()
+        send_begin(handler, content, 200)
         begun.set()
         ended.wait(60)
         return True

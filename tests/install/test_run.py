@@ -230,24 +230,31 @@ def test_address_of_a_wheel_is_proved_and_sources_are_refused(project):
     assert done.returncode == 1 and "names sources" in done.stdout, done.all
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_the_command_and_leaves_nothing(project, number):
-    slow = project.bin / ("uv" if project.installer == "uv" else "pip")
-    slow.unlink(missing_ok=True)
-    slow.write_text("#!/bin/sh\ntouch started\nexec sleep 60\n")
-    slow.chmod(0o755)
+def start_sleeping(project, requirement, **options):
+    """Starts `anyflash run` with an installer that only sleeps, and waits until that runs: (the
+    installer's file, the command, its process)."""
+    installer = project.bin / ("uv" if project.installer == "uv" else "pip")
+    installer.unlink(missing_ok=True)
+    installer.write_text("#!/bin/sh\ntouch started\nexec sleep 60\n")
+    installer.chmod(0o755)
+    words = ["pip", "install", requirement]
     if project.installer == "uv":
-        words = ["uv", "pip", "install", "--python", project.venv, "flash-attn"]
+        words = ["uv", "pip", "install", "--python", project.venv, requirement]
     else:
         (project.bin / "python").symlink_to(project.venv / "bin/python")
-        words = ["pip", "install", "flash-attn"]
-    child = subprocess.Popen([str(word) for word in call(project, *ARCH, "--", *words)],
-                             cwd=project.root, env=project.environment(),
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = [str(word) for word in call(project, *ARCH, "--", *words)]
+    child = subprocess.Popen(words, cwd=project.root, env=project.environment(),
+                             stderr=subprocess.PIPE, **options)
     for _ in range(300):
         if (project.root / "started").exists():
             break
         time.sleep(0.1)
+    return installer, words, child
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_command_and_leaves_nothing(project, number):
+    child = start_sleeping(project, "flash-attn", stdout=subprocess.PIPE, text=True)[2]
     time.sleep(0.2)
     child.send_signal(number)
     assert child.wait(timeout=30) == 128 + number, child.communicate()

@@ -1,7 +1,6 @@
 """`anyflash run` where no wheel fits: anyflash's own flash_attn, as a wheel for the real pip
 and uv."""
 import fcntl
-import hashlib
 import json
 import os
 import pty
@@ -9,13 +8,12 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 
 import pytest
 
 from conftest import make_wheel, put_package, visible
 from test_run import (ARCH, call, command, leftovers, project,  # noqa: F401 (a fixture)
-                      run, version, write)
+                      run, start_sleeping, version, write)
 
 pytestmark = pytest.mark.skipif(
     bool(os.environ.get("GOVERN_SANITIZED")),
@@ -187,29 +185,14 @@ def test_a_broken_flash_attn_of_the_same_version_is_named(project):
 
 
 def test_kill_leaves_what_the_installer_left_and_the_next_run_cleans_up(project):
-    slow = project.bin / ("uv" if project.installer == "uv" else "pip")
-    slow.unlink(missing_ok=True)
-    slow.write_text("#!/bin/sh\ntouch started\nexec sleep 60\n")
-    slow.chmod(0o755)
-    if project.installer == "uv":
-        words = ["uv", "pip", "install", "--python", project.venv, "flash-attn==2.7.4.post1"]
-    else:
-        (project.bin / "python").symlink_to(project.venv / "bin/python")
-        words = ["pip", "install", "flash-attn==2.7.4.post1"]
     before = visible(project.tree())
-    child = subprocess.Popen([str(word) for word in call(project, *ARCH, "--", *words)],
-                             cwd=project.root, env=project.environment(),
-                             stderr=subprocess.PIPE, start_new_session=True)
-    for _ in range(300):
-        if (project.root / "started").exists():
-            break
-        time.sleep(0.1)
+    requirement = "flash-attn==2.7.4.post1"
+    installer, words, child = start_sleeping(project, requirement, start_new_session=True)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate(timeout=30)
     assert visible(project.tree()) == before
     assert any("anyflash-run-" in name for name in leftovers(project))
-    slow.write_text("#!/bin/sh\nexit 0\n")
-    again = subprocess.run([str(word) for word in call(project, *ARCH, "--", *words)],
-                           cwd=project.root, env=project.environment(), timeout=60)
+    installer.write_text("#!/bin/sh\nexit 0\n")
+    again = subprocess.run(words, cwd=project.root, env=project.environment(), timeout=60)
     assert again.returncode == 0
     assert not any("anyflash-run-" in name for name in leftovers(project))
