@@ -2,8 +2,8 @@
  * wheel_archive.h: a wheel as an archive. Opens one and reads the files of its dist-info
  * folder; makes one from its members: RECORD and the zip archive.
  *
- * The same members give the same bytes: they are sorted, and no time is stored. Sources: PEP 427
- * ("NAME-VERSION.dist-info" at the top, with METADATA, WHEEL and RECORD), APPNOTE.TXT 6.3
+ * The same members give the same bytes: they are sorted, and no time is stored. Sources: PEP
+ * 427 ("NAME-VERSION.dist-info" at the top, with METADATA, WHEEL and RECORD), APPNOTE.TXT 6.3
  * (zip), the binary distribution format of packaging.python.org.
  */
 #ifndef AF_KIT_FORMATS_WHEEL_ARCHIVE_H

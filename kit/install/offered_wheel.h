@@ -45,9 +45,9 @@ enum anyflash_status af_offered_wheel_prove(struct af_run *run,
 /*
  * In stand_in.c: writes the stand-in, called "flash_attn-VERSION-...", to `folder`: what
  * `anyflash shim install` installs, and anyflash's package, unless that is installed on its
- * own. `version` is in normal form. Its files come with this program: in the folder above it (installed as a
- * wheel), in its build folder, or where `make install` put them. Fails with NOT_FOUND if they
- * are not there in this version, with IO, LIMIT or NO_MEMORY.
+ * own. `version` is in normal form. Its files come with this program: in the folder above it
+ * (installed as a wheel), in its build folder, or where `make install` put them. Fails with
+ * NOT_FOUND if they are not there in this version, with IO, LIMIT or NO_MEMORY.
  */
 enum anyflash_status af_offered_wheel_stand_in(struct af_run *run, const char *version,
                                                const char *folder, const char **path_out,
