@@ -470,7 +470,7 @@ static void test_build__names_the_room_it_needs(void **state)
 {
     (void)state;
     assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "memory",
-               AF_NO, "4.0 GiB free, 6.2 GiB", "more memory");
+               AF_NO, "4.0 GiB free; 6.2 GiB", "more memory");
     assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "disk",
                AF_NO, "1.0 GiB free", "ANYFLASH_CACHE");
 }
