@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages in new, minimal Debian systems and uses them: the program, the
-# manual, completion in bash, the Python package, the library and its example; then removes
-# them. `tests/deb.sh [RELEASE ...]` (12 and 13), after packaging/deb.sh.
+# manual, completion in bash, `anyflash package install`, the library and its example; then
+# removes them. `tests/deb.sh [RELEASE ...]` (12 and 13), after packaging/deb.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/debian_roots.sh
@@ -14,7 +14,7 @@ quietly apt-get update
 # Images without manuals leave out what the test looks at.
 rm -f /etc/dpkg/dpkg.cfg.d/docker /etc/dpkg/dpkg.cfg.d/excludes
 quietly apt-get install -y --no-install-recommends \
-    bash-completion gcc libc6-dev man-db pkg-config python3
+    bash-completion gcc libc6-dev man-db pkg-config python3-venv
 quietly apt-get install -y --no-install-recommends /opt/*.deb
 
 anyflash --version
@@ -26,6 +26,9 @@ bash -c ". /usr/share/bash-completion/bash_completion; _completion_loader anyfla
     test \"\${COMPREPLY[*]}\" = plan" || fail "no completion"
 anyflash bench --quick --filter "forward f32 S512" >/opt/log || fail "no benchmark"
 
+python3 -m venv /opt/venv
+quietly anyflash package install --python /opt/venv
+PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c "import anyflash; anyflash.set_threads(1)"
 PYTHONPATH=/usr/libexec/anyflash/python python3 -B -c "import anyflash; anyflash.set_threads(1)"
 
 example=/usr/share/doc/libanyflash-dev/examples/attend.c

@@ -17,7 +17,7 @@ VALUES = {"color": "auto always never", "dtype": "bf16 fp16",
           "prefer": "wheel torch-kernels torch-change build engine",
           "source": "auto path url", "toolkit": "auto system index"}
 PATHS = ("FILE", "DIR", "PATH", "FOLDER", "ENV", "LIBRARY", "PYTHON", "CONFIG", "FROM")
-WORDS = {"shim": ["install", "remove", "status"]}
+WORDS = {"package": ["install"], "shim": ["install", "remove", "status"]}
 
 
 def rows(path, macro):

@@ -56,6 +56,9 @@ void af_builder_set(struct af_builder *builder, const char *name, const char *va
 /* If the current environment is not writable, makes a new one first. */
 void af_plan_prepare(struct af_builder *builder);
 
+/* Puts anyflash's own Python package into the target, unless it is there. */
+void af_plan_package(struct af_builder *builder);
+
 /*
  * The steps without flash-attn: torch's own kernels or the engine, through
  * anyflash's Python package where it runs.

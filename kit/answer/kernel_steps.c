@@ -39,7 +39,9 @@ static bool is_in_stand_in(const struct af_machine *machine)
 
 bool af_plan_package_is_there(const struct af_machine *machine)
 {
-    return package_in(machine) != NULL || is_in_stand_in(machine);
+    const struct af_package *package = package_in(machine);
+    return package == NULL ? is_in_stand_in(machine)
+                           : af_fact_is(&package->version, anyflash_version_text());
 }
 
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
@@ -61,7 +63,7 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
                                "anyflash's Python package needs Python 3.%d or newer, "
                                "and this is %s",
                                PYTHON_MINOR_MIN, python);
-    if (there != NULL && !af_fact_is(&there->version, anyflash_version_text()))
+    if (there != NULL && !af_plan_package_is_there(machine))
         return af_arena_format(arena,
                                "anyflash %s is already in this environment, and this program "
                                "is %s: remove it first with pip or uv",
@@ -70,14 +72,17 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
     return NULL;
 }
 
-/* Published for Linux alone; it has no dependencies. */
-static void install_package(struct af_builder *builder)
+void af_plan_package(struct af_builder *builder)
 {
-    af_builder_install(builder, AF_STEP_WORDS("anyflash"));
-    af_builder_end(builder, AF_STEP_PACKAGES,
-                   "install anyflash's Python package into this environment; nothing else "
-                   "changes");
-    af_builder_require(builder, "anyflash");
+    if (af_plan_package_is_there(builder->target.machine))
+        return;
+    const struct af_target *target = &builder->target;
+    af_builder_start(builder,
+                     AF_STEP_WORDS("anyflash", "package", "install", "--python",
+                                   target->prefix != NULL ? target->prefix : target->python));
+    af_builder_end(builder, AF_STEP_OWN,
+                   "put anyflash's Python package into this environment; its files come with "
+                   "this program, and nothing else changes");
 }
 
 /* No torch is published for musl. */
@@ -318,9 +323,9 @@ void af_plan_kernels(struct af_builder *builder)
     else if (lacks_torch(machine))
         install_torch(builder);
     if (brings)
-        install_package(builder);
+        af_plan_package(builder);
     tell_vendor(builder);
-    if (brings || (serves && af_plan_package_is_there(machine)))
+    if (brings || (serves && (package_in(machine) != NULL || is_in_stand_in(machine))))
         use_package(builder);
     else
         use_torch(builder, serves ? refusal : NULL);

@@ -478,6 +478,20 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         try_code(builder, af_arena_format(builder->arena, "import %s%s", torch, module), NULL);
 }
 
+enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+                                          struct af_plan *plan, struct anyflash_error *err)
+{
+    struct af_plan made = {.rung = AF_RUNG_ENGINE};
+    struct af_builder builder;
+    begin(&builder, &made, machine);
+    if (!af_plan_package_is_there(machine)) {
+        af_plan_prepare(&builder);
+        af_plan_package(&builder);
+        try_code(&builder, "import anyflash; print(anyflash.threads())", NULL);
+    }
+    return finish(&builder, &made, plan, err);
+}
+
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
                                         const struct af_step_wheel *wheel, const char *module,
                                         const char *const *missing, size_t missing_count,

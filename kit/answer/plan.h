@@ -17,6 +17,7 @@ enum af_step_kind {
     AF_STEP_PACKAGES,    /* installs `requirements`, without their dependencies */
     AF_STEP_TORCH,       /* installs `requirements`, torch first, with their dependencies */
     AF_STEP_NEEDS,       /* installs `requirements` with their dependencies, but never torch */
+    AF_STEP_OWN,         /* unpacks anyflash's own Python package */
     AF_STEP_BUILD,       /* compiles */
     AF_STEP_TRY          /* runs a test that shows whether it works */
 };
@@ -78,13 +79,23 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
                                         struct af_plan *plan, struct anyflash_error *err);
 
 /*
- * Why anyflash's Python package cannot be put into the environment of `machine`: one sentence
- * in `arena`; NULL if it can, or if memory runs out (arena->failed). Unknown facts are no
- * reason.
+ * The steps that put anyflash's own Python package into the environment of
+ * `machine`; none if this version is there already.
+ */
+enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+                                          struct af_plan *plan, struct anyflash_error *err);
+
+/*
+ * Why anyflash's Python package cannot be put into the environment of `machine`
+ * by this program: one sentence in `arena`; NULL if it can, or if memory runs out
+ * (arena->failed). Unknown facts are no reason.
  */
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena);
 
-/* Whether anyflash's Python package is in the environment, alone or in a stand-in. */
+/*
+ * Whether anyflash's Python package is in the environment: this version of it, or any inside a
+ * stand-in for flash-attn.
+ */
 bool af_plan_package_is_there(const struct af_machine *machine);
 
 /* The commands to type if a wheel may load but its bytes have to prove it. */

@@ -261,8 +261,8 @@ static bool can_install(const struct af_plan *plan)
         enum af_step_kind kind = plan->steps[i].kind;
         if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
             return false;
-        brings = brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH ||
-                 kind == AF_STEP_PACKAGES;
+        brings =
+            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
     }
     return brings;
 }

@@ -86,15 +86,12 @@ static json_t *facts_json(const struct af_machine *machine)
     return NULL;
 }
 
-static const char *const kind_names[] = {[AF_STEP_ADVICE] = "advice",
-                                         [AF_STEP_ENVIRONMENT] = "environment",
-                                         [AF_STEP_TOOL] = "tool",
-                                         [AF_STEP_WHEEL] = "wheel",
-                                         [AF_STEP_PACKAGES] = "packages",
-                                         [AF_STEP_TORCH] = "torch",
-                                         [AF_STEP_NEEDS] = "needs",
-                                         [AF_STEP_BUILD] = "build",
-                                         [AF_STEP_TRY] = "try"};
+static const char *const kind_names[] = {
+    [AF_STEP_ADVICE] = "advice",     [AF_STEP_ENVIRONMENT] = "environment",
+    [AF_STEP_TOOL] = "tool",         [AF_STEP_WHEEL] = "wheel",
+    [AF_STEP_PACKAGES] = "packages", [AF_STEP_TORCH] = "torch",
+    [AF_STEP_NEEDS] = "needs",       [AF_STEP_OWN] = "own",
+    [AF_STEP_BUILD] = "build",       [AF_STEP_TRY] = "try"};
 
 static json_t *step_wheel_json(const struct af_step_wheel *wheel, struct af_arena *arena)
 {

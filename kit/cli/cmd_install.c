@@ -1,7 +1,7 @@
 /*
  * cmd_install.c: `anyflash install`: carries out the plan for this machine, or
  * installs one wheel that the user names, while it holds the lock of the
- * environment.
+ * environment. `anyflash package install` is the same with a plan of its own.
  */
 #include <string.h>
 
@@ -101,6 +101,19 @@ static enum anyflash_status name_wheel(struct af_cli *cli, struct install *insta
     return status;
 }
 
+/* The plan of `anyflash package install`. */
+static enum anyflash_status make_package_plan(struct af_cli *cli, struct install *install,
+                                              struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_plan_make_package(install->inputs.machines.pointers[0], &install->other, err);
+    install->has_other = status == ANYFLASH_OK;
+    install->plan = install->has_other ? &install->other : NULL;
+    return status;
+}
+
 /* Adds what the wheels in the folder of --from prove, in front of stored proofs. */
 static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_inputs *inputs,
                                          struct anyflash_error *err)
@@ -134,6 +147,8 @@ static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_input
 static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
                                       struct anyflash_error *err)
 {
+    if (cli->options.command == AF_COMMAND_PACKAGE)
+        return make_package_plan(cli, install, err);
     if (cli->options.words.count == 1) {
         enum anyflash_status status = name_wheel(cli, install, err);
         install->plan = install->has_other ? &install->other : NULL;
@@ -376,14 +391,11 @@ static enum anyflash_status report(struct af_cli *cli, struct install *install,
     return af_cli_finish(cli, err);
 }
 
-enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
-                                    struct anyflash_error *err)
+static enum anyflash_status run(struct af_cli *cli, enum af_exit *exit_out,
+                                struct anyflash_error *err)
 {
     struct install install = {.done = {.answer = AF_YES}};
-    enum anyflash_status status = check_words(cli, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = act(cli, &install, err);
+    enum anyflash_status status = act(cli, &install, err);
     af_change_end(&install.change);
     if (status == ANYFLASH_OK)
         status = report(cli, &install, exit_out, err);
@@ -392,4 +404,24 @@ enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
     af_plan_answer_release(&install.answer);
     af_cli_inputs_release(&install.inputs);
     return status;
+}
+
+enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    enum anyflash_status status = check_words(cli, err);
+    return status == ANYFLASH_OK ? run(cli, exit_out, err) : status;
+}
+
+enum anyflash_status af_cmd_package(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    if (words->count == 1 && af_equal(words->items[0], "install"))
+        return run(cli, exit_out, err);
+    cli->hint = "write `anyflash package install --python ENV`; `anyflash undo` removes the "
+                "package again";
+    if (words->count == 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "missing action of 'package'");
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "'package' takes one action, install");
 }

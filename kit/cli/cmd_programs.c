@@ -107,17 +107,17 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
 static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *machine,
                                    struct anyflash_error *err)
 {
+    static const char *const words[] = {"install", NULL};
     const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
-    if (prefix == NULL)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found");
-    const char *words[] = {"uv", "pip", "install", "--python", prefix, "anyflash"};
-    cli->hint = af_arena_format(
-        &cli->arena, "install it with `%s`, or with that environment's pip",
-        af_shell_command(AF_SHELL_POSIX, NULL, 0, words, AF_COUNT(words), &cli->arena));
-    return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                   "'%s' is a command of anyflash's Python package, which is not in '%s'",
-                   af_command_rows[cli->options.command].name,
-                   af_text_scrub(&cli->arena, prefix, 300));
+    cli->hint = af_arena_format(&cli->arena, "`%s` puts it there",
+                                af_cli_next_command(cli, AF_COMMAND_PACKAGE, words));
+    return prefix == NULL
+               ? af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found")
+               : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                         "'%s' is a command of anyflash's Python package %s, which is not in "
+                         "'%s'",
+                         af_command_rows[cli->options.command].name, anyflash_version_text(),
+                         af_text_scrub(&cli->arena, prefix, 300));
 }
 
 /*

@@ -14,6 +14,7 @@
 
 #include "kit/cli/run_choice.h"
 #include "kit/install/install.h"
+#include "kit/install/own_package.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
@@ -78,8 +79,8 @@ static enum anyflash_status prepare(struct af_cli_wanted *wanted, struct anyflas
                                        &wanted->wheel, err);
     if (status == ANYFLASH_OK && wanted->stand_in != NULL) {
         wanted->wheel.version = wanted->stand_in;
-        status = af_offered_wheel_stand_in(&wanted->change.run, wanted->stand_in,
-                                           wanted->folder, &wanted->wheel.path, err);
+        status = af_own_package_stand_in(&wanted->change.run, wanted->stand_in, wanted->folder,
+                                         &wanted->wheel.path, err);
     }
     if (status != ANYFLASH_OK && wanted->chosen != NULL)
         wanted->cli->hint = "with the wheel in a folder, add --from FOLDER before --";

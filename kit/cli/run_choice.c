@@ -9,6 +9,7 @@
 #include "kit/base/url.h"
 #include "kit/catalog/tables.h"
 #include "kit/install/named_wheel.h"
+#include "kit/install/own_package.h"
 #include "kit/system/file.h"
 #include "kit/system/process.h"
 
@@ -454,8 +455,8 @@ static const char *stand_in_version(struct af_cli_wanted *wanted)
     const struct af_decision *decision = &wanted->answer.decision;
     const struct af_catalog_wheel *newest = next_version(wanted, INT32_MAX);
     const char *version = pinned_version(wanted, true);
-    if (version == NULL && allows(wanted, PACKAGE, AF_OFFERED_STAND_IN))
-        version = AF_OFFERED_STAND_IN;
+    if (version == NULL && allows(wanted, PACKAGE, AF_OWN_PACKAGE_STAND_IN))
+        version = AF_OWN_PACKAGE_STAND_IN;
     else if (version == NULL && newest != NULL)
         version = newest->version;
     bool serves =

@@ -134,7 +134,8 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* RECORD is last, as the format recommends. */
-static enum anyflash_status add_record(struct af_wheel_pack *pack, struct anyflash_error *err)
+enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
+                                          struct anyflash_error *err)
 {
     struct af_text out = {0};
     char hex[AF_SHA256_HEX_BYTES];
@@ -235,7 +236,7 @@ enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
                                            struct anyflash_error *err)
 {
     struct af_arena *arena = pack->arena;
-    enum anyflash_status status = add_record(pack, err);
+    enum anyflash_status status = af_wheel_pack_record(pack, err);
     if (status != ANYFLASH_OK)
         return status;
     struct packed *packed = af_arena_array(arena, pack->count, sizeof *packed);

@@ -68,9 +68,13 @@ void af_wheel_pack_text(struct af_wheel_pack *pack, const char *name, const char
 void af_wheel_pack_information(struct af_wheel_pack *pack, const char *name, const char *text);
 
 /*
- * Sorts the members, adds RECORD as the last one, and gives the file in pieces, in the arena.
- * Fails with LIMIT for too many members or beyond 4 GiB, or with NO_MEMORY.
+ * Sorts the members and adds RECORD as the last one. Fails with LIMIT for too many members or
+ * one of more than 4 GiB, or with NO_MEMORY.
  */
+enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
+                                          struct anyflash_error *err);
+
+/* The same, and the file in pieces, in the arena. Fails with LIMIT beyond 4 GiB, too. */
 enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
                                            const struct af_span **pieces_out, size_t *count_out,
                                            struct anyflash_error *err);

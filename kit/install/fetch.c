@@ -209,7 +209,7 @@ static enum anyflash_status get_step(struct af_run *run, const struct af_plan *p
     struct af_fetched fetched;
     enum anyflash_status status = ANYFLASH_OK;
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
-        step->kind == AF_STEP_BUILD || step->kind == AF_STEP_TOOL)
+        step->kind == AF_STEP_OWN || step->kind == AF_STEP_BUILD || step->kind == AF_STEP_TOOL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "only wheels can be downloaded, but the plan says: %s", step->title);
     if (step->wheel != NULL) {

@@ -13,6 +13,7 @@
 #include "kit/catalog/publisher.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
+#include "kit/install/own_package.h"
 #include "kit/install/stage.h"
 #include "kit/install/unpacked.h"
 #include "kit/proof/inspect_target.h"
@@ -105,6 +106,7 @@ static void check_step(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
     const char *command = af_step_command(step, AF_SHELL_POSIX, arena);
+    const char *refusal;
     switch (step->kind) {
     case AF_STEP_ENVIRONMENT:
         refuse(job,
@@ -129,6 +131,11 @@ static void check_step(struct job *job, const struct af_step *step)
     case AF_STEP_TORCH:
         check_torch(job, step);
         break;
+    case AF_STEP_OWN:
+        refusal = af_plan_package_refusal(job->run->machine, arena);
+        if (refusal != NULL)
+            refuse(job, refusal, NULL);
+        break;
     default:
         break;
     }
@@ -137,11 +144,14 @@ static void check_step(struct job *job, const struct af_step *step)
 static bool brings_files(const struct af_step *step)
 {
     return step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
-           step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS;
+           step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
+           step->kind == AF_STEP_OWN;
 }
 
 static const char *step_title(struct af_arena *arena, const struct af_step *step)
 {
+    if (step->kind == AF_STEP_OWN)
+        return af_arena_format(arena, "anyflash %s", anyflash_version_text());
     if (step->wheel == NULL)
         return step->requirement_count > 0 ? step->requirements[0] : step->title;
     return af_arena_format(arena, "%s %s", step->wheel->package,
@@ -323,9 +333,12 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
     af_progress_message(&job->run->progress, "getting %s", step_title(job->run->arena, step));
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
-    tell_uv_index(job);
+    if (step->kind != AF_STEP_OWN)
+        tell_uv_index(job);
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
         return bring_resolved(job, step, err);
+    if (step->kind == AF_STEP_OWN)
+        return af_own_package_stage(&job->stage, err);
     enum anyflash_status status = af_stage_requirements(
         &job->stage, step->requirements, step->requirement_count, NULL, job->run->from, err);
     if (status == ANYFLASH_E_DATA && job->run->from != NULL)
@@ -399,17 +412,15 @@ static const char *inspect_hint(const struct job *job)
 
 /*
  * Proves the extensions against the installed torch. If the plan changes torch itself, or
- * brings only anyflash's libraries, which find each other once they are loaded, a trial import
+ * brings this program's own libraries, which find each other only once loaded, a trial import
  * shows whether they load; it runs before the change is committed.
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
     bool strict = false;
-    if (job->fetched_count == 0)
-        return ANYFLASH_OK;
     for (size_t i = 0; i < job->plan->step_count; i++) {
         const struct af_step *step = &job->plan->steps[i];
-        if (step->kind == AF_STEP_TORCH)
+        if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_OWN)
             return ANYFLASH_OK;
         strict = strict ||
                  (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||

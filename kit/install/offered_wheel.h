@@ -1,6 +1,6 @@
 /*
  * offered_wheel.h: puts one wheel into a folder from which pip or uv can take it
- * (--find-links): a published one, checked and proved, or the stand-in for flash-attn.
+ * (--find-links): a published one, checked and proved.
  */
 #ifndef AF_KIT_INSTALL_OFFERED_WHEEL_H
 #define AF_KIT_INSTALL_OFFERED_WHEEL_H
@@ -38,19 +38,5 @@ enum anyflash_status af_offered_wheel_prove(struct af_run *run,
                                             struct af_inspect_target *target, const char *torch,
                                             const char **objection_out,
                                             struct anyflash_error *err);
-
-/* The version of flash-attn whose modules and functions the stand-in has. */
-#define AF_OFFERED_STAND_IN "2.8.3"
-
-/*
- * In stand_in.c: writes the stand-in, called "flash_attn-VERSION-...", to `folder`: what
- * `anyflash shim install` installs, and anyflash's package, unless that is installed on its
- * own. `version` is in normal form. Its files come with this program: in the folder above it
- * (installed as a wheel), in its build folder, or where `make install` put them. Fails with
- * NOT_FOUND if they are not there in this version, with IO, LIMIT or NO_MEMORY.
- */
-enum anyflash_status af_offered_wheel_stand_in(struct af_run *run, const char *version,
-                                               const char *folder, const char **path_out,
-                                               struct anyflash_error *err);
 
 #endif

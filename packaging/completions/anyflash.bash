@@ -3,7 +3,7 @@ _anyflash() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   local command=doctor words= options= each
   for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case $each in doctor|plan|install|run|undo|build|find|inspect|config|check|machine|verify|bench|update|shim|providers|version|help) command=$each; break ;; esac
+    case $each in doctor|plan|install|run|undo|build|find|inspect|config|check|machine|verify|bench|update|package|shim|providers|version|help) command=$each; break ;; esac
   done
   if [[ $before == '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
   if [[ $word == '=' ]]; then word=; fi
@@ -33,13 +33,14 @@ _anyflash() {
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
   bench) options='--quick --filter --peers --compare --textbook --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;
+  package) options='--dry-run --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
   shim) options='--fa3 --python --offline --json --verbose --quiet --color --help' words='install remove status' ;;
   providers) options='--python --offline --json --verbose --quiet --color --help' words='' ;;
   version) options='--catalog --offline --json --verbose --quiet --color --help' words='' ;;
   help) options='--offline --verbose --quiet --color --help' words='' ;;
   esac
   if [[ $COMP_CWORD == 1 || $command == help ]]; then
-    words="$words doctor plan install run undo build find inspect config check machine verify bench update shim providers version help"
+    words="$words doctor plan install run undo build find inspect config check machine verify bench update package shim providers version help"
   fi
   if [[ $word == -* ]]; then words=$options; fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))

@@ -34,7 +34,7 @@ function shellInUse() {
     return model.shell || (valueOf("os") === "windows" ? "powershell" : "command");
 }
 
-const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "packages", "build"].includes(step.kind) && step.command)
+const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "own", "build"].includes(step.kind) && step.command)
     ?? steps.find((step) => step.command);
 const needsProgram = (command) => /(^|[ ;&'])(?<!-m )anyflash /.test(command ?? "");
 
@@ -42,6 +42,14 @@ function getCommand() {
     const installer = model.installer || model.choices.installer;
     return { uv: "uv pip install anyflash", portable: ".\\python_embeded\\python.exe -m pip install anyflash" }[installer]
         ?? "python -m pip install anyflash";
+}
+
+/* The program unpacks its own Python package; who does not have it gets both from the package index. */
+function forVisitors(step) {
+    if (step.kind !== "own" || !needsProgram(step.command))
+        return step;
+    const command = getCommand();
+    return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
 }
 
 /* No step of a plan for other systems needs the program. */
@@ -55,7 +63,8 @@ function programParts() {
             commandBlock(getCommand(), false, "get the program anyflash")];
 }
 
-function stepsList(steps) {
+function stepsList(planned) {
+    const steps = planned.map(forVisitors);
     const main = mainStep(steps);
     const items = steps.map((step) => element("li", null, ...withCode(sentence(step.title ?? "")),
         step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command")));

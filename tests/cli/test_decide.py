@@ -204,15 +204,15 @@ def test_steps_for_several_machines_are_those_of_each(anyflash, tmp_path):
     plan = answer_json(anyflash, "plan", *words)
     for row, prefix in zip(plan["machines"], ("/usr", "/usr", "/srv/projects/.venv")):
         check_steps(row["steps"])
-        assert any(word.startswith(f"{prefix}/bin/python") for word in row["steps"][0]["argv"])
+        assert row["steps"][0]["argv"][-1] == prefix
     shown = anyflash("plan", *words).out
     first, second = shown.split("Steps on colab-t4.json, twin.json\n")[1].split(
         "Steps on rtx4090-torch2.8.json\n")
-    assert "/usr/bin/python -m pip install anyflash\n" in first and "/srv" not in first
-    assert "--python /srv/projects/.venv/bin/python anyflash\n" in second
+    assert "--python /usr\n" in first and "/srv" not in first
+    assert "--python /srv/projects/.venv\n" in second
     quiet = anyflash("plan", "-q", *words).out.splitlines()
     assert quiet[0] == "# on colab-t4.json, twin.json"
-    assert "/srv/projects/.venv/bin/" in quiet[quiet.index("# on rtx4090-torch2.8.json") + 1]
+    assert quiet[quiet.index("# on rtx4090-torch2.8.json") + 1].endswith("/srv/projects/.venv")
 
 
 def test_a_wheel_has_reasons_only_on_the_machine_that_it_does_not_fit(anyflash):

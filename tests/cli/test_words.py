@@ -65,7 +65,7 @@ def test_commands_of_the_python_package_say_how_to_get_it(anyflash, command):
     assert answer.code == 3
     assert f"'{command}' is a command of anyflash's Python package" in answer.err
     assert "which is not in '/usr'" in answer.err
-    assert "`uv pip install --python /usr anyflash`" in answer.err
+    assert "`anyflash package install --python /usr`" in answer.err
 
 
 def test_overview_fits_80_columns(anyflash):

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import shutil
 import stat
@@ -182,17 +181,6 @@ class Place:
     def python(self, code):
         return subprocess.run([self.venv / "bin/python", "-c", code], capture_output=True,
                               text=True, env=self.environment())
-
-
-def put_package(place):
-    """Puts anyflash's Python package, without its libraries, into the environment."""
-    version = json.loads(place.run("version", "--json").stdout)["version"]
-    shutil.copytree(Path(__file__).resolve().parents[2] / "python/anyflash",
-                    place.site / "anyflash")
-    info = place.site / f"anyflash-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: anyflash\nVersion: {version}\n")
 
 
 def have(installer):

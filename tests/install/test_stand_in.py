@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from conftest import make_wheel, put_package, visible
+from conftest import make_wheel, visible
 from test_run import (ARCH, call, command, leftovers, project,  # noqa: F401 (a fixture)
                       run, start_sleeping, version, write)
 
@@ -113,7 +113,7 @@ def test_hashes_and_addresses_rule_it_out(project):
 
 
 def test_anyflash_that_is_installed_stays_its_own_package(project):
-    put_package(project)
+    assert project.run("package", "install").returncode == 0
     before = project.tree()
     done = run(project, "flash-attn==2.7.4.post1")
     assert done.returncode == 0, done.all
@@ -141,6 +141,7 @@ def test_the_commands_know_it(project):
     assert status.stdout.startswith("flash_attn 2.7.4.post1 by anyflash is in"), status.all
     refused = project.run("shim", "install")
     assert refused.returncode == 1 and "is anyflash's stand-in already" in refused.stderr
+    assert "nothing to do" in project.run("package", "install").stdout
     removed = project.run("shim", "remove")
     assert removed.returncode == 0, removed.all
     assert not list(project.site.glob("[a-z]*flash*")), removed.all

@@ -1,12 +1,13 @@
 /*
- * stand_in.c: makes the stand-in, a wheel of flash-attn's modules among the files of anyflash's
- * Python package and, if it is not installed, of that package. pyproject.toml describes the
- * package's own wheel.
+ * own_package.c: finds the files of anyflash's Python package and writes them as an
+ * installed distribution, or as a wheel that is called flash-attn. pyproject.toml describes the
+ * wheel of the same package.
  */
-#include "kit/install/offered_wheel.h"
+#include "kit/install/own_package.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
@@ -109,31 +110,33 @@ static enum anyflash_status add_package(struct making *making)
                                  : status;
 }
 
-/* METADATA, WHEEL and top_level.txt. */
-static void describe(struct making *making, const char *version, const char *tag,
-                     bool has_package)
+/* METADATA and WHEEL. */
+static void describe(struct making *making, const char *name, const char *version,
+                     const char *tag, const char *rest)
 {
     struct af_arena *arena = making->pack.arena;
     af_wheel_pack_information(
         &making->pack, "METADATA",
-        af_arena_format(
-            arena,
-            "Metadata-Version: 2.1\nName: flash-attn\nVersion: %s\n"
-            "License: BSD-3-Clause\nRequires-Python: >=3.9\n"
-            "Summary: Modules of flash-attn, generated on this machine by anyflash, which "
-            "computes them\nRequires-Dist: torch\n%s\n"
-            "Not the project flash-attn: modules and functions with its names, computed "
-            "by anyflash.\nNames and signatures follow flash-attention, BSD-3-Clause, (c) "
-            "2022 its contributors.\n",
-            version, has_package ? "Requires-Dist: anyflash\n" : ""));
+        af_arena_format(arena,
+                        "Metadata-Version: 2.1\nName: %s\nVersion: %s\n"
+                        "License: BSD-3-Clause\nRequires-Python: >=3.9\n%s",
+                        name, version, rest));
     af_wheel_pack_information(&making->pack, "WHEEL",
                               af_arena_format(arena,
                                               "Wheel-Version: 1.0\nGenerator: anyflash %s\n"
                                               "Root-Is-Purelib: false\nTag: %s\n",
                                               anyflash_version_text(), tag));
-    af_wheel_pack_information(&making->pack, "top_level.txt",
-                              has_package ? "flash_attn\nflash_attn_2_cuda\n"
-                                          : "anyflash\nflash_attn\nflash_attn_2_cuda\n");
+}
+
+/* The site folder in the stage, where an installer's --prefix would put it. */
+static const char *site_in_stage(const struct af_stage *stage)
+{
+    struct af_arena *arena = stage->run->arena;
+    const char *prefix = af_fact_text_or(&stage->run->machine->python.prefix, NULL);
+    prefix = prefix == NULL ? NULL : af_file_real_path(arena, prefix);
+    if (prefix == NULL || !af_starts_with(stage->run->site, prefix))
+        return stage->root;
+    return af_arena_format(arena, "%s%s", stage->root, stage->run->site + strlen(prefix));
 }
 
 /* Finds the files beside the running program. */
@@ -159,6 +162,49 @@ static enum anyflash_status find_package(struct making *making, struct af_arena 
                                    anyflash_version_text());
 }
 
+/* Writes the members to the site folder, as an installer would unpack them. */
+static enum anyflash_status unpack(const struct making *making, const char *site)
+{
+    struct af_arena *arena = making->pack.arena;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < making->pack.count; i++) {
+        const struct af_wheel_member *member = &making->pack.members[i];
+        const char *path = af_path_join(arena, site, member->name);
+        const char *folder = path == NULL ? NULL : af_path_folder(arena, path);
+        if (folder == NULL)
+            return af_fail_memory(making->err);
+        status = af_folder_make(folder, 0755, making->err);
+        if (status == ANYFLASH_OK)
+            status = af_file_write(arena, path, &member->bytes, 1, making->err);
+        if (status == ANYFLASH_OK && member->mode == 0755 && chmod(path, member->mode) != 0)
+            status = af_fail(making->err, ANYFLASH_E_IO, "cannot make '%s' executable", path);
+    }
+    return status;
+}
+
+enum anyflash_status af_own_package_stage(struct af_stage *stage, struct anyflash_error *err)
+{
+    struct af_arena *arena = stage->run->arena;
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    const char *version = anyflash_version_text();
+    enum anyflash_status status =
+        making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    if (status == ANYFLASH_OK)
+        status = add_package(making);
+    if (status != ANYFLASH_OK)
+        return status;
+    making->pack.information = af_arena_format(arena, "anyflash-%s.dist-info", version);
+    describe(making, "anyflash", version, "py3-none-any",
+             "Summary: FlashAttention on any machine\n");
+    af_wheel_pack_information(&making->pack, "entry_points.txt",
+                              "[vllm.general_plugins]\nanyflash = anyflash.vllm:register\n");
+    af_wheel_pack_information(&making->pack, "INSTALLER", "anyflash\n");
+    status = af_wheel_pack_record(&making->pack, err);
+    return status == ANYFLASH_OK ? unpack(making, site_in_stage(stage)) : status;
+}
+
+/* ---- the stand-in for flash-attn ---- */
+
 /* flash_attn's modules; FlashAttention-3's are left out, as `shim install` does. */
 static enum anyflash_status add_modules(struct making *making)
 {
@@ -177,7 +223,7 @@ static enum anyflash_status add_modules(struct making *making)
 /* Gives the modules this version in place of their own. */
 static enum anyflash_status set_version(struct making *making, const char *version)
 {
-    static const char line[] = "__version__ = \"" AF_OFFERED_STAND_IN "\"";
+    static const char line[] = "__version__ = \"" AF_OWN_PACKAGE_STAND_IN "\"";
     for (size_t i = 0; i < making->pack.count && i < AF_WHEEL_PACK_MEMBERS_MAX; i++) {
         struct af_wheel_member *member = &making->pack.members[i];
         if (strcmp(member->name, "flash_attn/__init__.py") != 0)
@@ -197,9 +243,9 @@ static enum anyflash_status set_version(struct making *making, const char *versi
                    making->python, line);
 }
 
-enum anyflash_status af_offered_wheel_stand_in(struct af_run *run, const char *version,
-                                               const char *folder, const char **path_out,
-                                               struct anyflash_error *err)
+enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *version,
+                                             const char *folder, const char **path_out,
+                                             struct anyflash_error *err)
 {
     struct af_arena *arena = run->arena;
     struct making *making = af_arena_alloc(arena, sizeof *making);
@@ -220,7 +266,18 @@ enum anyflash_status af_offered_wheel_stand_in(struct af_run *run, const char *v
     if (status != ANYFLASH_OK)
         return status;
     making->pack.information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
-    describe(making, version, tag, has_package);
+    describe(making, "flash-attn", version, tag,
+             af_arena_format(
+                 arena,
+                 "Summary: Modules of flash-attn, generated on this machine by anyflash, which "
+                 "computes them\nRequires-Dist: torch\n%s\n"
+                 "Not the project flash-attn: modules and functions with its names, computed "
+                 "by anyflash.\nNames and signatures follow flash-attention, BSD-3-Clause, (c) "
+                 "2022 its contributors.\n",
+                 has_package ? "Requires-Dist: anyflash\n" : ""));
+    af_wheel_pack_information(&making->pack, "top_level.txt",
+                              has_package ? "flash_attn\nflash_attn_2_cuda\n"
+                                          : "anyflash\nflash_attn\nflash_attn_2_cuda\n");
     status = af_wheel_pack_archive(&making->pack, &pieces, &count, err);
     if (status == ANYFLASH_OK)
         status = af_file_write(arena, path, pieces, count, err);
