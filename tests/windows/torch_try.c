@@ -5,7 +5,8 @@
  *
  * No Python: torch_cpu.dll is loaded and called through its C shim, as the Python package
  * does it. Checks registration, a call that the engine takes, one that it passes on, an error
- * that crosses torch's C++ frames, the number of threads, and that disabling works.
+ * that crosses torch's C++ frames, the number of threads, that disabling works, and the
+ * registration of anyflash's own operators.
  */
 #include <math.h>
 #include <stdint.h>
@@ -148,5 +149,9 @@ int main(int count, char **words)
     anyflash_torch_disable();
     check(attend(0.0, again) == 0 && memcmp(theirs, again, sizeof ours) == 0,
           "disabled: torch's own bits");
+
+    status = anyflash_torch_operators(library, &err);
+    printf("operators: %s %s\n", anyflash_status_text(status), err.message);
+    check(status == ANYFLASH_OK, "the kernels of anyflash's own operators are registered");
     return wrong != 0;
 }
