@@ -145,8 +145,10 @@ static bool find_symbols(const struct af_elf *elf, struct af_span *symbols,
             continue;
         *symbols = (struct af_span){elf->bytes.data + part.offset, (size_t)part.len};
         part = af_elf_section(elf, part.link);
+        if (!part.is_inside)
+            return false;
         *names = (struct af_span){elf->bytes.data + part.offset, (size_t)part.len};
-        return part.is_inside;
+        return true;
     }
     return false;
 }
