@@ -143,7 +143,7 @@ static void take_place(struct af_project *project, struct af_span text,
         return;
     }
     size_t bracket = strcspn(place, "[");
-    if (bracket < text.len && af_ends_with(place, "]")) {
+    if (place[bracket] == '[' && af_ends_with(place, "]")) { /* a NUL may end `place` */
         made->extras = copy(project, part(text, bracket + 1, text.len - 1));
         text.len = bracket;
         place = copy(project, text);
