@@ -239,7 +239,7 @@ static enum anyflash_status run_rounds(struct af_arena *arena, struct af_bench_r
 
 /*
  * Times line `i`. In each round the engine and every peer that supports the case take one
- * turn, so that whatever disturbs the machine disturbs all of them. Rounds are repeated until
+ * turn, so that other load on the machine affects all alike. Rounds are repeated until
  * `seconds` have passed, which include preparing the peers; there are at least 3.
  */
 static enum anyflash_status measure_line(struct af_arena *arena, struct af_bench_report *report,

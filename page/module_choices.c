@@ -1,7 +1,7 @@
 /*
- * module_choices.c: menus from the tables that decisions use, so that each value that the page
- * offers is one that the rules know; and what the page offers beside them: installers,
- * packages, the builds of torch, and the sources of the catalog.
+ * module_choices.c: the values of the page's menus. They come from the tables that decisions
+ * use, so the rules know every value. Also the installers, packages, builds of torch and
+ * catalog sources that the page shows.
  */
 #include "page/module_choices.h"
 

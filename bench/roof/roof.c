@@ -1,7 +1,7 @@
 /*
- * roof.c: one loop for each instruction set; runs the best one of this machine on several
- * threads at once. Threads are started for each measurement and wait for each other before
- * they begin; their rates are added.
+ * roof.c: measures how fast this machine computes. There is one loop for each instruction set;
+ * the best one that the machine supports runs on several threads at once. Each measurement
+ * starts its threads, which wait for each other before they begin; their rates are added.
  */
 #include "bench/roof/roof.h"
 

@@ -235,7 +235,7 @@ static void finish(uint64_t *stack, struct call *call, const char *name,
         af_ops.check_fail(name, "anyflash", 0, err->message);
 }
 
-/* Returns the output and, if `output_count` is 2, the lse. */
+/* Returns the output and, if `output_count` is 2, the logsumexp. */
 void af_ops_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
     struct call call;

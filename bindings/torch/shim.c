@@ -188,7 +188,7 @@ static int faster(const int64_t *sizes, const int64_t *like, int64_t a, int64_t 
     return sizes[b] < sizes[a] ? 1 : 0;
 }
 
-/* Torch's rule: insertion sort from the last dimension; undecided pairs do not stop it. */
+/* As torch does: insertion sort from the last dimension, passing over undecided pairs. */
 void af_torch_dense_strides(int64_t dim, const int64_t *sizes, const int64_t *like,
                             int64_t *strides_out)
 {

@@ -10,7 +10,7 @@
 #include "engine/attn/layout.h"
 #include "engine/attn/problem_check.h"
 
-/* The structs of the first header end here; later ones only append. */
+/* Sizes of the structs in the first version of the header; later versions only add fields. */
 #define FIRST_VERSION_BYTES                                                                    \
     (offsetof(struct anyflash_attend_args, dropout_offset) + sizeof(uint64_t))
 #define FIRST_BACKWARD_BYTES                                                                   \

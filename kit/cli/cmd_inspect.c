@@ -231,7 +231,7 @@ static bool can_install(const struct af_cli *cli, const struct af_inspection *in
            cli->options.givens.count == 0;
 }
 
-/* How the target is named in a command. Passwords and signatures are not printed again. */
+/* The target as a word of a command to print, without passwords and signatures. */
 static const char *target_word(struct af_cli *cli)
 {
     const char *word = cli->options.words.items[0];

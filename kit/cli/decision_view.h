@@ -58,8 +58,8 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
                             unsigned columns, const struct af_candidate *verdict, bool verbose);
 
 /*
- * The facts of a machine in ten lines: the sections "Machine" and "Environment". With
- * `with_sources` each line is followed by the source of its main fact.
+ * Prints the facts of a machine in about ten lines: the sections "Machine" and "Environment".
+ * With `with_sources`, the source of its main fact follows each line.
  */
 void af_cli_facts_view(struct af_screen *screen, const struct af_machine *machine,
                        bool with_sources, struct af_arena *arena);

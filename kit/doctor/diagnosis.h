@@ -142,8 +142,8 @@ void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct a
 const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking);
 
 /*
- * Copies a text of the table with its placeholders filled in; an unknown {torch.version}
- * becomes TORCH_VERSION. NULL for NULL.
+ * Copies a text of the table with each name in braces replaced by its fact; an unknown
+ * {torch.version} becomes TORCH_VERSION. NULL for NULL.
  */
 const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
                               const struct af_log_hit *hit, const char *source);

@@ -1,6 +1,6 @@
 /*
- * diagnosis_text.c: the text of a diagnosis: the cause's texts with their
- * placeholders filled in, and the lines and facts that show the cause; the JSON of all.
+ * diagnosis_text.c: a diagnosis as text, and all diagnoses as JSON. The words of a cause have
+ * names in braces, such as {torch.version}, which are replaced by facts of the log.
  */
 #include <string.h>
 

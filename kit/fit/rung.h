@@ -78,8 +78,8 @@ const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_whe
 #define AF_RUNG_BUILD_TORCH_MINOR 4 /* torch 2.4: the oldest that the wheel supports */
 
 /*
- * Needs of a build, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
- * largest compiler process of all (backward, head size 256), of the largest of head
+ * What a build needs, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
+ * largest compiler process (backward, head size 256), of the largest one for head
  * size 128, and of the build itself; bytes to download; bytes on disk.
  */
 #define AF_RUNG_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */

@@ -80,10 +80,11 @@ enum anyflash_status af_dialog_start(const char *const *argv, struct af_dialog *
                                      struct anyflash_error *err);
 
 /*
- * Asks `question`, which has no newline, and waits at most `limit_ms` for the line that answers
- * it; *answer_out is in the arena, without its newline. A failure ends the program: NOT_FOUND
- * if it does not exist, TIMEOUT, LIMIT for an answer of more than AF_CHILD_OUTPUT_BYTES, IO if
- * it ended, with its exit code or signal, NO_MEMORY.
+ * Writes `question` and a newline to the program, and waits at most `limit_ms` for one line in
+ * answer; *answer_out is that line in the arena, without its newline. Any failure ends the
+ * program. Fails with NOT_FOUND if the program does not exist, TIMEOUT, LIMIT if the answer is
+ * longer than AF_CHILD_OUTPUT_BYTES, IO (with exit code or signal) if the program has ended,
+ * or NO_MEMORY.
  */
 enum anyflash_status af_dialog_ask(struct af_dialog *dialog, struct af_arena *arena,
                                    const char *question, int limit_ms,
