@@ -218,16 +218,16 @@ static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row
 }
 
 /*
- * Hides the keys of the block that `row` does not see: their scores times `unit`
- * are -infinity.
+ * Hides the keys of the block from key `j` on that `row` does not see, and those from `end`
+ * on, which are rows of zeros: their scores times `unit` are -infinity.
  */
 static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) *row, int64_t j,
-                        float unit, float *s)
+                        int64_t end, float unit, float *s)
 {
     const struct af_sequence *sequence = &work->task->sequence;
     const float hidden = unit < 0 ? INFINITY : -INFINITY;
     for (int64_t key = 0; key < work->block; key++) {
-        bool visible = j + key >= row->first && j + key < row->end &&
+        bool visible = j + key >= row->first && j + key < end &&
                        af_mask_allows(work->problem, sequence, row->head, row->i, j + key);
         s[key] = visible ? s[key] : hidden;
     }
@@ -303,8 +303,9 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
 }
 
 /*
- * Converts raw scores to probabilities; returns whether some row may not see the
- * whole block.
+ * Converts the raw scores of keys [j, j + count) to probabilities; those of the rest of the
+ * block become 0, also where a row sees keys that are not in it. Returns whether some row may
+ * not see the whole block.
  */
 static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
@@ -317,7 +318,8 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
     for (int r = 0; r < work->padded; r++) {
         struct AF_FN(row) *row = &work->rows[r];
         float *s = work->s + r * BLOCK_KEYS;
-        bool whole = j >= row->first && j + work->block <= row->end;
+        const int64_t end = row->end < j + count ? row->end : j + count;
+        bool whole = j >= row->first && j + work->block <= end;
 #if AF_F8
         if (by_key)
             AF_FN(scale_scores)(work, s);
@@ -325,7 +327,7 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
         if (natural)
             AF_FN(modify)(work, row, factor, j, count, s);
         if (!whole || problem->a.mask.data != NULL)
-            AF_FN(hide)(work, row, j, unit, s);
+            AF_FN(hide)(work, row, j, end, unit, s);
         if (natural)
             AF_FN(softmax_row)(by_key, true, work, r, unit, row);
         else if (by_key)

@@ -21,7 +21,6 @@
 
 #include "guard.h"
 
-#define CASE_BATCH_MAX 8
 #define CASE_FILL 0xA5
 #define CASE_PERIOD 65521 /* a prime: rows that are the same lie as many rows apart */
 

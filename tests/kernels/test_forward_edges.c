@@ -361,6 +361,37 @@ static void test_forward__few_rows_split_many_keys(void **state)
     }
 }
 
+/*
+ * Keys [first, end) of a cache of 96, `first` and the keys missing at the end from 0 to 47: a
+ * row's groups of keys begin at a multiple of 16, and the rest of both ends is computed apart.
+ */
+static void test_forward__a_query_may_see_any_range_of_keys(void **state)
+{
+    (void)state;
+    static const int64_t groups[] = {1, 1, 1, 2, 8}, dims[] = {64, 128, 40};
+    for (size_t n = 0; n < 5 * 3 * AF_COUNT(types); n++) {
+        const int64_t batch = 48;
+        struct forward_case *c = case_new(n, types[n / 15]);
+        case_sizes(c, batch, 1, groups[n % 5], 1, 96, dims[n / 5 % 3], dims[n / 5 % 3]);
+        int32_t *used = case_indexes(c, batch), *leftpad = case_indexes(c, batch);
+        for (int64_t b = 0; b < batch; b++) {
+            used[b] = 96 - (int32_t)(b * 7 % 48);
+            leftpad[b] = n % 5 == 1 ? 0 : (int32_t)b;
+        }
+        c->a.window_left = n % 5 == 1 ? 20 + (int64_t)n : -1;
+        c->a.seqused_k = used;
+        c->a.leftpad_k = leftpad;
+        if (n % 5 == 2) {
+            c->a.page_size = 16;
+            c->a.block_table_stride = 6;
+            c->a.page_count = batch * 6;
+            c->a.block_table = case_permutation(c, c->a.page_count);
+        }
+        case_tensors(c);
+        check_case(c);
+    }
+}
+
 static void test_forward__tile_rows_split_many_keys(void **state)
 {
     (void)state;
@@ -406,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),
         cmocka_unit_test(test_forward__few_rows_split_many_keys),
+        cmocka_unit_test(test_forward__a_query_may_see_any_range_of_keys),
         cmocka_unit_test(test_forward__tile_rows_split_many_keys),
         cmocka_unit_test(test_forward__tensors_interleaved_in_one_buffer),
     };
