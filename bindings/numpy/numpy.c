@@ -193,7 +193,8 @@ static bool take_number(struct python_object *object, float *out)
 
 static bool take_scale(struct call *call, struct python_object *scale)
 {
-    return scale == af_py.none || take_number(scale, &call->args.scale);
+    return scale == af_py.none || (take_number(scale, &call->args.scale) &&
+                                   call->args.scale != ANYFLASH_SCALE_DEFAULT);
 }
 
 static bool take_softcap(struct call *call, struct python_object *softcap)

@@ -152,8 +152,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     struct af_torch_view k;
     struct af_torch_view v;
     struct af_torch_view mask;
-    /* The engine would read a scale of 0 as the default. */
-    if (call->dropout != 0.0 || (call->scale_cell != NULL && call->scale == 0.0))
+    if (call->dropout != 0.0 || (float)call->scale == ANYFLASH_SCALE_DEFAULT)
         return false;
     if (!view_at(call, first, &q) || !view_at(call, first + 1, &k) ||
         !view_at(call, first + 2, &v))
@@ -172,7 +171,8 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     args->q = tensor_of(&q);
     args->k = tensor_of(&k);
     args->v = tensor_of(&v);
-    args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as in torch */
+    if (call->scale_cell != NULL)
+        args->scale = (float)call->scale;
     args->causal = call->causal;
     args->align = ANYFLASH_ALIGN_TOP_LEFT;
     return call->mask == NULL ||

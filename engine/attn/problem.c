@@ -50,19 +50,19 @@ static enum anyflash_status copy_args(void *copy, size_t copy_bytes, const void 
     return ANYFLASH_OK;
 }
 
-/* Sets unused strides to 0, so that one formula addresses all layouts. */
+/* Sets unused strides to 0, so that one formula addresses all layouts; bounds the windows. */
 static void resolve(struct anyflash_attend_args *a)
 {
     if (a->cu_seqlens_q != NULL)
         a->q.batch_stride = a->o.batch_stride = a->lse_batch_stride = 0;
     if (a->cu_seqlens_k != NULL)
         a->k.batch_stride = a->v.batch_stride = 0;
-    if (a->scale == 0)
+    if (a->scale == ANYFLASH_SCALE_DEFAULT)
         a->scale = 1 / sqrtf((float)a->head_dim);
-    if (a->window_left >= WINDOW_ALL)
-        a->window_left = -1;
-    if (a->window_right >= WINDOW_ALL)
-        a->window_right = -1;
+    if (a->window_left > WINDOW_ALL)
+        a->window_left = WINDOW_ALL;
+    if (a->window_right > WINDOW_ALL)
+        a->window_right = WINDOW_ALL;
 }
 
 static uint32_t features_of(const struct anyflash_attend_args *a)

@@ -36,7 +36,7 @@ enum af_feature {
     (AF_FEATURE_SOFTCAP | AF_FEATURE_ALIBI | AF_FEATURE_BIAS | AF_FEATURE_MASK)
 
 struct af_problem {
-    struct anyflash_attend_args a; /* resolved: scale > 0, -1 windows stay */
+    struct anyflash_attend_args a; /* resolved: scale is a number, -1 windows stay */
     uint32_t features;             /* of enum af_feature */
     int64_t group;                 /* H / G: query heads that share a key head */
     size_t element_bytes;          /* of q */

@@ -15,6 +15,7 @@
 #include "engine/attn/mask.h"
 
 #define RULE_BYTES 200
+#define SCORE_SCALE_MAX 1e38f
 
 /* With a scale in this range no fp8 number can overflow or underflow in f32. */
 #define SCALE_MIN 0x1p-64f
@@ -96,8 +97,8 @@ static enum anyflash_status check_extents(const struct anyflash_attend_args *a,
 static enum anyflash_status check_factors(const struct anyflash_attend_args *a,
                                           struct anyflash_error *err)
 {
-    if (!isfinite(a->scale))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "scale is %g; it must be finite",
+    if (!(fabsf(a->scale) <= SCORE_SCALE_MAX || a->scale == ANYFLASH_SCALE_DEFAULT))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "scale is %g; it must be -1e38 to 1e38",
                        (double)a->scale);
     if (!(a->softcap >= 0) || isinf(a->softcap))
         return af_fail(err, ANYFLASH_E_ARGUMENT,

@@ -113,11 +113,13 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
  * Whether scores, and so the maximum m of a row, are in natural units instead of log2 units.
  * They are if a mask or a bias is added to them. A mask may hold the lowest float, which
  * overflows to -infinity when it is multiplied by log2(e). And if all scores of a row are
- * about -1e9, the backward pass needs their exact difference from lse.
+ * about -1e9, the backward pass needs their exact difference from lse. They are also if the
+ * scale is 0: a score in log2 units is a raw one times a factor, and no raw score times 0
+ * hides a key.
  */
 static inline bool af_is_natural(const struct af_problem *problem)
 {
-    return (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    return (problem->features & AF_FEATURES_OF_SCORES) != 0 || problem->a.scale == 0;
 }
 
 /* e^x or, if x is in log2 units, 2^x. */

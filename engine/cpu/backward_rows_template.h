@@ -121,7 +121,8 @@ static void AF_FN(prefetch_row)(const struct back *work, const struct anyflash_t
 /*
  * Whether row `r` sees one key, whose value is o: then dO.V and dO.O are the same sum, but each
  * is rounded in its own way. In a problem of one key the difference would be all of dq and dk,
- * which are 0.
+ * which are 0. With a sink the weight of the key is less than 1, and dropout may multiply it to
+ * 1 again: then dq and dk are not 0.
  */
 static bool AF_FN(sees_one_key)(const struct back *work, int64_t r)
 {
@@ -129,7 +130,8 @@ static bool AF_FN(sees_one_key)(const struct back *work, int64_t r)
     const struct af_sequence *sequence = &work->task->sequence;
     const struct af_range seen = af_visible_range(work->problem, sequence, work->query[r]);
     float o[AF_DIM_MAX], v[AF_DIM_MAX];
-    if (seen.end - seen.first != 1 || !isfinite(work->delta[r]))
+    if (seen.end - seen.first != 1 || !isfinite(work->delta[r]) ||
+        (a->sinks != NULL && a->dropout > 0))
         return false;
     af_row_floats((enum anyflash_dtype)a->o.dtype, AF_FN(row_at)(work, &a->o, r), a->value_dim,
                   o);

@@ -268,7 +268,8 @@ AF_INLINE vec AF_FN(weights)(const bool by_key, const struct AF_FN(work) *work, 
 
 /*
  * Converts a row's scores, times `unit`, to probabilities; rescales its sum and its o to the
- * new maximum.
+ * new maximum. Products are rounded as that maximum was, so that the weight of the largest
+ * score is 1, and a row that sees one key gives its value.
  */
 AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
                                   const struct AF_FN(work) *work, int r, float unit,
@@ -294,7 +295,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
         if (natural)
             x = vec_mul(vec_sub(x, m), vec_set(AF_LOG2E));
         else
-            x = vec_fms(x, units, m);
+            x = vec_sub(vec_mul(x, units), m);
         vec p = vec_exp2_stored(x);
         l = vec_add(l, p);
         AF_FN(store_p)(s, key, AF_FN(weights)(by_key, work, key, p));

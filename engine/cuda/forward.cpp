@@ -42,7 +42,8 @@ static void set_tensors(const struct af_glue_problem *problem, af_forward_params
 /* With a softcap the kernels compute scale_softmax * tanh(q.k * softcap). */
 static void set_scale(const struct anyflash_attend_args *a, af_forward_params *params)
 {
-    const float scale = a->scale != 0 ? a->scale : 1.f / std::sqrt((float)a->head_dim);
+    const float scale =
+        a->scale != ANYFLASH_SCALE_DEFAULT ? a->scale : 1.f / std::sqrt((float)a->head_dim);
     params->softcap = a->softcap > 0 ? scale / a->softcap : 0.f;
     params->scale_softmax = a->softcap > 0 ? a->softcap : scale;
     params->scale_softmax_log2 = params->scale_softmax * M_LOG2E;

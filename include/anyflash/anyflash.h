@@ -187,7 +187,7 @@ struct anyflash_attend_args {
     int64_t lse_batch_stride; /* in elements; rows are contiguous */
     int64_t lse_head_stride;
 
-    float scale;                   /* 0: 1 / sqrt(D) */
+    float scale;                   /* -1e38 to 1e38; INIT sets ANYFLASH_SCALE_DEFAULT */
     float softcap;                 /* 0: none */
     int32_t causal;                /* 0 or 1 */
     int32_t align;                 /* enum anyflash_align, for causal, windows and ALiBi */
@@ -274,12 +274,15 @@ struct anyflash_attend_args {
     int32_t reserved;       /* 0 */
 };
 
+/* As `scale`: 1 / sqrt(D). It is no legal scale itself; a scale of 0 is 0. */
+#define ANYFLASH_SCALE_DEFAULT 3.0e38f
+
 /* clang-format off */
 #define ANYFLASH_TENSOR_NONE {NULL, 0, 0, 0, 0, 0}
 #define ANYFLASH_ATTEND_ARGS_INIT anyflash_attend_args_init()
 /* clang-format on */
 
-/* All members 0, except struct_size and the windows, which are -1. */
+/* All members 0, except struct_size, scale (the default) and the windows, which are -1. */
 static inline struct anyflash_attend_args anyflash_attend_args_init(void)
 {
     struct anyflash_attend_args args;
@@ -288,6 +291,7 @@ static inline struct anyflash_attend_args anyflash_attend_args_init(void)
     for (i = 0; i < sizeof args; i++)
         bytes[i] = 0;
     args.struct_size = sizeof args;
+    args.scale = ANYFLASH_SCALE_DEFAULT;
     args.window_left = -1;
     args.window_right = -1;
     return args;

@@ -210,7 +210,7 @@ def _set_scores(call, options, batch):
         )
     call.set(
         "scale",
-        float(options["scale"] or 0.0),
+        float(_lib.DEFAULT_SCALE if options["scale"] is None else options["scale"]),
         float(options["softcap"]),
         int(bool(options["causal"])),
         2 if offsets is not None else _ALIGN[options["align"]],

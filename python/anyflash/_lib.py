@@ -85,6 +85,9 @@ for _name, _letters in _MEMBERS:
         for _, l in _MEMBERS[: len(AT)]
     )
 _EMPTY = [0] * len(_FORMAT.unpack(bytes(_FORMAT.size)))
+#: ANYFLASH_SCALE_DEFAULT: 1 / sqrt(D).
+DEFAULT_SCALE = 3.0e38
+_EMPTY[AT["scale"]] = DEFAULT_SCALE
 _EMPTY[AT["struct_size"]] = _FORMAT.size
 _EMPTY[AT["window_left"]] = _EMPTY[AT["window_right"]] = -1
 

@@ -123,6 +123,7 @@ static void pick_scores(struct backward_case *c)
         c->slopes[h] = 0.01f * (float)h;
         c->sinks[h] = case_number(c);
     }
+    a->scale = case_one_in(c, 5) ? 0.0f : ANYFLASH_SCALE_DEFAULT;
     a->softcap = case_one_in(c, 4) ? 5.0f : 0.0f;
     a->alibi_slopes = case_one_in(c, 4) ? c->slopes : NULL;
     a->sinks = case_one_in(c, 4) ? c->sinks : NULL;
@@ -414,6 +415,24 @@ static void test_backward__a_single_key_has_no_gradient(void **state)
     }
 }
 
+/* The weight of the key is 0.9, the rest is the sink's; dropout multiplies it to 1 again. */
+static void test_backward__a_sink_beside_a_single_key_has_a_gradient(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(17, types[n]);
+        set_sizes(c, 1, 1, 1, 40, 1, 16, 16);
+        c->sinks[0] = -2.1972246f; /* log(1 / 9) */
+        c->a.sinks = c->sinks;
+        c->a.dropout = 0.1f;
+        case_tensors(c);
+        c->args.dlse = NULL;
+        for (int64_t i = 0; i < 40; i++)
+            spoil(&c->a.q, i, 16, 0); /* so that scores are 0 */
+        check_case(c, 17);
+    }
+}
+
 static void make_positive(const struct anyflash_tensor *tensor, int64_t count)
 {
     for (int64_t e = 0; e < count; e++)
@@ -589,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
         cmocka_unit_test(test_backward__only_minus_infinity_hides),
         cmocka_unit_test(test_backward__a_single_key_has_no_gradient),
+        cmocka_unit_test(test_backward__a_sink_beside_a_single_key_has_a_gradient),
         cmocka_unit_test(test_backward__infinity_goes_where_the_oracle_sends_it),
         cmocka_unit_test(test_backward__every_bit_of_f16_counts),
         cmocka_unit_test(test_backward__masked_keys_may_hold_nan),

@@ -66,7 +66,8 @@ static void pick_visibility(struct forward_case *c)
 
 static void pick_scores(struct forward_case *c)
 {
-    static const float scales[] = {0.0f, 0.0f, 0.0f, 0.5f, -0.125f};
+    static const float scales[] = {ANYFLASH_SCALE_DEFAULT, ANYFLASH_SCALE_DEFAULT, 0.0f, 0.5f,
+                                   -0.125f};
     struct anyflash_attend_args *a = &c->a;
     a->scale = scales[case_pick(c, 0, (int64_t)AF_COUNT(scales) - 1)];
     if (case_one_in(c, 4))

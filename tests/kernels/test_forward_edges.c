@@ -346,6 +346,31 @@ static void test_forward__parts_of_weight_zero_may_hold_nan(void **state)
     }
 }
 
+static void test_forward__a_row_that_sees_one_key_is_its_value(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 3 * 24 * (int64_t)AF_COUNT(types); n++) {
+        static const int64_t dims[] = {64, 128, 40};
+        struct forward_case *c = sized_case((uint64_t)n, types[n / 72], 1 + n % 2, 1,
+                                            1 + n % 24, 1, dims[n / 24 % 3]);
+        c->a.softcap = n % 7 == 0 ? 3 : 0;
+        c->plain_strides = true;
+        case_tensors(c);
+        c->a.o.dtype = types[n / 72];
+        case_seal(c);
+        case_attend(c, contexts[0], af_cpu_features());
+        const size_t bytes = af_dtype_bytes(c->dtype);
+        for (int64_t r = 0; r < c->a.batch * c->a.heads * c->a.q_len; r++) {
+            const int64_t i = r % c->a.q_len, h = r / c->a.q_len % c->a.heads;
+            const int64_t b = r / c->a.q_len / c->a.heads;
+            assert_memory_equal(af_row_of_tensor(&c->a.o, bytes, b, h, i),
+                                af_row_of_tensor(&c->a.v, bytes, b, h, 0),
+                                (size_t)c->a.value_dim * bytes);
+        }
+        case_free(c);
+    }
+}
+
 static void test_forward__few_rows_split_many_keys(void **state)
 {
     (void)state;
@@ -436,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_forward__every_bit_of_f16_counts),
         cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
         cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),
+        cmocka_unit_test(test_forward__a_row_that_sees_one_key_is_its_value),
         cmocka_unit_test(test_forward__few_rows_split_many_keys),
         cmocka_unit_test(test_forward__a_query_may_see_any_range_of_keys),
         cmocka_unit_test(test_forward__tile_rows_split_many_keys),

@@ -68,7 +68,7 @@ def _options(call, drawn):
 def _no_gradient(call):
     """(out, lse) without a gradient and dropout, by the operator with the least overhead; lse
     may be None if it is not wanted."""
-    scale = 0.0 if call.scale is None else float(call.scale)
+    scale = _lib.DEFAULT_SCALE if call.scale is None else float(call.scale)
     if (
         call.window == _NO_WINDOW
         and not call.softcap

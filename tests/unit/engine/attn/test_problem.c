@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/problem.h"
+#include "engine/attn/mask.h"
 
 #include <math.h>
 #include <string.h>
@@ -187,17 +187,44 @@ static void test_problem__resolves_defaults_and_features(void **state)
     assert_int_equal(plain.group, 2);
     assert_int_equal(plain.element_bytes, 4);
     a.causal = 1;
-    a.window_left = a.window_right = INT64_MAX;
     a.softcap = 30;
     a.sinks = slopes;
-    a.scale = -2;
+    a.scale = 0;
     set_mask(&a);
     struct af_problem other = accepted(&a);
     assert_int_equal(other.features, AF_FEATURE_CAUSAL | AF_FEATURE_SOFTCAP | AF_FEATURE_SINKS |
                                          AF_FEATURE_MASK);
-    assert_int_equal(other.a.window_left, -1);
-    assert_int_equal(other.a.window_right, -1);
-    assert_true(other.a.scale == -2);
+    assert_true(other.a.scale == 0);
+}
+
+/* A window of any size is a window: with one, queries have rotary positions of their own. */
+static void test_problem__bounds_windows_and_keeps_them(void **state)
+{
+    (void)state;
+    struct anyflash_attend_args a = good();
+    a.window_left = a.window_right = INT64_MAX;
+    struct af_problem problem = accepted(&a);
+    struct af_sequence s = af_problem_sequence(&problem, 0);
+    assert_int_equal(problem.features, AF_FEATURE_CAUSAL | AF_FEATURE_WINDOW);
+    assert_true(problem.a.window_left > 0 && problem.a.window_right > 0);
+    for (int64_t i = 0; i < a.q_len; i++) {
+        struct af_range seen = af_visible_range(&problem, &s, i);
+        assert_true(seen.first == 0 && seen.end == a.k_len);
+    }
+}
+
+static void test_problem__refuses_a_scale_that_is_none(void **state)
+{
+    (void)state;
+    static const float scales[] = {NAN, INFINITY, -INFINITY, 2e38f, -3e38f};
+    for (size_t n = 0; n < AF_COUNT(scales); n++) {
+        struct anyflash_attend_args a = good();
+        struct af_problem problem;
+        struct anyflash_error err = {0};
+        a.scale = scales[n];
+        assert_int_equal(af_problem_init(&problem, &a, &err), ANYFLASH_E_ARGUMENT);
+        assert_non_null(strstr(err.message, "scale is"));
+    }
 }
 
 static void test_problem__takes_empty_tensors_without_data(void **state)
@@ -347,6 +374,8 @@ int main(void)
         cmocka_unit_test(test_problem__refuses_null),
         cmocka_unit_test(test_problem__takes_a_longer_struct_whose_tail_is_zero),
         cmocka_unit_test(test_problem__resolves_defaults_and_features),
+        cmocka_unit_test(test_problem__bounds_windows_and_keeps_them),
+        cmocka_unit_test(test_problem__refuses_a_scale_that_is_none),
         cmocka_unit_test(test_problem__takes_empty_tensors_without_data),
         cmocka_unit_test(test_problem__takes_broadcast_and_backward_inputs),
         cmocka_unit_test(test_problem__takes_keys_and_values_interleaved_in_one_cache),
