@@ -48,6 +48,18 @@ struct split {
     int64_t heads_per_task; /* key heads */
 };
 
+/*
+ * How many sequences have to be looked at: one for all if no array gives them lengths or
+ * offsets of their own. A batch may have 2^31 sequences.
+ */
+static int64_t count_kinds(const struct anyflash_attend_args *a)
+{
+    const bool same = a->cu_seqlens_q == NULL && a->cu_seqlens_k == NULL &&
+                      a->seqused_q == NULL && a->seqused_k == NULL && a->leftpad_k == NULL &&
+                      a->causal_offsets == NULL;
+    return same ? smaller(a->batch, 1) : a->batch;
+}
+
 /* Its rows and its kernel, in blocks of at most `rows_per_task` rows; keys in one chunk. */
 static struct split split_rows(const struct af_schedule *schedule,
                                const struct af_sequence *sequence, int64_t rows_per_task)
@@ -127,7 +139,8 @@ static int64_t count_blocks(const struct af_schedule *schedule, int64_t rows)
 {
     const struct anyflash_attend_args *a = &schedule->problem->a;
     int64_t count = 0;
-    for (int64_t b = 0; b < a->batch && count < ENOUGH_TASKS; b++) {
+    const int64_t kinds = count_kinds(a);
+    for (int64_t b = 0; b < kinds && count < ENOUGH_TASKS; b++) {
         struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
         struct split split = split_rows(schedule, &sequence, rows);
         int64_t tasks = split.blocks;
@@ -135,7 +148,7 @@ static int64_t count_blocks(const struct af_schedule *schedule, int64_t rows)
             tasks = af_larger(tasks, (split.keys.end - split.keys.first) / CHUNK_KEYS_MIN);
         count += tasks * a->kv_heads;
     }
-    return count;
+    return kinds < a->batch ? count * a->batch : count;
 }
 
 /* Rows per task: as many as the kernel prefers, fewer if there would be few tasks. */
@@ -148,10 +161,11 @@ static int64_t choose_rows(const struct af_schedule *schedule)
     return rows;
 }
 
-/* Adds a sequence to the counts. */
-static void count_sequence(struct af_schedule *schedule, const struct split *split)
+/* Adds `times` sequences to the counts. */
+static void count_sequences(struct af_schedule *schedule, const struct split *split,
+                            int64_t times)
 {
-    const int64_t row_tasks = schedule->problem->a.kv_heads * split->blocks;
+    const int64_t row_tasks = schedule->problem->a.kv_heads * split->blocks * times;
     const bool is_decode = split->kernel == schedule->decode_kernel;
     schedule->task_count += row_tasks / split->heads_per_task * split->chunks;
     schedule->chunks = af_larger(schedule->chunks, split->chunks);
@@ -162,7 +176,7 @@ static void count_sequence(struct af_schedule *schedule, const struct split *spl
         schedule->together = af_larger(schedule->together, split->blocks * split->chunks);
     }
     if (split->chunks > 1) {
-        schedule->merge_count += schedule->problem->a.kv_heads * split->rows;
+        schedule->merge_count += schedule->problem->a.kv_heads * split->rows * times;
         schedule->partial_rows += row_tasks * split->chunks * split->rows_per_block;
     }
 }
@@ -175,8 +189,10 @@ static void count_tasks(struct af_schedule *schedule, struct af_schedule_entry *
 {
     schedule->task_count = schedule->merge_count = schedule->partial_rows = 0;
     schedule->chunks = schedule->together = 1;
+    const int64_t batch = schedule->problem->a.batch;
+    const int64_t kinds = entries != NULL ? batch : count_kinds(&schedule->problem->a);
     for (int pass = 0; pass < 2; pass++) {
-        for (int64_t b = 0; b < schedule->problem->a.batch; b++) {
+        for (int64_t b = 0; b < kinds; b++) {
             struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
             struct split split = split_of(schedule, &sequence);
             if ((split.kernel == schedule->tile_kernel) != (pass == 0))
@@ -184,7 +200,7 @@ static void count_tasks(struct af_schedule *schedule, struct af_schedule_entry *
             if (entries != NULL)
                 *entries++ = (struct af_schedule_entry){
                     b, schedule->task_count, schedule->merge_count, schedule->partial_rows};
-            count_sequence(schedule, &split);
+            count_sequences(schedule, &split, kinds < batch ? batch : 1);
         }
     }
 }
@@ -193,7 +209,7 @@ static void count_tasks(struct af_schedule *schedule, struct af_schedule_entry *
 static size_t scratch_of_tasks(const struct af_schedule *schedule)
 {
     size_t most = 0;
-    for (int64_t b = 0; b < schedule->problem->a.batch; b++) {
+    for (int64_t b = 0; b < count_kinds(&schedule->problem->a); b++) {
         struct af_sequence sequence = af_problem_sequence(schedule->problem, b);
         struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
         size_t bytes = split.kernel->scratch_bytes(schedule->problem, split.rows_per_block,
@@ -262,11 +278,14 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
     if (schedule->tile_kernel == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
     schedule->rows_per_task = choose_rows(schedule);
-    for (int64_t b = 0; b < problem->a.batch; b++) {
+    const int64_t kinds = count_kinds(&problem->a);
+    for (int64_t b = 0; b < kinds; b++) {
         struct af_sequence sequence = af_problem_sequence(problem, b);
         struct split split = split_rows(schedule, &sequence, schedule->rows_per_task);
         schedule->work += work_of(schedule, &split);
     }
+    if (kinds < problem->a.batch)
+        schedule->work *= (double)problem->a.batch;
     count_tasks(schedule, NULL);
     schedule->heads_per_task = choose_heads(schedule, workers);
     count_tasks(schedule, NULL);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -304,6 +305,70 @@ static void test_serving__tasks_know_whether_their_keys_are_new(void **state)
     }
 }
 
+static struct af_schedule schedule_of(const struct af_problem *problem)
+{
+    struct af_forward_plan plan;
+    assert_int_equal(af_forward_plan_init(&plan, problem, af_cpu_features(), 3, NULL),
+                     ANYFLASH_OK);
+    return plan.schedule;
+}
+
+/* One of them is planned for all; with an array of their lengths, which are equal, each is. */
+static void test_serving__equal_sequences_are_split_alike(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    static const int64_t lengths[] = {1, 2, 17, 130, 700, 9000};
+    static int32_t used[MOST];
+    static float data[1];
+    for (int64_t n = 0; n < 6 * 6 * 4; n++) {
+        static const int64_t batches[] = {1, 3, 50, MOST};
+        struct af_problem problem = {.a = anyflash_attend_args_init(),
+                                     .group = 1 + n % 3,
+                                     .element_bytes = 4,
+                                     .key_bytes = 4};
+        problem.a.batch = batches[n % 4];
+        problem.a.kv_heads = 2;
+        problem.a.heads = 2 * problem.group;
+        problem.a.q_len = lengths[n / 4 % 6];
+        problem.a.k_len = lengths[n / 24];
+        problem.a.head_dim = problem.a.value_dim = 64;
+        problem.a.scale = 1;
+        problem.a.q = anyflash_bhsd(data, ANYFLASH_F32, 2, problem.a.q_len, 64);
+        const struct af_schedule one = schedule_of(&problem);
+        for (int64_t b = 0; b < problem.a.batch; b++)
+            used[b] = (int32_t)problem.a.k_len;
+        problem.a.seqused_k = used;
+        const struct af_schedule each = schedule_of(&problem);
+        assert_int_equal(one.task_count, each.task_count);
+        assert_int_equal(one.merge_count, each.merge_count);
+        assert_int_equal(one.partial_rows, each.partial_rows);
+        assert_int_equal(one.rows_per_task, each.rows_per_task);
+        assert_int_equal(one.heads_per_task, each.heads_per_task);
+        assert_int_equal(one.scratch_bytes, each.scratch_bytes);
+        assert_int_equal(one.together, each.together);
+    }
+}
+
+/* A batch of 2^29 is planned at once, and needs the memory that it has always needed. */
+static void test_serving__a_large_batch_is_planned_at_once(void **state)
+{
+    (void)state;
+    static float data[1];
+    struct anyflash_attend_args a = anyflash_attend_args_init();
+    size_t bytes = 0;
+    a.batch = INT32_MAX / 4;
+    a.heads = a.kv_heads = a.head_dim = a.value_dim = 1;
+    a.q_len = a.k_len = 4;
+    a.q = a.k = a.v = anyflash_bhsd(data, ANYFLASH_F32, 1, 4, 0);
+    a.q.batch_stride = a.k.batch_stride = a.v.batch_stride = 0;
+    a.o = anyflash_bhsd((void *)(uintptr_t)0x100000000000, ANYFLASH_F32, 1, 4, 1);
+    const clock_t begin = clock();
+    assert_int_equal(anyflash_workspace_bytes(contexts[0], &a, &bytes, NULL), ANYFLASH_OK);
+    assert_true(clock() - begin < CLOCKS_PER_SEC);
+    assert_true(bytes / sizeof(struct af_schedule_entry) >= (size_t)a.batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +380,8 @@ int main(void)
         cmocka_unit_test(test_serving__pages_do_not_change_a_bit),
         cmocka_unit_test(test_serving__a_long_sequence_is_split_and_short_ones_are_not),
         cmocka_unit_test(test_serving__tasks_know_whether_their_keys_are_new),
+        cmocka_unit_test(test_serving__equal_sequences_are_split_alike),
+        cmocka_unit_test(test_serving__a_large_batch_is_planned_at_once),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
 }
