@@ -5,6 +5,7 @@
 #ifndef AF_ENGINE_ATTN_KERNEL_H
 #define AF_ENGINE_ATTN_KERNEL_H
 
+#include "engine/attn/guard.h"
 #include "engine/attn/problem.h"
 #include "engine/base/cpu.h"
 

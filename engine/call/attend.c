@@ -30,7 +30,7 @@ static void run_task(void *context, struct af_piece piece)
     const struct af_schedule *schedule = &call->plan.schedule;
     struct af_forward_task task, next;
     const struct af_kernel *kernel = af_schedule_task(schedule, piece.index, &task);
-    task.keys_are_kept = piece.follows && !task.keys_are_new;
+    task.keys_are_kept = piece.follows && AF_GUARD(!task.keys_are_new);
     if (kernel == schedule->tile_kernel && piece.next < schedule->task_count) {
         af_schedule_task(schedule, piece.next, &next);
         task.next = &next;

@@ -111,7 +111,7 @@ static struct af_backward_task cut_task(const struct backward_cut *cut, int64_t 
     task.rows = task.sequence.q_count * cut->problem->forward.group;
     task.key_begin = af_clamp(chunk * cut->keys_per_chunk, 0, task.sequence.k_count);
     task.key_end = af_clamp(task.key_begin + cut->keys_per_chunk, 0, task.sequence.k_count);
-    if (cut->partial_count > 0)
+    if (AF_CHOICE(cut->partial_count > 0))
         task.partial_dq = partials + share_at(cut, chunk, batch, task.kv_head);
     return task;
 }

@@ -68,9 +68,9 @@ static struct split split_rows(const struct af_schedule *schedule,
     const struct af_kernel *decode = schedule->decode_kernel;
     struct split split = {
         .rows = sequence->q_count * problem->group, .chunks = 1, .heads_per_task = 1};
-    bool is_decode = decode != NULL && split.rows <= decode->rows_max;
+    bool is_decode = decode != NULL && AF_CHOICE(split.rows <= decode->rows_max);
     split.kernel = is_decode ? decode : schedule->tile_kernel;
-    if (is_decode && split.rows > 1)
+    if (is_decode && AF_GUARD(split.rows > 1))
         split.heads_per_task = schedule->heads_per_task;
     split.rows_per_block =
         af_larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
@@ -122,7 +122,7 @@ static struct split split_of(const struct af_schedule *schedule,
     const double enough = split.kernel == schedule->decode_kernel ? ENOUGH_READS : ENOUGH_TASKS;
     const double share = schedule->work / enough / work_per_key(schedule, &split);
     const int64_t least = af_larger(CHUNK_KEYS_STEP, keys_min(schedule, &split));
-    if (keys < 2 * least || share >= (double)keys)
+    if (AF_CHOICE(keys < 2 * least || share >= (double)keys))
         return split;
     int64_t chunks = af_divide_up(keys, af_larger(least, (int64_t)share));
     split.keys_per_chunk =

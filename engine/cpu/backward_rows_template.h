@@ -130,8 +130,8 @@ static bool AF_FN(sees_one_key)(const struct back *work, int64_t r)
     const struct af_sequence *sequence = &work->task->sequence;
     const struct af_range seen = af_visible_range(work->problem, sequence, work->query[r]);
     float o[AF_DIM_MAX], v[AF_DIM_MAX];
-    if (seen.end - seen.first != 1 || !isfinite(work->delta[r]) ||
-        (a->sinks != NULL && a->dropout > 0))
+    if (!AF_GUARD(seen.end - seen.first == 1) || !AF_GUARD(isfinite(work->delta[r])) ||
+        !AF_GUARD(a->sinks == NULL || !(a->dropout > 0)))
         return false;
     af_row_floats((enum anyflash_dtype)a->o.dtype, AF_FN(row_at)(work, &a->o, r), a->value_dim,
                   o);
@@ -139,7 +139,7 @@ static bool AF_FN(sees_one_key)(const struct back *work, int64_t r)
         (enum anyflash_dtype)a->v.dtype,
         af_row_of_key(work->problem, &a->v, sequence, work->task->kv_head, seen.first),
         a->value_dim, v);
-    return memcmp(o, v, (size_t)a->value_dim * sizeof *o) == 0;
+    return AF_GUARD(memcmp(o, v, (size_t)a->value_dim * sizeof *o) == 0);
 }
 
 /* Computes delta, and lse in its units; disables a row that saw nothing. */
@@ -228,11 +228,12 @@ static bool AF_FN(stage_rows)(const struct back *work, int64_t tile,
 {
     float line[LINE_MAX] __attribute__((aligned(64)));
     const size_t bytes = (size_t)dim * af_dtype_bytes(tensor->dtype);
-    const bool direct = AF_DIRECT && af_dtype_bytes(tensor->dtype) == sizeof(AF_ELEMENT);
+    const bool direct =
+        AF_DIRECT && AF_GUARD(af_dtype_bytes(tensor->dtype) == sizeof(AF_ELEMENT));
     const int64_t first = tile * TILE_LANES;
     const int64_t rows = af_clamp(work->task->rows - work->row - first, 0, TILE_LANES);
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    if (rows < TILE_LANES || dim % AF_LANES != 0 || dim % DIM_STEP != 0)
+    if (!AF_GUARD(rows == TILE_LANES) || !AF_GUARD(dim % AF_LANES == 0 && dim % DIM_STEP == 0))
         memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
     for (int64_t lane = 0; lane < rows; lane++) {
         const char *row = AF_FN(row_at)(work, tensor, first + lane);
@@ -300,8 +301,8 @@ static void AF_FN(pack_tile)(const struct back *work, int64_t tile)
  */
 static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim, int64_t count)
 {
-    return AF_DIRECT && dim % DIM_STEP == 0 && tensor->row_stride == dim &&
-           count % KEY_GROUP == 0;
+    return AF_DIRECT && AF_GUARD(dim % DIM_STEP == 0) && AF_CHOICE(tensor->row_stride == dim) &&
+           AF_GUARD(count % KEY_GROUP == 0);
 }
 
 /* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */

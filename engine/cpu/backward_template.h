@@ -80,8 +80,8 @@ static struct span AF_FN(span_of)(const struct back *work, int64_t tile,
     span.end = af_clamp(round_up(end, SPAN_KEYS), 0, block->count);
     for (int v = 0; v < TILE_VECS; v++)
         span.ends[v] = af_clamp(view->ends[v] - block->key, span.first, span.end);
-    span.whole = view->all_first <= block->key + span.first &&
-                 view->all_end >= block->key + round_up(span.end, KEY_STEP);
+    span.whole = AF_GUARD(view->all_first <= block->key + span.first) &&
+                 AF_GUARD(view->all_end >= block->key + round_up(span.end, KEY_STEP));
     return span;
 }
 
@@ -97,8 +97,8 @@ static struct span AF_FN(attend_tile)(const struct back *work, const struct back
     for (int64_t j = span.first; j < span.end; j += STEP_KEYS)
         weigh_step(work, block, tile, slot, j,
                    span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS, &span);
-    bool finite = block->finite && work->views[tile].finite;
-    if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
+    const bool finite = AF_GUARD(block->finite) && AF_GUARD(work->views[tile].finite);
+    if (!finite && (!span.whole || !AF_GUARD(work->problem->a.mask.data == NULL))) {
         add_visible(work, block, tile, slot, span);
         return (struct span){0, 0, {0}, false};
     }
@@ -209,7 +209,7 @@ static bool AF_FN(pass_sees)(const struct back *work, int64_t key, int64_t end)
  */
 static void AF_FN(run_block)(const struct back *work, int64_t key, int64_t end)
 {
-    if (key > 0 && !AF_FN(pass_sees)(work, key, end))
+    if (key > 0 && AF_GUARD(!AF_FN(pass_sees)(work, key, end)))
         return;
     const struct back_block block = AF_FN(take_block)(work, key, end - key);
     for (int64_t tile = 0; tile < work->tiles; tile += GROUP_TILES) {

@@ -368,7 +368,8 @@ static void weigh_step(const struct back *work, const struct back_block *block, 
             work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
     if (work->featured)
         weigh_featured(work, &step);
-    else if (view->all_first <= key && key + round_up(count, KEY_STEP) <= view->all_end)
+    else if (AF_GUARD(view->all_first <= key) &&
+             AF_GUARD(key + round_up(count, KEY_STEP) <= view->all_end))
         weigh_whole(work, &step);
     else
         weigh_masked(work, &step);

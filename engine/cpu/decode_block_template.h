@@ -165,18 +165,18 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, bool stored,
                                const struct AF_FN(rows) *next_keys)
 {
 #if !AF_F8
-    if (AF_FN(has_short)(work, next_keys, values)) {
+    if (AF_CHOICE(AF_FN(has_short)(work, next_keys, values))) {
         AF_FN(score_short)(work, stored, keys, values, next_keys);
         return;
     }
 #endif
 #ifndef DECODE_SMALL
     const int64_t dim = work->problem->a.head_dim;
-    if (dim == 64) {
+    if (AF_CHOICE(dim == 64)) {
         AF_FN(score_64)(work, stored, keys, values, next_keys);
         return;
     }
-    if (dim == 128) {
+    if (AF_CHOICE(dim == 128)) {
         AF_FN(score_128)(work, stored, keys, values, next_keys);
         return;
     }
@@ -305,8 +305,8 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
 
 /*
  * Converts the raw scores of keys [j, j + count) to probabilities; those of the rest of the
- * block become 0, also where a row sees keys that are not in it. Returns whether some row may
- * not see the whole block.
+ * block become 0, also where a row sees keys that are not in it. Returns whether all rows see
+ * the whole block.
  */
 static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
@@ -315,19 +315,20 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
     const bool by_key = AF_F8 && problem->a.scale_per_page;
     const float factor = problem->a.scale * AF_FN(key_scale)(work);
     const float unit = natural ? 1 : factor * AF_LOG2E;
-    bool partly = problem->a.mask.data != NULL;
+    bool all_whole = true;
     for (int r = 0; r < work->padded; r++) {
         struct AF_FN(row) *row = &work->rows[r];
         float *s = work->s + r * BLOCK_KEYS;
         const int64_t end = row->end < j + count ? row->end : j + count;
-        bool whole = j >= row->first && j + work->block <= end;
+        const bool whole = AF_GUARD(j >= row->first) && AF_GUARD(j + work->block <= end) &&
+                           AF_GUARD(problem->a.mask.data == NULL);
 #if AF_F8
         if (by_key)
             AF_FN(scale_scores)(work, s);
 #endif
         if (natural)
             AF_FN(modify)(work, row, factor, j, count, s);
-        if (!whole || problem->a.mask.data != NULL)
+        if (!whole)
             AF_FN(hide)(work, row, j, end, unit, s);
         if (natural)
             AF_FN(softmax_row)(by_key, true, work, r, unit, row);
@@ -335,9 +336,9 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
             AF_FN(softmax_row)(true, false, work, r, unit, row);
         else
             AF_FN(softmax_row)(false, false, work, r, unit, row);
-        partly = partly || !whole;
+        all_whole = all_whole && whole;
     }
-    return partly;
+    return AF_GUARD(all_whole);
 }
 
 #if IN_REGISTERS
@@ -524,7 +525,7 @@ static void AF_FN(add_block)(const struct AF_FN(work) *work, bool stored,
                              const struct AF_FN(rows) *next_values)
 {
 #if !AF_F8
-    if (AF_FN(has_short)(work, next_keys, next_values)) {
+    if (AF_CHOICE(AF_FN(has_short)(work, next_keys, next_values))) {
         AF_FN(add_short)(work, stored, values, next_keys, next_values);
         return;
     }

@@ -67,7 +67,7 @@ AF_INLINE void AF_FN(score_eight)(const int words, int pauses, const struct AF_F
     AF_FN(load_table)(IN_REGISTERS, work, table);
     for (int key = 0; key < work->block; key += AF_LANES) {
         const char *k = (const char *)keys->at[key];
-        if (IN_REGISTERS || !keys->straight) {
+        if (IN_REGISTERS || !AF_GUARD(keys->straight)) {
             AF_FN(copy_keys)(words, table, keys->at + key, copy);
             k = (const char *)copy;
         }
@@ -259,13 +259,13 @@ static struct af_range AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first
     struct af_range range = {(first + AF_LANES - 1) / AF_LANES * AF_LANES,
                              end / AF_LANES * AF_LANES};
     const int64_t count = range.end - range.first;
-    if (work->padded != 1 || a->value_dim != dim || count <= 0 ||
-        (paged && a->page_size % AF_LANES != 0) || (AF_F8 && a->scale_per_page) ||
-        af_is_natural(work->problem))
-        return none;
-    if (dim == 64 && dim <= ROW_DIM_MAX)
+    const bool suits =
+        AF_GUARD(work->padded == 1) && AF_GUARD(a->value_dim == dim) && AF_GUARD(count > 0) &&
+        AF_GUARD(!paged || a->page_size % AF_LANES == 0) &&
+        AF_GUARD(!AF_F8 || !a->scale_per_page) && AF_GUARD(!af_is_natural(work->problem));
+    if (suits && AF_CHOICE(dim == 64 && dim <= ROW_DIM_MAX))
         AF_FN(attend_lanes)(64, work, range.first, count, &work->rows[0]);
-    else if (dim == 128 && dim <= ROW_DIM_MAX)
+    else if (suits && AF_CHOICE(dim == 128 && dim <= ROW_DIM_MAX))
         AF_FN(attend_lanes)(128, work, range.first, count, &work->rows[0]);
     else
         return none;

@@ -187,7 +187,8 @@ static
 AF_INLINE bool AF_FN(is_adjacent)(const struct anyflash_attend_args *a, int64_t stride,
                                   int64_t dim)
 {
-    return stride == dim && (a->block_table == NULL || a->page_size % AF_LANES == 0);
+    return AF_GUARD(stride == dim) &&
+           AF_GUARD(a->block_table == NULL || a->page_size % AF_LANES == 0);
 }
 
 /* Finds keys and values [j, j + count) of a key head; the rest are rows of zeros. */
@@ -216,8 +217,8 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
         keys->at[key] = values->at[key] = work->nil;
     keys->adjacent = AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim) ? AF_LANES : 1;
     values->adjacent = AF_FN(is_adjacent)(a, a->v.row_stride, a->value_dim) ? AF_LANES : 1;
-    keys->straight =
-        keys->adjacent == AF_LANES && count == work->block && (!paged || j % AF_LANES == 0);
+    keys->straight = keys->adjacent == AF_LANES && AF_GUARD(count == work->block) &&
+                     AF_GUARD(!paged || j % AF_LANES == 0);
 }
 
 /* The scale of all keys of the selected head; 1 if it depends on the page. */
@@ -265,7 +266,7 @@ static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *r
                                  const struct anyflash_tensor *tensor, int64_t dim)
 {
 #if AF_F8
-    if (tensor->dtype == (int32_t)AF_WIDE_DTYPE)
+    if (AF_GUARD(tensor->dtype == (int32_t)AF_WIDE_DTYPE))
         return rows->at;
     for (int key = 0; key < work->block; key++) {
         AF_ELEMENT *wide = work->wide + key * work->wide_row;

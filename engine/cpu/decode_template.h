@@ -98,7 +98,7 @@ static
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
     for (int key = 0; key < work->block; key++)
         AF_FN(sum_zeros)((const AF_ELEMENT *)values[key], dim, sums);
-    if (AF_FN(is_finite)(sums))
+    if (AF_GUARD(AF_FN(is_finite)(sums)))
         return;
     for (int key = 0; key < work->block; key++) {
         if (af_row_is_finite(dtype, values[key], dim))
@@ -263,12 +263,12 @@ static void AF_FN(score_keys)(struct AF_FN(work) *work, bool few, struct AF_FN(r
 {
     const struct anyflash_attend_args *a = &work->problem->a;
 #if AF_LANES == 16
-    if (HAS_EIGHTS && work->by_eights) {
+    if (HAS_EIGHTS && AF_CHOICE(work->by_eights)) {
         AF_FN(score_eights)(work, keys, values, next_keys);
         return;
     }
 #endif
-    const bool stored = IN_REGISTERS && few && a->head_dim % 64 == 0;
+    const bool stored = IN_REGISTERS && few && AF_GUARD(a->head_dim % 64 == 0);
     const void **rows = stored ? keys->at : AF_FN(ready)(work, keys, &a->k, a->head_dim);
     AF_FN(score_block)(work, stored, rows, values, next_keys);
 }
@@ -281,16 +281,16 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
 {
     const struct anyflash_attend_args *a = &work->problem->a;
     /* With more rows, each element would be widened more than twice. */
-    const bool few = work->padded == 4 || work->padded == 8;
+    const bool few = AF_CHOICE(work->padded == 4 || work->padded == 8);
     AF_FN(score_keys)(work, few, keys, values, next_keys);
 #if AF_F8
     if (a->scale_per_page)
         AF_FN(find_scales)(work, j, count);
 #endif
-    bool partly = AF_FN(softmax_block)(work, j, count);
-    const bool stored = IN_REGISTERS && few && !partly && a->value_dim % 64 == 0;
+    const bool whole = AF_FN(softmax_block)(work, j, count);
+    const bool stored = IN_REGISTERS && few && whole && AF_GUARD(a->value_dim % 64 == 0);
     const void **rows = stored ? values->at : AF_FN(ready)(work, values, &a->v, a->value_dim);
-    if (partly)
+    if (!whole)
         AF_FN(add_nonfinite_values)(work, rows, j);
     AF_FN(add_block)(work, stored, rows, next_keys, next_values);
 }

@@ -67,7 +67,7 @@ static void AF_FN(query_rows)(const struct work *work, const struct tile *tile, 
         const char *row =
             af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
                             &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
-        if (AF_DIRECT && dim % DIM_STEP == 0)
+        if (AF_DIRECT && AF_GUARD(dim % DIM_STEP == 0))
             rows[i] = (const float *)(const void *)row;
         else
             AF_FN(take_query)(work, row, copies[i]);
@@ -181,9 +181,9 @@ static struct block AF_FN(take_keys)(const struct work *work, int64_t j, int64_t
     const struct af_problem *problem = work->problem;
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_forward_task *task = work->task;
-    bool whole =
-        a->head_dim % DIM_STEP == 0 && a->k.row_stride % WORD == 0 && count % KEY_GROUP == 0;
-    if (AF_DIRECT && !AF_F8 && whole && AF_FN(is_strided)(problem, j, count)) {
+    if (AF_DIRECT && !AF_F8 && AF_GUARD(a->head_dim % DIM_STEP == 0) &&
+        AF_GUARD(a->k.row_stride % WORD == 0) && AF_GUARD(count % KEY_GROUP == 0) &&
+        AF_GUARD(AF_FN(is_strided)(problem, j, count))) {
         const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
         return (struct block){(const float *)(const void *)row, a->k.row_stride / WORD};
     }
@@ -248,7 +248,7 @@ static struct block AF_FN(take_values)(const struct work *work, int64_t j, int64
     }
     return (struct block){work->values, 8};
 #else
-    if (AF_DIRECT && AF_FN(is_strided)(work->problem, j, count)) {
+    if (AF_DIRECT && AF_GUARD(AF_FN(is_strided)(work->problem, j, count))) {
         const char *row = AF_FN(value_row)(work, j);
         return (struct block){(const float *)(const void *)row, a->v.row_stride};
     }
@@ -265,7 +265,7 @@ static void AF_FN(close_rows)(const struct work *work, const struct tile *tile, 
 {
     const struct af_forward_task *task = work->task;
     const struct af_problem *problem = work->problem;
-    const bool plain = problem->a.sinks == NULL && problem->a.lse == NULL;
+    const bool plain = AF_GUARD(problem->a.sinks == NULL) && AF_GUARD(problem->a.lse == NULL);
     for (int lane = 0; lane < tile->vecs * AF_LANES; lane++)
         factor[lane] = tile->l[lane] != 0 ? 1.0f / tile->l[lane] : 0.0f;
     for (int lane = 0; !plain && lane < tile->rows; lane++) {

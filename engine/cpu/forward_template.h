@@ -90,14 +90,15 @@ static struct af_range AF_FN(part_of_block)(const struct tile *tile, int64_t key
 static bool AF_FN(hides_values)(const struct work *work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    if (a->mask.data != NULL)
+    if (!AF_GUARD(a->mask.data == NULL))
         return true;
     for (int t = 0; t < work->tile_count; t++) {
         const struct tile *tile = &work->tiles[t];
         struct af_range part = AF_FN(part_of_block)(tile, key, count);
         /* A block ends with zeros up to a whole step. */
-        bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
-                     (part.end % KEY_STEP == 0 || part.end == count);
+        bool whole = AF_GUARD(key + part.first >= tile->all_first) &&
+                     AF_GUARD(key + part.end <= tile->all_end) &&
+                     AF_GUARD(part.end % KEY_STEP == 0 || part.end == count);
         if (part.first < part.end && !whole)
             return true;
     }
@@ -220,8 +221,8 @@ static bool AF_FN(keeps_values)(const struct work *work, int64_t key, int64_t fr
 {
     const struct kept *kept = &work->kept[AF_FN(place_of)(work, key)];
     /* A block ends with zeros up to a whole step. */
-    return kept->from == from && kept->count >= count &&
-           (kept->count == count || count % KEY_STEP == 0);
+    return AF_GUARD(kept->from == from) && AF_GUARD(kept->count >= count) &&
+           AF_GUARD(kept->count == count || count % KEY_STEP == 0);
 }
 #endif
 
@@ -349,7 +350,8 @@ static void AF_FN(attend_block)(struct work *work, int64_t key, int64_t count, i
     struct block keys = AF_FN(take_keys)(work, from, count);
     struct block values = AF_FN(find_values)(work, key, from, count);
     work->nonfinite_count = 0;
-    if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
+    if (AF_FN(hides_values)(work, key, count) &&
+        !AF_GUARD(AF_FN(has_finite_values)(work, from, count)))
         values = AF_FN(separate_nonfinite)(work, values, from, count);
     for (int t = 0; t < work->tile_count; t++) {
         const struct tile *tile = &work->tiles[t];
@@ -457,9 +459,10 @@ static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scr
     AF_FN(lay_out)(&work, task->row_end - task->row_begin, scratch.memory);
 #if AF_PAIRS
     const int64_t rows = task->sequence.q_count * task->problem->group;
-    if (task->partial_o != NULL || task->row_end - task->row_begin == rows)
+    if (AF_CHOICE(task->partial_o != NULL || task->row_end - task->row_begin == rows))
         work.value_blocks = 1; /* no other task reads these keys */
-    for (int64_t i = 0; !task->keys_are_kept && i < work.value_blocks; i++)
+    const bool keeps = AF_GUARD(task->keys_are_kept);
+    for (int64_t i = 0; !keeps && i < work.value_blocks; i++)
         work.kept[i].count = 0;
 #endif
     int64_t first = task->key_end - task->key_begin;

@@ -160,11 +160,12 @@ AF_INLINE void score_block(const int vecs, const bool masked, struct work *work,
         const int64_t at = key + j;
         float *to = scores + j * vecs * AF_LANES;
         struct block rows = {keys.data + j * keys.stride, keys.stride};
-        if (!masked || (at >= tile->all_first && at + TILE_ROWS <= tile->all_end))
+        if (!masked ||
+            (AF_GUARD(at >= tile->all_first) && AF_GUARD(at + TILE_ROWS <= tile->all_end)))
             score_keys(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
-        else if (vecs > 2 && at >= tile->vec_end[vecs > 2 ? 1 : 0])
+        else if (vecs > 2 && AF_GUARD(at >= tile->vec_end[vecs > 2 ? 1 : 0]))
             score_keys(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
-        else if (vecs > 1 && at >= tile->vec_end[0])
+        else if (vecs > 1 && AF_GUARD(at >= tile->vec_end[0]))
             score_keys(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
         else
             score_keys(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
@@ -416,7 +417,8 @@ AF_INLINE void weigh_block(const int vecs, struct work *work, const struct tile 
     AF_UNROLL
     for (int v = 0; v < vecs; v++)
         top[v] = vec_set(ROW_LOW);
-    bool whole = key >= tile->all_first && key + count <= tile->all_end;
+    const bool whole =
+        AF_GUARD(key >= tile->all_first) && AF_GUARD(key + count <= tile->all_end);
     if (whole || work->featured)
         score_block(vecs, false, work, tile, keys, key, count, top);
     else

@@ -31,13 +31,14 @@ struct forward_case {
     int32_t dtype;
     int32_t key_dtype;  /* of k and v: dtype or an fp8 type */
     bool plain_strides; /* no gaps, no broadcast keys */
+    bool nan_in_gaps;   /* between the rows of inputs */
     struct guard guards[40];
     int guard_count;
     bool writable[40];
     struct guard *o_guard, *lse_guard;
-    double *want_o, *want_lse;   /* [B, H, Sq, Dv], [B, H, Sq] */
-    double *plain_o, *plain_lse; /* of the plain formulas */
-    double largest_score;
+    double *want_o, *want_lse;         /* [B, H, Sq, Dv], [B, H, Sq] */
+    double *plain_o, *plain_lse;       /* of the plain formulas */
+    double largest_score, largest_sum; /* of the plain formulas */
 };
 
 static inline uint64_t case_word(struct forward_case *c)
@@ -164,6 +165,10 @@ static inline struct anyflash_tensor case_tensor(struct forward_case *c, int32_t
     struct guard *guard = case_bytes(c, (size_t)count * af_dtype_bytes(dtype), writable);
     t.data = guard->bytes;
     case_fill(c, dtype, t.data, count);
+    const int64_t run = t.head_stride < t.row_stride ? t.head_stride : t.row_stride;
+    const bool spoiled = c->nan_in_gaps && run > dim && dtype != ANYFLASH_BOOL;
+    for (int64_t at = dim; spoiled && at < count; at += run)
+        af_convert_store(dtype, t.data, at, NAN);
     return t;
 }
 

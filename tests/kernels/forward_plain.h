@@ -19,16 +19,25 @@ static inline float plain_round(int32_t dtype, float x)
                                    : af_f32_of_bf16(af_bf16_of_f32(x));
 }
 
-/* One score of a visible pair, from the rows of the query and the key. */
+/*
+ * One score of a visible pair, from the rows of the query and the key. *roundings becomes the
+ * sum of the sizes of its products if that is larger: no partial sum is larger.
+ */
 static inline float plain_score(const struct af_problem *problem, const struct af_sequence *s,
-                                int64_t h, int64_t i, int64_t j, const float *q, const float *k)
+                                int64_t h, int64_t i, int64_t j, const float *q, const float *k,
+                                double *roundings)
 {
     const struct anyflash_attend_args *a = &problem->a;
-    float sum = 0;
-    for (int64_t d = 0; d < a->head_dim; d++)
+    float sum = 0, sizes = 0;
+    for (int64_t d = 0; d < a->head_dim; d++) {
         sum += q[d] * k[d];
-    float score =
-        sum * a->scale * af_scale_of_key(problem, a->k_scales, s, h / problem->group, j);
+        sizes += fabsf(q[d] * k[d]);
+    }
+    const float scale =
+        a->scale * af_scale_of_key(problem, a->k_scales, s, h / problem->group, j);
+    const double size = fabs((double)(sizes * scale));
+    *roundings = isfinite(size) && size > *roundings ? size : *roundings;
+    float score = sum * scale;
     if (a->softcap > 0)
         score = a->softcap * tanhf(score / a->softcap);
     if (a->bias.data != NULL)
@@ -43,6 +52,7 @@ static inline float plain_score(const struct af_problem *problem, const struct a
 struct plain_rows {
     float *scores; /* [Sk] */
     struct af_widened k, v;
+    double largest_sum; /* of the sizes of the products of a score */
 };
 
 /* Row i of head h: o [Dv] and its lse. */
@@ -62,7 +72,8 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
         if (af_mask_allows(problem, s, h, i, j))
             scores[j] = plain_score(
                 problem, s, h, i, j, q,
-                af_widened_row(&rows->k, problem, &a->k, a->head_dim, s, kv_head, j));
+                af_widened_row(&rows->k, problem, &a->k, a->head_dim, s, kv_head, j),
+                &rows->largest_sum);
         top = scores[j] > top ? scores[j] : top;
     }
     if (top == -INFINITY) {
@@ -89,9 +100,10 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
 
 /*
  * Writes o [B, H, Sq, Dv] and lse [B, H, Sq] of a prepared problem; returns the
- * largest score.
+ * largest score, and as *largest_sum_out the largest sum of the sizes of a score's products.
  */
-static inline double plain_forward(const struct af_problem *problem, double *o, double *lse)
+static inline double plain_forward(const struct af_problem *problem, double *o, double *lse,
+                                   double *largest_sum_out)
 {
     double largest = 0;
     const struct anyflash_attend_args *a = &problem->a;
@@ -100,7 +112,7 @@ static inline double plain_forward(const struct af_problem *problem, double *o, 
         malloc((keys + 1) * (size_t)(1 + a->head_dim + a->value_dim) * sizeof *floats);
     bool *known = malloc(2 * keys + 1);
     float *k = floats + keys, *v = k + keys * (size_t)a->head_dim;
-    struct plain_rows rows = {floats, {k, known, -1, -1}, {v, known + keys, -1, -1}};
+    struct plain_rows rows = {floats, {k, known, -1, -1}, {v, known + keys, -1, -1}, 0};
     for (int64_t b = 0; b < a->batch; b++) {
         struct af_sequence s = af_problem_sequence(problem, b);
         for (int64_t h = 0; h < a->heads; h++) {
@@ -117,6 +129,7 @@ static inline double plain_forward(const struct af_problem *problem, double *o, 
     }
     free(floats);
     free(known);
+    *largest_sum_out = rows.largest_sum;
     return largest;
 }
 
