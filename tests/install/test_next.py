@@ -43,7 +43,7 @@ def linked(place):
     WITH_GPU,
     (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
     (*WITH_GPU, "--given", "torch=2.15.0+cu132", "--prefer", "torch-change"),
-], ids=" ".join)
+])
 def test_the_printed_command_installs_this_plan(quick_place, options):
     odd, run = linked(quick_place)
     words = [PROGRAM, "plan", *options, "--python", str(odd)]
@@ -60,7 +60,7 @@ def test_the_printed_command_installs_this_plan(quick_place, options):
     ("--arch", "8.6", "--official"),
     ("--arch", "8.6", "--publishers", "Dao-AILab"),
     (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
-], ids=" ".join)
+])
 def test_the_plan_that_doctor_names_has_the_steps_of_doctor(quick_place, options):
     odd, run = linked(quick_place)
     words = [PROGRAM, "doctor", *options, "--python", str(odd)]
