@@ -50,12 +50,15 @@ make_base() {
 }
 
 # inside ROOT COMMAND [USER [PACKAGES]]: runs it as root of ROOT, or as USER, with PACKAGES as
-# the folder of downloaded packages. The mounts end with the command.
+# the folder of downloaded packages. The mounts end with the command. After chroot alone the
+# kernel would allow no user namespace.
 inside() {
     # shellcheck disable=SC2016
-    unshare --mount sh -euc 'mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
+    unshare --mount sh -euc 'mount --bind "$1" "$1"
+        mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
         [ -z "$2" ] || mount --bind "$2" "$1/var/cache/apt/archives"
-        shift 2; exec chroot "$@"' sh "$1" "${4:-}" --userspec="${3:-root}" "$1" env -i \
+        cd "$1"; shift 2; pivot_root . mnt; umount -l /mnt; exec chroot "$@"' \
+        sh "$1" "${4:-}" --userspec="${3:-root}" / env -i \
         HOME="$([ "${3:-root}" = root ] && echo /opt || echo "/home/$3")" PATH="$system_path" \
         TERM=dumb ${http_proxy:+http_proxy="$http_proxy"} \
         ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} sh -euc "$2"
