@@ -55,7 +55,8 @@ make_base() {
 inside() {
     # shellcheck disable=SC2016
     unshare --mount sh -euc 'mount --bind "$1" "$1"
-        mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
+        mount -t proc proc "$1/proc"
+        mount --rbind /dev "$1/dev"; mount --rbind /sys "$1/sys"
         [ -z "$2" ] || mount --bind "$2" "$1/var/cache/apt/archives"
         cd "$1"; shift 2; pivot_root . mnt; umount -l /mnt; exec chroot "$@"' \
         sh "$1" "${4:-}" --userspec="${3:-root}" / env -i \
