@@ -81,9 +81,9 @@ def test_verify_and_install_name_the_plan_for_the_same_environment(quick_place):
     verify = subprocess.run([PROGRAM, "verify", *options], env=place.environment(),
                             capture_output=True, text=True, timeout=60).stdout
     assert f"`anyflash plan --python {place.venv}`\n" in verify
-    install = subprocess.run([PROGRAM, "install", "--prefer", "wheel", "--dry-run", *options],
-                             env=place.environment(), capture_output=True, text=True,
-                             timeout=60).stdout
+    words = ["install", "--prefer", "wheel", "--arch", "3.7", "--dry-run"]  # no wheel fits
+    install = subprocess.run([PROGRAM, *words, *options], env=place.environment(),
+                             capture_output=True, text=True, timeout=60).stdout
     assert "`anyflash plan --prefer wheel" in install and str(place.venv) in install
 
 
