@@ -46,7 +46,7 @@ failed=0
 for release in "$@"; do
     name=$(codename "$release") work=$roots/deb.$release
     rm -rf --one-file-system "$work"
-    make_base "$name" "$roots/deb.log" || { tail -n 5 "$roots/deb.log"; exit 1; }
+    make_base "$name" "$roots/deb.log" || exit 1
     cp -a --reflink=auto "$roots/$name.base/." "$work"
     cp build/deb/*.deb "$work/opt/"
     echo "== $name"

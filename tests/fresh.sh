@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Runs the README's two commands in new, minimal Debian systems: `tests/fresh.sh [RELEASE ...]`.
-# For each release (bookworm, trixie and forky; 12 and 13 are understood) debootstrap makes a
-# minbase root with make, git and ca-certificates; a copy of it gets a clone of HEAD and runs
-# `make run` and `make test` by chroot. Ends 1 when one failed, with what failed and the log.
+# Runs the README's two commands in new, minimal Debian systems: `tests/fresh.sh [RELEASE ...]
+# [user] [root]`, by default bookworm, trixie and forky (12 and 13 are understood), first as a
+# user with umask 002 who may use sudo, then as root. A system has make, git, ca-certificates and
+# sudo, and a clone of HEAD with the path of this one. There it runs `make run` and `make test`;
+# PRESET is passed on. Ends 1 when one failed, with what failed and the log. A system that passed
+# is removed; with --keep-build its build folders replace those of the same names in build/.
 # tests/debian_roots.sh says what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,20 +20,38 @@ explain_failure() {
     fi | sed 's/^/    /'
 }
 
-# try_release RELEASE: a copy of the base, both commands, one line of summary.
-try_release() {
-    local work=$roots/$1.work log=$roots/$1.log command begin
-    local summary="$1:"
+# make_clone ROOT ACCOUNT UMASK: a clone of HEAD, in folders that the account may enter.
+make_clone() {
+    local folder=$PWD
+    (umask "$3" && git clone -q "file://$PWD" "$1$PWD")
+    chroot "$1" chown -R "$2:" "$PWD"
+    until folder=$(dirname "$folder") && [ "$folder" = / ]; do chmod a+rx "$1$folder"; done
+}
+
+# keep_build ROOT: its build folders, without copying them.
+keep_build() {
+    local folder
+    for folder in "$1$PWD"/build/*/; do
+        rm -rf "build/$(basename "$folder")"
+        mv "$folder" build/
+    done
+}
+
+# try_system RELEASE ACCOUNT: a copy of the base, both commands, one line of summary.
+try_system() {
+    local name=$1-$2 command begin
+    local work=$roots/$name.work log=$roots/$name.log summary="$1, $2:" umask=022
+    [ "$2" = root ] || umask=002
     : >"$log"
     rm -rf --one-file-system "$work"
-    make_base "$1" "$log" || { echo "$1: no base root, see $log"; tail -n 5 "$log"; return 1; }
+    make_base "$1" "$log" || return 1
     cp -a --reflink=auto "$roots/$1.base" "$work"
-    git bundle create -q "$work/opt/head.bundle" HEAD
-    inside "$work" 'git clone -q /opt/head.bundle /opt/anyflash' >>"$log" 2>&1
+    make_clone "$work" "$2" $umask >>"$log" 2>&1 || { explain_failure "$log"; return 1; }
     for command in "make run" "make test"; do
         begin=$SECONDS
         echo "== $command" >>"$log"
-        if ! inside "$work" "cd /opt/anyflash; $command" >>"$log" 2>&1 </dev/null; then
+        if ! inside "$work" "umask $umask; cd '$PWD'; ${PRESET:+export PRESET=$PRESET;} $command" \
+            "$2" "$roots/$1.packages" >>"$log" 2>&1 </dev/null; then
             echo "$summary $command failed after $((SECONDS - begin)) s, see $log"
             explain_failure "$log"
             return 1
@@ -39,13 +59,24 @@ try_release() {
         summary="$summary $command passed in $((SECONDS - begin)) s,"
     done
     echo "${summary%,}"
+    ! $keep || keep_build "$work"
     rm -rf --one-file-system "$work"
 }
 
+keep=false failed=0 releases=() accounts=()
+for word in "$@"; do
+    case $word in
+    --keep-build) keep=true ;;
+    user | root) accounts+=("$word") ;;
+    *) releases+=("$(codename "$word")") ;;
+    esac
+done
+[ ${#releases[@]} -gt 0 ] || releases=(bookworm trixie forky)
+[ ${#accounts[@]} -gt 0 ] || accounts=(user root)
 [ -z "$(git status --porcelain)" ] || echo "note: what is not committed is not tested"
-failed=0
-[ $# -gt 0 ] || set -- bookworm trixie forky
-for release in "$@"; do
-    try_release "$(codename "$release")" || failed=1
+for release in "${releases[@]}"; do
+    for account in "${accounts[@]}"; do
+        try_system "$release" "$account" || failed=1
+    done
 done
 exit $failed

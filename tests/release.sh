@@ -46,7 +46,7 @@ try_release() {
     local work=$roots/$1.release log=$roots/$1.release.log
     : >"$log"
     rm -rf --one-file-system "$work"
-    make_base "$1" "$log" || { echo "$1: no base root, see $log"; tail -n 5 "$log"; return 1; }
+    make_base "$1" "$log" || return 1
     cp -a --reflink=auto "$roots/$1.base" "$work"
     mkdir "$work/opt/dist"
     cp dist/*.whl dist/*.tar.gz ${RELEASE_WHEEL:+"$RELEASE_WHEEL"} "$work/opt/dist/"

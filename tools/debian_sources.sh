@@ -44,6 +44,7 @@ done
 run() {
     (cd "$apt" && apt-get -qq -o Dir::Etc::SourceList=/dev/null \
         -o Dir::Etc::SourceParts="$apt/parts" -o Dir::State::Lists="$apt/lists" \
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
         -o APT::Sandbox::User="$(id -un)" "$@")
 }
 run update

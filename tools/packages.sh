@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the Debian packages of the named sets (and of the base set) are installed:
-# installs missing ones as root or by sudo without a password; otherwise prints the command to
-# type and fails. On other systems it only prints what is needed.
+# installs missing ones as root or by sudo, which may ask for a password if there is a terminal;
+# otherwise prints the command to type and fails. On other systems it only prints what is needed.
 set -eu
 
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"
@@ -14,6 +14,7 @@ format="clang-format clang-tidy"
 page="chromium chromium-driver fonts-dejavu-core python3-venv"
 windows="wine wine64 python3-venv"
 release="dpkg-dev tcl git make debhelper lintian diffoscope-minimal python3-venv xz-utils"
+fresh="debootstrap"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
@@ -24,12 +25,13 @@ for set in "$@"; do
     clang) wanted="$wanted $clang" ;;
     format) wanted="$wanted $format" ;;
     page) wanted="$wanted $page" ;;
+    fresh) wanted="$wanted $fresh" ;;
     neon) wanted="$wanted $neon" ;;
     windows) wanted="$wanted $windows" ;;
     release) wanted="$wanted $release" ;;
     *)
-        echo "error: no package set '$set'; there are: test, wasm, clang, format, page, neon," \
-            "release, windows" >&2
+        echo "error: no package set '$set'; there are: test, wasm, clang, format, page, fresh," \
+            "neon, release, windows" >&2
         exit 2
         ;;
     esac
@@ -49,20 +51,32 @@ for package in $wanted; do
 done
 [ -n "$missing" ] || exit 0
 
-line="apt-get install -y --no-install-recommends$missing"
-if [ "$(id -u)" -eq 0 ]; then
-    run=""
-elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-    run="sudo"
-else
+# Package lists may be absent (fresh machine) or old: refresh them once.
+update="apt-get update"
+install="apt-get install -y --no-install-recommends$missing"
+explain() {
     echo "error: packages are missing:$missing" >&2
-    echo "hint: sudo $line" >&2
+    if command -v sudo >/dev/null 2>&1; then
+        echo "hint: sudo $update && sudo $install" >&2
+    else
+        echo "hint: as root: $update && $install" >&2
+    fi
     exit 3
+}
+
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || explain
+    sudo="sudo"
+    if ! sudo -n true 2>/dev/null; then
+        { [ -t 0 ] && [ -t 2 ]; } || explain
+        echo "Debian packages are missing; sudo asks for your password to install them."
+        sudo -v || explain
+    fi
 fi
 
 echo "installing:$missing"
-export DEBIAN_FRONTEND=noninteractive
-# Package lists may be absent (fresh machine) or old: refresh them once.
-$run apt-get update -qq
 # shellcheck disable=SC2086
-$run env DEBIAN_FRONTEND=noninteractive $line -qq >/dev/null
+$sudo $update -qq
+# shellcheck disable=SC2086
+$sudo env DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null

@@ -70,6 +70,32 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
     return af_cli_finish(cli, err);
 }
 
+/*
+ * Whether the journal has no operation for `id` (0: any) or to repair here, and nobody is just
+ * making one. Then there is nothing to change, so neither a lock nor a new state is needed:
+ * without permission to write, too, the answer is that there is nothing. The state stays open.
+ */
+static bool has_nothing_to_undo(struct af_change *change, int64_t id)
+{
+    struct af_arena *arena = change->run.arena;
+    struct af_operation *list;
+    size_t count = 0;
+    const char *remark;
+    bool found = af_lock_is_held(change->run.site, arena);
+    enum anyflash_status status =
+        af_state_open(AF_STATE_READ, arena, &change->run.state, &remark, NULL);
+    if (status == ANYFLASH_OK && change->run.state != NULL)
+        status = af_journal_list(change->run.state, AF_PHASE_PREPARING, AF_PHASE_DONE,
+                                 change->run.site, arena, &list, &count, NULL);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        found |= list[i].phase != AF_PHASE_DONE || id == 0 || list[i].id == id;
+    if (status == ANYFLASH_OK && !found)
+        return true;
+    af_state_close(change->run.state);
+    change->run.state = NULL;
+    return false;
+}
+
 static json_t *forget_json(const struct af_install_result *done)
 {
     return json_pack("{s:s, s:o, s:I, s:o}", "schema", "anyflash-undo-forget/1", "answer",
@@ -153,7 +179,7 @@ enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,
         status = af_change_begin(&change, cli, err);
     if (status == ANYFLASH_OK && lists)
         status = list(cli, &change, exit_out, err);
-    if (status == ANYFLASH_OK && !lists)
+    if (status == ANYFLASH_OK && !lists && !has_nothing_to_undo(&change, id))
         status = af_change_lock(&change, err);
     bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
     if (status == ANYFLASH_OK && forgets && !lists)

@@ -12,6 +12,12 @@ ROWS = [json.loads(line) for line in
         (Path(__file__).parent / "projects.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["source"][19:] for row in ROWS])
+def short_name(address):
+    """Owner, repository and file of an address on GitHub, without the commit."""
+    words = address.split("/")
+    return "/".join([*words[3:5], words[-1]])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[short_name(row["source"]) for row in ROWS])
 def test_finds_what_was_judged(findings, row):
     assert findings(row["files"]) == row["findings"], row["why"]

@@ -51,6 +51,15 @@ def test_a_lock_file_left_behind_holds_nobody(quick_place, tmp_path):
     assert not (quick_place.site / ".anyflash.lock").exists()
 
 
+@pytest.mark.parametrize("words", [(), ("7",), ("--forget",), ("--forget", "7")])
+def test_nothing_to_undo_needs_no_lock_and_writes_nothing(quick_place, words):
+    (quick_place.site / ".anyflash.lock").mkdir()  # no file can be opened, as if it were denied
+    before = quick_place.tree()
+    done = quick_place.run("undo", *words, "--json")
+    assert done.returncode == 1 and '"answer": "no"' in done.stdout, done.all
+    assert quick_place.tree() == before and not quick_place.state.exists()
+
+
 def test_many_runs_at_once_leave_one_whole_installation(quick_place, tmp_path):
     place = quick_place
     wheels = [make_wheel(tmp_path / str(i), version=f"2.{i}.0") for i in range(4)]
@@ -70,12 +79,22 @@ def test_the_state_is_its_owners_alone(quick_place, tmp_path):
     assert stat.S_IMODE(quick_place.state.stat().st_mode) == 0o700
 
 
+@pytest.fixture(params=[0o002, 0o022, 0o077], ids="umask {:03o}".format)
+def state_file(request, quick_place):
+    """state.db in its folder: nobody else may write to either, whatever the umask is."""
+    umask = os.umask(request.param)
+    quick_place.state.mkdir(mode=0o700)
+    path = quick_place.state / "state.db"
+    path.touch(mode=0o600)
+    yield path
+    os.umask(umask)
+
+
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 100,
                                      b"SQLite format 3\0" + bytes(5000)])
-def test_a_damaged_state_is_moved_aside(quick_place, tmp_path, content):
+def test_a_damaged_state_is_moved_aside(quick_place, state_file, tmp_path, content):
     place = quick_place
-    place.state.mkdir()
-    (place.state / "state.db").write_bytes(content)
+    state_file.write_bytes(content)
     assert place.run("find", "torch=2.8").returncode == 0
     done = place.run("install", make_wheel(tmp_path))
     assert done.returncode == 0, done.all
@@ -85,10 +104,9 @@ def test_a_damaged_state_is_moved_aside(quick_place, tmp_path, content):
     assert place.run("undo").returncode == 0
 
 
-def test_a_newer_state_is_left_alone(quick_place, tmp_path):
+def test_a_newer_state_is_left_alone(quick_place, state_file, tmp_path):
     place = quick_place
-    place.state.mkdir()
-    with sqlite3.connect(place.state / "state.db") as database:
+    with sqlite3.connect(state_file) as database:
         database.execute("PRAGMA user_version = 99")
     done = place.run("install", make_wheel(tmp_path))
     assert done.returncode == 3 and "newer anyflash" in done.stderr
@@ -117,12 +135,15 @@ def test_a_read_only_environment_is_refused_with_the_reason(quick_place, tmp_pat
         subprocess.run(["umount", place.venv])
 
 
-@pytest.mark.parametrize("mode, lock_mode", [(0o755, 0o644), (0o775, 0o666)])
-def test_others_may_lock_what_they_may_change(quick_place, tmp_path, mode, lock_mode):
+@pytest.mark.parametrize("umask, mode, lock_mode", [
+    (0o022, 0o755, 0o644), (0o077, 0o755, 0o600), (0o022, 0o775, 0o666), (0o077, 0o775, 0o666)])
+def test_others_may_lock_what_they_may_change(quick_place, tmp_path, umask, mode, lock_mode):
     """A killed run leaves its lock file to the other users of a shared environment."""
     site = quick_place.site
     site.chmod(mode)
+    before = os.umask(umask)
     child = quick_place.start("install", make_wheel(tmp_path), program=KILLABLE,
                               env={"ANYFLASH_KILL_AT": "1"})
+    os.umask(before)
     child.communicate()
     assert stat.S_IMODE((site / ".anyflash.lock").stat().st_mode) == lock_mode

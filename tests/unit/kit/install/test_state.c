@@ -174,6 +174,7 @@ static void make_schema_1(void)
     remove_file();
     snprintf(path, sizeof path, "%s/state.db", folder);
     assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(chmod(path, 0600), 0); /* as the program makes it under any umask */
     assert_int_equal(sqlite3_exec(database, schema_1, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(database);
 }
@@ -226,6 +227,7 @@ static void test_state__a_cache_leaves_a_damaged_file_where_it_is(void **unused)
           "............................................................................",
           file);
     fclose(file);
+    assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(af_state_open(AF_STATE_CACHE, &arena, &state, &remark, NULL),
                      ANYFLASH_E_DATA);
     assert_null(state);
