@@ -210,7 +210,7 @@ def _set_scores(call, options, batch):
         )
     call.set(
         "scale",
-        float(options["scale"] or 0.0),
+        _lib.engine_scale(options["scale"]),
         float(options["softcap"]),
         int(bool(options["causal"])),
         2 if offsets is not None else _ALIGN[options["align"]],
@@ -359,7 +359,7 @@ def attend(
     Keyword options:
       causal, window=(left, right), align="bottom-right"|"top-left", causal_offsets [B] int32:
         which keys are visible, as in flash-attn; -1 in a window is no limit
-      scale: factor of the scores, default 1/sqrt(D); softcap: cap * tanh(score / cap)
+      scale: factor of the scores, None is 1/sqrt(D); softcap: cap * tanh(score / cap)
       alibi_slopes: float32 [H] or [B, H]; sinks: float32 [H]
       bias: float [.., Sq, Sk], added; mask: bool [.., Sq, Sk], True is visible; both broadcast
         over batch, heads and queries
@@ -380,6 +380,8 @@ def attend(
     """
     context = _lib._context  # a reference: set_threads() may be called meanwhile
     if _threads_of is None:
+        if options.get("scale") is not None:
+            options["scale"] = _lib.engine_scale(options["scale"])
         done = _fast(q, k, v, layout, out, return_lse, context.address, options)
         if done is not None:
             return done

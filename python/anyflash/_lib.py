@@ -85,6 +85,21 @@ for _name, _letters in _MEMBERS:
         for _, l in _MEMBERS[: len(AT)]
     )
 _EMPTY = [0] * len(_FORMAT.unpack(bytes(_FORMAT.size)))
+#: The scale that C reads as the default, 1 / sqrt(D); here the default is None.
+DEFAULT_SCALE = 0.0
+_SMALLEST_SCALE = 2.0**-126
+
+
+def engine_scale(scale):
+    """The scale as C takes it: None is the default, and 0 is the smallest normal float32, by
+    which every score below 1e30 becomes 0 to rounding."""
+    if scale is None:
+        return DEFAULT_SCALE
+    scale = float(scale)
+    return _SMALLEST_SCALE if -_SMALLEST_SCALE < scale < _SMALLEST_SCALE else scale
+
+
+_EMPTY[AT["scale"]] = DEFAULT_SCALE
 _EMPTY[AT["struct_size"]] = _FORMAT.size
 _EMPTY[AT["window_left"]] = _EMPTY[AT["window_right"]] = -1
 
