@@ -8,6 +8,14 @@ from . import _lib
 from ._arrays import is_writable, new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F8_E4M3, F8_E5M2, F16, F32
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing, which takes 10 ms
+if TYPE_CHECKING:
+    from typing import Any, Optional, Tuple, Union
+
+    from typing_extensions import Unpack
+
+    from ._types import Array, ArrayT, Layout, Options
+
 _ALIGN = {"bottom-right": 0, "top-left": 1}
 _fast = _lib.fast_attend
 _FLOATS = (F32, F16, BF16)
@@ -345,8 +353,10 @@ def _set_lse(call, lse, q_shape, packed):
 
 
 def attend(
-    q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=None, **options
-):
+    q: "ArrayT", k: "Array", v: "Array", *,
+    layout: "Layout" = "bshd", out: "Optional[ArrayT]" = None, return_lse: bool = False,
+    _threads_of: "Any" = None, **options: "Unpack[Options]",
+) -> "Union[ArrayT, Any]":
     """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
 
     >>> out = anyflash.attend(q, k, v, causal=True)
@@ -401,10 +411,10 @@ def attend(
 
 
 def attend_backward(
-    dout, q, k, v, out, lse, *,
-    layout="bshd", dlse=None, return_dbias=False, return_dsinks=False, _threads_of=None,
-    **options,
-):
+    dout: "Array", q: "ArrayT", k: "Array", v: "Array", out: "Array", lse: "Array", *,
+    layout: "Layout" = "bshd", dlse: "Optional[Array]" = None, return_dbias: bool = False,
+    return_dsinks: bool = False, _threads_of: "Any" = None, **options: "Unpack[Options]",
+) -> "Tuple[ArrayT, ...]":
     """Gradients of attend() with the same arguments and options.
 
     >>> out, lse = anyflash.attend(q, k, v, causal=True, return_lse=True)

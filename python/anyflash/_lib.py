@@ -222,7 +222,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_context)
 
 
-def set_threads(count):
+def set_threads(count: int) -> None:
     """Sets the number of threads; 0: all cores that affinity and cgroup allow.
 
     >>> anyflash.set_threads(4)
@@ -237,7 +237,7 @@ def set_threads(count):
     _context = new
 
 
-def threads():
+def threads() -> int:
     """The number set by set_threads(); 0: all usable cores.
 
     >>> anyflash.threads()
@@ -290,7 +290,7 @@ def _large_problem():
     return packed
 
 
-def explain_kernel(packed=None, _threads_of=None):
+def explain_kernel(packed: "list | None" = None, _threads_of: object = None) -> str:
     """The kernel that would run for a list of values(), and why faster ones decline, as text.
     Without a list: for a large causal problem in bfloat16.
 

@@ -29,7 +29,7 @@ All raise TypeError or ValueError that names a wrong argument, and NotImplemente
 one provider may be used and declines.
 """
 
-from typing import Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -37,7 +37,8 @@ from torch import Tensor
 from .providers import attend, prepare
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
-Result = Union[Tensor, Tuple[Tensor, Tensor, Tensor]]
+#: The output; or a tuple, which type checkers need not tell from it.
+Result = Union[Tensor, Any]
 
 prepare()
 
@@ -190,7 +191,7 @@ def flash_attn_with_kvcache(
     window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
     rotary_interleaved: bool = True, alibi_slopes: Optional[Tensor] = None,
     num_splits: int = 0, return_softmax_lse: bool = False,
-) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+) -> Result:
     """Attention of q [B, Sq, H, D] over a cache, after k, v have been written into it.
 
     >>> out = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=17, causal=True)

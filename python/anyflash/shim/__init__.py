@@ -12,6 +12,7 @@ distribution: if a flash-attn is installed, install() refuses.
 
 import json
 import pathlib
+from typing import Any, Dict, Optional
 
 from .. import _command
 from .._version import __version__
@@ -83,7 +84,7 @@ def _check_environment(facts):
             )
 
 
-def install(python=None, fa3=False):
+def install(python: Optional[str] = None, fa3: bool = False) -> Dict[str, Any]:
     """Installs the shim, replacing an existing one; returns status().
 
     >>> shim.install(".venv")["installed"]
@@ -105,7 +106,7 @@ def install(python=None, fa3=False):
     return _status(python, facts)
 
 
-def remove(python=None):
+def remove(python: Optional[str] = None) -> Dict[str, Any]:
     """Removes the shim; returns status(). Raises Refused if there is none.
 
     >>> shim.remove(".venv")["installed"]
@@ -155,7 +156,7 @@ def _status(python, facts):
     return answer
 
 
-def status(python=None):
+def status(python: Optional[str] = None) -> Dict[str, Any]:
     """The state of an environment: a dict with installed, version, made_by, changed, other.
 
     >>> shim.status(".venv")["version"]
