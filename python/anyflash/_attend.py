@@ -4,6 +4,8 @@ Letters: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size, Dv value size.
 """
 
+import operator
+
 from . import _lib
 from ._arrays import is_writable, new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F8_E4M3, F8_E5M2, F16, F32
@@ -136,6 +138,38 @@ class _Call:
         return found.address, found.strides[0] if len(found.shape) == 2 else 0
 
 
+def _number(options, name):
+    """The option as float; None stays."""
+    value = options[name]
+    try:
+        return None if value is None and name == "scale" else float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: must be a number, not {value!r}") from None
+
+
+def _integer(options, name):
+    try:
+        return operator.index(options[name])
+    except TypeError:
+        raise TypeError(f"{name}: must be an integer, not {options[name]!r}") from None
+
+
+def _pair(options, name, meaning):
+    """The option as two integers."""
+    value = options[name]
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: must be {meaning}, two integers, not {value!r}") from None
+
+
+def _check_together(options, first, second):
+    if (options[first] is None) != (options[second] is None):
+        missing = first if options[first] is None else second
+        raise ValueError(f"{missing}: is missing; {first} and {second} belong together")
+
+
 def _set_lengths(call, options, q_shape, k_shape):
     """Sets the sizes of the problem, and which rows belong to which sequence."""
     cu_q, cu_k = options["cu_seqlens_q"], options["cu_seqlens_k"]
@@ -152,14 +186,14 @@ def _set_lengths(call, options, q_shape, k_shape):
             raise ValueError("max_seqlen_q: is required with cu_seqlens_q")
         call.set("cu_seqlens_q", call.integers(cu_q, "cu_seqlens_q"))
         call.set("total_q", q_shape[2])
-        q_len = options["max_seqlen_q"]
+        q_len = _integer(options, "max_seqlen_q")
     k_len = k_shape[2]
     if cu_k is not None:
         if options["max_seqlen_k"] is None:
             raise ValueError("max_seqlen_k: is required with cu_seqlens_k")
         call.set("cu_seqlens_k", call.integers(cu_k, "cu_seqlens_k", batch + 1))
         call.set("total_k", k_shape[2])
-        k_len = options["max_seqlen_k"]
+        k_len = _integer(options, "max_seqlen_k")
     if options["block_table"] is not None:
         table = call.array(options["block_table"], "block_table", ("int32",))
         if len(table.shape) != 2 or table.shape[0] != batch or table.strides[1] != 1:
@@ -181,6 +215,8 @@ def _set_lengths(call, options, q_shape, k_shape):
 
 
 def _set_append(call, options, batch):
+    _check_together(options, "k_new", "v_new")
+    _check_together(options, "rotary_cos", "rotary_sin")
     if options["k_new"] is not None:
         for name in ("k", "v"):
             if not is_writable(options[name]):
@@ -194,6 +230,8 @@ def _set_append(call, options, batch):
         call.set("new_len", shape[2])
     if options["rotary_cos"] is not None:
         cos = view(options["rotary_cos"], "rotary_cos")
+        if len(cos.shape) != 2:
+            raise ValueError(f"rotary_cos: shape {tuple(cos.shape)}, expected (rows, dim / 2)")
         rows, half = cos.shape
         call.numbers(options["rotary_cos"], "rotary_cos", (rows, half))
         sin = call.numbers(options["rotary_sin"], "rotary_sin", (rows, half))
@@ -210,7 +248,7 @@ def _set_append(call, options, batch):
 def _set_scores(call, options, batch):
     """Sets everything that changes a score or hides a key."""
     heads = call.get("heads")
-    left, right = options["window"]
+    left, right = _pair(options, "window", "(left, right)")
     offsets = options["causal_offsets"]
     if options["align"] not in _ALIGN:
         raise ValueError(
@@ -218,12 +256,12 @@ def _set_scores(call, options, batch):
         )
     call.set(
         "scale",
-        _lib.engine_scale(options["scale"]),
-        float(options["softcap"]),
+        _lib.engine_scale(_number(options, "scale")),
+        _number(options, "softcap"),
         int(bool(options["causal"])),
         2 if offsets is not None else _ALIGN[options["align"]],
-        int(left),
-        int(right),
+        left,
+        right,
         call.integers(offsets, "causal_offsets", batch),
     )
     slopes = options["alibi_slopes"]
@@ -236,7 +274,8 @@ def _set_scores(call, options, batch):
     if options["mask"] is not None:
         call.scores(options["mask"], "mask", (BOOL,))
     if options["dropout"]:
-        call.set("dropout", float(options["dropout"]), *map(int, options["philox"]))
+        seed = _pair(options, "philox", "(seed, offset)")
+        call.set("dropout", _number(options, "dropout"), *seed)
 
 
 def _set_scales(call, options, batch, pages):
@@ -386,12 +425,14 @@ def attend(
 
     Returns out, or (out, lse). Raises ValueError or TypeError that names the argument,
     NotImplementedError for options that the engine does not support, or MemoryError. For
-    gradients use attend_backward(), or the torch functions of this package.
+    gradients use attend_backward(), or the torch functions of this package. float64, too, is
+    for these: they choose a provider, and torch has float64; the engine, which computes all of
+    attend(), does not.
     """
     context = _lib._context  # a reference: set_threads() may be called meanwhile
     if _threads_of is None:
         if options.get("scale") is not None:
-            options["scale"] = _lib.engine_scale(options["scale"])
+            options["scale"] = _lib.engine_scale(_number(options, "scale"))
         done = _fast(q, k, v, layout, out, return_lse, context.address, options)
         if done is not None:
             return done

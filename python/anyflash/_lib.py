@@ -154,7 +154,10 @@ def values():
 
 
 def _fail(status, error):
-    raise _EXCEPTIONS.get(status, RuntimeError)(error.message.decode("utf-8", "replace"))
+    from ._messages import in_python  # not needed by calls that succeed
+
+    message = in_python(error.message.decode("utf-8", "replace"))
+    raise _EXCEPTIONS.get(status, RuntimeError)(message)
 
 
 class _Local(threading.local):

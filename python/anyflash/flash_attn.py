@@ -6,8 +6,9 @@
 Layouts, defaults, alignment and the logsumexp (+inf for a row that sees no key) are those of
 flash-attn 2.8.3. The provider is chosen for each call by device, element type and options;
 anyflash.explain() says which one, and why. In addition to flash-attn: CPU tensors, float32, any
-head size, a value size of its own, any page size. As in flash-attn, autocast has no effect: the
-result has the type of q, and q, k, v must have the same type.
+head size, a value size of its own, any page size; and float64, which torch computes:
+anyflash.attend() is the engine alone and refuses it. As in flash-attn, autocast has no effect:
+the result has the type of q, and q, k, v must have the same type.
 
 Letters in shapes: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size.
