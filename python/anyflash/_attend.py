@@ -5,6 +5,7 @@ lengths, D head size, Dv value size.
 """
 
 import operator
+import sys
 
 from . import _lib
 from ._arrays import is_writable, new_like, type_name, view
@@ -23,6 +24,8 @@ _fast = _lib.fast_attend
 _FLOATS = (F32, F16, BF16)
 _F8S = (F8_E4M3, F8_E5M2)
 _NONE = (0, 0, 0, 0, 0, 0)
+#: Options that are no arrays.
+_PLAIN = frozenset(("causal", "scale", "align", "window", "softcap"))
 
 
 class _Call:
@@ -391,6 +394,21 @@ def _set_lse(call, lse, q_shape, packed):
     )
 
 
+def _fast_torch(q, k, v, layout, out, return_lse, address, options):
+    """_fast() of torch tensors that NumPy can describe; None for others."""
+    torch = sys.modules["torch"]
+    if options.keys() - _PLAIN or out is not None or q.dtype is torch.bfloat16:
+        return None
+    try:
+        arrays = q.numpy(), k.numpy(), v.numpy()
+    except (AttributeError, RuntimeError, TypeError):  # of another device, with a gradient, ...
+        return None
+    done = _fast(*arrays, layout, None, return_lse, address, options)
+    if done is None:
+        return None
+    return tuple(map(torch.from_numpy, done)) if return_lse else torch.from_numpy(done)
+
+
 def attend(
     q: "ArrayT", k: "Array", v: "Array", *,
     layout: "Layout" = "bshd", out: "Optional[ArrayT]" = None, return_lse: bool = False,
@@ -433,7 +451,8 @@ def attend(
     if _threads_of is None:
         if options.get("scale") is not None:
             options["scale"] = _lib.engine_scale(_number(options, "scale"))
-        done = _fast(q, k, v, layout, out, return_lse, context.address, options)
+        fast = _fast_torch if type(q).__module__ == "torch" else _fast
+        done = fast(q, k, v, layout, out, return_lse, context.address, options)
         if done is not None:
             return done
     call, q_shape, q_view = _problem(q, k, v, layout, options)
