@@ -4,15 +4,28 @@ Letters: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size, Dv value size.
 """
 
+import operator
+import sys
+
 from . import _lib
 from ._arrays import is_writable, new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F8_E4M3, F8_E5M2, F16, F32
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing, which takes 10 ms
+if TYPE_CHECKING:
+    from typing import Any, Optional, Tuple, Union
+
+    from typing_extensions import Unpack
+
+    from ._types import Array, ArrayT, Layout, Options
 
 _ALIGN = {"bottom-right": 0, "top-left": 1}
 _fast = _lib.fast_attend
 _FLOATS = (F32, F16, BF16)
 _F8S = (F8_E4M3, F8_E5M2)
 _NONE = (0, 0, 0, 0, 0, 0)
+#: Options that are no arrays.
+_PLAIN = frozenset(("causal", "scale", "align", "window", "softcap"))
 
 
 class _Call:
@@ -128,6 +141,38 @@ class _Call:
         return found.address, found.strides[0] if len(found.shape) == 2 else 0
 
 
+def _number(options, name):
+    """The option as float; None stays."""
+    value = options[name]
+    try:
+        return None if value is None and name == "scale" else float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: must be a number, not {value!r}") from None
+
+
+def _integer(options, name):
+    try:
+        return operator.index(options[name])
+    except TypeError:
+        raise TypeError(f"{name}: must be an integer, not {options[name]!r}") from None
+
+
+def _pair(options, name, meaning):
+    """The option as two integers."""
+    value = options[name]
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: must be {meaning}, two integers, not {value!r}") from None
+
+
+def _check_together(options, first, second):
+    if (options[first] is None) != (options[second] is None):
+        missing = first if options[first] is None else second
+        raise ValueError(f"{missing}: is missing; {first} and {second} belong together")
+
+
 def _set_lengths(call, options, q_shape, k_shape):
     """Sets the sizes of the problem, and which rows belong to which sequence."""
     cu_q, cu_k = options["cu_seqlens_q"], options["cu_seqlens_k"]
@@ -144,14 +189,14 @@ def _set_lengths(call, options, q_shape, k_shape):
             raise ValueError("max_seqlen_q: is required with cu_seqlens_q")
         call.set("cu_seqlens_q", call.integers(cu_q, "cu_seqlens_q"))
         call.set("total_q", q_shape[2])
-        q_len = options["max_seqlen_q"]
+        q_len = _integer(options, "max_seqlen_q")
     k_len = k_shape[2]
     if cu_k is not None:
         if options["max_seqlen_k"] is None:
             raise ValueError("max_seqlen_k: is required with cu_seqlens_k")
         call.set("cu_seqlens_k", call.integers(cu_k, "cu_seqlens_k", batch + 1))
         call.set("total_k", k_shape[2])
-        k_len = options["max_seqlen_k"]
+        k_len = _integer(options, "max_seqlen_k")
     if options["block_table"] is not None:
         table = call.array(options["block_table"], "block_table", ("int32",))
         if len(table.shape) != 2 or table.shape[0] != batch or table.strides[1] != 1:
@@ -173,6 +218,8 @@ def _set_lengths(call, options, q_shape, k_shape):
 
 
 def _set_append(call, options, batch):
+    _check_together(options, "k_new", "v_new")
+    _check_together(options, "rotary_cos", "rotary_sin")
     if options["k_new"] is not None:
         for name in ("k", "v"):
             if not is_writable(options[name]):
@@ -186,6 +233,8 @@ def _set_append(call, options, batch):
         call.set("new_len", shape[2])
     if options["rotary_cos"] is not None:
         cos = view(options["rotary_cos"], "rotary_cos")
+        if len(cos.shape) != 2:
+            raise ValueError(f"rotary_cos: shape {tuple(cos.shape)}, expected (rows, dim / 2)")
         rows, half = cos.shape
         call.numbers(options["rotary_cos"], "rotary_cos", (rows, half))
         sin = call.numbers(options["rotary_sin"], "rotary_sin", (rows, half))
@@ -202,7 +251,7 @@ def _set_append(call, options, batch):
 def _set_scores(call, options, batch):
     """Sets everything that changes a score or hides a key."""
     heads = call.get("heads")
-    left, right = options["window"]
+    left, right = _pair(options, "window", "(left, right)")
     offsets = options["causal_offsets"]
     if options["align"] not in _ALIGN:
         raise ValueError(
@@ -210,12 +259,12 @@ def _set_scores(call, options, batch):
         )
     call.set(
         "scale",
-        float(_lib.DEFAULT_SCALE if options["scale"] is None else options["scale"]),
-        float(options["softcap"]),
+        _lib.engine_scale(_number(options, "scale")),
+        _number(options, "softcap"),
         int(bool(options["causal"])),
         2 if offsets is not None else _ALIGN[options["align"]],
-        int(left),
-        int(right),
+        left,
+        right,
         call.integers(offsets, "causal_offsets", batch),
     )
     slopes = options["alibi_slopes"]
@@ -228,7 +277,8 @@ def _set_scores(call, options, batch):
     if options["mask"] is not None:
         call.scores(options["mask"], "mask", (BOOL,))
     if options["dropout"]:
-        call.set("dropout", float(options["dropout"]), *map(int, options["philox"]))
+        seed = _pair(options, "philox", "(seed, offset)")
+        call.set("dropout", _number(options, "dropout"), *seed)
 
 
 def _set_scales(call, options, batch, pages):
@@ -344,9 +394,26 @@ def _set_lse(call, lse, q_shape, packed):
     )
 
 
+def _fast_torch(q, k, v, layout, out, return_lse, address, options):
+    """_fast() of torch tensors that NumPy can describe; None for others."""
+    torch = sys.modules["torch"]
+    if options.keys() - _PLAIN or out is not None or q.dtype is torch.bfloat16:
+        return None
+    try:
+        arrays = q.numpy(), k.numpy(), v.numpy()
+    except (AttributeError, RuntimeError, TypeError):  # of another device, with a gradient, ...
+        return None
+    done = _fast(*arrays, layout, None, return_lse, address, options)
+    if done is None:
+        return None
+    return tuple(map(torch.from_numpy, done)) if return_lse else torch.from_numpy(done)
+
+
 def attend(
-    q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=None, **options
-):
+    q: "ArrayT", k: "Array", v: "Array", *,
+    layout: "Layout" = "bshd", out: "Optional[ArrayT]" = None, return_lse: bool = False,
+    _threads_of: "Any" = None, **options: "Unpack[Options]",
+) -> "Union[ArrayT, Any]":
     """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
 
     >>> out = anyflash.attend(q, k, v, causal=True)
@@ -359,7 +426,7 @@ def attend(
     Keyword options:
       causal, window=(left, right), align="bottom-right"|"top-left", causal_offsets [B] int32:
         which keys are visible, as in flash-attn; -1 in a window is no limit
-      scale: factor of the scores, default 1/sqrt(D); softcap: cap * tanh(score / cap)
+      scale: factor of the scores, None is 1/sqrt(D); softcap: cap * tanh(score / cap)
       alibi_slopes: float32 [H] or [B, H]; sinks: float32 [H]
       bias: float [.., Sq, Sk], added; mask: bool [.., Sq, Sk], True is visible; both broadcast
         over batch, heads and queries
@@ -376,11 +443,14 @@ def attend(
 
     Returns out, or (out, lse). Raises ValueError or TypeError that names the argument,
     NotImplementedError for options that the engine does not support, or MemoryError. For
-    gradients use attend_backward(), or the torch functions of this package.
+    gradients use attend_backward(), or the torch functions of this package. float64, too, is
+    for these: they choose a provider, and torch has float64; the engine, which computes all of
+    attend(), does not.
     """
     context = _lib._context  # a reference: set_threads() may be called meanwhile
     if _threads_of is None:
-        done = _fast(q, k, v, layout, out, return_lse, context.address, options)
+        fast = _fast_torch if type(q).__module__ == "torch" else _fast
+        done = fast(q, k, v, layout, out, return_lse, context.address, options)
         if done is not None:
             return done
     call, q_shape, q_view = _problem(q, k, v, layout, options)
@@ -399,10 +469,10 @@ def attend(
 
 
 def attend_backward(
-    dout, q, k, v, out, lse, *,
-    layout="bshd", dlse=None, return_dbias=False, return_dsinks=False, _threads_of=None,
-    **options,
-):
+    dout: "Array", q: "ArrayT", k: "Array", v: "Array", out: "Array", lse: "Array", *,
+    layout: "Layout" = "bshd", dlse: "Optional[Array]" = None, return_dbias: bool = False,
+    return_dsinks: bool = False, _threads_of: "Any" = None, **options: "Unpack[Options]",
+) -> "Tuple[ArrayT, ...]":
     """Gradients of attend() with the same arguments and options.
 
     >>> out, lse = anyflash.attend(q, k, v, causal=True, return_lse=True)

@@ -222,7 +222,7 @@ def choose(threads):
     """The Choice for this number of threads, cached or measured. The engine must be enabled."""
     facts = processor()
     if is_measured(facts, torch.__version__):
-        reason = "it was faster than torch on this kind of processor in anyflash's benchmarks"
+        reason = "not calibrated on the kind of processor of anyflash's benchmarks"
         return Choice(_ALL, 0, 0, f"anyflash computes all calls that it supports: {reason}")
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:

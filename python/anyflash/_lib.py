@@ -85,8 +85,20 @@ for _name, _letters in _MEMBERS:
         for _, l in _MEMBERS[: len(AT)]
     )
 _EMPTY = [0] * len(_FORMAT.unpack(bytes(_FORMAT.size)))
-#: ANYFLASH_SCALE_DEFAULT: 1 / sqrt(D).
+#: ANYFLASH_SCALE_DEFAULT, which C reads as 1 / sqrt(D); here the default is None.
 DEFAULT_SCALE = 3.0e38
+
+
+def engine_scale(scale):
+    """The scale as C takes it."""
+    if scale is None:
+        return DEFAULT_SCALE
+    scale = float(scale)
+    if scale == DEFAULT_SCALE:
+        raise ValueError(f"scale: must be -1e38 to 1e38, not {scale!r}")
+    return scale
+
+
 _EMPTY[AT["scale"]] = DEFAULT_SCALE
 _EMPTY[AT["struct_size"]] = _FORMAT.size
 _EMPTY[AT["window_left"]] = _EMPTY[AT["window_right"]] = -1
@@ -142,7 +154,10 @@ def values():
 
 
 def _fail(status, error):
-    raise _EXCEPTIONS.get(status, RuntimeError)(error.message.decode("utf-8", "replace"))
+    from ._messages import in_python  # not needed by calls that succeed
+
+    message = in_python(error.message.decode("utf-8", "replace"))
+    raise _EXCEPTIONS.get(status, RuntimeError)(message)
 
 
 class _Local(threading.local):
@@ -210,7 +225,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_context)
 
 
-def set_threads(count):
+def set_threads(count: int) -> None:
     """Sets the number of threads; 0: all cores that affinity and cgroup allow.
 
     >>> anyflash.set_threads(4)
@@ -225,7 +240,7 @@ def set_threads(count):
     _context = new
 
 
-def threads():
+def threads() -> int:
     """The number set by set_threads(); 0: all usable cores.
 
     >>> anyflash.threads()
@@ -278,7 +293,7 @@ def _large_problem():
     return packed
 
 
-def explain_kernel(packed=None, _threads_of=None):
+def explain_kernel(packed: "list | None" = None, _threads_of: object = None) -> str:
     """The kernel that would run for a list of values(), and why faster ones decline, as text.
     Without a list: for a large causal problem in bfloat16.
 

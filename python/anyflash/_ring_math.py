@@ -12,6 +12,7 @@ import ctypes
 import torch
 
 from . import _attend
+from ._lib import engine_scale
 
 _INF = float("inf")
 
@@ -67,7 +68,7 @@ def _options(block, scale, softcap):
     """Options of anyflash::attend, for packed sequences."""
     none = [None] * 5
     return (
-        *block.bounds, *none, float(scale), block.causal, -1, -1, float(softcap), 0.0, 0
+        *block.bounds, *none, engine_scale(scale), block.causal, -1, -1, float(softcap), 0.0, 0
     )
 
 

@@ -21,11 +21,13 @@ _OPTIONS = (
     "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
     "SymInt max_seqlen_k=0, Tensor? seqused_k=None, Tensor? leftpad_k=None, "
     "Tensor? block_table=None, Tensor? alibi_slopes=None, Tensor? sinks=None, "
-    f"float scale={_lib.DEFAULT_SCALE}, bool causal=False, int window_left=-1, "
-    "int window_right=-1, "
-    "float softcap=0.0, float dropout=0.0, int seed=0"
+    f"float scale={_lib.DEFAULT_SCALE}, bool causal=False, "
+    "int window_left=-1, int window_right=-1, float softcap=0.0, float dropout=0.0, int seed=0"
 )
-_DEFAULTS = (None, None, 0, 0, *5 * [None], _lib.DEFAULT_SCALE, False, -1, -1, 0.0, 0.0, 0)
+_DEFAULTS = (
+    *(None, None, 0, 0, None, None, None, None, None),
+    *(_lib.DEFAULT_SCALE, False, -1, -1, 0.0, 0.0, 0),
+)
 _NAMES = [option.split()[1].partition("=")[0] for option in _OPTIONS.split(", ")]
 _OPTION_COUNT, _SINKS = len(_NAMES), _NAMES.index("sinks")
 
@@ -71,6 +73,8 @@ def _named(*options, **named):
     found = {**dict(zip(_NAMES, _DEFAULTS)), **dict(zip(_NAMES, options)), **named}
     found["window"] = found.pop("window_left"), found.pop("window_right")
     found["philox"] = found.pop("seed"), 0
+    if found["scale"] == _lib.DEFAULT_SCALE:
+        found["scale"] = None
     return found
 
 

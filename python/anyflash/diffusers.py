@@ -57,7 +57,7 @@ def attention(
     ).transpose(1, 2)
 
 
-def register():
+def register() -> None:
     """Adds the backend "anyflash". Idempotent; unregister() undoes it.
 
     >>> anyflash.diffusers.register()
@@ -77,7 +77,7 @@ def register():
     _dispatch._AttentionBackendRegistry.register(member, constraints=checks)(attention)
 
 
-def unregister():
+def unregister() -> None:
     """Undoes register(). Models that use the backend must be set to another one.
 
     >>> anyflash.diffusers.unregister()

@@ -19,7 +19,7 @@ more. They have the same bits in every run with the same number of processes.
 """
 
 import itertools
-from typing import Optional, Tuple
+from typing import Any, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -27,6 +27,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from . import _ring_math as _math
+
+Group = Optional["dist.ProcessGroup"]
 
 __all__ = [
     "positions",
@@ -66,7 +68,7 @@ def _packed_rows(cu_seqlens, rank, world, balanced):
     )
 
 
-def positions(length: int, group=None, balanced: bool = True) -> Tensor:
+def positions(length: int, group: Group = None, balanced: bool = True) -> Tensor:
     """int64 [length / W]: the positions of this process's rows in the whole sequence.
 
     >>> position_ids = positions(4096)[None]
@@ -74,7 +76,7 @@ def positions(length: int, group=None, balanced: bool = True) -> Tensor:
     return _part_rows(length, dist.get_rank(group), dist.get_world_size(group), balanced)
 
 
-def shard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tensor:
+def shard(x: Tensor, dim: int = 1, group: Group = None, balanced: bool = True) -> Tensor:
     """This process's rows of x along `dim`; x is the whole, the same in all processes.
 
     >>> q = shard(q)        # [B, S, H, D] -> [B, S / W, H, D]
@@ -86,7 +88,9 @@ def shard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tensor:
     return x.index_select(dim, rows.to(x.device))
 
 
-def shard_varlen(x: Tensor, cu_seqlens: Tensor, group=None, balanced: bool = True) -> Tensor:
+def shard_varlen(
+    x: Tensor, cu_seqlens: Tensor, group: Group = None, balanced: bool = True
+) -> Tensor:
     """shard() of each sequence of packed rows x [total, ...]; cu_seqlens int32 [B + 1].
 
     >>> q = shard_varlen(q, cu_seqlens)
@@ -103,7 +107,7 @@ def _gathered(x, dim, rows, group):
     return torch.cat(parts, dim).index_select(dim, order)
 
 
-def unshard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tensor:
+def unshard(x: Tensor, dim: int = 1, group: Group = None, balanced: bool = True) -> Tensor:
     """Inverse of shard(): the whole, the same in all processes, without a gradient.
 
     >>> out = unshard(out)
@@ -114,7 +118,9 @@ def unshard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tenso
     return _gathered(x, dim, rows, group)
 
 
-def unshard_varlen(x: Tensor, cu_seqlens: Tensor, group=None, balanced: bool = True) -> Tensor:
+def unshard_varlen(
+    x: Tensor, cu_seqlens: Tensor, group: Group = None, balanced: bool = True
+) -> Tensor:
     """Inverse of shard_varlen(): the whole, without a gradient.
 
     >>> out = unshard_varlen(out, cu_seqlens)
@@ -368,8 +374,9 @@ def ring_attention(
     causal: bool = False, softmax_scale: Optional[float] = None,
     window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
     alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
-    dropout_p: float = 0.0, group=None, balanced: bool = True, return_lse: bool = False,
-):
+    dropout_p: float = 0.0, group: Group = None, balanced: bool = True,
+    return_lse: bool = False,
+) -> Union[Tensor, Any]:
     """Attention over the rows of all processes: here q [B, S / W, H, D], k, v [B, S / W, G, D].
 
     >>> out = ring_attention(shard(q), shard(k), shard(v), causal=True)
@@ -405,8 +412,9 @@ def ring_attention_varlen(
     causal: bool = False, softmax_scale: Optional[float] = None,
     window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
     alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
-    dropout_p: float = 0.0, group=None, balanced: bool = True, return_lse: bool = False,
-):
+    dropout_p: float = 0.0, group: Group = None, balanced: bool = True,
+    return_lse: bool = False,
+) -> Union[Tensor, Any]:
     """ring_attention() of packed sequences: q [total / W, H, D], k, v [total / W, G, D].
 
     >>> q, k, v = (shard_varlen(x, cu_seqlens) for x in (q, k, v))

@@ -8,7 +8,7 @@
 """
 
 import dataclasses
-from typing import Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple, TypedDict, Union
 
 import torch
 from torch import Tensor
@@ -16,6 +16,39 @@ from torch import Tensor
 from . import _command, providers
 from ._attend import unexpected
 from .providers.call import LSE, OUT, PROBABILITIES, Call
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Options(TypedDict, total=False):
+    """The options of explain()."""
+
+    dropout_p: float
+    softmax_scale: Optional[float]
+    causal: bool
+    window_size: Tuple[int, int]
+    softcap: float
+    alibi_slopes: Optional[Tensor]
+    deterministic: bool
+    return_attn_probs: bool
+    return_softmax_lse: bool
+    cu_seqlens_q: Tensor
+    cu_seqlens_k: Tensor
+    max_seqlen_q: int
+    max_seqlen_k: int
+    cache_seqlens: Union[int, Tensor, None]
+    cache_batch_idx: Optional[Tensor]
+    cache_leftpad: Optional[Tensor]
+    rotary_interleaved: bool
+    block_table: Optional[Tensor]
+    sinks: Optional[Tensor]
+    k_new: Optional[Tensor]
+    v_new: Optional[Tensor]
+    rotary_cos: Optional[Tensor]
+    rotary_sin: Optional[Tensor]
+    num_splits: int
+
 
 #: Options of the seven functions that a Call's constructor does not take: its attributes.
 _NAMES = {
@@ -71,7 +104,7 @@ def _want(options):
     return LSE if options.pop("return_softmax_lse", False) else OUT
 
 
-def explain(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Explanation:
+def explain(q: Tensor, k: Tensor, v: Tensor, **options: "Unpack[Options]") -> Explanation:
     """Which provider would compute attention of q over k, v; computes nothing.
 
     >>> explain(q, k, v, causal=True).provider

@@ -6,8 +6,9 @@
 Layouts, defaults, alignment and the logsumexp (+inf for a row that sees no key) are those of
 flash-attn 2.8.3. The provider is chosen for each call by device, element type and options;
 anyflash.explain() says which one, and why. In addition to flash-attn: CPU tensors, float32, any
-head size, a value size of its own, any page size. As in flash-attn, autocast has no effect: the
-result has the type of q, and q, k, v must have the same type.
+head size, a value size of its own, any page size; and float64, which torch computes:
+anyflash.attend() is the engine alone and refuses it. As in flash-attn, autocast has no effect:
+the result has the type of q, and q, k, v must have the same type.
 
 Letters in shapes: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size.
@@ -29,7 +30,7 @@ All raise TypeError or ValueError that names a wrong argument, and NotImplemente
 one provider may be used and declines.
 """
 
-from typing import Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -37,7 +38,8 @@ from torch import Tensor
 from .providers import attend, prepare
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
-Result = Union[Tensor, Tuple[Tensor, Tensor, Tensor]]
+#: The output; or a tuple, which type checkers need not tell from it.
+Result = Union[Tensor, Any]
 
 prepare()
 
@@ -190,7 +192,7 @@ def flash_attn_with_kvcache(
     window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
     rotary_interleaved: bool = True, alibi_slopes: Optional[Tensor] = None,
     num_splits: int = 0, return_softmax_lse: bool = False,
-) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+) -> Result:
     """Attention of q [B, Sq, H, D] over a cache, after k, v have been written into it.
 
     >>> out = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=17, causal=True)

@@ -19,6 +19,7 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import Tensor
 
+from .flash_attn import Result
 from .flash_attn import flash_attn_with_kvcache as _with_kvcache
 from .providers import attend, prepare
 from .providers.call import LSE, OUT, Call
@@ -31,8 +32,6 @@ __all__ = [
     "flash_attn_with_kvcache",
     "get_scheduler_metadata",
 ]
-
-Result = Union[Tensor, Tuple[Tensor, Tensor]]
 
 prepare()
 

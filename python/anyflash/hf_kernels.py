@@ -10,7 +10,9 @@ imports this package, for every torch and every device.
 
 import argparse
 import json
+import os
 import pathlib
+from typing import Union
 
 _NAME = "anyflash"
 _FUNCTIONS = """\
@@ -34,7 +36,7 @@ _METADATA = {
 }
 
 
-def write(folder):
+def write(folder: Union[str, "os.PathLike[str]"]) -> pathlib.Path:
     """Writes the kernel to `folder`/build/torch-universal and returns that path.
 
     >>> anyflash.hf_kernels.write("my-kernel")

@@ -5,7 +5,8 @@
     ...
     anyflash.torch.disable()
 
-If the engine does not support a call, it goes unchanged to torch's own kernel. Packed sequences
+If the engine does not support a call, it goes unchanged to torch's own kernel. Some calls never
+arrive, because torch chooses another kernel first; explain() names them. Packed sequences
 are computed by the functions of anyflash.flash_attn.
 
 From torch 2.11 on it is also registered with torch under the name "ANYFLASH", for
@@ -29,6 +30,13 @@ import torch
 
 from . import _calibration, _lib
 from ._libtorch import libtorch_cpu, only_errors_logged
+
+#: Calls for which torch chooses its math kernel before it asks for anything else.
+_NEVER_ASKED = (
+    "torch computes by its math kernel, without asking anyflash and without counting: dropout, "
+    "a head size of v that is not that of q, a mask that requires a gradient or has 3 "
+    "dimensions, a last dimension with a stride"
+)
 
 _lock = threading.Lock()
 _holders = set()  # the users of the engine: enable(), each enabled(), torch's registry
@@ -142,7 +150,7 @@ def enabled(*, calibrate: bool = True) -> Iterator[None]:
 
 def counts() -> Tuple[int, int]:
     """(calls, passed_on): calls while enabled, and those of them that torch's kernel computed,
-    without those of a calibration.
+    without those of a calibration. explain() names the calls that are not counted.
 
     >>> anyflash.torch.counts()
     (12, 0)
@@ -161,12 +169,13 @@ def explain() -> str:
     ...
 
     Each line begins with who computes such calls. Each time is the least of six calls or more,
-    and contains the whole call.
+    and contains the whole call. The last line names the calls that torch never passes to
+    anyflash, so that counts() does not count them.
     """
     with _lock:
         if not _holders:
             return "torch computes all calls: anyflash is not enabled"
-        return _choice.text
+        return f"{_choice.text}\n{_NEVER_ASKED}"
 
 
 class _Active:

@@ -90,7 +90,7 @@ def attention(
     return out, None
 
 
-def register(name="anyfa"):
+def register(name: str = "anyfa") -> None:
     """Makes attn_implementation=name use this package. Idempotent; unregister() undoes it.
 
     >>> anyflash.transformers.register()
@@ -106,7 +106,7 @@ def register(name="anyfa"):
     AttentionMaskInterface.register(name, _hf_masks.mask)
 
 
-def unregister(name="anyfa"):
+def unregister(name: str = "anyfa") -> None:
     """Undoes register(name). Models that use `name` must be set to another implementation.
 
     >>> anyflash.transformers.unregister()
@@ -140,7 +140,7 @@ _FA2 = "flash_attention_2"
 _before = {}  # what enable_flash_attention_2() replaced; empty if it is not enabled
 
 
-def enable_flash_attention_2():
+def enable_flash_attention_2() -> None:
     """Makes attn_implementation="flash_attention_2" work on every device, including CPUs.
 
     >>> anyflash.transformers.enable_flash_attention_2()
@@ -165,7 +165,7 @@ def enable_flash_attention_2():
     AttentionMaskInterface.register(_FA2, _hf_masks.mask)
 
 
-def disable_flash_attention_2():
+def disable_flash_attention_2() -> None:
     """Undoes enable_flash_attention_2().
 
     >>> anyflash.transformers.disable_flash_attention_2()

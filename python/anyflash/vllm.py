@@ -9,6 +9,7 @@ only if VLLM_PLUGINS names anyflash or ANYFLASH_VLLM=1 is set.
 """
 
 import os
+from typing import Optional
 
 _CLASSES = {
     "CPU_ATTN": "anyflash._vllm_backend.CPUBackend",
@@ -21,7 +22,7 @@ def _wanted_on_cpu():
     return "anyflash" in named or os.environ.get("ANYFLASH_VLLM") == "1"
 
 
-def register(cpu=None):
+def register(cpu: Optional[bool] = None) -> None:
     """Registers CUSTOM, and replaces CPU_ATTN if cpu is True; None: as the environment says.
 
     >>> anyflash.vllm.register(cpu=True)
@@ -36,7 +37,7 @@ def register(cpu=None):
         register_backend(AttentionBackendEnum.CPU_ATTN, _CLASSES["CPU_ATTN"])
 
 
-def unregister():
+def unregister() -> None:
     """Undoes register(). Loaded models keep their backend.
 
     >>> anyflash.vllm.unregister()

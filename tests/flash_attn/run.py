@@ -6,7 +6,8 @@
 FOLDER contains tests_on_cpu.py or tests_on_cuda.py, made by prepare.py. The tests have half a
 million sets of parameters; N different ones are drawn, the same ones for the same seed. --part
 1/10 is the first of ten runs that share the N sets. A set that a test skips itself is replaced
-by another, and so is one that the provider in $ANYFLASH_PROVIDER declines. The reference
+by another, and so is one that the provider in $ANYFLASH_PROVIDER declines. The last lines are
+the seed and a line for each set that failed. The reference
 computes score matrices in plain torch, so sets whose matrices have more than LARGEST elements
 are drawn only 1 time in RARE, and tests that repeat one problem 50 or 250 times get a small
 share. FILE gets the number of sets of each verdict.
@@ -158,7 +159,12 @@ def start(folder, device, threads):
     torch.set_num_threads(threads)
 
 
-def report(counts, declined, slowest, seconds, file):
+def short(name, values):
+    """A set of parameters on one line, as pytest would name it."""
+    return f"{name}[{','.join(f'{key}={value}' for key, value in values.items())}]"
+
+
+def report(counts, declined, slowest, seconds, file, seed, wrong):
     print(f"{'test':42} " + " ".join(VERDICTS))
     for name, found in sorted(counts.items()):
         print(f"{name:42} " + " ".join(f"{found[v]:{len(v)}}" for v in VERDICTS))
@@ -170,6 +176,9 @@ def report(counts, declined, slowest, seconds, file):
     if FORCED:
         print(f"{declined} other sets are declined by '{FORCED}'")
     print(f"slowest: {slowest[0]:.1f} s, {slowest[1]}")
+    print(f"seed: {seed}")
+    for line in wrong:
+        print(f"failed: {line}")
     if file is not None:
         totals = dict(zip(VERDICTS, (passed, unit, failed)), declined=declined)
         file.write_text(json.dumps(totals))
@@ -199,7 +208,8 @@ def main():
     )
     count = options.count * part // parts - options.count * (part - 1) // parts
     counts = collections.defaultdict(collections.Counter)
-    started, done, declined, slowest = time.monotonic(), 0, 0, (0.0, "")
+    started, done, declined, slowest, wrong = time.monotonic(), 0, 0, (0.0, ""), []
+    print(f"seed: {options.seed}", flush=True)
     threads = max(1, math.ceil(len(os.sched_getaffinity(0)) / options.jobs))
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.jobs, start, (folder, options.device, threads)) as pool:
@@ -211,16 +221,17 @@ def main():
                 continue
             done += 1
             counts[name][verdict if verdict in VERDICTS else "failed"] += 1
-            slowest = max(slowest, (seconds, f"{name} {values}"))
+            slowest = max(slowest, (seconds, short(name, values)))
             if verdict not in VERDICTS:
-                print(f"failed: {name} {values}\n{verdict}", flush=True)
+                wrong.append(short(name, values))
+                print(f"failed: {wrong[-1]}\n{verdict}", flush=True)
             if done % 100 == 0:
                 print(f"{done} sets, {time.monotonic() - started:.0f} s", flush=True)
             if done >= count:
                 break
         pool.terminate()
     seconds = time.monotonic() - started
-    return report(counts, declined, slowest, seconds, options.json)
+    return report(counts, declined, slowest, seconds, options.json, options.seed, wrong)
 
 
 if __name__ == "__main__":

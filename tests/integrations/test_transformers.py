@@ -62,6 +62,33 @@ def test_padding_on_either_side(name, side, cache):
     assert torch.equal(generated(model, "anyfa", ids, **options), expected)
 
 
+def decoded(model, name, ids, mask):
+    """Logits of the last token, after each of the tokens that follow the first 40."""
+    model.set_attn_implementation(name)
+    steps, mask = [], torch.cat((mask, torch.ones_like(ids[:, 40:])), 1)
+    cache = hf.DynamicCache()  # without the configuration it keeps keys behind the window
+    with torch.no_grad():
+        for start, stop in ((0, 40), *((i, i + 1) for i in range(40, ids.shape[1]))):
+            options = {"attention_mask": mask[:, :stop], "past_key_values": cache}
+            options["position_ids"] = (mask[:, :stop].cumsum(1) - 1).clamp_min(0)[:, start:]
+            steps.append(model(ids[:, start:stop], **options).logits[:, -1])
+    return torch.stack(steps, 1)
+
+
+@pytest.mark.parametrize("head_dim", (64, 128))
+@pytest.mark.parametrize("name", tiny.WIDE)
+def test_logits_of_decoding_behind_left_padding(name, head_dim):
+    """In each step the sequences begin at other keys, and a window at each key in turn."""
+    ids, mask = tiny.tokens(4, 52), torch.ones(4, 40, dtype=torch.long)
+    for sequence, count in enumerate((0, 4, 9, 23)):
+        mask[sequence, :count] = 0
+    truth, ours = (decoded(tiny.wide(name, head_dim), x, ids, mask) for x in NAMES)
+    assert apart(truth, ours) < 1e-4 and truth.std() > 0.5
+    half = tiny.wide(name, head_dim, torch.bfloat16)
+    eager, ours = (apart(decoded(half, x, ids, mask), truth) for x in NAMES)
+    assert ours < 1.5 * eager
+
+
 @pytest.mark.parametrize("name", tiny.DECODERS)
 def test_bf16_is_as_near_to_the_truth_as_eager(name):
     ids = tiny.tokens(length=40)

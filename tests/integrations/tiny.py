@@ -61,6 +61,39 @@ def decoder(name, dtype=torch.float32, **changes):
     return made.to(dtype)
 
 
+#: By name: a model like those of _DECODERS, with as many key heads as query heads.
+_WIDE = {
+    "llama": lambda sizes: hf.LlamaForCausalLM(hf.LlamaConfig(**sizes)),
+    "mistral": lambda sizes: hf.MistralForCausalLM(
+        hf.MistralConfig(**sizes, sliding_window=21)
+    ),
+    "gpt2": lambda sizes: hf.GPT2LMHeadModel(
+        hf.GPT2Config(
+            vocab_size=sizes["vocab_size"],
+            n_embd=sizes["hidden_size"],
+            n_head=sizes["num_attention_heads"],
+            n_layer=sizes["num_hidden_layers"],
+            bos_token_id=1,
+            eos_token_id=None,
+        )
+    ),
+}
+WIDE = tuple(_WIDE)
+
+
+def wide(name, head_dim, dtype=torch.float32):
+    """The model `name` of WIDE with two heads as large as those of real models, and matrices
+    scaled up so that a wrong key changes the logits."""
+    torch.manual_seed(1)
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "hidden_size": 2 * head_dim}
+    made = _WIDE[name]({**_SIZES, **heads}).eval()
+    with torch.no_grad():
+        for weight in made.parameters():
+            if weight.dim() == 2:
+                weight.mul_(3.0)
+    return made.to(dtype)
+
+
 def bert(**changes):
     torch.manual_seed(1)
     sizes = {k: v for k, v in _SIZES.items() if "key_value" not in k}

@@ -6,6 +6,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 import anyflash  # noqa: E402
+from anyflash import _attend  # noqa: E402
 
 
 def reference(q, k, v, causal=False, bias=None):
@@ -134,3 +135,25 @@ def test_threads_change_nothing_in_the_result():
     finally:
         anyflash.set_threads(0)
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("way", ("C", "Python"))
+@pytest.mark.parametrize("q_len", (1, 33))
+@pytest.mark.parametrize("scale", (0.0, -0.0, 0, np.float32(0), 1e-60))
+def test_a_scale_of_0_gives_every_visible_key_the_same_weight(way, q_len, scale, monkeypatch):
+    if way == "Python":
+        monkeypatch.setattr(_attend, "_fast", lambda *arguments: None)
+    q, k, v = arrays(7, q_len=q_len)
+    options = {"scale": scale, "causal": True}
+    out, lse = anyflash.attend(q, k, v, return_lse=True, **options)
+    expected, expected_lse = reference(0 * q, k, v, causal=True)
+    assert abs(out - expected).max() < 2e-6 and abs(lse - expected_lse).max() < 2e-6
+    dq, dk, dv = anyflash.attend_backward(out, q, k, v, out, lse, **options)
+    assert abs(dq).max() < 1e-30 and abs(dk).max() < 1e-30 and abs(dv).max() > 0.01
+
+
+def test_only_none_is_the_default_scale():
+    q, k, v = arrays(8)
+    expected = anyflash.attend(q, k, v)
+    assert np.array_equal(anyflash.attend(q, k, v, scale=None), expected)
+    assert abs(anyflash.attend(q, k, v, scale=0.0) - expected).max() > 0.1

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 import formula  # noqa: E402
 from formula import by_formula  # noqa: E402
 import anyflash  # noqa: E402
+from anyflash import _masked  # noqa: E402
 from anyflash import providers  # noqa: E402
 
 SIGNATURES = json.loads(
@@ -61,6 +62,7 @@ OPTIONS = (
     {"alibi_slopes": torch.tensor([0.1, 0.2, 0.3, 0.4])},
     {"alibi_slopes": torch.rand(3, 4), "causal": True},
     {"softmax_scale": 0.3},
+    {"softmax_scale": 0.0, "causal": True},
 )
 
 
@@ -393,3 +395,38 @@ def test_a_module_that_holds_a_function_is_copied_and_pickled():
     layer, x = Layer(), torch.randn(1, 5, 2, 32)
     for copied in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert torch.equal(copied(x), layer(x))
+
+
+def of_the_operator(q, k, v):
+    return _masked.attend_masked(
+        *(x.transpose(1, 2) for x in (q, k, v)),
+        _masked.Keys(torch.ones(2, 24, dtype=torch.bool)),
+        *(None, 0.0, False, -1, -1, 0.0, 0.0, 0),
+    )
+
+
+WAYS = {
+    "dense": lambda q, k, v: anyflash.flash_attn_func(q, k, v, softmax_scale=0.0),
+    "window": lambda q, k, v: anyflash.flash_attn_func(q, k, v, 0.0, 0.0, False, (90, -1)),
+    "cache": lambda q, k, v: anyflash.flash_attn_with_kvcache(
+        q, k.clone(), v.clone(), k[:, -1:], v[:, -1:], softmax_scale=0.0,
+        cache_seqlens=k.shape[1] - 1,
+    ),
+    "read cache": lambda q, k, v: anyflash.flash_attn_with_kvcache(
+        q, k, v, softmax_scale=0.0, cache_seqlens=k.shape[1]
+    ),
+    "masked": of_the_operator,
+    "attend": lambda q, k, v: anyflash.attend(q, k, v, scale=0.0),
+    "compiled": lambda q, k, v: torch.compile(
+        anyflash.flash_attn_func, fullgraph=True, backend="aot_eager"
+    )(q, k, v, softmax_scale=0.0),
+}
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("rows", (1, 20))
+@pytest.mark.parametrize("way", WAYS)
+def test_a_scale_of_0_averages_the_values(way, rows, dtype):
+    q, k, v = (torch.randn(2, n, 4, 64).to(dtype) * 30 for n in (rows, 24, 24))
+    want = v.double().mean(1, keepdim=True).expand(q.shape)
+    close(WAYS[way](q, k, v), want, bound=0.02 if dtype == torch.bfloat16 else 2e-3)

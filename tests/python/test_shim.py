@@ -326,9 +326,12 @@ def test_the_answer_in_json_satisfies_its_schema(environment, capsys, check_sche
 def test_the_command_line(environment, capsys):
     assert shim.main(["status", "--python", environment.python]) == 1
     assert shim.main(["install", f"--python={environment.python}"]) == 0
-    assert "flash_attn 2.8.3 by anyflash is in" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "flash_attn 2.8.3 by anyflash is in" in said
+    assert "anyflash.transformers.enable_flash_attention_2()" in said
     assert shim.main(["status", "-p", environment.python, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == "anyflash-shim/1"
     assert shim.main(["remove", "--python", environment.python]) == 0
+    assert capsys.readouterr().out.startswith("removed the shim from '")
     assert shim.main(["remove", "--python", environment.python]) == 1
     assert capsys.readouterr().err.startswith("error: there is no shim")

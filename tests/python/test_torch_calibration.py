@@ -272,7 +272,7 @@ def test_a_processor_of_the_benchmarks_is_not_calibrated(clock, monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.15.1+cpu")
     anyflash.torch.enable()
     assert clock.reads == 0 == torch_computes(torch.bfloat16, 17)
-    assert "benchmarks" in anyflash.torch.explain()
+    assert "not calibrated on the kind of" in anyflash.torch.explain()
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_real_times_leave_no_trace(clock, monkeypatch):
     state = torch.get_rng_state()
     anyflash.torch.enable()
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
-    assert len(anyflash.torch.explain().splitlines()) in (8, 9)
+    assert len(anyflash.torch.explain().splitlines()) in (9, 10)
     new_process(monkeypatch)
 
 

@@ -250,3 +250,54 @@ def test_a_last_dimension_that_is_not_contiguous(enabled):
     leaf = q.clone().requires_grad_()
     sdpa(leaf, k, v).sum().backward()
     assert torch.isfinite(leaf.grad).all()
+
+
+NEVER_ASKED = {
+    "head size of v": lambda q: sdpa(q, q, q[..., :16].contiguous()),
+    "dropout": lambda q: sdpa(q, q, q, dropout_p=0.5),
+    "gradient": lambda q: sdpa(q, q, q, torch.zeros(9, 9, requires_grad=True)),
+    "3 dimensions": lambda q: sdpa(q, q, q, torch.zeros(4, 9, 9)),
+    "stride": lambda q: sdpa(*[torch.randn(2, 4, 32, 9).transpose(2, 3)] * 3),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_ASKED)
+def test_calls_that_explain_names_never_arrive(name, enabled):
+    before, q = anyflash.torch.counts(), torch.randn(2, 4, 9, 32)
+    NEVER_ASKED[name](q)
+    assert anyflash.torch.counts() == before and name in anyflash.torch.explain()
+    sdpa(q, q, q)
+    assert anyflash.torch.counts()[0] == before[0] + 1
+
+
+def nonfinite(case, dtype):
+    """(q, k, v, options) of [2, 4, 37, 64]."""
+    q, k, v = (torch.randn(2, 4, 37, 64).to(dtype) for _ in range(3))
+    mask = torch.zeros(37, 37, dtype=dtype)
+    if case == "query":
+        q[0, 0, 3], mask[3] = torch.nan, -torch.inf
+    elif case == "hidden value":
+        v[0, 0, 20, 5] = torch.nan
+        return q, k, v, {"is_causal": True}
+    elif case == "masked key":
+        k[0, 0, 20], mask[:, 20] = torch.nan, -torch.inf
+    elif case == "mask":
+        mask[3, 5] = torch.inf
+    else:
+        k[0, 0, 20, 5] = torch.inf
+    return q, k, v, {"attn_mask": mask}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", ("query", "hidden value", "masked key", "mask", "key"))
+def test_nonfinite_results_that_the_guide_lists(case, dtype, enabled):
+    q, k, v, options = nonfinite(case, dtype)
+    rows = sdpa(q, k, v, **options).isnan().any(-1)
+    expected = torch.zeros(2, 4, 37, dtype=torch.bool)
+    if case == "hidden value":
+        expected[0, 0, 20:] = True
+    elif case == "mask":
+        expected[:, :, 3] = True
+    elif case == "key":  # inf in a score, where q is positive there
+        expected[0, 0] = q[0, 0, :, 5] > 0
+    assert torch.equal(rows, expected)

@@ -20,6 +20,7 @@ import importlib
 import logging
 import os
 import sys
+from typing import Optional
 
 _log = logging.getLogger("anyflash")
 
@@ -76,7 +77,7 @@ def prepare():
         _by_device[device] = tuple([load(name) for name in names])
 
 
-def force(name):
+def force(name: Optional[str]) -> Optional[str]:
     """Uses one provider for all calls, or (None) the best for each; returns the old setting.
 
     >>> before = force("plain")         # force(before) undoes it

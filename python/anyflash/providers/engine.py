@@ -9,6 +9,7 @@ import operator
 import torch
 
 from .. import _attend, _lib, _torch_ops
+from .._lib import engine_scale
 from .call import LSE, PROBABILITIES, needs_gradient, seed, transformed, unit
 
 name = "engine"
@@ -61,14 +62,14 @@ def _mask(call):
 
 def _options(call, drawn):
     """The options of anyflash::attend; `drawn` is the seed of dropout."""
-    scale, dropout = float(call.softmax_scale), float(call.dropout)
+    scale, dropout = engine_scale(call.softmax_scale), float(call.dropout)
     return *_sequences(call), scale, *_mask(call), dropout, drawn
 
 
 def _no_gradient(call):
     """(out, lse) without a gradient and dropout, by the operator with the least overhead; lse
     may be None if it is not wanted."""
-    scale = _lib.DEFAULT_SCALE if call.scale is None else float(call.scale)
+    scale = engine_scale(call.scale)
     if (
         call.window == _NO_WINDOW
         and not call.softcap

@@ -12,6 +12,7 @@ distribution: if a flash-attn is installed, install() refuses.
 
 import json
 import pathlib
+from typing import Any, Dict, Optional
 
 from .. import _command
 from .._version import __version__
@@ -83,7 +84,7 @@ def _check_environment(facts):
             )
 
 
-def install(python=None, fa3=False):
+def install(python: Optional[str] = None, fa3: bool = False) -> Dict[str, Any]:
     """Installs the shim, replacing an existing one; returns status().
 
     >>> shim.install(".venv")["installed"]
@@ -105,7 +106,7 @@ def install(python=None, fa3=False):
     return _status(python, facts)
 
 
-def remove(python=None):
+def remove(python: Optional[str] = None) -> Dict[str, Any]:
     """Removes the shim; returns status(). Raises Refused if there is none.
 
     >>> shim.remove(".venv")["installed"]
@@ -155,7 +156,7 @@ def _status(python, facts):
     return answer
 
 
-def status(python=None):
+def status(python: Optional[str] = None) -> Dict[str, Any]:
     """The state of an environment: a dict with installed, version, made_by, changed, other.
 
     >>> shim.status(".venv")["version"]
@@ -165,11 +166,21 @@ def status(python=None):
     return _status(python, describe(python))
 
 
-def _say(answer):
+#: transformers finds flash_attn_2 available only beside a GPU, and decides that from the
+#: metadata, without importing flash_attn: no setting of the shim can reach it.
+_TRANSFORMERS = (
+    'transformers refuses attn_implementation="flash_attention_2" on a CPU until the program\n'
+    "calls anyflash.transformers.enable_flash_attention_2()"
+)
+
+
+def _say(answer, action):
     if answer["installed"]:
         both = " and flash_attn_interface by anyflash are"
         are = both if answer["fa3"] else " by anyflash is"
         print(f"flash_attn {answer['version']}{are} in '{answer['site']}'")
+    elif action == "remove":
+        print(f"removed the shim from '{answer['site']}'")
     else:
         print(f"no shim in '{answer['site']}'")
     if answer["other"]:
@@ -178,6 +189,8 @@ def _say(answer):
         print(f"it was installed by anyflash {answer['made_by']}; this is {__version__}")
     for path in answer["changed"]:
         print(f"changed since it was installed: {path}")
+    if action == "install":
+        print(_TRANSFORMERS)
 
 
 USAGE = """\
@@ -236,6 +249,6 @@ def main(words):
     if "--json" in given:
         print(json.dumps(answer, indent=1))
     else:
-        _say(answer)
+        _say(answer, rest[0])
     is_good = answer["installed"] and not answer["changed"]
     return 0 if is_good or rest[0] == "remove" else 1
