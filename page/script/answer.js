@@ -169,10 +169,20 @@ function openReasons(plan) {
         ? wheel.reasons.filter((reason) => reason.effect === "open") : [];
 }
 
+/* Names every value that cannot be read; other errors have a hint. */
 function showError(error) {
-    byId("answer-title").textContent = error.message;
+    const [, word, key, why] = /^--given ((\w+)=[^]*?: ([^]*))/.exec(error.message) ?? [];
+    if (model.values[key])
+        model.refused[key] = why;
+    const refused = Object.keys(model.refused);
+    byId("answer-title").textContent = word ?? error.message;
     byId("pinned").hidden = true;
-    byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, ...withCode(error.hint))] : []));
+    byId("answer-body").replaceChildren(...[
+        error.hint ? element("p", null, ...withCode(error.hint)) : null,
+        refused.length === 0 ? null : element("p", { class: "row" }, "No answer before these are chosen again:",
+            ...refused.map((key) => element("button", { type: "button", onclick: () => goToMenu(key) }, factOf(key).label))),
+    ].filter((part) => part !== null));
+    byId("table").hidden = true;
     for (const id of ["for", "unsure", "switches", "share"])
         byId(id).hidden = true;
 }

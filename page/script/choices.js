@@ -79,9 +79,11 @@ function isAsked(key) {
     return key !== "driver" || ["", "NVIDIA"].includes(makerOfGpu());
 }
 
+const factOf = (key) => model.choices.facts.find((fact) => fact.key === key);
+
 function labelOf(key) {
     const value = valueOf(key);
-    return model.choices.facts.find((fact) => fact.key === key).choices.find((one) => one.value === value)?.label ?? value;
+    return factOf(key).choices.find((one) => one.value === value)?.label ?? value;
 }
 
 /* "RTX 5090 · Windows · Python 3.12 · torch 2.10.0+cu130": the menus in one line. */

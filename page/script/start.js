@@ -16,7 +16,7 @@ function takeAssumptions({ facts, columns, rows }) {
     model.refused = {};
     for (const { key, value, source } of facts) {
         if (model.values[key] && source === "assumed")
-            model.refused[key] = `not understood; ${value} is assumed`;
+            model.refused[key] = "not understood";
         else if (model.values[key] && value === null)
             model.refused[key] = `counts as unknown: ${(source ?? "").replace(/^--given [^:]*: /, "")}`;
     }
@@ -49,6 +49,13 @@ async function refresh() {
         return;
     model.plan = plan;
     showPlan(plan);
+    if (plan.error !== undefined) {
+        showMenus(); // marks the refused one
+        byId("diagnosis").hidden = true;
+        shownMatrix = null;
+        document.documentElement.dataset.answered = String(generation);
+        return;
+    }
     const diagnosis = await askDiagnosis(given);
     if (generation !== model.generation)
         return;

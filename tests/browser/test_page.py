@@ -248,6 +248,7 @@ def test_a_link_from_outside_is_only_text(page):
     page.open("#gpu=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&torch=2.9.1&os=" + "x" * 5000)
     assert page.run("return document.querySelectorAll('img, script:not([src])').length") == 0
     assert page.run("return document.getElementById('fact-gpu').value").startswith("<img")
+    assert page.text("#answer-title").startswith("os=xxx")
 
 
 def test_the_back_button_returns_to_the_answer_before(page):

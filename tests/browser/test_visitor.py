@@ -1,7 +1,10 @@
 """What visitors have: little knowledge, small screens, other systems, no program, odd files."""
 import os
 import pathlib
+import re
 import shutil
+import subprocess
+import urllib.parse
 
 import pytest
 from chromium import Page, Server
@@ -399,13 +402,31 @@ def test_a_missing_module_is_said_without_blaming_the_visitor(driver, server, tm
     other.stop()
 
 
-def test_nonsense_in_a_link_is_named(page):
-    page.open("#python=banana&os=foo&gpu=RTX+4090")
-    assert page.text("#fact-python-source") == "not understood; 3.12 is assumed"
-    assert page.text("#fact-os-source") == "not understood; linux is assumed"
-    page.open("#python=banana&torch=kiwi")
-    assert "not a Python version" in page.text("#fact-python-source")
-    assert "not one version of torch" in page.text("#fact-torch-source")
+GOOD = {"gpu": "RTX 4090", "os": "linux", "python": "3.12", "torch": "2.9.1",
+        "torch_cuda": "cu128", "driver": "580", "libc": "glibc 2.35", "arch": "x86_64"}
+
+
+@pytest.mark.parametrize("bad", [
+    {"python": "banana"}, {"os": "beos"}, {"torch": "kiwi"}, {"driver": "x"}, {"libc": "y"},
+    {"arch": "z80"}, {"gpu": "foo9000", "python": "banana", "torch": "99.1", "os": "beos"}],
+    ids="-".join)
+def test_nonsense_in_a_link_is_refused_as_by_the_program(page, bad):
+    words = given([f"{key}={value}" for key, value in bad.items()])
+    done = subprocess.run([os.environ["ANYFLASH"], "plan", *words], text=True,
+                          capture_output=True)
+    assert done.returncode == 2
+    page.open("#" + urllib.parse.urlencode({**GOOD, **bad}))
+    key, why = re.match("(\\w+)=[^:]*: (.*)", page.text("#answer-title")).groups()
+    assert key in bad and (len(bad) > 1 or why in done.stderr)
+    assert page.text("button.copy") is None and not shown(page, "table")
+    wrong = page.run("return [...document.querySelectorAll('.fact.refused')]"
+                     ".map(one => one.querySelector('[data-key]').dataset.key)")
+    accepted = {"gpu", "torch"} if len(bad) > 1 else set()
+    assert set(wrong) - {"torch_cuda"} == set(bad) - accepted
+    for one in wrong:
+        assert page.text(f"#fact-{one}-source")
+        page.choose(f"fact-{one}", GOOD[one])
+    assert "error" not in page.plan() and page.text("button.copy") is not None
 
 
 def test_reloading_and_going_back_keep_the_text(page):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,19 @@ def test_module__assumes_for_facts_given_by_hand_what_the_program_assumes(given,
     assert plan == native("plan", "--json", *words, tmp_path=tmp_path)
     assert candidates == native("plan", "--all", "--limit", "7", "--json", *words,
                                 tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize("word", ["python=banana", "os=beos", "torch=kiwi", "libc=x"])
+def test_module__refuses_facts_that_the_program_refuses(word):
+    machine = {"name": "x", "given": [word]}
+    done = subprocess.run([PROGRAM, "plan", "--given", word], text=True, capture_output=True)
+    assert done.returncode == 2
+    taken_back = {"name": "x", "given": [word.split("=")[0] + "=unknown"]}
+    plan, choices, unknown = map(json.loads, ask([
+        {"command": command, "machines": [one]} for command, one in (
+            ("plan", machine), ("choices", machine), ("plan", taken_back))]))
+    assert plan["error"]["message"] in done.stderr
+    assert "error" not in choices and "error" not in unknown
 
 
 def test_module__choices_name_what_is_assumed():
