@@ -1,6 +1,8 @@
 /*
  * answer.js: shows a plan, and the diagnosis of a log.
  */
+const OWN_ARCH = "x86_64"; // of anyflash's wheel where nothing is known
+
 async function copyText(text, button) {
     let copied = true;
     try {
@@ -38,18 +40,33 @@ const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "own", "buil
     ?? steps.find((step) => step.command);
 const needsProgram = (command) => /(^|[ ;&'])(?<!-m )anyflash /.test(command ?? "");
 
-function getCommand() {
-    const installer = model.installer || model.choices.installer;
-    return { uv: "uv pip install anyflash", portable: ".\\python_embeded\\python.exe -m pip install anyflash" }[installer]
-        ?? "python -m pip install anyflash";
+const GUIDE = "docs/guide/install.md";
+
+/* The platform of anyflash's wheel for the chosen Linux; "any" is the Python package without the program. */
+function ownPlatform() {
+    const [libc, version] = valueOf("libc").split(" ");
+    const isOld = libc === "musl" || (version !== undefined && Number(version.split(".")[1]) < 28);
+    return isOld ? "any" : `manylinux_2_28_${valueOf("arch") || OWN_ARCH}`;
 }
 
-/* The program unpacks its own Python package; who does not have it gets both from the package index. */
+/* Installs anyflash's wheel from its release; null: this page was made without the project's address. */
+function getCommand() {
+    const release = byId("get")?.dataset.release;
+    if (release === undefined)
+        return null;
+    const installer = model.installer || model.choices.installer;
+    const pip = { uv: "uv pip", portable: ".\\python_embeded\\python.exe -m pip" }[installer] ?? "python -m pip";
+    return `${pip} install ${release}-py3-none-${ownPlatform()}.whl`;
+}
+
+/* The program unpacks its own Python package; who does not have it gets both from the release. */
 function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
         return step;
     const command = getCommand();
-    return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
+    const title = "put anyflash's Python package into this environment";
+    return { ...step, title: command === null ? `${title}, as \`${GUIDE}\` in anyflash's sources says` : title,
+             command, powershell: command, cmd: command };
 }
 
 /* No step of a plan for other systems needs the program. */
@@ -58,9 +75,11 @@ const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
 /* How to get the program, which a visitor of the page may not have. */
 function programParts() {
     const guide = byId("get")?.href;
-    return ["Get the program anyflash; skip this if you have it.",
-            guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
-            commandBlock(getCommand(), false, "get the program anyflash")];
+    const command = ownPlatform() === "any" ? null : getCommand();
+    const ways = command === null ? "Ways to get it" : "Other ways to get it";
+    return ["Get the program anyflash; skip this if you have it. ",
+            ...guide ? [element("a", { href: guide }, ways)] : ["Ways to get it: ", element("code", null, GUIDE), " in anyflash's sources."],
+            command === null ? null : commandBlock(command, false, "get the program anyflash")];
 }
 
 function stepsList(planned) {

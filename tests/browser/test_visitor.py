@@ -22,6 +22,7 @@ WINDOWS_LOG = ("Traceback (most recent call last):\n"
 
 OUT_OF_MEMORY = ("c++: fatal error: Killed signal terminated program cc1plus\n"
                  "ERROR: Failed building wheel for flash-attn\n")
+RELEASE = ("https://example.org/anyflash/releases/download/v9.8.7/anyflash-9.8.7-py3-none-")
 SENTENCE = "RTX 3060, torch 2.6, Python 3.11"
 HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
 COMFYUI = r"""** Platform: Windows
@@ -46,6 +47,24 @@ def shown(page, identifier):
 def top_of(page, identifier):
     return page.run("return document.getElementById(arguments[0]).getBoundingClientRect().top",
                     identifier)
+
+
+def asked_for(page, place):
+    """The menus that the answer names as still open."""
+    return page.run("return [...document.querySelectorAll(`${arguments[0]} > .ask button`)]"
+                    ".map(one => one.textContent)", place)
+
+
+def set_project(page, url):
+    """Makes the page as `make page` does with or without URL."""
+    page.run("""
+        document.getElementById('get')?.remove();
+        if (arguments[0] === '')
+            return;
+        const link = document.createElement('a');
+        Object.assign(link, {id: 'get', href: `${arguments[0]}/guide`});
+        link.dataset.release = `${arguments[0]}/releases/download/v9.8.7/anyflash-9.8.7`;
+        document.querySelector('header').append(link);""", url)
 
 
 def first_label(page, key):
@@ -132,7 +151,7 @@ def test_a_text_without_the_system_gets_an_answer(page):
 
 def test_the_next_step_of_a_log_is_the_command_of_the_answer(page):
     page.paste(LOG)
-    assert "pip install anyflash" in page.text("#diagnosis-body .program code")
+    assert "Get the program anyflash" in page.text("#diagnosis-body .program")
     choose(page, gpu="RTX 4090", torch="2.9.1", torch_cuda="cu128", libc="glibc 2.31")
     step = next(one for one in page.plan()["steps"] if one["command"])
     assert page.text("#diagnosis-body .command.main code") == step["command"]
@@ -186,19 +205,24 @@ def test_a_harmless_message_is_said_to_be_one(page, native, before, kind):
 
 
 def test_a_command_of_the_program_comes_after_getting_it(page):
+    set_project(page, "https://example.org/anyflash")
     page.paste(OUT_OF_MEMORY)
     commands = page.run("return [...document.querySelectorAll('#diagnosis-body details code')]"
                         ".map(one => one.textContent)")
-    assert commands == ["uv pip install anyflash", "anyflash build"]
+    assert commands == [f"uv pip install {RELEASE}manylinux_2_28_x86_64.whl", "anyflash build"]
 
 
-def test_the_package_of_the_program_is_installed_from_the_index(page):
-    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
+@pytest.mark.parametrize("more, platform", [
+    ({}, "manylinux_2_28_x86_64"), ({"arch": "aarch64"}, "manylinux_2_28_aarch64"),
+    ({"libc": "glibc 2.17"}, "any"), ({"libc": "musl 1.2"}, "any")])
+def test_the_package_of_the_program_is_installed_from_its_release(page, more, platform):
+    set_project(page, "https://example.org/anyflash")
+    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128", **more)
     assert page.plan()["steps"][0]["command"].startswith("anyflash package install")
-    assert page.commands()[0] == "uv pip install anyflash"
+    assert page.commands()[0] == f"uv pip install {RELEASE}{platform}.whl"
     assert not any(one.startswith("anyflash ") for one in page.commands())
     page.click("#installer-pip")
-    assert page.commands()[0] == "python -m pip install anyflash"
+    assert page.commands()[0] == f"python -m pip install {RELEASE}{platform}.whl"
 
 
 def test_release_pages_are_links(page):

@@ -26,6 +26,8 @@ GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
             ["nothing=1"]]
 
+NOT_OURS = re.compile(r"pip install( -\S+)* anyflash\b")  # a name that anybody may register
+
 pytestmark = pytest.mark.skipif(
     not MODULE.exists() or not shutil.which("node"),
     reason="needs node (package nodejs), and a build with the module (packages clang, lld, "
@@ -74,6 +76,7 @@ def test_module__plans_every_recorded_machine_as_the_program_does(tmp_path):
     for path, answer in zip(RECORDS, answers):
         assert answer == native("plan", "--json", "--machine", path.name, tmp_path=tmp_path,
                                 cwd=path.parent), path.name
+        assert not NOT_OURS.search(answer), path.name
 
 
 def test_module__writes_every_record_as_the_program_does(tmp_path):
@@ -174,6 +177,7 @@ def test_module__diagnoses_reported_failures_as_the_program_does(tmp_path):
         printed = list(pool.map(lambda words: native(*words, tmp_path=tmp_path), commands))
     for command, answer, expected in zip(commands, ask(requests), printed):
         assert answer == expected, command
+        assert not NOT_OURS.search(answer), command
 
 
 def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
