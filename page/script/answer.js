@@ -1,8 +1,6 @@
 /*
  * answer.js: shows a plan, and the diagnosis of a log.
  */
-const OWN_ARCH = "x86_64"; // of anyflash's wheel where nothing is known
-
 async function copyText(text, button) {
     let copied = true;
     try {
@@ -23,11 +21,41 @@ async function copyText(text, button) {
     setTimeout(() => { button.textContent = label; }, 1500);
 }
 
-function commandBlock(command, isMain, what) {
-    const button = element("button", { type: "button", class: "copy", "aria-label": `Copy: ${what}`,
-                                       onclick: () => copyText(command, button) }, "Copy");
-    return element("div", { class: isMain ? "command main" : "command" },
-                   element("pre", null, element("code", null, command)), button);
+const OWN_ARCH = "x86_64"; // of anyflash's wheel where nothing is known
+
+/*
+ * What a command rests on that was neither read nor chosen, as [key, text]. The name of a wheel's
+ * file says what it was built for. `installsTorch`: an earlier step installs its torch.
+ */
+function assumptionsOf(command, installsTorch) {
+    const [, package_, python, platform] = /([\w.]+)-[^-/]*-(\w+)-\w+-([\w.]+)\.whl/.exec(command) ?? [];
+    if (package_ === undefined && !/\btorch==/.test(command))
+        return [];
+    const isOwn = package_ === "anyflash";
+    const keys = isOwn ? [] : ["gpu", "torch", "torch_cuda", ...python === "py3" ? [] : ["python"]];
+    if (platform !== "any")
+        keys.push("os", "arch");
+    const text = { python: `Python ${valueOf("python")}`, torch: `torch ${valueOf("torch")}`, os: labelOf("os"),
+                   arch: valueOf("arch") || OWN_ARCH, torch_cuda: `torch for ${labelOf("torch_cuda")}` };
+    const assumed = keys.filter((key) => !model.values[key] && (model.assumed[key] || (key === "arch" && isOwn))).map((key) => [key, text[key] ?? valueOf(key)]);
+    const [, cuda] = /(?:%2B|\+)cu(\d+)/.exec(package_ === undefined ? "" : command) ?? [];
+    if (cuda !== undefined && !installsTorch && valueOf("torch_cuda") === "")
+        assumed.push(["torch_cuda", `a torch for CUDA ${cuda.length < 3 ? cuda : `${cuda.slice(0, -1)}.${cuda.slice(-1)}`}`]);
+    return assumed;
+}
+
+/* `about`: what else to know before the command is copied. */
+function commandBlock(command, isMain, what, { installsTorch = false, about = null } = {}) {
+    const label = nothingIsKnown() ? "Copy example" : "Copy";
+    const button = element("button", { type: "button", class: "copy", "aria-label": `${label}: ${what}`,
+                                       onclick: () => copyText(command, button) }, label);
+    const assumed = assumptionsOf(command, installsTorch);
+    return element("div", { class: isMain && !nothingIsKnown() ? "command main" : "command" },
+                   element("pre", null, element("code", null, command)), button,
+                   assumed.length === 0 ? null : element("p", { class: "assumes" },
+                       `Assumes ${assumed.map(([, text]) => text).join(", ")}: `,
+                       element("button", { type: "button", onclick: () => goToMenu(assumed[0][0]) }, "choose yours")),
+                   about);
 }
 
 const commandOf = (step) => step[shellInUse()] ?? step.command;
@@ -69,6 +97,8 @@ function forVisitors(step) {
              command, powershell: command, cmd: command };
 }
 
+const shownSteps = () => model.plan.steps.map(forVisitors);
+
 /* No step of a plan for other systems needs the program. */
 const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
 
@@ -82,11 +112,28 @@ function programParts() {
             command === null ? null : commandBlock(command, false, "get the program anyflash")];
 }
 
-function stepsList(planned) {
-    const steps = planned.map(forVisitors);
+/* Who published a wheel, and the page of its release. */
+function publisherPart({ publisher, url, filename }, plan) {
+    if (publisher === null)
+        return null;
+    const who = publisher.replace(/^huggingface:(.*)/, "$1 (Hugging Face)");
+    const release = url.replace(/\/releases\/download\/([^/]+)\/.*/, "/releases/tag/$1").replace(/\/resolve\/.*/, "");
+    const isOfficial = plan.wheel?.filename === filename && plan.wheel.official;
+    return element("p", { class: "publisher" },
+        isOfficial ? `Official build, published by ${who}. ` : `Community build by ${who}, not by the authors of flash-attn. `,
+        release === url ? null : element("a", { href: release, rel: "noreferrer" }, "Its release"));
+}
+
+function stepBlock(step, steps, isMain, plan) {
+    return commandBlock(commandOf(step), isMain, step.title ?? "the command", {
+        installsTorch: steps.some((one) => one.kind === "torch"),
+        about: step.wheel === null ? null : publisherPart(step.wheel, plan) });
+}
+
+function stepsList(steps, plan) {
     const main = mainStep(steps);
     const items = steps.map((step) => element("li", null, ...withCode(sentence(step.title ?? "")),
-        step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command")));
+        step.command === null ? null : stepBlock(step, steps, step === main, plan)));
     const first = steps.findIndex((step) => needsProgram(step.command));
     if (first >= 0)
         items.splice(first, 0, element("li", { class: "program" }, ...programParts()));
@@ -154,7 +201,7 @@ function torchButton({ torch_version: torch, torch_cuda: build }) {
 async function showSteps(place, name) {
     const plan = await send("ask", { request: planRequest("plan", { prefer: name }) });
     if (plan.decision === name && plan.steps.length > 0)
-        place.replaceChildren(stepsList(plan.steps));
+        place.replaceChildren(stepsList(plan.steps.map(forVisitors), plan));
 }
 
 function nearMisses(plan) {
@@ -209,7 +256,7 @@ function showError(error) {
 /* For which machine the answer is, and what of it is assumed. */
 function answeredFor() {
     if (nothingIsKnown())
-        return `An example, for ${summary()}. Paste what you have, or choose it, to get your own answer.`;
+        return `An example, for ${summary()}. Paste or choose what you have to get your own answer.`;
     const assumed = model.choices.facts.filter(({ key }) => !model.values[key] && model.assumed[key]);
     return `For ${summary()}.${assumed.length === 0 ? "" : ` Assumed: ${assumed.map((fact) =>
         `${fact.label} ${labelOf(fact.key)}`).join(", ")}.`}`;
@@ -223,7 +270,8 @@ function showPlan(plan) {
     const open = openReasons(plan);
     const others = plan.rungs.filter((rung) => rung.name !== plan.decision);
     const chosen = plan.rungs.find((rung) => rung.name === plan.decision);
-    const commands = plan.steps.map(forVisitors).filter((step) => step.command !== null && step.kind !== "advice");
+    const steps = shownSteps();
+    const commands = steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
     // From one of these on, the module assumes the rest.
@@ -237,10 +285,10 @@ function showPlan(plan) {
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
-        askForFacts(),
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
-        plan.steps.length > 0 ? stepsList(plan.steps) : null,
+        askForFacts(),
+        steps.length > 0 ? stepsList(steps, plan) : null,
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
         ...proofParts(plan),
         element("div", { id: "wheels" }),
@@ -304,11 +352,15 @@ function logView(lines, evidence) {
     return element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Lines of the log" }, ...rows);
 }
 
+/* Whether the answer differs for another Python: most wheels are for one. */
+const pythonDecides = () => !nothingIsKnown() && (model.plan.decision === null || /-cp\d+-/.test(model.plan.wheel?.filename));
+
 /* A button for each menu that the answer still needs. */
 function askForFacts() {
     const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
-    const deciding = hasBuilds ? ["gpu", "torch", "torch_cuda"] : ["gpu", "torch"];
-    const missing = model.choices.facts.filter(({ key }) => deciding.includes(key) && valueOf(key) === "");
+    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "",
+                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda, python: pythonDecides() && !model.values.python };
+    const missing = model.choices.facts.filter(({ key }) => isMissing[key]);
     if (missing.length === 0)
         return null;
     return element("p", { class: "row ask" }, "For the exact command, choose what is still unknown:",
@@ -338,9 +390,10 @@ function nextParts(cause) {
     if (wanted !== model.package)
         return [fix, packageButton(wanted)];
     const plans = /^anyflash (plan|install|build)( --package \w+)?$/.test(cause.next);
-    const step = plans && model.plan?.decision ? mainStep(model.plan.steps.map(forVisitors)) : undefined;
+    const step = plans && model.plan.decision ? mainStep(shownSteps()) : undefined;
     if (step !== undefined && !needsProgram(step.command))
-        return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step"), fix];
+        return [element("p", null, ...withCode(sentence(step.title ?? ""))), stepBlock(step, shownSteps(), true, model.plan),
+                askForFacts(), fix].filter((part) => part !== null);
     if (!needsProgram(cause.next))
         return [commandBlock(cause.next, true, "the next step"), fix];
     return [fix, plans ? askForFacts() : null, programCommand(step === undefined ? cause.next : commandOf(step))];
@@ -425,7 +478,7 @@ async function showDiagnosis(diagnosis, generation) {
 function answerAsText() {
     const facts = model.choices.facts.filter((fact) => valueOf(fact.key) !== "").map((fact) =>
         `${fact.label}: ${valueOf(fact.key)}${model.values[fact.key] ? "" : " (assumed)"}`);
-    const commands = model.plan.steps.map(forVisitors).filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
+    const commands = shownSteps().filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
     const parts = [byId("answer-title").textContent, facts.join("\n"), ...commands];
     if (!byId("diagnosis").hidden) {
         const lines = [...byId("diagnosis-body").querySelectorAll(":scope > .log > div")].map((one) => `    ${[...one.children].map((part) => part.textContent).join("  ")}`);

@@ -1,0 +1,60 @@
+"""What a visitor must know before copying a command, and how the answer is shown."""
+import itertools
+import re
+
+import pytest
+from test_visitor import asked_for, choose
+
+PORTABLE = (r"C:\ComfyUI_windows_portable>.\python_embeded\python.exe -m pip install flash-attn"
+            "\n  Getting requirements to build wheel ... error\n"
+            "ModuleNotFoundError: No module named 'torch'\n")
+MENUS = {"gpu": ["", "RTX 4090", "T4", "RX 7900"], "os": ["", "linux", "windows"],
+         "python": ["", "3.11"], "torch": ["", "2.9.1", "2.15.0"],
+         "torch_cuda": ["", "cu128", "cpu"], "arch": ["", "aarch64"]}
+
+
+def test_no_command_hides_what_it_assumes(page):
+    """chromium.py has the rule; this tries it on all pairs of values, half of them unknown."""
+    copies = 0
+    for (one, ones), (other, others) in itertools.combinations(MENUS.items(), 2):
+        for value, second in itertools.product(ones, others):
+            rest = {"gpu": "RTX 4090", "torch": "2.9.1"}
+            page.run("model.values = arguments[0]; model.installer = arguments[1]; refresh()",
+                     {**rest, one: value, other: second}, "portable" if value else "")
+            page.settle()
+            copies += page.run("return document.querySelectorAll('.assumes').length")
+    assert copies > 50
+
+
+def test_python_is_asked_for_where_the_wheel_depends_on_it(page):
+    page.paste(PORTABLE)
+    choose(page, gpu="RTX 5070", torch="2.9.1", torch_cuda="cu130")
+    for place in ("#diagnosis-body", "#answer-body"):
+        assert asked_for(page, place) == ["Python"]
+        assert "Assumes Python 3.12" in page.text(f"{place} .command.main .assumes")
+    page.run("document.querySelector('.command.main .assumes button').click()")
+    assert page.run("return document.activeElement.id") == "fact-python"
+    choose(page, python="3.13")
+    assert "cp313" in page.text("#diagnosis-body .command.main code")
+    assert asked_for(page, "#answer-body") == []
+
+
+def test_an_unknown_cuda_is_said_beside_the_command(page):
+    choose(page, gpu="RTX 4090", os="windows", python="3.12", torch="2.9.1", arch="x86_64")
+    assert asked_for(page, "#answer-body") == ["CUDA build of torch"]
+    assert "Assumes a torch for CUDA 1" in page.text("#answer-body .assumes")
+    choose(page, torch_cuda="cu128")
+    assert page.text("#answer-body .assumes") is None
+
+
+@pytest.mark.parametrize("publisher, text", [
+    ("mjun0812/flash-attention-prebuild-wheels",
+     "Community build by mjun0812, not by the authors of flash-attn. Its release"),
+    ("Dao-AILab/flash-attention", "Official build, published by Dao-AILab. Its release")])
+def test_who_published_a_wheel_stands_beside_its_command(page, publisher, text):
+    choose(page, gpu="RTX 4090", os="linux", python="3.12", torch="2.8.0", torch_cuda="cu128",
+           libc="glibc 2.35")
+    page.choose("publisher", publisher)
+    assert page.text("#answer-body .publisher") == text
+    link = page.run("return document.querySelector('#answer-body .publisher a').href")
+    assert re.fullmatch(f"https://github.com/{publisher}/releases/tag/v[^/]+", link)
