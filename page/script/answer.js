@@ -97,7 +97,9 @@ function forVisitors(step) {
              command, powershell: command, cmd: command };
 }
 
-const shownSteps = () => model.plan.steps.map(forVisitors);
+/* The steps to show: those of model.pair for who has no torch. Another torch is the last resort if the list is older than torch. */
+const replacesNewer = (plan) => plan.decision === "torch-change" && listIsOlder(plan);
+const shownSteps = () => replacesNewer(model.plan) ? [] : (model.pair ?? model.plan).steps.map(forVisitors);
 
 /* No step of a plan for other systems needs the program. */
 const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
@@ -235,6 +237,29 @@ function openReasons(plan) {
         ? wheel.reasons.filter((reason) => reason.effect === "open") : [];
 }
 
+/* The releases to look at if torch is newer than the catalog; null: it is not. */
+function newerReleases(plan) {
+    const reason = plan.rungs.find((rung) => rung.name === "wheel").reasons.find((one) => one.id === "torch-newer-than-catalog");
+    return reason === undefined ? null : reason.detail.match(/https:\/\/[^\s,]+/g) ?? [];
+}
+
+/* Whether a newer list of wheels may have a better answer. */
+const listIsOlder = (plan) => ["torch-change", "torch-kernels", "build"].includes(plan.decision) && newerReleases(plan) !== null;
+
+const olderTitle = () => `This page's list of ${model.choices.catalog.date} is older than torch ${valueOf("torch")}`;
+
+function olderParts(plan) {
+    return [element("p", null, "A wheel for it may have been published since. Look at these releases, or reload this page, which gets "
+                + "a newer list if there is one:"),
+            element("ul", null, ...newerReleases(plan).map((url) => element("li", null, ...withLinks(url)))),
+            element("p", { class: "row" }, element("button", { type: "button", onclick: () => location.reload() }, "Reload this page"))];
+}
+
+function pairParts(pair) {
+    return [element("p", null, "If torch is not installed yet, install this torch, and then the wheel that was built for it:"),
+            stepsList(shownSteps(), pair)];
+}
+
 /* Names every value that cannot be read; other errors have a hint. */
 function showError(error) {
     const [, word, key, why] = /^--given ((\w+)=[^]*?: ([^]*))/.exec(error.message) ?? [];
@@ -256,7 +281,7 @@ function showError(error) {
 /* For which machine the answer is, and what of it is assumed. */
 function answeredFor() {
     if (nothingIsKnown())
-        return `An example, for ${summary()}. Paste or choose what you have to get your own answer.`;
+        return `An example, for ${summary()}. Paste what you have, or choose it, to get your own answer.`;
     const assumed = model.choices.facts.filter(({ key }) => !model.values[key] && model.assumed[key]);
     return `For ${summary()}.${assumed.length === 0 ? "" : ` Assumed: ${assumed.map((fact) =>
         `${fact.label} ${labelOf(fact.key)}`).join(", ")}.`}`;
@@ -268,27 +293,32 @@ function showPlan(plan) {
         return;
     }
     const open = openReasons(plan);
-    const others = plan.rungs.filter((rung) => rung.name !== plan.decision);
-    const chosen = plan.rungs.find((rung) => rung.name === plan.decision);
+    const isOlder = listIsOlder(plan);
+    const isLast = (rung) => isOlder && rung.name === "torch-change";
+    const isOther = (rung) => rung.name !== plan.decision || isLast(rung);
+    const others = [...plan.rungs.filter((rung) => isOther(rung) && !isLast(rung)), ...plan.rungs.filter(isLast)];
+    const chosen = plan.rungs.find((rung) => !isOther(rung));
     const steps = shownSteps();
     const commands = steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
     // From one of these on, the module assumes the rest.
     const isDescribed = valueOf("gpu") !== "" || valueOf("torch") !== "" || ["output", "record"].includes(model.paste?.kind);
-    const title = isDescribed ? plan.headline : "Choose your GPU and torch";
+    const headline = isOlder ? olderTitle() : model.pair ? `No torch yet? ${model.pair.headline}` : plan.headline;
+    const title = isDescribed ? headline : "Choose your GPU and torch";
     byId("answer-title").textContent = byId("pinned").textContent = (nothingIsKnown() ? "For example: " : "") + title;
     document.title = `anyflash: ${nothingIsKnown() ? "which FlashAttention wheel fits?" : title}`;
     byId("for").textContent = answeredFor();
     byId("for").hidden = !isDescribed;
-    byId("unsure").hidden = open.length === 0 || !isDescribed;
+    byId("unsure").hidden = open.length === 0 || !isDescribed || isOlder || model.pair !== null;
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
-        askForFacts(),
-        steps.length > 0 ? stepsList(steps, plan) : null,
+        ...isOlder ? olderParts(plan) : [askForFacts()],
+        isOlder && steps.length > 0 ? element("h3", null, `Or: ${plan.headline}`) : null,
+        ...model.pair ? pairParts(model.pair) : steps.length > 0 ? [stepsList(steps, plan)] : [],
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
         ...proofParts(plan),
         element("div", { id: "wheels" }),
@@ -299,7 +329,7 @@ function showPlan(plan) {
         element("h3", null, "Other options"),
         ...others.map((rung) => rungDetails(rung, plan)),
     ].filter((part) => part !== null));
-    byId("switches").hidden = commands.length === 0;
+    byId("switches").hidden = commands.length === 0 && !isOlder;
     byId("share").hidden = nothingIsKnown();
     say(byId("answer-title").textContent);
     performance.mark("answered");
@@ -390,6 +420,8 @@ function nextParts(cause) {
     if (wanted !== model.package)
         return [fix, packageButton(wanted)];
     const plans = /^anyflash (plan|install|build)( --package \w+)?$/.test(cause.next);
+    if (plans && listIsOlder(model.plan))
+        return [element("p", null, `${olderTitle()}.`), ...olderParts(model.plan), fix];
     const step = plans && model.plan.decision ? mainStep(shownSteps()) : undefined;
     if (step !== undefined && !needsProgram(step.command))
         return [element("p", null, ...withCode(sentence(step.title ?? ""))), stepBlock(step, shownSteps(), true, model.plan),

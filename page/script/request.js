@@ -31,6 +31,7 @@ const model = {
     shell: "",
     choices: null,   // the module's menus
     plan: null,
+    pair: null,      // the plan if torch is not installed, where its version decides and is unknown
     generation: 0,
 };
 
@@ -151,8 +152,8 @@ function machineOf(given) {
         : { name: NAME, record: true, given, assume: true };
 }
 
-/* Asks the module a command with the options and the machine that are chosen. */
-function planRequest(command = "plan", more = {}) {
+/* Asks the module a command with the options and the machine that are chosen; `given`: more words for --given. */
+function planRequest(command = "plan", more = {}, given = []) {
     const options = { official: model.official, ...more };
     if (model.package !== "")
         options.package = model.package;
@@ -160,7 +161,7 @@ function planRequest(command = "plan", more = {}) {
         options.version = model.version;
     if (model.publisher !== "" && command !== "candidates")
         options.publishers = model.publisher;
-    return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords()])] };
+    return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords(), ...given])] };
 }
 
 /* -- The address: it carries the choices, and never the pasted text. -- */

@@ -47,7 +47,12 @@ async function refresh() {
     const plan = await send("ask", { request: planRequest() });
     if (generation !== model.generation)
         return;
+    const needsTorch = plan.decision === null && valueOf("torch") === "" && valueOf("gpu") !== "";
+    const pair = needsTorch ? await send("ask", { request: planRequest("plan", {}, ["torch=none"]) }) : null;
+    if (generation !== model.generation)
+        return;
     model.plan = plan;
+    model.pair = pair?.decision === "torch-change" ? pair : null;
     showPlan(plan);
     if (plan.error !== undefined) {
         showMenus(); // marks the refused one

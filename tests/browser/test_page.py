@@ -50,7 +50,8 @@ def test_a_pasted_text_gets_the_answer_of_the_program(page, native, path):
     assert page.run("return model.paste.kind") in ("output", "log")
     if page.run("return model.paste.kind") == "output":
         assert without_sources(page.plan()) == without_sources(expected)
-        assert page.text("#answer-title") == expected["headline"]
+        if expected["decision"] is not None:
+            assert page.text("#answer-title") == expected["headline"]
 
 
 def test_a_record_of_the_program_gets_its_answer(page, native):

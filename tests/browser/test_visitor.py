@@ -224,11 +224,52 @@ def test_the_package_of_the_program_is_installed_from_its_release(page, more, pl
     assert page.commands()[0] == f"python -m pip install {RELEASE}{platform}.whl"
 
 
-def test_release_pages_are_links(page):
+def test_a_page_without_a_project_says_how_to_get_the_program(page):
+    set_project(page, "")
+    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
+    first = "#answer-body .steps > li"
+    assert "as docs/guide/install.md in anyflash's sources says" in page.text(first)
+    assert page.run("return document.querySelector(arguments[0]).querySelector('button')",
+                    first) is None
+    assert page.run("return answerAsText()").count("pip install") == 0
+    page.paste(OUT_OF_MEMORY)
+    assert "docs/guide/install.md" in page.text("#diagnosis-body .program")
+    assert page.text("#diagnosis-body .program button") is None
+
+
+def test_a_torch_newer_than_the_list_is_answered_with_releases_first(page):
     choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
-    links = page.run("return [...document.querySelectorAll('#answer-body li > a')]"
-                     ".map(one => one.href).filter(one => one.endsWith('/releases'))")
+    assert page.plan()["decision"] == "torch-change"
+    assert page.text("#answer-title") == (
+        f"This page's list of {page.plan()['catalog']['date']} is older than torch 2.15.0")
+    links = page.run("return [...document.querySelectorAll('#answer-body > ul a')]"
+                     ".map(one => one.href)")
     assert "https://github.com/mjun0812/flash-attention-prebuild-wheels/releases" in links
+    assert page.commands() == [] and "torch==" not in page.run("return answerAsText()")
+    last = page.text("#answer-body > details:last-child > summary")
+    assert "Another torch" in last
+    page.paste(LOG)
+    choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
+    assert "is older than torch 2.15.0" in page.text("#diagnosis-body h3 + p")
+    assert page.text("#diagnosis-body .command.main") is None
+    choose(page, os="linux")
+    assert page.plan()["decision"] == "torch-kernels"
+    assert "is older than torch 2.15.0" in page.text("#answer-title")
+    assert page.text("#answer-body > h3") == f"Or: {page.plan()['headline']}"
+
+
+@pytest.mark.parametrize("text", ["RTX 5070 laptop, win 11, python 3.10", "RTX 4090, linux"])
+def test_without_a_torch_the_answer_is_a_torch_and_its_wheel(page, native, text):
+    page.paste(text)
+    assert page.plan()["decision"] is None
+    words = [f"{key}={value}" for key, value in page.run("return model.assumed").items()]
+    expected = native("plan", "--json", "--machine", NAME, *given([*words, "torch=none"]),
+                      text=text.encode())
+    assert page.text("#answer-title") == f"No torch yet? {expected['headline']}"
+    shell = "powershell" if "win" in text else "command"
+    assert page.commands() == [step[shell] for step in expected["steps"] if step[shell]]
+    assert "torch==" in page.commands()[0] and page.commands()[1].endswith(".whl")
+    assert "torch" in asked_for(page, "#answer-body")
 
 
 def test_a_cause_of_another_package_has_a_button_for_its_answer(page, native):
