@@ -57,12 +57,12 @@ function showMenus() {
             input.checked = input.value === value;
 }
 
-/* The maker of the GPU, as the menu groups them; "" if it is not known. */
-function makerOfGpu() {
-    const name = (valueOf("gpu") || "").replace(/^\d+x /, "").toLowerCase();
+/* The maker of a GPU, as the menu groups them; "" if it is not known. */
+function makerOfGpu(gpu = valueOf("gpu")) {
+    const name = gpu.replace(/^\d+x /, "").toLowerCase();
     const known = model.firstChoices.facts.find((fact) => fact.key === "gpu").choices;
-    const found = name === "" ? undefined : known.find((one) => name.includes(one.value.toLowerCase()) && one.group !== null);
-    return found?.group ?? "";
+    const found = longestIn(known.filter((one) => one.group !== null && name.includes(one.value.toLowerCase())).map((one) => one.value));
+    return known.find((one) => one.value === found)?.group ?? "";
 }
 
 /* AMD's builds of torch are not for CUDA. */

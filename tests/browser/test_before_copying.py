@@ -58,3 +58,25 @@ def test_who_published_a_wheel_stands_beside_its_command(page, publisher, text):
     assert page.text("#answer-body .publisher") == text
     link = page.run("return document.querySelector('#answer-body .publisher a').href")
     assert re.fullmatch(f"https://github.com/{publisher}/releases/tag/v[^/]+", link)
+
+
+@pytest.mark.parametrize("text", ["MacBook Pro M3 Max", "my mac has an m3", "M3",
+                                  "MacBook Pro M3 Max, torch 2.9"])
+def test_a_mac_is_recognised_in_a_sentence(page, text):
+    page.paste(text)
+    assert page.text("#recognised").startswith("Recognised")
+    assert page.plan()["facts"]["platform.os"] == "macos"
+    assert page.text("#answer-title").startswith("Without flash-attn")
+
+
+@pytest.mark.parametrize("path, system", [
+    ("/Users/me/venv/lib", "macos"), ("/c/Users/me/venv/lib", "linux"),
+    ("/mnt/c/Users/me/venv/lib", "linux"), ("/opt/venv/lib", "linux")])
+def test_a_log_with_paths_of_a_mac_is_of_a_mac(page, path, system):
+    page.paste(f'Traceback (most recent call last):\n  File "{path}/a.py", line 1\n'
+               "OSError: CUDA_HOME environment variable is not set.\n"
+               "ERROR: Failed building wheel for flash-attn\n")
+    assert page.plan()["facts"]["platform.os"] == system
+    if system == "macos":
+        assert page.text("#fact-os-source") == "a path in your text"
+        assert page.text("#diagnosis-title").startswith("Flash-attn cannot work on this machine")
