@@ -281,7 +281,7 @@ function showError(error) {
 /* For which machine the answer is, and what of it is assumed. */
 function answeredFor() {
     if (nothingIsKnown())
-        return `An example, for ${summary()}. Paste what you have, or choose it, to get your own answer.`;
+        return `An example, for ${summary()}. Paste or choose what you have to get your own answer.`;
     const assumed = model.choices.facts.filter(({ key }) => !model.values[key] && model.assumed[key]);
     return `For ${summary()}.${assumed.length === 0 ? "" : ` Assumed: ${assumed.map((fact) =>
         `${fact.label} ${labelOf(fact.key)}`).join(", ")}.`}`;

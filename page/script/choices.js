@@ -35,7 +35,7 @@ function showMenus() {
         const value = model.values[fact.key] ?? UNKNOWN;
         const select = byId(`fact-${fact.key}`);
         if (select.list) {
-            select.value = value;
+            select.value = value.replace(/\bNVIDIA (GeForce )?/, ""); // the box is short; the model tells GPUs apart
             select.placeholder = model.assumed[fact.key] ? `${model.assumed[fact.key]}, assumed` : "such as RTX 5090";
         } else
             fillSelect(select, optionsFor(fact, value), value);
@@ -219,6 +219,18 @@ function markCell() {
     const name = `torch ${model.values.torch}+${model.values.torch_cuda}`;
     for (const button of byId("matrix").querySelectorAll("button"))
         button.setAttribute("aria-pressed", String(button.getAttribute("aria-label").split(":")[0] === name));
+    const box = byId("matrix").getBoundingClientRect();
+    const cell = byId("matrix").querySelector("button[aria-pressed=true]")?.getBoundingClientRect();
+    if (cell !== undefined)
+        byId("matrix").scrollLeft += cell.left + cell.width / 2 - box.left - box.width / 2;
+    showMore();
+}
+
+/* Fades the table's end where more columns follow. */
+function showMore() {
+    const { scrollLeft, clientWidth, scrollWidth, classList } = byId("matrix");
+    classList.toggle("more", scrollLeft + clientWidth < scrollWidth - 1);
+    byId("sideways").hidden = scrollWidth <= clientWidth;
 }
 
 function openCell(torch, build) {

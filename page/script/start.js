@@ -86,7 +86,7 @@ async function refresh() {
 function showCatalog() {
     const { catalog, sources } = model.choices;
     byId("catalog").textContent = `Catalog of ${catalog.date}: ${catalog.count.toLocaleString("en")} published wheels of `
-        + `${sources.length} publishers. Wheels published later are not in it.`;
+        + `${new Set(sources.map(({ name }) => name.split("/")[0])).size} publishers. Wheels published later are not in it.`;
     byId("sources").replaceChildren(...sources.map((source) => element("li", null,
         `${source.name}: ${source.count.toLocaleString("en")} wheels${source.official ? ", official" : ""}`)));
 }
@@ -113,6 +113,8 @@ function listenToLinks() {
     }, { rootMargin: "0px 0px -25% 0px" }).observe(document.querySelector(".answers"));
     byId("as-text").addEventListener("click", (event) => copyText(answerAsText(), event.target));
     byId("matrix").addEventListener("keydown", moveInMatrix);
+    byId("matrix").addEventListener("scroll", showMore);
+    new ResizeObserver(showMore).observe(byId("matrix"));
     byId("link").addEventListener("click", (event) => {
         const fragment = fragmentOf();
         copyText(`${location.href.split("#")[0]}${fragment === "" ? "" : `#${fragment}`}`, event.target);

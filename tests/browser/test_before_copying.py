@@ -3,7 +3,8 @@ import itertools
 import re
 
 import pytest
-from test_visitor import asked_for, choose
+from test_page import WINDOWS
+from test_visitor import SIX, asked_for, choose, shown
 
 PORTABLE = (r"C:\ComfyUI_windows_portable>.\python_embeded\python.exe -m pip install flash-attn"
             "\n  Getting requirements to build wheel ... error\n"
@@ -80,3 +81,49 @@ def test_a_log_with_paths_of_a_mac_is_of_a_mac(page, path, system):
     if system == "macos":
         assert page.text("#fact-os-source") == "a path in your text"
         assert page.text("#diagnosis-title").startswith("Flash-attn cannot work on this machine")
+
+
+def test_the_headline_and_command_stay_while_menus_are_used(page):
+    page.resize(1366, 768)
+    choose(page, **SIX)
+    for menu in ("fact-gpu", "fact-driver", "official"):
+        page.run("document.getElementById(arguments[0]).scrollIntoView({block: 'center'})",
+                 menu)
+        for place in ("#answer-title", "#answer-body .command.main .copy"):
+            box = page.run("return document.querySelector(arguments[0])"
+                           ".getBoundingClientRect().toJSON()", place)
+            assert 0 <= box["top"] and box["bottom"] <= 768, (menu, place)
+
+
+def test_the_table_of_a_phone_shows_the_chosen_cell_and_that_there_is_more(page):
+    page.resize(390, 844)
+    choose(page, **SIX)
+    page.wait("document.getElementById('matrix').dataset.complete")
+    cell, box = page.run("return ['#matrix button[aria-pressed=true]', '#matrix'].map(one =>"
+                         "document.querySelector(one).getBoundingClientRect().toJSON())")
+    assert box["left"] <= cell["left"] and cell["right"] <= box["right"]
+    assert shown(page, "sideways")
+    assert page.run("return document.getElementById('matrix').className") == "scroll more"
+    page.run("document.getElementById('matrix').scrollLeft = 10000")
+    page.wait("document.getElementById('matrix').className === 'scroll'")
+    page.resize(1366)
+    page.wait("document.getElementById('sideways').hidden")
+
+
+def test_the_gpu_box_shows_the_model(page):
+    page.paste(WINDOWS)
+    assert page.run("return document.getElementById('fact-gpu').value") == "RTX 3060"
+    assert page.run("return model.values.gpu") == "NVIDIA GeForce RTX 3060"
+
+
+def test_the_example_does_not_look_like_an_answer(page):
+    assert page.text("button.copy") == "Copy example" and page.text(".command.main") is None
+    choose(page, **SIX)
+    assert page.text(".command.main button.copy") == "Copy"
+
+
+def test_no_heading_says_the_same_as_another(page):
+    headings = page.run("return [...document.querySelectorAll('h1, h2, summary')]"
+                        ".map(one => one.textContent.trim().toLowerCase())")
+    assert sum("what you have" in one for one in headings) == 1
+    assert "paste what you have" not in page.text("header").lower()
