@@ -248,11 +248,20 @@ const listIsOlder = (plan) => ["torch-change", "torch-kernels", "build"].include
 
 const olderTitle = () => `This page's list of ${model.choices.catalog.date} is older than torch ${valueOf("torch")}`;
 
+/* The service worker answers from its own copy, so a newer page is fetched first. */
+async function reloadPage() {
+    const kept = await navigator.serviceWorker?.getRegistration();
+    const next = (await kept?.update().catch(() => null))?.installing;
+    if (next)
+        await new Promise((resolve) => next.addEventListener("statechange", () => next.state !== "installed" && next.state !== "activating" && resolve()));
+    location.reload();
+}
+
 function olderParts(plan) {
     return [element("p", null, "A wheel for it may have been published since. Look at these releases, or reload this page, which gets "
                 + "a newer list if there is one:"),
             element("ul", null, ...newerReleases(plan).map((url) => element("li", null, ...withLinks(url)))),
-            element("p", { class: "row" }, element("button", { type: "button", onclick: () => location.reload() }, "Reload this page"))];
+            element("p", { class: "row" }, element("button", { type: "button", onclick: reloadPage }, "Reload this page"))];
 }
 
 function pairParts(pair) {

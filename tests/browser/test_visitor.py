@@ -258,6 +258,25 @@ def test_a_torch_newer_than_the_list_is_answered_with_releases_first(page):
     assert page.text("#answer-body > h3") == f"Or: {page.plan()['headline']}"
 
 
+def test_reloading_gets_a_newer_page(driver, tmp_path, monkeypatch):
+    folder = tmp_path / "page"
+    shutil.copytree(os.environ["ANYFLASH_PAGE"], folder)
+    monkeypatch.setenv("ANYFLASH_PAGE", str(folder))
+    server = Server()
+    page = Page(driver, server.url)
+    page.open("#gpu=RTX+5090&os=windows&torch=2.15.0&torch_cuda=cu130")
+    driver.execute_async_script("navigator.serviceWorker.ready.then(() => arguments[0]())")
+    for name, old, new in (("page.js", 'RELEASE = "', 'RELEASE = "newer'),
+                           ("index.html", "<h1>", "<h1>Newer: ")):
+        text = (folder / name).read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    page.run("[...document.querySelectorAll('#answer-body button')].find(one =>"
+             "one.textContent === 'Reload this page').click()")
+    page.wait("document.querySelector('h1').textContent.startsWith('Newer: ')")
+    page.settle()
+    server.stop()
+
+
 @pytest.mark.parametrize("text", ["RTX 5070 laptop, win 11, python 3.10", "RTX 4090, linux"])
 def test_without_a_torch_the_answer_is_a_torch_and_its_wheel(page, native, text):
     page.paste(text)
