@@ -9,6 +9,8 @@
  *                                  "candidates" (as plan --all), "choices"
  *                                  (module_choices.h), "cell" (grid.h), "cause"
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
+ *                                  a value that cannot be read fails, as in the
+ *                                  program; "choices" says so of its fact instead;
  *                                  TEXT is a record or pasted output; "log": true
  *                                  instead: what the logs say of the machine;
  *                                  "assume": true: assumes what is usual, as plan does
@@ -48,6 +50,7 @@ struct session {
     size_t machine_count;
     struct af_catalog catalog;
     bool has_catalog;
+    bool keeps_unread; /* facts of "given" that cannot be read become unknown; else they fail */
     struct af_publishers publishers;
     struct af_plan_find_request find; /* its plan options are used by every command */
     struct af_plan_read_notes notes;
@@ -92,8 +95,12 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
         status = af_module_log_apply(machine, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++) {
         const char *word = json_string_value(json_array_get(given, i));
-        status = word == NULL ? fail_request(err, "\"given\" holds texts")
-                              : af_machine_given(machine, word, &remark, err);
+        if (word == NULL)
+            status = fail_request(err, "\"given\" holds texts");
+        else if (session->keeps_unread)
+            status = af_machine_given(machine, word, &remark, err);
+        else
+            status = af_module_given(machine, word, err);
     }
     if (status == ANYFLASH_OK && json_is_true(json_object_get(entry, "assume")))
         status = af_fit_assume(machine, err);
@@ -257,6 +264,7 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
     status = af_catalog_load_embedded(&session->catalog, err);
     session->has_catalog = status == ANYFLASH_OK;
     session->find.plan.catalog = &session->catalog;
+    session->keeps_unread = af_equal(command, "choices");
     if (status == ANYFLASH_OK)
         status = read_machines(session, err);
     if (status == ANYFLASH_OK)

@@ -4,6 +4,8 @@
  */
 #include "page/module_log.h"
 
+#include <string.h>
+
 #include "kit/base/text.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/machine/given.h"
@@ -32,6 +34,16 @@ void anyflash_log_clear(void)
     af_arena_release(&logs.arena);
     logs.evidence = NULL;
     logs.is_open = logs.in_file = false;
+}
+
+enum anyflash_status af_module_given(struct af_machine *machine, const char *word,
+                                     struct anyflash_error *err)
+{
+    const char *remark;
+    const char *value = strchr(word, '=');
+    return value != NULL && af_equal(value, "=unknown")
+               ? af_machine_given(machine, word, &remark, err)
+               : af_machine_given_strictly(machine, word, &remark, err);
 }
 
 static enum anyflash_status open_logs(struct anyflash_error *err)
@@ -97,7 +109,6 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
                                             struct af_arena *arena, json_t **answer_out,
                                             struct anyflash_error *err)
 {
-    const char *remark;
     struct af_diagnosis diagnosis;
     const char *facts = has_record ? "the log, then the machine given by --machine"
                         : json_array_size(given) > 0 ? "the log, then --given"
@@ -106,8 +117,7 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
         return af_fail(err, ANYFLASH_E_ARGUMENT, "\"doctor\" needs a log");
     enum anyflash_status status = af_module_log_apply(machine, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++)
-        status = af_machine_given(machine, json_string_value(json_array_get(given, i)), &remark,
-                                  err);
+        status = af_module_given(machine, json_string_value(json_array_get(given, i)), err);
     if (status == ANYFLASH_OK)
         status = af_diagnosis_make(logs.evidence, machine, catalog, arena, &diagnosis, err);
     if (status == ANYFLASH_OK)

@@ -26,6 +26,13 @@
 #endif
 
 /*
+ * Applies one word of "given". A value that cannot be read fails with ARGUMENT, as in the
+ * program; "torch=unknown" takes back what a text says.
+ */
+enum anyflash_status af_module_given(struct af_machine *machine, const char *word,
+                                     struct anyflash_error *err);
+
+/*
  * The diagnosis of the logs, as `anyflash doctor LOG --json` prints it. Facts from the
  * logs are written into `machine`, then the words of `given`, an array of texts or
  * NULL, which override them. `has_record`: the machine was read from a record. Texts

@@ -2,8 +2,8 @@
 # URL=PROJECT make_page.sh MODULE FOLDER: puts the web page together: the files of page/, with the parts
 # of its script joined to page.js, and the WebAssembly module. A digest of all of them is the
 # page's release, by which browsers notice that the copy they have kept is old. FOLDER.html is
-# the same page in one file, which needs no web server. The page links to the project at URL, and
-# has no links without it.
+# the same page in one file, which needs no web server. The page links to the project at URL and
+# its release of this version, and has no links without it.
 set -eu
 module=$1 folder=$2
 source=$(dirname "$0")/../page
@@ -11,7 +11,8 @@ rm -rf "$folder"
 mkdir -p "$folder"
 cp "$source/index.html" "$source/style.css" "$source/icon.svg" "$folder"
 if [ -n "${URL:-}" ]; then
-    sed -i "s|@URL@|$URL|" "$folder/index.html"
+    version=$(sed -n 's/^#define ANYFLASH_VERSION_[MP][A-Z]* //p' "$source/../include/anyflash/anyflash.h" | paste -s -d .)
+    sed -i "s|@URL@|$URL|g; s|@VERSION@|$version|g" "$folder/index.html"
 else
     sed -i '/^<ul class="links">$/,/^<\/ul>$/d' "$folder/index.html"
 fi

@@ -21,11 +21,41 @@ async function copyText(text, button) {
     setTimeout(() => { button.textContent = label; }, 1500);
 }
 
-function commandBlock(command, isMain, what) {
-    const button = element("button", { type: "button", class: "copy", "aria-label": `Copy: ${what}`,
-                                       onclick: () => copyText(command, button) }, "Copy");
-    return element("div", { class: isMain ? "command main" : "command" },
-                   element("pre", null, element("code", null, command)), button);
+const OWN_ARCH = "x86_64"; // of anyflash's wheel where nothing is known
+
+/*
+ * What a command rests on that was neither read nor chosen, as [key, text]. The name of a wheel's
+ * file says what it was built for. `installsTorch`: an earlier step installs its torch.
+ */
+function assumptionsOf(command, installsTorch) {
+    const [, package_, python, platform] = /([\w.]+)-[^-/]*-(\w+)-\w+-([\w.]+)\.whl/.exec(command) ?? [];
+    if (package_ === undefined && !/\btorch==/.test(command))
+        return [];
+    const isOwn = package_ === "anyflash";
+    const keys = isOwn ? [] : ["gpu", "torch", "torch_cuda", ...python === "py3" ? [] : ["python"]];
+    if (platform !== "any")
+        keys.push("os", "arch");
+    const text = { python: `Python ${valueOf("python")}`, torch: `torch ${valueOf("torch")}`, os: labelOf("os"),
+                   arch: valueOf("arch") || OWN_ARCH, torch_cuda: `torch for ${labelOf("torch_cuda")}` };
+    const assumed = keys.filter((key) => !model.values[key] && (model.assumed[key] || (key === "arch" && isOwn))).map((key) => [key, text[key] ?? valueOf(key)]);
+    const [, cuda] = /(?:%2B|\+)cu(\d+)/.exec(package_ === undefined ? "" : command) ?? [];
+    if (cuda !== undefined && !installsTorch && valueOf("torch_cuda") === "")
+        assumed.push(["torch_cuda", `a torch for CUDA ${cuda.length < 3 ? cuda : `${cuda.slice(0, -1)}.${cuda.slice(-1)}`}`]);
+    return assumed;
+}
+
+/* `about`: what else to know before the command is copied. */
+function commandBlock(command, isMain, what, { installsTorch = false, about = null } = {}) {
+    const label = nothingIsKnown() ? "Copy example" : "Copy";
+    const button = element("button", { type: "button", class: "copy", "aria-label": `${label}: ${what}`,
+                                       onclick: () => copyText(command, button) }, label);
+    const assumed = assumptionsOf(command, installsTorch);
+    return element("div", { class: isMain && !nothingIsKnown() ? "command main" : "command" },
+                   element("pre", null, element("code", null, command)), button,
+                   assumed.length === 0 ? null : element("p", { class: "assumes" },
+                       `Assumes ${assumed.map(([, text]) => text).join(", ")}: `,
+                       element("button", { type: "button", onclick: () => goToMenu(assumed[0][0]) }, "choose yours")),
+                   about);
 }
 
 const commandOf = (step) => step[shellInUse()] ?? step.command;
@@ -38,19 +68,38 @@ const mainStep = (steps) => steps.find((step) => ["wheel", "torch", "own", "buil
     ?? steps.find((step) => step.command);
 const needsProgram = (command) => /(^|[ ;&'])(?<!-m )anyflash /.test(command ?? "");
 
-function getCommand() {
-    const installer = model.installer || model.choices.installer;
-    return { uv: "uv pip install anyflash", portable: ".\\python_embeded\\python.exe -m pip install anyflash" }[installer]
-        ?? "python -m pip install anyflash";
+const GUIDE = "docs/guide/install.md";
+
+/* The platform of anyflash's wheel for the chosen Linux; "any" is the Python package without the program. */
+function ownPlatform() {
+    const [libc, version] = valueOf("libc").split(" ");
+    const isOld = libc === "musl" || (version !== undefined && Number(version.split(".")[1]) < 28);
+    return isOld ? "any" : `manylinux_2_28_${valueOf("arch") || OWN_ARCH}`;
 }
 
-/* The program unpacks its own Python package; who does not have it gets both from the package index. */
+/* Installs anyflash's wheel from its release; null: this page was made without the project's address. */
+function getCommand() {
+    const release = byId("get")?.dataset.release;
+    if (release === undefined)
+        return null;
+    const installer = model.installer || model.choices.installer;
+    const pip = { uv: "uv pip", portable: ".\\python_embeded\\python.exe -m pip" }[installer] ?? "python -m pip";
+    return `${pip} install ${release}-py3-none-${ownPlatform()}.whl`;
+}
+
+/* The program unpacks its own Python package; who does not have it gets both from the release. */
 function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
         return step;
     const command = getCommand();
-    return { ...step, title: "put anyflash's Python package into this environment", command, powershell: command, cmd: command };
+    const title = "put anyflash's Python package into this environment";
+    return { ...step, title: command === null ? `${title}, as \`${GUIDE}\` in anyflash's sources says` : title,
+             command, powershell: command, cmd: command };
 }
+
+/* The steps to show: those of model.pair for who has no torch. Another torch is the last resort if the list is older than torch. */
+const replacesNewer = (plan) => plan.decision === "torch-change" && listIsOlder(plan);
+const shownSteps = () => replacesNewer(model.plan) ? [] : (model.pair ?? model.plan).steps.map(forVisitors);
 
 /* No step of a plan for other systems needs the program. */
 const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
@@ -58,16 +107,35 @@ const programRuns = () => !["windows", "macos"].includes(valueOf("os"));
 /* How to get the program, which a visitor of the page may not have. */
 function programParts() {
     const guide = byId("get")?.href;
-    return ["Get the program anyflash; skip this if you have it.",
-            guide ? " " : null, guide ? element("a", { href: guide }, "Other ways to get it") : null,
-            commandBlock(getCommand(), false, "get the program anyflash")];
+    const command = ownPlatform() === "any" ? null : getCommand();
+    const ways = command === null ? "Ways to get it" : "Other ways to get it";
+    return ["Get the program anyflash; skip this if you have it. ",
+            ...guide ? [element("a", { href: guide }, ways)] : ["Ways to get it: ", element("code", null, GUIDE), " in anyflash's sources."],
+            command === null ? null : commandBlock(command, false, "get the program anyflash")];
 }
 
-function stepsList(planned) {
-    const steps = planned.map(forVisitors);
+/* Who published a wheel, and the page of its release. */
+function publisherPart({ publisher, url, filename }, plan) {
+    if (publisher === null)
+        return null;
+    const who = publisher.replace(/^huggingface:(.*)/, "$1 (Hugging Face)");
+    const release = url.replace(/\/releases\/download\/([^/]+)\/.*/, "/releases/tag/$1").replace(/\/resolve\/.*/, "");
+    const isOfficial = plan.wheel?.filename === filename && plan.wheel.official;
+    return element("p", { class: "publisher" },
+        isOfficial ? `Official build, published by ${who}. ` : `Community build by ${who}, not by the authors of flash-attn. `,
+        release === url ? null : element("a", { href: release, rel: "noreferrer" }, "Its release"));
+}
+
+function stepBlock(step, steps, isMain, plan) {
+    return commandBlock(commandOf(step), isMain, step.title ?? "the command", {
+        installsTorch: steps.some((one) => one.kind === "torch"),
+        about: step.wheel === null ? null : publisherPart(step.wheel, plan) });
+}
+
+function stepsList(steps, plan) {
     const main = mainStep(steps);
     const items = steps.map((step) => element("li", null, ...withCode(sentence(step.title ?? "")),
-        step.command === null ? null : commandBlock(commandOf(step), step === main, step.title ?? "the command")));
+        step.command === null ? null : stepBlock(step, steps, step === main, plan)));
     const first = steps.findIndex((step) => needsProgram(step.command));
     if (first >= 0)
         items.splice(first, 0, element("li", { class: "program" }, ...programParts()));
@@ -135,7 +203,7 @@ function torchButton({ torch_version: torch, torch_cuda: build }) {
 async function showSteps(place, name) {
     const plan = await send("ask", { request: planRequest("plan", { prefer: name }) });
     if (plan.decision === name && plan.steps.length > 0)
-        place.replaceChildren(stepsList(plan.steps));
+        place.replaceChildren(stepsList(plan.steps.map(forVisitors), plan));
 }
 
 function nearMisses(plan) {
@@ -169,10 +237,52 @@ function openReasons(plan) {
         ? wheel.reasons.filter((reason) => reason.effect === "open") : [];
 }
 
+/* The releases to look at if torch is newer than the catalog; null: it is not. */
+function newerReleases(plan) {
+    const reason = plan.rungs.find((rung) => rung.name === "wheel").reasons.find((one) => one.id === "torch-newer-than-catalog");
+    return reason === undefined ? null : reason.detail.match(/https:\/\/[^\s,]+/g) ?? [];
+}
+
+/* Whether a newer list of wheels may have a better answer. */
+const listIsOlder = (plan) => ["torch-change", "torch-kernels", "build"].includes(plan.decision) && newerReleases(plan) !== null;
+
+const olderTitle = () => `This page's list of ${model.choices.catalog.date} is older than torch ${valueOf("torch")}`;
+
+/* The service worker answers from its own copy, so a newer page is fetched first. */
+async function reloadPage() {
+    const kept = await navigator.serviceWorker?.getRegistration();
+    const next = (await kept?.update().catch(() => null))?.installing;
+    if (next)
+        await new Promise((resolve) => next.addEventListener("statechange", () => next.state !== "installed" && next.state !== "activating" && resolve()));
+    location.reload();
+}
+
+function olderParts(plan) {
+    return [element("p", null, "A wheel for it may have been published since. Look at these releases, or reload this page, which gets "
+                + "a newer list if there is one:"),
+            element("ul", null, ...newerReleases(plan).map((url) => element("li", null, ...withLinks(url)))),
+            element("p", { class: "row" }, element("button", { type: "button", onclick: reloadPage }, "Reload this page"))];
+}
+
+function pairParts(pair) {
+    return [element("p", null, "If torch is not installed yet, install this torch, and then the wheel that was built for it:"),
+            stepsList(shownSteps(), pair)];
+}
+
+/* Names every value that cannot be read; other errors have a hint. */
 function showError(error) {
-    byId("answer-title").textContent = error.message;
+    const [, word, key, why] = /^--given ((\w+)=[^]*?: ([^]*))/.exec(error.message) ?? [];
+    if (model.values[key])
+        model.refused[key] = why;
+    const refused = Object.keys(model.refused);
+    byId("answer-title").textContent = word ?? error.message;
     byId("pinned").hidden = true;
-    byId("answer-body").replaceChildren(...(error.hint ? [element("p", null, ...withCode(error.hint))] : []));
+    byId("answer-body").replaceChildren(...[
+        error.hint ? element("p", null, ...withCode(error.hint)) : null,
+        refused.length === 0 ? null : element("p", { class: "row" }, "No answer before these are chosen again:",
+            ...refused.map((key) => element("button", { type: "button", onclick: () => goToMenu(key) }, factOf(key).label))),
+    ].filter((part) => part !== null));
+    byId("table").hidden = true;
     for (const id of ["for", "unsure", "switches", "share"])
         byId(id).hidden = true;
 }
@@ -180,7 +290,7 @@ function showError(error) {
 /* For which machine the answer is, and what of it is assumed. */
 function answeredFor() {
     if (nothingIsKnown())
-        return `An example, for ${summary()}. Paste what you have, or choose it, to get your own answer.`;
+        return `An example, for ${summary()}. Paste or choose what you have to get your own answer.`;
     const assumed = model.choices.facts.filter(({ key }) => !model.values[key] && model.assumed[key]);
     return `For ${summary()}.${assumed.length === 0 ? "" : ` Assumed: ${assumed.map((fact) =>
         `${fact.label} ${labelOf(fact.key)}`).join(", ")}.`}`;
@@ -192,26 +302,32 @@ function showPlan(plan) {
         return;
     }
     const open = openReasons(plan);
-    const others = plan.rungs.filter((rung) => rung.name !== plan.decision);
-    const chosen = plan.rungs.find((rung) => rung.name === plan.decision);
-    const commands = plan.steps.map(forVisitors).filter((step) => step.command !== null && step.kind !== "advice");
+    const isOlder = listIsOlder(plan);
+    const isLast = (rung) => isOlder && rung.name === "torch-change";
+    const isOther = (rung) => rung.name !== plan.decision || isLast(rung);
+    const others = [...plan.rungs.filter((rung) => isOther(rung) && !isLast(rung)), ...plan.rungs.filter(isLast)];
+    const chosen = plan.rungs.find((rung) => !isOther(rung));
+    const steps = shownSteps();
+    const commands = steps.filter((step) => step.command !== null && step.kind !== "advice");
     const all = element("button", { type: "button", onclick: () => copyText(commands.map(commandOf).join("\n"), all) },
                         "Copy all commands");
     // From one of these on, the module assumes the rest.
     const isDescribed = valueOf("gpu") !== "" || valueOf("torch") !== "" || ["output", "record"].includes(model.paste?.kind);
-    const title = isDescribed ? plan.headline : "Choose your GPU and torch";
+    const headline = isOlder ? olderTitle() : model.pair ? `No torch yet? ${model.pair.headline}` : plan.headline;
+    const title = isDescribed ? headline : "Choose your GPU and torch";
     byId("answer-title").textContent = byId("pinned").textContent = (nothingIsKnown() ? "For example: " : "") + title;
     document.title = `anyflash: ${nothingIsKnown() ? "which FlashAttention wheel fits?" : title}`;
     byId("for").textContent = answeredFor();
     byId("for").hidden = !isDescribed;
-    byId("unsure").hidden = open.length === 0 || !isDescribed;
+    byId("unsure").hidden = open.length === 0 || !isDescribed || isOlder || model.pair !== null;
     byId("unsure").textContent = open.length === 0 ? ""
         : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...!isDescribed ? [askForFacts()] : [
-        askForFacts(),
         plan.faster === null ? null
             : element("p", null, ...withCode(`Made for this GPU: choose \`${plan.faster}\` in the menu Package.`)),
-        plan.steps.length > 0 ? stepsList(plan.steps) : null,
+        ...isOlder ? olderParts(plan) : [askForFacts()],
+        isOlder && steps.length > 0 ? element("h3", null, `Or: ${plan.headline}`) : null,
+        ...model.pair ? pairParts(model.pair) : steps.length > 0 ? [stepsList(steps, plan)] : [],
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
         ...proofParts(plan),
         element("div", { id: "wheels" }),
@@ -222,7 +338,7 @@ function showPlan(plan) {
         element("h3", null, "Other options"),
         ...others.map((rung) => rungDetails(rung, plan)),
     ].filter((part) => part !== null));
-    byId("switches").hidden = commands.length === 0;
+    byId("switches").hidden = commands.length === 0 && !isOlder;
     byId("share").hidden = nothingIsKnown();
     say(byId("answer-title").textContent);
     performance.mark("answered");
@@ -275,11 +391,15 @@ function logView(lines, evidence) {
     return element("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Lines of the log" }, ...rows);
 }
 
+/* Whether the answer differs for another Python: most wheels are for one. */
+const pythonDecides = () => !nothingIsKnown() && (model.plan.decision === null || /-cp\d+-/.test(model.plan.wheel?.filename));
+
 /* A button for each menu that the answer still needs. */
 function askForFacts() {
     const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
-    const deciding = hasBuilds ? ["gpu", "torch", "torch_cuda"] : ["gpu", "torch"];
-    const missing = model.choices.facts.filter(({ key }) => deciding.includes(key) && valueOf(key) === "");
+    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "",
+                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda, python: pythonDecides() && !model.values.python };
+    const missing = model.choices.facts.filter(({ key }) => isMissing[key]);
     if (missing.length === 0)
         return null;
     return element("p", { class: "row ask" }, "For the exact command, choose what is still unknown:",
@@ -309,9 +429,12 @@ function nextParts(cause) {
     if (wanted !== model.package)
         return [fix, packageButton(wanted)];
     const plans = /^anyflash (plan|install|build)( --package \w+)?$/.test(cause.next);
-    const step = plans && model.plan?.decision ? mainStep(model.plan.steps.map(forVisitors)) : undefined;
+    if (plans && listIsOlder(model.plan))
+        return [element("p", null, `${olderTitle()}.`), ...olderParts(model.plan), fix];
+    const step = plans && model.plan.decision ? mainStep(shownSteps()) : undefined;
     if (step !== undefined && !needsProgram(step.command))
-        return [element("p", null, ...withCode(sentence(step.title ?? ""))), commandBlock(commandOf(step), true, "the next step"), fix];
+        return [element("p", null, ...withCode(sentence(step.title ?? ""))), stepBlock(step, shownSteps(), true, model.plan),
+                askForFacts(), fix].filter((part) => part !== null);
     if (!needsProgram(cause.next))
         return [commandBlock(cause.next, true, "the next step"), fix];
     return [fix, plans ? askForFacts() : null, programCommand(step === undefined ? cause.next : commandOf(step))];
@@ -396,7 +519,7 @@ async function showDiagnosis(diagnosis, generation) {
 function answerAsText() {
     const facts = model.choices.facts.filter((fact) => valueOf(fact.key) !== "").map((fact) =>
         `${fact.label}: ${valueOf(fact.key)}${model.values[fact.key] ? "" : " (assumed)"}`);
-    const commands = model.plan.steps.map(forVisitors).filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
+    const commands = shownSteps().filter((step) => step.command !== null).map((step) => `${step.title}\n    ${commandOf(step)}`);
     const parts = [byId("answer-title").textContent, facts.join("\n"), ...commands];
     if (!byId("diagnosis").hidden) {
         const lines = [...byId("diagnosis-body").querySelectorAll(":scope > .log > div")].map((one) => `    ${[...one.children].map((part) => part.textContent).join("  ")}`);

@@ -35,7 +35,7 @@ function showMenus() {
         const value = model.values[fact.key] ?? UNKNOWN;
         const select = byId(`fact-${fact.key}`);
         if (select.list) {
-            select.value = value;
+            select.value = value.replace(/\bNVIDIA (GeForce )?/, ""); // the box is short; the model tells GPUs apart
             select.placeholder = model.assumed[fact.key] ? `${model.assumed[fact.key]}, assumed` : "such as RTX 5090";
         } else
             fillSelect(select, optionsFor(fact, value), value);
@@ -57,12 +57,12 @@ function showMenus() {
             input.checked = input.value === value;
 }
 
-/* The maker of the GPU, as the menu groups them; "" if it is not known. */
-function makerOfGpu() {
-    const name = (valueOf("gpu") || "").replace(/^\d+x /, "").toLowerCase();
+/* The maker of a GPU, as the menu groups them; "" if it is not known. */
+function makerOfGpu(gpu = valueOf("gpu")) {
+    const name = gpu.replace(/^\d+x /, "").toLowerCase();
     const known = model.firstChoices.facts.find((fact) => fact.key === "gpu").choices;
-    const found = name === "" ? undefined : known.find((one) => name.includes(one.value.toLowerCase()) && one.group !== null);
-    return found?.group ?? "";
+    const found = longestIn(known.filter((one) => one.group !== null && name.includes(one.value.toLowerCase())).map((one) => one.value));
+    return known.find((one) => one.value === found)?.group ?? "";
 }
 
 /* AMD's builds of torch are not for CUDA. */
@@ -79,9 +79,11 @@ function isAsked(key) {
     return key !== "driver" || ["", "NVIDIA"].includes(makerOfGpu());
 }
 
+const factOf = (key) => model.choices.facts.find((fact) => fact.key === key);
+
 function labelOf(key) {
     const value = valueOf(key);
-    return model.choices.facts.find((fact) => fact.key === key).choices.find((one) => one.value === value)?.label ?? value;
+    return factOf(key).choices.find((one) => one.value === value)?.label ?? value;
 }
 
 /* "RTX 5090 · Windows · Python 3.12 · torch 2.10.0+cu130": the menus in one line. */
@@ -217,6 +219,18 @@ function markCell() {
     const name = `torch ${model.values.torch}+${model.values.torch_cuda}`;
     for (const button of byId("matrix").querySelectorAll("button"))
         button.setAttribute("aria-pressed", String(button.getAttribute("aria-label").split(":")[0] === name));
+    const box = byId("matrix").getBoundingClientRect();
+    const cell = byId("matrix").querySelector("button[aria-pressed=true]")?.getBoundingClientRect();
+    if (cell !== undefined)
+        byId("matrix").scrollLeft += cell.left + cell.width / 2 - box.left - box.width / 2;
+    showMore();
+}
+
+/* Fades the table's end where more columns follow. */
+function showMore() {
+    const { scrollLeft, clientWidth, scrollWidth, classList } = byId("matrix");
+    classList.toggle("more", scrollLeft + clientWidth < scrollWidth - 1);
+    byId("sideways").hidden = scrollWidth <= clientWidth;
 }
 
 function openCell(torch, build) {

@@ -2,6 +2,7 @@
  * paste.js: the box for a text of any size, pasted, typed, dropped or opened as a file.
  */
 let typing = 0;
+const SENTENCE_BYTES = 200;
 
 /* What PowerShell 5 writes starts with one of these marks. */
 const UTF16 = { "255,254": "utf-16le", "254,255": "utf-16be" };
@@ -44,7 +45,7 @@ async function readBlob(blob, id) {
             ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
         model.paste = null;
     } else {
-        model.paste = { id, kind: found.kind, isPortable: found.isPortable };
+        model.paste = { id, kind: found.kind, isPortable: found.isPortable, isMac: found.isMac };
         byId("recognised").textContent = KINDS[found.kind];
     }
     const machine = { ...machineOf([]), assume: false };
@@ -76,9 +77,22 @@ async function takeBlob(blob) {
         keepText(id, await blob.text());
         remember();
     }
+    const isNamed = model.paste === null && blob.size <= SENTENCE_BYTES && takeNamedGpu(await blob.text());
     await refresh();
-    if (model.paste !== null)
+    if (model.paste !== null || isNamed)
         showFirstAnswer();
+}
+
+/* A text that names only a GPU chooses it. */
+function takeNamedGpu(text) {
+    const names = model.firstChoices.facts.find(({ key }) => key === "gpu").choices.map((one) => one.value);
+    const gpu = longestIn(names.filter((name) => /\d/.test(name) && new RegExp(`\\b${name}\\b`, "i").test(text)));
+    if (gpu === "")
+        return false;
+    Object.assign(model.values, { gpu }, makerOfGpu(gpu) === "Apple" ? { os: "macos" } : {});
+    byId("recognised").textContent = `Recognised: the GPU ${gpu}.`;
+    remember();
+    return true;
 }
 
 /* Reads again a text of this tab; false: a later one came before. */

@@ -14,7 +14,7 @@ let worker = null;
 const waiting = new Map();
 let nextId = 1;
 const model = {
-    paste: null,     // {id, kind, isPortable}
+    paste: null,     // {id, kind, isPortable, isMac}
     rest: null,      // Blob: what follows the text in the box
     pasteCount: 0,
     said: {},        // value of each fact, as the text says it
@@ -31,6 +31,7 @@ const model = {
     shell: "",
     choices: null,   // the module's menus
     plan: null,
+    pair: null,      // the plan if torch is not installed, where its version decides and is unknown
     generation: 0,
 };
 
@@ -79,6 +80,8 @@ function browserSystem() {
     return /linux/i.test(platform) && !/android/i.test(navigator.userAgent) ? "linux" : "";
 }
 
+const longestIn = (names) => names.sort((a, b) => b.length - a.length)[0] ?? "";
+
 /* The GPU that this browser draws with, as the menu names it; "": another one, or a program. */
 function findBrowserGpu(names) {
     const context = document.createElement("canvas").getContext("webgl", { failIfMajorPerformanceCaveat: true });
@@ -87,8 +90,7 @@ function findBrowserGpu(names) {
     context?.getExtension("WEBGL_lose_context")?.loseContext();
     if (/or similar/.test(drawn)) // Firefox names one GPU for many
         return "";
-    const found = names.filter((name) => /\d/.test(name) && drawn.includes(name));
-    return found.sort((a, b) => b.length - a.length)[0] ?? "";
+    return longestIn(names.filter((name) => /\d/.test(name) && drawn.includes(name)));
 }
 
 const nothingIsKnown = () => model.paste === null && model.cause === "" && model.choices.facts.every(({ key }) => !model.values[key]);
@@ -107,6 +109,7 @@ function guesses() {
                 guessed[key] = { value, source };
     };
     const isHere = model.paste === null && ["", "WSL2", system].includes(model.values.os ?? "");
+    add("a path in your text", { os: model.paste?.isMac ? "macos" : "" });
     add("of this browser", { os: system, gpu: isHere ? model.browserGpu : "" });
     if (nothingIsKnown())
         add("an example", system === "macos" ? EXAMPLE_MAC : EXAMPLE);
@@ -151,8 +154,8 @@ function machineOf(given) {
         : { name: NAME, record: true, given, assume: true };
 }
 
-/* Asks the module a command with the options and the machine that are chosen. */
-function planRequest(command = "plan", more = {}) {
+/* Asks the module a command with the options and the machine that are chosen; `given`: more words for --given. */
+function planRequest(command = "plan", more = {}, given = []) {
     const options = { official: model.official, ...more };
     if (model.package !== "")
         options.package = model.package;
@@ -160,7 +163,7 @@ function planRequest(command = "plan", more = {}) {
         options.version = model.version;
     if (model.publisher !== "" && command !== "candidates")
         options.publishers = model.publisher;
-    return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords()])] };
+    return { command, options, machines: [machineOf([...givenWords(), ...guessedWords(), ...installerWords(), ...given])] };
 }
 
 /* -- The address: it carries the choices, and never the pasted text. -- */

@@ -16,7 +16,7 @@ function takeAssumptions({ facts, columns, rows }) {
     model.refused = {};
     for (const { key, value, source } of facts) {
         if (model.values[key] && source === "assumed")
-            model.refused[key] = `not understood; ${value} is assumed`;
+            model.refused[key] = "not understood";
         else if (model.values[key] && value === null)
             model.refused[key] = `counts as unknown: ${(source ?? "").replace(/^--given [^:]*: /, "")}`;
     }
@@ -24,8 +24,9 @@ function takeAssumptions({ facts, columns, rows }) {
 
 /* Of the text, or of a link that names a cause; null: of neither. */
 async function askDiagnosis(given) {
+    const guessed = model.paste?.isMac && guesses().os ? ["os=macos"] : [];
     if (["log", "output"].includes(model.paste?.kind))
-        return send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } });
+        return send("ask", { request: { command: "doctor", machines: [{ name: NAME, given: [...given, ...guessed] }] } });
     if (model.paste !== null || model.cause === "")
         return null;
     const cause = await send("ask", { request: { command: "cause", cause: model.cause } });
@@ -47,8 +48,20 @@ async function refresh() {
     const plan = await send("ask", { request: planRequest() });
     if (generation !== model.generation)
         return;
+    const needsTorch = plan.decision === null && valueOf("torch") === "" && valueOf("gpu") !== "";
+    const pair = needsTorch ? await send("ask", { request: planRequest("plan", {}, ["torch=none"]) }) : null;
+    if (generation !== model.generation)
+        return;
     model.plan = plan;
+    model.pair = pair?.decision === "torch-change" ? pair : null;
     showPlan(plan);
+    if (plan.error !== undefined) {
+        showMenus(); // marks the refused one
+        byId("diagnosis").hidden = true;
+        shownMatrix = null;
+        document.documentElement.dataset.answered = String(generation);
+        return;
+    }
     const diagnosis = await askDiagnosis(given);
     if (generation !== model.generation)
         return;
@@ -73,7 +86,7 @@ async function refresh() {
 function showCatalog() {
     const { catalog, sources } = model.choices;
     byId("catalog").textContent = `Catalog of ${catalog.date}: ${catalog.count.toLocaleString("en")} published wheels of `
-        + `${sources.length} publishers. Wheels published later are not in it.`;
+        + `${new Set(sources.map(({ name }) => name.split("/")[0])).size} publishers. Wheels published later are not in it.`;
     byId("sources").replaceChildren(...sources.map((source) => element("li", null,
         `${source.name}: ${source.count.toLocaleString("en")} wheels${source.official ? ", official" : ""}`)));
 }
@@ -100,6 +113,8 @@ function listenToLinks() {
     }, { rootMargin: "0px 0px -25% 0px" }).observe(document.querySelector(".answers"));
     byId("as-text").addEventListener("click", (event) => copyText(answerAsText(), event.target));
     byId("matrix").addEventListener("keydown", moveInMatrix);
+    byId("matrix").addEventListener("scroll", showMore);
+    new ResizeObserver(showMore).observe(byId("matrix"));
     byId("link").addEventListener("click", (event) => {
         const fragment = fragmentOf();
         copyText(`${location.href.split("#")[0]}${fragment === "" ? "" : `#${fragment}`}`, event.target);

@@ -11,6 +11,38 @@ import time
 from selenium import webdriver
 
 WAIT_SECONDS = 120
+# The commands of an answer that break a rule: [command, what is wrong with it].
+BROKEN_RULES = r"""
+    const isStated = (key) => Boolean(model.values[key]);
+    const wrong = [];
+    for (const code of document.querySelectorAll("code"))
+        if (/\bpip3? install( -\S+)* anyflash(\s|$)/.test(code.textContent))
+            wrong.push([code.textContent, "installs a name that anybody may register"]);
+    for (const block of document.querySelectorAll(".command")) {
+        const command = block.querySelector("code").textContent;
+        const notes = block.querySelector(".assumes")?.textContent ?? "";
+        const need = (condition, text) => {
+            if (condition && !notes.includes(text))
+                wrong.push([command, `does not say that it assumes ${text}`]);
+        };
+        const isFile = /[.]whl/.test(command);
+        const isOurs = /\/anyflash-[^\/]*[.]whl/.test(command);
+        const [, cuda] = /(?:%2B|[+])cu(\d\d)\d?[^\/]*[.]whl/.exec(command) ?? [];
+        const installsTorch = block.closest(".steps")?.textContent.includes("torch==");
+        const isExact = isFile || /torch==/.test(command);
+        need(/-cp3\d+-cp3\w+-/.test(command) && !isStated("python"),
+             `Python ${model.assumed.python}`);
+        need(/64[.]whl/.test(command) && !isStated("arch"), model.assumed.arch ?? "x86_64");
+        need(isExact && !/-any[.]whl/.test(command) && !isStated("os"), labelOf("os"));
+        need(isExact && !isOurs && !isStated("gpu") && model.assumed.gpu, model.assumed.gpu);
+        need(cuda && !isOurs && !installsTorch && !isStated("torch_cuda"),
+             model.assumed.torch_cuda ?? `CUDA ${cuda}`);
+        const isStep = block.closest(".steps") !== null;
+        if (isFile && isStep && !isOurs && !block.querySelector(".publisher"))
+            wrong.push([command, "does not say who published the wheel"]);
+    }
+    return wrong;
+"""
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -69,6 +101,7 @@ class Page:
     def settle(self):
         self.wait("typeof model === 'object' && model.choices !== null && "
                   "document.documentElement.dataset.answered === String(model.generation)")
+        assert self.run(BROKEN_RULES) == []
 
     def open(self, fragment=""):
         self.driver.get("about:blank")

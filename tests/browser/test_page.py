@@ -50,7 +50,8 @@ def test_a_pasted_text_gets_the_answer_of_the_program(page, native, path):
     assert page.run("return model.paste.kind") in ("output", "log")
     if page.run("return model.paste.kind") == "output":
         assert without_sources(page.plan()) == without_sources(expected)
-        assert page.text("#answer-title") == expected["headline"]
+        if expected["decision"] is not None:
+            assert page.text("#answer-title") == expected["headline"]
 
 
 def test_a_record_of_the_program_gets_its_answer(page, native):
@@ -248,6 +249,7 @@ def test_a_link_from_outside_is_only_text(page):
     page.open("#gpu=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&torch=2.9.1&os=" + "x" * 5000)
     assert page.run("return document.querySelectorAll('img, script:not([src])').length") == 0
     assert page.run("return document.getElementById('fact-gpu').value").startswith("<img")
+    assert page.text("#answer-title").startswith("os=xxx")
 
 
 def test_the_back_button_returns_to_the_answer_before(page):
@@ -314,7 +316,9 @@ def test_the_matrix_has_the_way_of_every_build_and_opens_it(page, native):
 def test_the_catalog_says_its_date_and_size(page):
     catalog = page.plan()["catalog"]
     assert catalog["date"] in page.text("#catalog")
-    assert f"{catalog['count']:,} published wheels" in page.text("#catalog")
+    readme = re.search("wheels from ([0-9]+) publishers", (ROOT / "README.md").read_text())
+    assert f"{catalog['count']:,} published wheels of {readme[1]} publishers" in page.text(
+        "#catalog")
     assert "Dao-AILab/flash-attention" in page.text("#sources")
 
 

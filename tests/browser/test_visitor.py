@@ -1,7 +1,10 @@
 """What visitors have: little knowledge, small screens, other systems, no program, odd files."""
 import os
 import pathlib
+import re
 import shutil
+import subprocess
+import urllib.parse
 
 import pytest
 from chromium import Page, Server
@@ -19,6 +22,7 @@ WINDOWS_LOG = ("Traceback (most recent call last):\n"
 
 OUT_OF_MEMORY = ("c++: fatal error: Killed signal terminated program cc1plus\n"
                  "ERROR: Failed building wheel for flash-attn\n")
+RELEASE = ("https://example.org/anyflash/releases/download/v9.8.7/anyflash-9.8.7-py3-none-")
 SENTENCE = "RTX 3060, torch 2.6, Python 3.11"
 HARMLESS = "UserWarning: 1Torch was not compiled with flash attention.\n"
 COMFYUI = r"""** Platform: Windows
@@ -43,6 +47,24 @@ def shown(page, identifier):
 def top_of(page, identifier):
     return page.run("return document.getElementById(arguments[0]).getBoundingClientRect().top",
                     identifier)
+
+
+def asked_for(page, place):
+    """The menus that the answer names as still open."""
+    return page.run("return [...document.querySelectorAll(`${arguments[0]} > .ask button`)]"
+                    ".map(one => one.textContent)", place)
+
+
+def set_project(page, url):
+    """Makes the page as `make page` does with or without URL."""
+    page.run("""
+        document.getElementById('get')?.remove();
+        if (arguments[0] === '')
+            return;
+        const link = document.createElement('a');
+        Object.assign(link, {id: 'get', href: `${arguments[0]}/guide`});
+        link.dataset.release = `${arguments[0]}/releases/download/v9.8.7/anyflash-9.8.7`;
+        document.querySelector('header').append(link);""", url)
 
 
 def first_label(page, key):
@@ -78,8 +100,9 @@ def test_the_page_begins_with_an_answer_to_an_example(page, native):
     assert page.text("#for") == (
         "For RTX 3060 · Linux · Python 3.12. Assumed: System Linux, Python 3.12, "
         "Processor x86_64 (Intel, AMD).")
+    assert asked_for(page, "#answer-body") == ["Python", "torch"]
     page.run("document.querySelector('#answer-body button').click()")
-    assert page.run("return document.activeElement.id") == "fact-torch"
+    assert page.run("return document.activeElement.id") == "fact-python"
 
 
 def test_the_gpu_of_this_computer_is_assumed_until_a_text_describes_another(page):
@@ -129,7 +152,7 @@ def test_a_text_without_the_system_gets_an_answer(page):
 
 def test_the_next_step_of_a_log_is_the_command_of_the_answer(page):
     page.paste(LOG)
-    assert "pip install anyflash" in page.text("#diagnosis-body .program code")
+    assert "Get the program anyflash" in page.text("#diagnosis-body .program")
     choose(page, gpu="RTX 4090", torch="2.9.1", torch_cuda="cu128", libc="glibc 2.31")
     step = next(one for one in page.plan()["steps"] if one["command"])
     assert page.text("#diagnosis-body .command.main code") == step["command"]
@@ -139,9 +162,7 @@ def test_the_next_step_of_a_log_of_windows_needs_no_program(page):
     page.paste(WINDOWS_LOG)
     assert "anyflash" not in page.text("#diagnosis-body h3 + p")
     assert page.text("#diagnosis-body .program") is None
-    buttons = page.run("return [...document.querySelectorAll('#diagnosis-body > .row button')]"
-                       ".map(one => one.textContent)")
-    assert buttons == ["GPU", "torch"]
+    assert asked_for(page, "#diagnosis-body") == ["GPU", "Python", "torch"]
     page.run("document.querySelector('#diagnosis-body > .row button').click()")
     assert page.run("return document.activeElement.id") == "fact-gpu"
 
@@ -183,26 +204,91 @@ def test_a_harmless_message_is_said_to_be_one(page, native, before, kind):
 
 
 def test_a_command_of_the_program_comes_after_getting_it(page):
+    set_project(page, "https://example.org/anyflash")
     page.paste(OUT_OF_MEMORY)
     commands = page.run("return [...document.querySelectorAll('#diagnosis-body details code')]"
                         ".map(one => one.textContent)")
-    assert commands == ["uv pip install anyflash", "anyflash build"]
+    assert commands == [f"uv pip install {RELEASE}manylinux_2_28_x86_64.whl", "anyflash build"]
 
 
-def test_the_package_of_the_program_is_installed_from_the_index(page):
-    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
+@pytest.mark.parametrize("more, platform", [
+    ({}, "manylinux_2_28_x86_64"), ({"arch": "aarch64"}, "manylinux_2_28_aarch64"),
+    ({"libc": "glibc 2.17"}, "any"), ({"libc": "musl 1.2"}, "any")])
+def test_the_package_of_the_program_is_installed_from_its_release(page, more, platform):
+    set_project(page, "https://example.org/anyflash")
+    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128", **more)
     assert page.plan()["steps"][0]["command"].startswith("anyflash package install")
-    assert page.commands()[0] == "uv pip install anyflash"
+    assert page.commands()[0] == f"uv pip install {RELEASE}{platform}.whl"
     assert not any(one.startswith("anyflash ") for one in page.commands())
     page.click("#installer-pip")
-    assert page.commands()[0] == "python -m pip install anyflash"
+    assert page.commands()[0] == f"python -m pip install {RELEASE}{platform}.whl"
 
 
-def test_release_pages_are_links(page):
+def test_a_page_without_a_project_says_how_to_get_the_program(page):
+    set_project(page, "")
+    choose(page, gpu="V100", python="3.12", torch="2.9.1", torch_cuda="cu128")
+    first = "#answer-body .steps > li"
+    assert "as docs/guide/install.md in anyflash's sources says" in page.text(first)
+    assert page.run("return document.querySelector(arguments[0]).querySelector('button')",
+                    first) is None
+    assert page.run("return answerAsText()").count("pip install") == 0
+    page.paste(OUT_OF_MEMORY)
+    assert "docs/guide/install.md" in page.text("#diagnosis-body .program")
+    assert page.text("#diagnosis-body .program button") is None
+
+
+def test_a_torch_newer_than_the_list_is_answered_with_releases_first(page):
     choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
-    links = page.run("return [...document.querySelectorAll('#answer-body li > a')]"
-                     ".map(one => one.href).filter(one => one.endsWith('/releases'))")
+    assert page.plan()["decision"] == "torch-change"
+    assert page.text("#answer-title") == (
+        f"This page's list of {page.plan()['catalog']['date']} is older than torch 2.15.0")
+    links = page.run("return [...document.querySelectorAll('#answer-body > ul a')]"
+                     ".map(one => one.href)")
     assert "https://github.com/mjun0812/flash-attention-prebuild-wheels/releases" in links
+    assert page.commands() == [] and "torch==" not in page.run("return answerAsText()")
+    last = page.text("#answer-body > details:last-child > summary")
+    assert "Another torch" in last
+    page.paste(LOG)
+    choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
+    assert "is older than torch 2.15.0" in page.text("#diagnosis-body h3 + p")
+    assert page.text("#diagnosis-body .command.main") is None
+    choose(page, os="linux")
+    assert page.plan()["decision"] == "torch-kernels"
+    assert "is older than torch 2.15.0" in page.text("#answer-title")
+    assert page.text("#answer-body > h3") == f"Or: {page.plan()['headline']}"
+
+
+def test_reloading_gets_a_newer_page(driver, tmp_path, monkeypatch):
+    folder = tmp_path / "page"
+    shutil.copytree(os.environ["ANYFLASH_PAGE"], folder)
+    monkeypatch.setenv("ANYFLASH_PAGE", str(folder))
+    server = Server()
+    page = Page(driver, server.url)
+    page.open("#gpu=RTX+5090&os=windows&torch=2.15.0&torch_cuda=cu130")
+    driver.execute_async_script("navigator.serviceWorker.ready.then(() => arguments[0]())")
+    for name, old, new in (("page.js", 'RELEASE = "', 'RELEASE = "newer'),
+                           ("index.html", "<h1>", "<h1>Newer: ")):
+        text = (folder / name).read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    page.run("[...document.querySelectorAll('#answer-body button')].find(one =>"
+             "one.textContent === 'Reload this page').click()")
+    page.wait("document.querySelector('h1').textContent.startsWith('Newer: ')")
+    page.settle()
+    server.stop()
+
+
+@pytest.mark.parametrize("text", ["RTX 5070 laptop, win 11, python 3.10", "RTX 4090, linux"])
+def test_without_a_torch_the_answer_is_a_torch_and_its_wheel(page, native, text):
+    page.paste(text)
+    assert page.plan()["decision"] is None
+    words = [f"{key}={value}" for key, value in page.run("return model.assumed").items()]
+    expected = native("plan", "--json", "--machine", NAME, *given([*words, "torch=none"]),
+                      text=text.encode())
+    assert page.text("#answer-title") == f"No torch yet? {expected['headline']}"
+    shell = "powershell" if "win" in text else "command"
+    assert page.commands() == [step[shell] for step in expected["steps"] if step[shell]]
+    assert "torch==" in page.commands()[0] and page.commands()[1].endswith(".whl")
+    assert "torch" in asked_for(page, "#answer-body")
 
 
 def test_a_cause_of_another_package_has_a_button_for_its_answer(page, native):
@@ -399,13 +485,31 @@ def test_a_missing_module_is_said_without_blaming_the_visitor(driver, server, tm
     other.stop()
 
 
-def test_nonsense_in_a_link_is_named(page):
-    page.open("#python=banana&os=foo&gpu=RTX+4090")
-    assert page.text("#fact-python-source") == "not understood; 3.12 is assumed"
-    assert page.text("#fact-os-source") == "not understood; linux is assumed"
-    page.open("#python=banana&torch=kiwi")
-    assert "not a Python version" in page.text("#fact-python-source")
-    assert "not one version of torch" in page.text("#fact-torch-source")
+GOOD = {"gpu": "RTX 4090", "os": "linux", "python": "3.12", "torch": "2.9.1",
+        "torch_cuda": "cu128", "driver": "580", "libc": "glibc 2.35", "arch": "x86_64"}
+
+
+@pytest.mark.parametrize("bad", [
+    {"python": "banana"}, {"os": "beos"}, {"torch": "kiwi"}, {"driver": "x"}, {"libc": "y"},
+    {"arch": "z80"}, {"gpu": "foo9000", "python": "banana", "torch": "99.1", "os": "beos"}],
+    ids="-".join)
+def test_nonsense_in_a_link_is_refused_as_by_the_program(page, bad):
+    words = given([f"{key}={value}" for key, value in bad.items()])
+    done = subprocess.run([os.environ["ANYFLASH"], "plan", *words], text=True,
+                          capture_output=True)
+    assert done.returncode == 2
+    page.open("#" + urllib.parse.urlencode({**GOOD, **bad}))
+    key, why = re.match("(\\w+)=[^:]*: (.*)", page.text("#answer-title")).groups()
+    assert key in bad and (len(bad) > 1 or why in done.stderr)
+    assert page.text("button.copy") is None and not shown(page, "table")
+    wrong = page.run("return [...document.querySelectorAll('.fact.refused')]"
+                     ".map(one => one.querySelector('[data-key]').dataset.key)")
+    accepted = {"gpu", "torch"} if len(bad) > 1 else set()
+    assert set(wrong) - {"torch_cuda"} == set(bad) - accepted
+    for one in wrong:
+        assert page.text(f"#fact-{one}-source")
+        page.choose(f"fact-{one}", GOOD[one])
+    assert "error" not in page.plan() and page.text("button.copy") is not None
 
 
 def test_reloading_and_going_back_keep_the_text(page):

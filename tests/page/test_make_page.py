@@ -22,6 +22,13 @@ def test_page__links_to_its_project(tmp_path):
         assert f'href="https://example.org/anyflash{path}"' in text
 
 
+def test_page__names_the_files_of_its_release(tmp_path):
+    version = subprocess.run(["python3", ROOT / "packaging/version.py"], text=True, check=True,
+                             capture_output=True).stdout.strip()
+    release = f"https://example.org/anyflash/releases/download/v{version}/anyflash-{version}"
+    assert f'data-release="{release}"' in made(tmp_path, "https://example.org/anyflash")
+
+
 def test_page__has_no_dead_link_without_a_project(tmp_path):
     text = made(tmp_path, "")
     assert "@URL@" not in text and 'class="links"' not in text

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX
          "glibc=2.35"]
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
             ["nothing=1"]]
+
+NOT_OURS = re.compile(r"pip install( -\S+)* anyflash\b")  # a name that anybody may register
 
 pytestmark = pytest.mark.skipif(
     not MODULE.exists() or not shutil.which("node"),
@@ -73,6 +76,7 @@ def test_module__plans_every_recorded_machine_as_the_program_does(tmp_path):
     for path, answer in zip(RECORDS, answers):
         assert answer == native("plan", "--json", "--machine", path.name, tmp_path=tmp_path,
                                 cwd=path.parent), path.name
+        assert not NOT_OURS.search(answer), path.name
 
 
 def test_module__writes_every_record_as_the_program_does(tmp_path):
@@ -102,6 +106,19 @@ def test_module__assumes_for_facts_given_by_hand_what_the_program_assumes(given,
     assert plan == native("plan", "--json", *words, tmp_path=tmp_path)
     assert candidates == native("plan", "--all", "--limit", "7", "--json", *words,
                                 tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize("word", ["python=banana", "os=beos", "torch=kiwi", "libc=x"])
+def test_module__refuses_facts_that_the_program_refuses(word):
+    machine = {"name": "x", "given": [word]}
+    done = subprocess.run([PROGRAM, "plan", "--given", word], text=True, capture_output=True)
+    assert done.returncode == 2
+    taken_back = {"name": "x", "given": [word.split("=")[0] + "=unknown"]}
+    plan, choices, unknown = map(json.loads, ask([
+        {"command": command, "machines": [one]} for command, one in (
+            ("plan", machine), ("choices", machine), ("plan", taken_back))]))
+    assert plan["error"]["message"] in done.stderr
+    assert "error" not in choices and "error" not in unknown
 
 
 def test_module__choices_name_what_is_assumed():
@@ -160,6 +177,7 @@ def test_module__diagnoses_reported_failures_as_the_program_does(tmp_path):
         printed = list(pool.map(lambda words: native(*words, tmp_path=tmp_path), commands))
     for command, answer, expected in zip(commands, ask(requests), printed):
         assert answer == expected, command
+        assert not NOT_OURS.search(answer), command
 
 
 def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
