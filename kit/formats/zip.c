@@ -6,7 +6,8 @@
  * one: the archive must end with its end record and that record's comment, and
  * the directory must end directly before it, or before the zip64 record and its
  * locator (APPNOTE.TXT 6.3, 4.3.14 to 4.3.16). Names must stay inside the folder
- * and not contradict each other, and the bytes of members must not overlap.
+ * and not contradict each other, and each byte belongs to one member or to the directory: a
+ * program that reads from the start would find others in a gap.
  */
 #include "kit/formats/zip.h"
 
@@ -91,8 +92,9 @@ static enum anyflash_status find_record(const struct af_zip *zip, uint64_t *at_o
 }
 
 /*
- * Reads the zip64 record before the end record at `*at` if there is a locator;
- * moves *at.
+ * Reads the zip64 record before the end record at `*at` if there is a locator; moves *at. The
+ * record must have no data of its own: Python looks for it 56 bytes before the locator, other
+ * programs where the locator says (CVE-2025-8291).
  */
 static enum anyflash_status read_end64(const struct af_zip *zip, uint64_t *at,
                                        struct archive_end *end, bool *found_out,
@@ -111,8 +113,8 @@ static enum anyflash_status read_end64(const struct af_zip *zip, uint64_t *at,
         return ambiguous(zip, err);
     const unsigned char *record = bytes_at(zip, record_at);
     if (memcmp(record, end64_mark, sizeof end64_mark) != 0 ||
-        af_le64(record + 4) != locator_at - record_at - 12 || af_le64(record + 16) != 0 ||
-        af_le64(record + 24) != af_le64(record + 32))
+        locator_at - record_at != END64_BYTES || af_le64(record + 4) != END64_BYTES - 12 ||
+        af_le64(record + 16) != 0 || af_le64(record + 24) != af_le64(record + 32))
         return ambiguous(zip, err);
     *end = (struct archive_end){.member_count = af_le64(record + 32),
                                 .directory_bytes = af_le64(record + 40),

@@ -76,6 +76,12 @@ const char *af_zip_take_extra(const unsigned char *extra, size_t len,
     return is_whole && has_numbers ? NULL : damaged_field;
 }
 
+/* Whether a number of the member's own header is the directory's; 0 is said if it follows. */
+static bool is_said(uint64_t own, uint64_t number, bool follows)
+{
+    return own == number || (follows && own == 0);
+}
+
 /* What the member's own header and the extra fields behind its name contradict, or NULL. */
 static const char *header_problem(const unsigned char *header, const unsigned char *extra,
                                   size_t extra_len, const struct af_zip_member *member)
@@ -87,11 +93,35 @@ static const char *header_problem(const unsigned char *header, const unsigned ch
         return problem;
     if (af_le16(header + 6) != member->flags || af_le16(header + 8) != member->method)
         return "is packed in another way by its own header";
-    if ((member->flags & FLAG_SIZES_FOLLOW) == 0 &&
-        (own.packed_bytes != member->packed_bytes || own.size_bytes != member->size_bytes ||
-         af_le32(header + 14) != member->crc32))
+    const bool follow = (member->flags & FLAG_SIZES_FOLLOW) != 0;
+    if (!is_said(own.packed_bytes, member->packed_bytes, follow) ||
+        !is_said(own.size_bytes, member->size_bytes, follow) ||
+        !is_said(af_le32(header + 14), member->crc32, follow))
         return "has another size or CRC-32 in its own header";
     return NULL;
+}
+
+/*
+ * Whether `len` bytes behind those of a member are what belongs there: nothing or, if its flag
+ * says so, its CRC-32 and sizes, of 4 or 8 bytes, perhaps behind a mark (APPNOTE.TXT 4.3.9).
+ */
+static bool is_end_of_member(const unsigned char *at, uint64_t len,
+                             const struct af_zip_member *member)
+{
+    if ((member->flags & FLAG_SIZES_FOLLOW) == 0)
+        return len == 0;
+    if (len == 16 || len == 24) {
+        if (memcmp(at, "PK\7\10", 4) != 0)
+            return false;
+        at += 4;
+        len -= 4;
+    }
+    if (len != 12 && len != 20)
+        return false;
+    const bool is_wide = len == 20;
+    return af_le32(at) == member->crc32 &&
+           (is_wide ? af_le64(at + 4) : af_le32(at + 4)) == member->packed_bytes &&
+           (is_wide ? af_le64(at + 12) : af_le32(at + 8)) == member->size_bytes;
 }
 
 static enum anyflash_status member_fails(const struct af_zip *zip,
@@ -119,7 +149,12 @@ enum anyflash_status af_zip_check_header(const struct af_zip *zip,
     const char *problem = header_problem(header, name + name_len, extra_len, member);
     if (problem != NULL)
         return member_fails(zip, member, problem, err);
-    *data_at_out = member->header_at + head_bytes;
+    const uint64_t data_at = member->header_at + head_bytes;
+    const uint64_t end_at = data_at + member->packed_bytes;
+    if (!is_end_of_member((const unsigned char *)zip->bytes.data + end_at,
+                          member->limit_at - end_at, member))
+        return member_fails(zip, member, "is followed by bytes that belong to no member", err);
+    *data_at_out = data_at;
     return ANYFLASH_OK;
 }
 

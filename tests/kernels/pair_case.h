@@ -33,12 +33,12 @@ enum feature {
 };
 
 static const char *const feature_names[FEATURES] = {
-    "causal", "window",  "leftpad", "seqused", "packed", "pages",   "cache",
-    "append", "rotary",  "sinks",   "softcap", "alibi",  "mask",    "bias",
+    "causal",  "window", "leftpad", "seqused", "packed",  "pages",    "cache",
+    "append",  "rotary", "sinks",   "softcap", "alibi",   "mask",     "bias",
     "dropout", "fp8",    "scale",   "group",   "strides", "nonfinite"};
 
 #define BIT(feature) (1u << (feature))
-#define HAS(features, feature) (((features) & BIT(feature)) != 0)
+#define HAS(features, feature) (((features)&BIT(feature)) != 0)
 
 /* Whether the API allows two features in one call. */
 static inline bool pair_is_legal(int one, int other)
@@ -272,8 +272,7 @@ static inline void pair_nonfinite(struct forward_case *c)
     for (int64_t b = 0; b < a->batch; b++) {
         const struct af_sequence s = af_problem_sequence(&problem, b);
         const int64_t room =
-            a->cu_seqlens_k != NULL ? a->cu_seqlens_k[b + 1] - a->cu_seqlens_k[b]
-                                    : a->k_len;
+            a->cu_seqlens_k != NULL ? a->cu_seqlens_k[b + 1] - a->cu_seqlens_k[b] : a->k_len;
         const struct af_range first = af_visible_range(&problem, &s, 0);
         const struct af_range last = af_visible_range(&problem, &s, s.q_count - 1);
         spoil_key(c, &problem, &s, last.first - 1, room);

@@ -155,7 +155,6 @@ static bool has_kernel(const char *part)
     return false;
 }
 
-
 /* Where rows that took attend_row() began and ended: the keys before and after them. */
 static bool keys_before[48], keys_after[48];
 
@@ -321,8 +320,8 @@ int main(void)
     for (int one = 0; one < FEATURES; one++) {
         for (int other = 0; other < one; other++) {
             for (int n = 0; is_wanted(one, other) && n < SHAPES * 3; n++)
-                run_covered(number_of_pair(one, other, (enum shape)(n / 3), (size_t)(n % 3),
-                                           ++number));
+                run_covered(
+                    number_of_pair(one, other, (enum shape)(n / 3), (size_t)(n % 3), ++number));
         }
     }
     const int wrong = check_guards() + check_ends();

@@ -133,7 +133,7 @@ static void test_zip_tricks__sizes_that_lie(void **state)
     refuse((struct member_given){.name = "s", .content = "abc", .method = 8, .size = 2},
            ANYFLASH_E_DATA, "longer");
     refuse((struct member_given){.name = "s", .content = "abc", .method = 8, .packed = 7},
-           ANYFLASH_E_DATA, "inflated");
+           ANYFLASH_E_DATA, "belong to no member");
     refuse((struct member_given){.name = "s", .content = "abc", .method = 8, .packed = 999},
            ANYFLASH_E_DATA, "overlaps");
     refuse((struct member_given){.name = "s", .content = "abc", .method = 8, .packed = 9},
@@ -327,6 +327,62 @@ static void test_zip_tricks__zip64_that_contradicts(void **state)
     assert_refused(ANYFLASH_E_DATA, "claims 2 members");
 }
 
+/* Python looks for the record 56 bytes before the locator, where this one has only its data. */
+static void test_zip_tricks__a_zip64_record_with_data_of_its_own(void **state)
+{
+    (void)state;
+    unsigned char data[80];
+    build_good();
+    build_end64(&build, 1);
+    const size_t locator_at = build.len - 20, record_at = locator_at - 56;
+    memcpy(data, build.bytes + record_at, 76); /* the record again, and the locator */
+    build.bytes[record_at + 4] += 56;
+    build.len = locator_at;
+    build_bytes(&build, (const char *)data, 76);
+    build_end(&build, NULL, 0);
+    assert_refused(ANYFLASH_E_DATA, "more than one end record");
+}
+
+/* A program that reads from the start takes what lies between members for a member. */
+static void test_zip_tricks__bytes_between_members(void **state)
+{
+    (void)state;
+    struct build hidden = {.len = 0};
+    build_member(&hidden, (struct member_given){.name = "evil.pth", .content = "import os"});
+    for (int n = 0; n < 3; n++) {
+        build_good();
+        build.len = build.directory_at;
+        build_bytes(&build, n == 0 ? "x" : (const char *)hidden.bytes, n == 0 ? 1 : hidden.len);
+        if (n == 2)
+            build_member(&build, (struct member_given){.name = "last", .content = "x"});
+        build_finish(&build);
+        assert_refused(ANYFLASH_E_DATA, "belong to no member");
+    }
+}
+
+/* Sizes behind a member (APPNOTE.TXT 4.3.9): with and without a mark, of 4 and of 8 bytes. */
+static void test_zip_tricks__sizes_behind_a_member(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 4 * 4; n++) {
+        const size_t bytes = n % 2 == 0 ? 4 : 8, marked = n / 2 % 2;
+        memset(&build, 0, sizeof build);
+        build_member(&build,
+                     (struct member_given){.name = "good", .content = "good", .flags = 8});
+        build_bytes(&build, "PK\7\10", marked * 4);
+        build_number(&build, build.crc[0] + (n / 4 == 1), 4);
+        build_number(&build, 4 + (n / 4 == 2), bytes);
+        build_number(&build, 4 + (n / 4 == 3), bytes);
+        build_finish(&build);
+        if (n / 4 > 0)
+            assert_refused(ANYFLASH_E_DATA, "belong to no member");
+        else
+            assert_int_equal(
+                open_and_read((struct af_span){(const char *)build.bytes, build.len}, NULL),
+                ANYFLASH_OK);
+    }
+}
+
 static void test_zip_tricks__a_million_members(void **state)
 {
     (void)state;
@@ -370,6 +426,9 @@ int main(void)
         cmocka_unit_test(test_zip_tricks__bytes_around_the_archive),
         cmocka_unit_test(test_zip_tricks__a_false_zip64_end_is_not_followed),
         cmocka_unit_test(test_zip_tricks__zip64_that_contradicts),
+        cmocka_unit_test(test_zip_tricks__a_zip64_record_with_data_of_its_own),
+        cmocka_unit_test(test_zip_tricks__bytes_between_members),
+        cmocka_unit_test(test_zip_tricks__sizes_behind_a_member),
         cmocka_unit_test(test_zip_tricks__a_million_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
