@@ -17,7 +17,7 @@ TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERS
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
        "gpu_names.tsv": ("nvidia|amd|intel|apple", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+|-"),
        "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+"),
-       "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./]*\*?", "package|extension",
+       "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./-]*\*?", "package|extension|requirement",
                               r"github:[\w./-]+@[\w.-]+:.+|`anyflash build`: [\w./]+"),
        "taken_names.tsv": (r"\w+", "Python|torch")}
 DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")

@@ -15,7 +15,7 @@
 #include "kit/system/file.h"
 
 #define NAME_BYTES 400u
-#define ENTRY_POINTS_BYTES_MAX (256u << 10)
+#define INFO_BYTES_MAX (4u << 20) /* of a file of metadata */
 
 enum effect { ORDINARY, NAMED, REFUSED, FORBIDDEN };
 
@@ -99,6 +99,7 @@ static bool is_expected(const struct comparing *comparing, const char *path, boo
 {
     for (size_t i = 0; af_embedded_wheel_contents[i][0] != NULL; i++)
         if (is_about(comparing, i) &&
+            strcmp(af_embedded_wheel_contents[i][2], "requirement") != 0 &&
             (!is_extension || strcmp(af_embedded_wheel_contents[i][2], "extension") == 0) &&
             matches(af_embedded_wheel_contents[i][1], path))
             return true;
@@ -248,6 +249,24 @@ static const char *in_packages(const char *path)
 }
 
 /*
+ * Whether it is a module that was compiled from a file which the wheel does not contain:
+ * a/__pycache__/b.cpython-312.pyc belongs to a/b.py.
+ */
+static bool is_compiled_alone(struct comparing *comparing, const char *path)
+{
+    static const char folder[] = "__pycache__/";
+    const char *name = af_path_name(path);
+    const size_t before = (size_t)(name - path), folder_len = strlen(folder);
+    if (!af_ends_with(path, ".pyc") || before < folder_len ||
+        strncasecmp(name - folder_len, folder, folder_len) != 0)
+        return false;
+    const char *source =
+        af_arena_format(comparing->arena, "%.*s%.*s.py", (int)(before - folder_len), path,
+                        (int)strcspn(name, "."), name);
+    return source != NULL && af_zip_find(&comparing->target->archive->zip, source) == NULL;
+}
+
+/*
  * Compares a member that is installed as `path` below the folder of the packages. Only the
  * wheel's own metadata is expected, and only from where `inspect` and the installers read it.
  */
@@ -260,6 +279,9 @@ static void compare_installed(struct comparing *comparing, const struct af_zip_m
                                 (size_t)(path - member->name) + top_len + slash_len};
     if (is_metadata(path, top_len))
         add(comparing, AF_CONTENT_OTHER_METADATA, top, NULL);
+    else if (is_compiled_alone(comparing, member->name))
+        add(comparing, AF_CONTENT_COMPILED_ALONE,
+            (struct af_span){member->name, strlen(member->name)}, NULL);
     else
         compare_path(comparing, member, path);
 }
@@ -391,27 +413,11 @@ static void compare_member(struct comparing *comparing, const struct af_zip_memb
         compare_installed(comparing, member, path);
 }
 
-/*
- * Whether Python ends a line in the middle of this one (str.splitlines()), so that it may read
- * an entry point that is not seen here.
- */
-static bool has_hidden_line(struct af_span line)
-{
-    for (size_t i = 0; i < line.len; i++) {
-        unsigned char letter = (unsigned char)line.data[i];
-        if ((letter < ' ' && letter != '\t') || letter == 0x7f)
-            return true;
-    }
-    return memmem(line.data, line.len, "\xc2\x85", 2) != NULL ||
-           memmem(line.data, line.len, "\xe2\x80\xa8", 3) != NULL ||
-           memmem(line.data, line.len, "\xe2\x80\xa9", 3) != NULL;
-}
-
 /* Some installers join the name of a command to a folder unchecked. */
 static bool is_command_name(struct af_span name)
 {
     return name.len > 0 && name.data[0] != '.' && memchr(name.data, '/', name.len) == NULL &&
-           memchr(name.data, '\\', name.len) == NULL && !has_hidden_line(name);
+           memchr(name.data, '\\', name.len) == NULL && !af_content_hides_line(name);
 }
 
 static struct af_span group_name(struct af_span line)
@@ -433,7 +439,7 @@ static void compare_entry_point(struct comparing *comparing, struct af_span grou
         af_arena_format(comparing->arena, "group %.*s", (int)group.len, group.data);
     if (equals == NULL && line.data[0] == ';')
         return; /* a remark: Python fails to read such an entry point */
-    if (has_hidden_line(line))
+    if (af_content_hides_line(line))
         add(comparing, AF_CONTENT_COMMAND_NAME, line, NULL);
     else if (!af_text_span_equal(group, "console_scripts") &&
              !af_text_span_equal(group, "gui_scripts"))
@@ -446,6 +452,40 @@ static void compare_entry_point(struct comparing *comparing, struct af_span grou
             NULL);
 }
 
+/* The text of a file of the wheel's metadata; false: there is none, or it cannot be read. */
+static bool read_info(struct comparing *comparing, const char *file, struct af_span *text_out,
+                      bool *is_long_out)
+{
+    const struct af_zip *zip = &comparing->target->archive->zip;
+    const char *path = comparing->info == NULL
+                           ? NULL
+                           : af_arena_format(comparing->arena, "%s%s", comparing->info, file);
+    const struct af_zip_member *member = path == NULL ? NULL : af_zip_find(zip, path);
+    enum anyflash_status status = member == NULL ? ANYFLASH_E_NOT_FOUND
+                                                 : af_zip_read(zip, member, comparing->arena,
+                                                               INFO_BYTES_MAX, text_out, NULL);
+    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    *is_long_out = status == ANYFLASH_E_LIMIT;
+    return status == ANYFLASH_OK;
+}
+
+static void add_by(void *context, enum af_content_kind kind, struct af_span name,
+                   const char *detail)
+{
+    add(context, kind, name, detail);
+}
+
+static void compare_metadata(struct comparing *comparing)
+{
+    struct af_span text;
+    bool is_long;
+    if (read_info(comparing, "METADATA", &text, &is_long))
+        af_content_metadata(text, comparing->content->package, add_by, comparing);
+    else if (is_long)
+        add(comparing, AF_CONTENT_HIDDEN_LINE, (struct af_span){"METADATA", 8},
+            "the file is too long to be read");
+}
+
 /*
  * Reads entry_points.txt as importlib.metadata does: "[console_scripts]", "name =
  * module:function"; only '#' begins a comment.
@@ -455,25 +495,17 @@ static void compare_entry_points(struct comparing *comparing)
     struct af_span rest = {NULL, 0};
     struct af_span line;
     struct af_span group = {"", 0};
-    enum anyflash_status status = ANYFLASH_OK;
-    const struct af_zip *zip = &comparing->target->archive->zip;
-    const char *path =
-        comparing->info == NULL
-            ? NULL
-            : af_arena_format(comparing->arena, "%sentry_points.txt", comparing->info);
-    const struct af_zip_member *member = path == NULL ? NULL : af_zip_find(zip, path);
-    if (member != NULL)
-        status =
-            af_zip_read(zip, member, comparing->arena, ENTRY_POINTS_BYTES_MAX, &rest, NULL);
-    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
-    if (status == ANYFLASH_E_LIMIT)
+    bool is_long;
+    const bool is_read = read_info(comparing, "entry_points.txt", &rest, &is_long);
+    if (is_long)
         add(comparing, AF_CONTENT_ENTRY_POINT, (struct af_span){"entry_points.txt", 16},
             "the file is too long to be read");
-    while (status == ANYFLASH_OK && af_text_line(&rest, &line)) {
+    while (is_read && af_text_line(&rest, &line)) {
         line = af_text_trim(line);
         if (line.len == 0 || line.data[0] == '#')
             continue;
-        if (line.data[0] == '[' && line.data[line.len - 1] == ']' && !has_hidden_line(line))
+        if (line.data[0] == '[' && line.data[line.len - 1] == ']' &&
+            !af_content_hides_line(line))
             group = group_name(line);
         else
             compare_entry_point(comparing, group, line);
@@ -630,6 +662,7 @@ enum anyflash_status af_content_find(const struct af_inspect_target *target,
     compare_record(comparing);
     for (size_t i = 0; i < target->archive->zip.member_count; i++)
         compare_member(comparing, &target->archive->zip.members[i]);
+    compare_metadata(comparing);
     compare_entry_points(comparing);
     compare_run_paths(comparing);
     content.findings = findings;

@@ -38,6 +38,25 @@ struct af_content_finding {
     bool is_forbidden; /* refused, and no option allows it */
 };
 
+/* ---- Private to wheel_content.c and content_metadata.c ---- */
+
+/*
+ * Whether Python ends a line in the middle of this one (str.splitlines()), so that it may read
+ * what is not seen here.
+ */
+bool af_content_hides_line(struct af_span line);
+
+/*
+ * Calls `add` for what METADATA, whose text is `text`, makes installers do beside installing
+ * the wheel. `package` is the normalised name of the package whose list is used, or NULL.
+ */
+typedef void af_content_add(void *context, enum af_content_kind kind, struct af_span name,
+                            const char *detail);
+void af_content_metadata(struct af_span text, const char *package, af_content_add *add,
+                         void *context);
+
+/* ---- Findings ---- */
+
 #define AF_CONTENT_FINDINGS_MAX 256u
 
 /* Texts are in the arena of the call. */

@@ -44,6 +44,8 @@ TABLES = [
     ("doctor", "next/properties/kind", ["kit/cli/cmd_doctor.c"], table("kinds")),
     ("inspect", "checks/items/properties/id", ["kit/proof/proof_checks.inc"],
      rows("AF_PROOF_CHECK")),
+    ("inspect", "unexpected/items/properties/kind", ["kit/proof/content_kinds.inc"],
+     rows("AF_CONTENT_KIND")),
     ("inspect", "targets/items/properties/kind", ["kit/formats/fatbin.c"], table("texts")),
     ("inspect", "flash_kernels/items/properties/operation", ["kit/formats/flash_kernel.c"],
      (r"af_flash_operation_text\([^)]*\)\s*\{(.*?)\n\}", STRING)),

@@ -56,6 +56,8 @@ static size_t info_len(const char *filename)
     return name_len + strcspn(filename + name_len, "-+");
 }
 
+static const char *metadata = "Name: x\n";
+
 static const char *write_wheel(const char *filename, const struct member_given *members,
                                size_t count)
 {
@@ -65,7 +67,7 @@ static const char *write_wheel(const char *filename, const struct member_given *
     memset(&build, 0, sizeof build);
     for (size_t i = 0; i < count; i++)
         build_member(&build, members[i]);
-    build_member(&build, (struct member_given){.name = info, .content = "Name: x\n"});
+    build_member(&build, (struct member_given){.name = info, .content = metadata});
     build_finish(&build);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -269,6 +271,69 @@ static void test_content__files_of_the_environment_are_refused(void **unused)
                         "refused environment-file demo-1.0.data/scripts/python3.12\n");
 }
 
+/* The findings of a wheel that contains only METADATA with these lines. */
+static const char *of_metadata(const char *filename, const char *text)
+{
+    metadata = text;
+    struct wheel wheel = find(filename, NULL, 0, NULL);
+    metadata = "Name: x\n";
+    return lines_of(&wheel.content);
+}
+
+static void test_content__requirements_are_those_of_the_authors(void **unused)
+{
+    (void)unused;
+    static const char all[] = "Name: x\nRequires-Dist: torch\nrequires-dist: Einops>=0.6\n"
+                              "Requires-Dist: pytest; extra == 'dev'\n"
+                              "Requires-Dist: helper>1\n\nRequires-Dist: text\n";
+    assert_string_equal(of_metadata(FLASH, all), "refused requirement helper\n");
+    assert_string_equal(of_metadata(OTHER, all), "");
+    assert_string_equal(of_metadata(FLASH_4, "Requires-Dist: quack_kernels\n"), "");
+}
+
+static void test_content__requirements_have_no_place(void **unused)
+{
+    (void)unused;
+    static const char *const values[] = {"torch @ file:///x", "torch@https://a.b/torch.whl",
+                                         "./torch", "git+https://a.b/c"};
+    for (size_t n = 0; n < AF_COUNT(values); n++) {
+        const char *line = af_arena_format(&arena, "Requires-Dist: %s\r\n", values[n]);
+        assert_string_equal(
+            of_metadata(FLASH, line),
+            af_arena_format(&arena, "forbidden requirement-place %s\n", values[n]));
+        assert_string_equal(of_metadata(OTHER, line),
+                            af_arena_format(&arena, "named requirement-place %s\n", values[n]));
+    }
+}
+
+static void test_content__no_line_of_metadata_is_hidden(void **unused)
+{
+    (void)unused;
+    static const char *const texts[] = {
+        "Summary: x\rRequires-Dist: evil\nName: x\n", "Requires-Dist: torch\n @ file:///x\n",
+        "Requires-Dist: torch\x0bRequires-Dist: evil\n", "Name: x\n\rRequires-Dist: evil\n"};
+    for (size_t n = 0; n < AF_COUNT(texts); n++) {
+        assert_non_null(strstr(of_metadata(FLASH, texts[n]), "forbidden hidden-line"));
+        assert_non_null(strstr(of_metadata(OTHER, texts[n]), "forbidden hidden-line"));
+    }
+    assert_string_equal(of_metadata(OTHER, "Name: x\r\nLicense: a\r\n  b\r\n\r\nx\ry"), "");
+}
+
+static void test_content__compiled_modules_have_their_source(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "demo/a.py", .content = ""},
+        {.name = "demo/__pycache__/a.cpython-312.pyc", .content = ""},
+        {.name = "einops/__pycache__/__init__.cpython-312.pyc", .content = ""},
+        {.name = "demo-1.0.data/purelib/b/__pycache__/c.pyc", .content = ""},
+    };
+    struct wheel wheel = find(OTHER, MEMBERS(members), NULL);
+    assert_string_equal(lines_of(&wheel.content),
+                        "refused compiled-alone einops/__pycache__/__init__.cpython-312.pyc\n"
+                        "refused compiled-alone demo-1.0.data/purelib/b/__pycache__/c.pyc\n");
+}
+
 static void test_content__a_record_of_other_files_is_forbidden(void **unused)
 {
     (void)unused;
@@ -466,6 +531,10 @@ int main(void)
         cmocka_unit_test(test_content__finds_metadata_and_entry_points_where_python_does),
         cmocka_unit_test(test_content__command_names_that_leave_their_folder_are_forbidden),
         cmocka_unit_test(test_content__files_of_the_environment_are_refused),
+        cmocka_unit_test(test_content__requirements_are_those_of_the_authors),
+        cmocka_unit_test(test_content__requirements_have_no_place),
+        cmocka_unit_test(test_content__no_line_of_metadata_is_hidden),
+        cmocka_unit_test(test_content__compiled_modules_have_their_source),
         cmocka_unit_test(test_content__a_record_of_other_files_is_forbidden),
         cmocka_unit_test(test_content__in_other_wheels_only_hooks_and_taken_names_are_refused),
         cmocka_unit_test(test_content__run_paths),

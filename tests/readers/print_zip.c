@@ -46,8 +46,8 @@ int main(void)
             return 1;
         if (af_zip_open((struct af_span){bytes, len}, "x.whl", &zip, NULL) == ANYFLASH_OK)
             found = members_of(&zip);
-        char *line = json_dumps(found != NULL ? found : json_null(),
-                                JSON_SORT_KEYS | JSON_ENCODE_ANY);
+        char *line =
+            json_dumps(found != NULL ? found : json_null(), JSON_SORT_KEYS | JSON_ENCODE_ANY);
         puts(line);
         free(line);
         json_decref(found);
