@@ -14,8 +14,9 @@
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
 #include "kit/install/own_package.h"
+#include "kit/install/prove_unpacked.h"
 #include "kit/install/stage.h"
-#include "kit/install/unpacked.h"
+#include "kit/install/wheel_files.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/proof/wheel_content.h"
 #include "kit/system/file.h"
@@ -37,7 +38,7 @@ struct job {
     const char *cache;  /* folder for uv's own copies */
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
-    struct af_file_names allowed; /* in the unpacked tree (unpacked.h) */
+    struct af_wheel_files files; /* that may be in the unpacked tree */
     struct af_install_proved proved;
     const char *refusal; /* set when the answer is NO */
     const char *hint;
@@ -256,12 +257,12 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     status = check_content(job, fetched->copy, err);
     if (status != ANYFLASH_OK || job->refusal != NULL)
         return status;
-    status = af_unpacked_allow(&job->allowed, fetched->copy, job->run->arena, err);
+    status = af_wheel_files_add(&job->files, fetched->copy, job->run->arena, err);
     if (status == ANYFLASH_OK)
         status = af_stage_file(&job->stage, step->wheel->package, fetched->copy,
                                fetched->sha256, job->cache, err);
     if (status == ANYFLASH_OK)
-        status = af_unpacked_check(&job->allowed, job->stage.root, job->run->arena, err);
+        status = af_wheel_files_check_tree(&job->files, job->stage.root, job->run->arena, err);
     return status;
 }
 
@@ -634,7 +635,7 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         return af_fail_memory(err);
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
-    af_mem_free(job.allowed.items);
+    af_mem_free(job.files.items);
     if (status != ANYFLASH_OK && job.refusal == NULL) {
         if (job.operation.id == 0 || job.operation.phase == AF_PHASE_GONE)
             af_progress_message(&run->progress, "nothing was changed");

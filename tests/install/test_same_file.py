@@ -75,27 +75,29 @@ def test_the_origin_of_a_file_is_the_file_of_the_user(place, tmp_path):
     assert not (place.home / ".cache/uv").exists()
 
 
-def unpacks_more(place, tmp_path, extra):
-    """Makes the installer write one more file, as one does that reads a list differently."""
+def unpacks_more(place, extra, text=""):
+    """Makes the installer write one more file, or other content, as one does that reads a list
+    differently."""
     if place.installer == "uv":
         (place.bin / "uv").unlink()
         (place.bin / "uv").write_text(
             f"#!/bin/sh\n{UV} \"$@\" || exit\n"
             "while [ $# -gt 0 ]; do [ $1 = --prefix ] && root=$2; shift; done\n"
-            f"[ -z \"$root\" ] || touch $root/{extra}\n")
+            f"[ -z \"$root\" ] || printf '%s' '{text}' >$root/{extra}\n")
         (place.bin / "uv").chmod(0o755)
     else:
         (place.site / "more.pth").write_text("import more_files\n")
         (place.site / "more_files.py").write_text(
-            "import atexit, sys\nw = sys.orig_argv\n"
-            f"more = lambda: open(w[w.index('--prefix') + 1] + '/{extra}', 'w').close()\n"
+            "import atexit, sys, pathlib\nw = sys.orig_argv\n"
+            f"more = lambda: pathlib.Path(w[w.index('--prefix') + 1], {extra!r})"
+            f".write_text({text!r})\n"
             "'--prefix' in w and atexit.register(more)\n")
 
 
 @pytest.mark.parametrize("where", ["{lib}/evil.pth", "{lib}/foo/more.py", "bin/evil",
                                    "{lib}/foo-2.8.3.dist-info/extra.json"])
 def test_a_file_that_is_no_member_stops(place, tmp_path, where):
-    unpacks_more(place, tmp_path, where.format(lib=place.site.relative_to(place.venv)))
+    unpacks_more(place, where.format(lib=place.site.relative_to(place.venv)))
     wheel = make_wheel(tmp_path, name="foo", requires=(), files={
         "foo-2.8.3.dist-info/entry_points.txt": b"[console_scripts]\nfoorun = foo:main\n"})
     before = place.tree()
@@ -105,12 +107,26 @@ def test_a_file_that_is_no_member_stops(place, tmp_path, where):
     assert place.tree() == before
 
 
+@pytest.mark.parametrize("where", ["{lib}/foo/__init__.py", "{lib}/foo-2.8.3.dist-info/METADATA",
+                                   "bin/one.sh", "share/foo/x.txt"])
+def test_another_content_stops(place, tmp_path, where):
+    unpacks_more(place, where.format(lib=place.site.relative_to(place.venv)), "other")
+    data = "foo-2.8.3.data"
+    wheel = make_wheel(tmp_path, name="foo", requires=(), files={
+        f"{data}/scripts/one.sh": b"#!python\nexit()\n", f"{data}/data/share/foo/x.txt": b"1"})
+    before = place.tree()
+    done = place.run("install", wheel)
+    assert done.returncode == 3, done.all
+    assert "with another content than the wheel has" in done.stderr
+    assert place.tree() == before
+
+
 def test_every_kind_of_member_is_known(place, tmp_path):
     data = "foo-2.8.3.data"
     wheel = make_wheel(tmp_path, name="foo", requires=(), files={
         f"{data}/scripts/one.sh": b"#!python\n", f"{data}/data/share/foo/x.txt": b"1",
         f"{data}/headers/deep/foo.h": b"1", f"{data}/platlib/plat.py": b"",
-        f"{data}/purelib/pure/__init__.py": b"", "foo/__pycache__/old.cpython-311.pyc": b"",
+        f"{data}/purelib/pure/__init__.py": b"", "foo/__pycache__/__init__.cpython-311.pyc": b"",
         "foo-2.8.3.dist-info/licenses/LICENSE": b"",
         "foo-2.8.3.dist-info/entry_points.txt":
             b"[console_scripts]\nfoo-run = foo:main\n\n[gui_scripts]\nfoo.gui=foo:main\n"})
