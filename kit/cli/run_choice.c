@@ -369,11 +369,12 @@ static enum anyflash_status ask_all(struct af_cli_wanted *wanted, struct anyflas
     return ask_versions(wanted, wanted->torch, err);
 }
 
-static const char *place_text(struct af_cli_wanted *wanted)
+static const char *place_text(struct af_cli_wanted *wanted,
+                              const struct af_project_requirement *requirement)
 {
-    const struct af_project_place *place = &wanted->flash->place;
+    const struct af_project_place *place = &requirement->place;
     return place->file == NULL
-               ? wanted->flash->text
+               ? requirement->text
                : af_arena_format(&wanted->cli->arena, "%s:%jd",
                                  af_text_scrub(&wanted->cli->arena, place->file, 200),
                                  (intmax_t)place->line);
@@ -401,7 +402,7 @@ static void refuse_answer(struct af_cli_wanted *wanted)
     af_cli_wanted_refuse(
         wanted,
         af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",
-                        place_text(wanted), wanted->flash->specifier, torch),
+                        place_text(wanted, wanted->flash), wanted->flash->specifier, torch),
         "`anyflash plan` shows every option; `anyflash build` compiles a wheel");
     if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
         !allows(wanted, PACKAGE, change->wheel->version))
@@ -414,6 +415,26 @@ static void refuse_answer(struct af_cli_wanted *wanted)
                                        "torch %s has one: change the version that the "
                                        "project pins",
                                        other);
+}
+
+bool af_cli_wanted_has_hashes(const struct af_cli_wanted *wanted)
+{
+    const struct af_project_requirement *found = NULL;
+    while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
+        if (found->hashes[0] != '\0')
+            return true;
+    return false;
+}
+
+void af_cli_wanted_refuse_wheel(struct af_cli_wanted *wanted, const char *reason,
+                                const char *hint)
+{
+    static const char other[] = "name the version instead, as flash-attn==VERSION: the wheel "
+                                "that fits is then chosen";
+    if (wanted->placed)
+        reason = af_arena_format(&wanted->cli->arena, "%s: %s",
+                                 place_text(wanted, wanted->flash), reason);
+    af_cli_wanted_refuse(wanted, reason, hint == NULL && wanted->placed ? other : hint);
 }
 
 void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256)
@@ -430,7 +451,7 @@ void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256
                 af_arena_format(arena,
                                 "%s: no wheel of flash-attn fits torch %s here, "
                                 "and no stand-in can have these hashes",
-                                place_text(wanted), wanted->torch),
+                                place_text(wanted, wanted->flash), wanted->torch),
                 "without the hashes the stand-in is installed; `anyflash plan` "
                 "shows every option");
         else
@@ -438,7 +459,7 @@ void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256
                 wanted,
                 af_arena_format(arena,
                                 "%s: none of the hashes is that of the wheel that fits, %s",
-                                place_text(wanted), wanted->chosen->filename),
+                                place_text(wanted, wanted->flash), wanted->chosen->filename),
                 sha256 == NULL ? "its hash is not known before it is downloaded"
                                : af_arena_format(arena, "add --hash=sha256:%s", sha256));
         return;
@@ -478,8 +499,35 @@ static void refuse_stand_in(struct af_cli_wanted *wanted)
     if (why == NULL)
         why = kernels->answer == AF_NO ? kernels->summary
                                        : "no stand-in has a version that is allowed";
-    af_cli_wanted_refuse(wanted, af_arena_format(arena, "%s: %s", place_text(wanted), why),
-                         "`anyflash plan` shows every option");
+    af_cli_wanted_refuse(
+        wanted, af_arena_format(arena, "%s: %s", place_text(wanted, wanted->flash), why),
+        "`anyflash plan` shows every option");
+}
+
+/* pip takes constraints with an address since 21.1, and none for a requirement with extras. */
+static void check_pip(struct af_cli_wanted *wanted)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const struct af_machine *machine = &wanted->change.machine;
+    const struct af_project_requirement *found = NULL;
+    for (size_t i = 0; i < machine->tools.count; i++) {
+        const struct af_tool *tool = &machine->tools.rows[i];
+        const char *version = af_fact_text_or(&tool->version, NULL);
+        if (af_fact_is(&tool->name, "pip") && version != NULL &&
+            af_project_allows(">=21.1", version) == AF_NO)
+            af_cli_wanted_refuse(
+                wanted,
+                af_arena_format(arena, "pip %s takes no address as a constraint",
+                                af_text_scrub(arena, version, 40)),
+                "update pip to 21.1 or newer, or first run `anyflash install`");
+    }
+    while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
+        if (found->extras[0] != '\0')
+            af_cli_wanted_refuse(wanted,
+                                 af_arena_format(arena, "%s: flash-attn has no extras '%s'",
+                                                 place_text(wanted, found),
+                                                 af_text_scrub(arena, found->extras, 80)),
+                                 "ask for flash-attn without them");
 }
 
 enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
@@ -498,8 +546,11 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'run' takes --prefer wheel or torch-kernels");
     forget_missing_gpu(wanted);
     wanted->change.run.machine = wanted->inputs.machines.pointers[0];
-    status = ask_all(wanted, err);
-    if (status != ANYFLASH_OK)
+    if (!wanted->command.uv)
+        check_pip(wanted);
+    if (wanted->refusal == NULL)
+        status = ask_all(wanted, err);
+    if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
     if (!is_wheel(wanted) || prefer == AF_RUNG_TORCH_KERNELS) {
         wanted->stand_in = prefer == AF_RUNG_WHEEL ? NULL : stand_in_version(wanted);
@@ -521,42 +572,38 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
 
 /* ---- a requirement that names its file ---- */
 
-/*
- * A file or an address that the project names cannot be replaced by variables: it must load
- * with the torch that will be there.
- */
-enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
-                                               struct anyflash_error *err)
+enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
+                                              struct anyflash_error *err)
 {
     const struct af_project_requirement *flash = wanted->flash;
-    struct af_run *run = &wanted->change.run;
-    const struct af_http http = {.allow_http = run->allow_http, .offline = run->offline};
-    struct af_inspect_target target = {.name = NULL};
-    const char *objection;
+    struct af_arena *arena = &wanted->cli->arena;
+    struct af_step_wheel *named = &wanted->named;
+    const char *url = flash->url;
     const char *pin = pinned(wanted, "torch");
-    const char *file =
-        af_url_file_name(run->arena, flash->url != NULL ? flash->url : flash->path);
-    run->machine = &wanted->change.machine;
-    if (file == NULL || !af_ends_with(file, ".whl")) {
+    named->package = PACKAGE;
+    named->filename = af_url_file_name(arena, url != NULL ? url : flash->path);
+    wanted->change.run.machine = &wanted->change.machine;
+    wanted->torch = pin == NULL ? af_fact_text_or(&wanted->change.machine.torch.version, NULL)
+                                : with_build(wanted, pin);
+    wanted->torch_stays = pin == NULL;
+    wanted->placed = true;
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (named->filename == NULL || !af_ends_with(named->filename, ".whl")) {
         af_cli_wanted_refuse(
             wanted,
-            af_arena_format(run->arena, "%s names sources, which would be compiled",
-                            place_text(wanted)),
+            af_arena_format(arena, "%s names sources, which would be compiled",
+                            place_text(wanted, wanted->flash)),
             "name the version instead, as flash-attn==VERSION: a wheel is then chosen");
         return ANYFLASH_OK;
     }
-    enum anyflash_status status =
-        flash->url == NULL
-            ? af_inspect_target_open(flash->path, run->arena, &target, err)
-            : af_inspect_target_open_url(&http, flash->url, run->arena, &target, err);
-    if (status == ANYFLASH_OK)
-        status = af_offered_wheel_prove(
-            run, &target, pin == NULL ? NULL : with_build(wanted, pin), &objection, err);
-    if (status == ANYFLASH_OK && objection != NULL)
-        af_cli_wanted_refuse(
-            wanted, af_arena_format(run->arena, "%s: %s", place_text(wanted), objection),
-            "name the version instead, as flash-attn==VERSION: the wheel that fits is then "
-            "chosen");
-    af_inspect_target_close(&target);
-    return status;
+    const char *hash = url == NULL ? NULL : strstr(url, "#sha256=");
+    if (hash != NULL && af_sha256_is_hex(hash + strlen("#sha256=")))
+        named->sha256 = hash + strlen("#sha256=");
+    if (url != NULL && af_url_is_http(url))
+        named->url = af_arena_text_n(arena, url, strcspn(url, "#"));
+    else
+        named->path = url == NULL ? flash->path : af_url_file_path(arena, url);
+    wanted->chosen = named;
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

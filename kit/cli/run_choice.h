@@ -7,7 +7,7 @@
 
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/environment_change.h"
-#include "kit/install/offered_wheel.h"
+#include "kit/install/checked_wheel.h"
 #include "kit/project/requirements.h"
 
 #define AF_CLI_RUN_PACKAGE "flash-attn"
@@ -24,11 +24,13 @@ struct af_cli_wanted {
     const struct af_project_requirement *flash; /* the first that asks for it; NULL: none */
     const char *torch;                          /* to be there afterwards; NULL: unknown */
     bool torch_stays;                           /* it is the installed one */
-    const struct af_step_wheel *chosen;         /* of the answer's plan; NULL: none is needed */
+    const struct af_step_wheel *chosen;         /* NULL: none is needed */
+    struct af_step_wheel named;                 /* chosen, if the project names its file */
+    bool placed;                                /* the project names its file */
     const char *stand_in; /* the version of anyflash's own flash_attn; NULL: it is not needed */
-    struct af_offered_wheel wheel;
-    const char *folder;   /* private, for the wheel; NULL: none */
-    bool has_constraints; /* folder/constraints.txt says something */
+    struct af_checked_wheel wheel; /* of run_offer.c, as the next two */
+    const char *folder;            /* private, for the wheel; NULL: none */
+    const char *constraints;       /* a file in it; NULL: there is nothing to say */
     const char *refusal;
     const char *hint;
 };
@@ -55,13 +57,20 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
                                           struct anyflash_error *err);
 
 /*
- * For a requirement that names a file or an address, which variables cannot replace: refuses
- * unless it loads with the torch that will be there.
+ * For a requirement that names a file or an address, which cannot be replaced: the wheel is
+ * that file. Refuses sources.
  */
-enum anyflash_status af_cli_wanted_check_place(struct af_cli_wanted *wanted,
-                                               struct anyflash_error *err);
+enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
+                                              struct anyflash_error *err);
+
+/* Whether the project states hashes of flash-attn. */
+bool af_cli_wanted_has_hashes(const struct af_cli_wanted *wanted);
 
 /* Refuses a wheel that cannot have one of the hashes that the project states. */
 void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256);
+
+/* Refuses the chosen wheel; of one that the project names, says where. */
+void af_cli_wanted_refuse_wheel(struct af_cli_wanted *wanted, const char *reason,
+                                const char *hint);
 
 #endif

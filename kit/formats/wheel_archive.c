@@ -90,22 +90,6 @@ enum anyflash_status af_wheel_archive_read_info(const struct af_wheel_archive *a
     return af_zip_read(&archive->zip, member, arena, max_bytes, bytes_out, err);
 }
 
-#define DATE 0x21 /* 1980-01-01, the first that zip has */
-#define MADE_BY_UNIX (3u << 8 | 20u)
-#define HEADER_BYTES 30
-#define ENTRY_BYTES 46
-#define END_BYTES 22
-#define UTF8_NAME 0x800
-
-/* A member in the archive. */
-struct packed {
-    const struct af_wheel_member *member;
-    struct af_span bytes; /* deflated */
-    uint32_t crc, header_at;
-    unsigned char header[HEADER_BYTES]; /* its own */
-    unsigned char entry[ENTRY_BYTES];   /* in the directory */
-};
-
 void af_wheel_pack_add(struct af_wheel_pack *pack, const char *name, struct af_span bytes,
                        unsigned mode)
 {
@@ -160,10 +144,12 @@ enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
     return pack->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-static enum anyflash_status deflate_member(struct af_arena *arena, struct packed *packed,
+static enum anyflash_status deflate_member(struct af_arena *arena,
+                                           const struct af_wheel_member *member,
+                                           struct af_zip_packed *packed,
                                            struct anyflash_error *err)
 {
-    struct af_span bytes = packed->member->bytes;
+    struct af_span bytes = member->bytes;
     z_stream stream = {.next_in = (unsigned char *)(uintptr_t)bytes.data,
                        .avail_in = (uInt)bytes.len};
     if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
@@ -172,101 +158,33 @@ static enum anyflash_status deflate_member(struct af_arena *arena, struct packed
     size_t most = deflateBound(&stream, (uLong)bytes.len);
     stream.next_out = af_arena_alloc(arena, most);
     stream.avail_out = (uInt)most;
-    packed->bytes.data = (const char *)stream.next_out;
+    *packed = (struct af_zip_packed){
+        .name = member->name,
+        .size_bytes = bytes.len,
+        .bytes = {(const char *)stream.next_out, 0},
+        .crc32 = (uint32_t)crc32_z(0, (const unsigned char *)bytes.data, bytes.len),
+        .method = AF_ZIP_DEFLATED,
+        .mode = member->mode};
     if (stream.next_out != NULL)
         deflate(&stream, Z_FINISH); /* there is room for all */
     packed->bytes.len = most - stream.avail_out;
     deflateEnd(&stream);
-    packed->crc = (uint32_t)crc32_z(0, (const unsigned char *)bytes.data, bytes.len);
     return packed->bytes.data == NULL ? af_fail_memory(err) : ANYFLASH_OK;
-}
-
-/* Little-endian numbers of a header. */
-static unsigned char *put(unsigned char *at, uint32_t number, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        *at++ = (unsigned char)(number >> 8 * i);
-    return at;
-}
-
-/* The part that a member's own header and its entry in the directory share. */
-static unsigned char *put_common(unsigned char *at, const struct packed *packed)
-{
-    at = put(at, 20, 2); /* needs version 2.0 */
-    at = put(at, UTF8_NAME, 2);
-    at = put(at, Z_DEFLATED, 2);
-    at = put(at, 0, 2);
-    at = put(at, DATE, 2);
-    at = put(at, packed->crc, 4);
-    at = put(at, (uint32_t)packed->bytes.len, 4);
-    at = put(at, (uint32_t)packed->member->bytes.len, 4);
-    at = put(at, (uint32_t)strlen(packed->member->name), 2);
-    return put(at, 0, 2);
-}
-
-static void put_headers(struct packed *packed)
-{
-    put_common(put(packed->header, 0x04034b50, 4), packed);
-    unsigned char *at = put(packed->entry, 0x02014b50, 4);
-    at = put_common(put(at, MADE_BY_UNIX, 2), packed);
-    at = put(put(at, 0, 2), 0, 4); /* comment, disk, internal attributes */
-    at = put(at, (0100000u | packed->member->mode) << 16, 4);
-    put(at, packed->header_at, 4);
-}
-
-static void put_end(unsigned char *end, size_t count, uint64_t directory_at,
-                    uint64_t directory_bytes)
-{
-    unsigned char *at = put(put(end, 0x06054b50, 4), 0, 4);
-    at = put(put(at, (uint32_t)count, 2), (uint32_t)count, 2);
-    at = put(put(at, (uint32_t)directory_bytes, 4), (uint32_t)directory_at, 4);
-    put(at, 0, 2);
-}
-
-/* Adds a piece of the file; returns the size of the file with it. */
-static uint64_t add_piece(struct af_span *pieces, size_t *count, uint64_t at, const void *data,
-                          size_t len)
-{
-    pieces[(*count)++] = (struct af_span){data, len};
-    return at + len;
 }
 
 enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
                                            const struct af_span **pieces_out, size_t *count_out,
                                            struct anyflash_error *err)
 {
-    struct af_arena *arena = pack->arena;
     enum anyflash_status status = af_wheel_pack_record(pack, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct packed *packed = af_arena_array(arena, pack->count, sizeof *packed);
-    struct af_span *pieces = af_arena_array(arena, 5 * pack->count + 1, sizeof *pieces);
-    unsigned char *end = af_arena_alloc(arena, END_BYTES);
-    size_t count = 0;
-    uint64_t at = 0;
-    if (arena->failed)
+    struct af_zip_packed *packed = af_arena_array(pack->arena, pack->count, sizeof *packed);
+    if (packed == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < pack->count; i++) {
-        packed[i] = (struct packed){.member = &pack->members[i], .header_at = (uint32_t)at};
-        status = deflate_member(arena, &packed[i], err);
-        if (status != ANYFLASH_OK)
-            return status;
-        put_headers(&packed[i]);
-        const char *name = pack->members[i].name;
-        at = add_piece(pieces, &count, at, packed[i].header, HEADER_BYTES);
-        at = add_piece(pieces, &count, at, name, strlen(name));
-        at = add_piece(pieces, &count, at, packed[i].bytes.data, packed[i].bytes.len);
-    }
-    uint64_t directory_at = at;
-    for (size_t i = 0; i < pack->count; i++) {
-        const char *name = pack->members[i].name;
-        at = add_piece(pieces, &count, at, packed[i].entry, ENTRY_BYTES);
-        at = add_piece(pieces, &count, at, name, strlen(name));
-    }
-    put_end(end, pack->count, directory_at, at - directory_at);
-    add_piece(pieces, &count, at, end, END_BYTES);
-    *pieces_out = pieces;
-    *count_out = count;
-    return at <= UINT32_MAX ? ANYFLASH_OK
-                            : af_fail(err, ANYFLASH_E_LIMIT, "the wheel is larger than 4 GiB");
+    for (size_t i = 0; status == ANYFLASH_OK && i < pack->count; i++)
+        status = deflate_member(pack->arena, &pack->members[i], &packed[i], err);
+    return status == ANYFLASH_OK
+               ? af_zip_write(packed, pack->count, pack->arena, pieces_out, count_out, err)
+               : status;
 }

@@ -464,6 +464,7 @@ static enum anyflash_status take_member(struct listing *listing)
         .packed_bytes = af_le32(entry + 20),
         .size_bytes = af_le32(entry + 24),
         .header_at = af_le32(entry + 42),
+        .is_executable = (af_le16(entry + 40) & S_IXUSR) != 0,
     };
     const unsigned char *name = entry + ENTRY_BYTES;
     enum anyflash_status status = take_name(listing, name, name_len, member);

@@ -45,6 +45,7 @@ struct af_zip_member {
     uint16_t flags;
     enum af_zip_method method;
     bool is_folder;
+    bool is_executable; /* by its owner */
 };
 
 /* An archive. Members are in directory order; they and their texts belong to it. */
@@ -94,13 +95,40 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
  * Passes the member to `write` piece by piece. Fails with DATA as af_zip_read(),
  * or as `write` does; then only part was written.
  */
-typedef enum anyflash_status af_zip_write(void *context, const void *bytes, size_t len,
-                                          struct anyflash_error *err);
+typedef enum anyflash_status af_zip_take(void *context, const void *bytes, size_t len,
+                                         struct anyflash_error *err);
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
-                                    const struct af_zip_member *member, af_zip_write *write,
+                                    const struct af_zip_member *member, af_zip_take *write,
                                     void *context, struct anyflash_error *err);
 
-/* ---- Private to zip.c and zip_stream.c ---- */
+/* A member that is to be written, with its bytes as they are packed. */
+struct af_zip_packed {
+    const char *name; /* a folder's name ends in '/' */
+    uint64_t size_bytes;
+    struct af_span bytes;
+    uint32_t crc32;
+    enum af_zip_method method;
+    unsigned mode; /* 0644, or 0755 for a folder, a program or a library */
+};
+
+/*
+ * The archive of these members, in this order, as pieces, which are in the arena or borrowed
+ * from the members. The same members give the same bytes: no time is stored. Fails with LIMIT
+ * (4 GiB, 65,534 members) or NO_MEMORY.
+ */
+enum anyflash_status af_zip_write(const struct af_zip_packed *members, size_t member_count,
+                                  struct af_arena *arena, const struct af_span **pieces_out,
+                                  size_t *count_out, struct anyflash_error *err);
+
+/*
+ * An archive of the members of `zip` and of nothing else: no extra fields, comments or other
+ * bytes, which programs could read in different ways. Fails as af_zip_write().
+ */
+enum anyflash_status af_zip_write_again(const struct af_zip *zip, struct af_arena *arena,
+                                        const struct af_span **pieces_out, size_t *count_out,
+                                        struct anyflash_error *err);
+
+/* ---- Private to zip*.c ---- */
 
 /*
  * Reads extra fields, of the directory or of a member's own header; those of zip64 replace

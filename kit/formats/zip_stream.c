@@ -350,7 +350,7 @@ enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_m
 }
 
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
-                                    const struct af_zip_member *member, af_zip_write *write,
+                                    const struct af_zip_member *member, af_zip_take *write,
                                     void *context, struct anyflash_error *err)
 {
     struct stream stream;

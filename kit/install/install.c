@@ -11,14 +11,14 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/publisher.h"
-#include "kit/install/fetch.h"
+#include "kit/install/checked_wheel.h"
+#include "kit/install/direct_url.h"
+#include "kit/install/expected_files.h"
 #include "kit/install/operation.h"
 #include "kit/install/own_package.h"
 #include "kit/install/prove_unpacked.h"
 #include "kit/install/stage.h"
-#include "kit/install/wheel_files.h"
 #include "kit/proof/inspect_target.h"
-#include "kit/proof/wheel_content.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "kit/system/process.h"
@@ -34,11 +34,11 @@ struct job {
     const struct af_plan *plan;
     struct af_stage stage;
     struct af_operation operation;
-    const char *wheels; /* folder of the private copies */
-    const char *cache;  /* folder for uv's own copies */
-    struct af_fetched fetched[WHEELS_MAX];
-    size_t fetched_count;
-    struct af_wheel_files files; /* that may be in the unpacked tree */
+    const char *wheel_folder; /* of what installers get */
+    const char *cache;        /* folder for uv's own copies */
+    struct af_checked_wheel wheels[WHEELS_MAX];
+    size_t wheel_count;
+    struct af_expected_files files; /* that may be in the unpacked tree */
     struct af_install_proved proved;
     const char *refusal; /* set when the answer is NO */
     const char *hint;
@@ -65,7 +65,7 @@ const char *af_run_command(const struct af_run *run, const char *command, const 
         words[count++] =
             inspects ? af_fact_text_or(&run->machine->python.prefix, run->python) : run->python;
     }
-    if (run->arch != NULL) {
+    if (run->arch != NULL && strcmp(command, "undo") != 0) {
         words[count++] = "--arch";
         words[count++] = run->arch;
     }
@@ -224,45 +224,34 @@ static void tell_publisher(struct job *job, const char *url)
         af_progress_message(&job->run->progress, "published by %s", publisher);
 }
 
-/* Refuses a wheel that contains more than its package, before anything is unpacked. */
-static enum anyflash_status check_content(struct job *job, const char *path,
-                                          struct anyflash_error *err)
-{
-    struct af_run *run = job->run;
-    struct af_content_refusal refusal;
-    enum anyflash_status status =
-        af_content_refuse_file(path, &run->allow_content, run->arena, &refusal, err);
-    if (status == ANYFLASH_OK && refusal.reason != NULL)
-        refuse(job, refusal.reason, refusal.hint);
-    return status;
-}
-
 static enum anyflash_status bring_wheel(struct job *job, const struct af_step *step,
                                         struct anyflash_error *err)
 {
-    struct af_fetched *fetched = &job->fetched[job->fetched_count];
-    if (job->fetched_count == WHEELS_MAX)
+    struct af_checked_wheel *wheel = &job->wheels[job->wheel_count];
+    if (job->wheel_count == WHEELS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %d wheels in one plan", WHEELS_MAX);
-    enum anyflash_status status =
-        af_fetch_copy(job->run, step->wheel, job->wheels, fetched, err);
+    enum anyflash_status status = af_checked_wheel_make(
+        job->run, step->wheel, job->wheel_folder, false, false, wheel, err);
     if (status == ANYFLASH_E_NOT_FOUND || status == ANYFLASH_E_IO ||
         status == ANYFLASH_E_TIMEOUT)
         job->hint = fetch_hint(job, step->wheel);
-    if (status != ANYFLASH_OK)
+    if (wheel->path == NULL)
         return status;
-    job->fetched_count++;
-    tell_hash(job, step->wheel, fetched->sha256);
+    job->wheel_count++;
+    tell_hash(job, step->wheel, wheel->fetched.sha256);
     if (step->wheel->url != NULL)
         tell_publisher(job, step->wheel->url);
-    status = check_content(job, fetched->copy, err);
+    if (wheel->refusal != NULL)
+        refuse(job, wheel->refusal, wheel->hint);
     if (status != ANYFLASH_OK || job->refusal != NULL)
         return status;
-    status = af_wheel_files_add(&job->files, fetched->copy, job->run->arena, err);
+    status = af_expected_files_add(&job->files, wheel->path, job->run->arena, err);
     if (status == ANYFLASH_OK)
-        status = af_stage_file(&job->stage, step->wheel->package, fetched->copy,
-                               fetched->sha256, job->cache, err);
+        status = af_stage_file(&job->stage, step->wheel->package, wheel->path, wheel->sha256,
+                               job->cache, err);
     if (status == ANYFLASH_OK)
-        status = af_wheel_files_check_tree(&job->files, job->stage.root, job->run->arena, err);
+        status =
+            af_expected_files_check_tree(&job->files, job->stage.root, job->run->arena, err);
     return status;
 }
 
@@ -349,31 +338,18 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
     return status;
 }
 
-/* The address of a file: the wheel's own, else that of the user's file. */
-static const char *origin_url(struct af_arena *arena, const struct af_step_wheel *wheel,
-                              const struct af_fetched *fetched)
-{
-    if (wheel->url != NULL)
-        return af_url_without_secrets(arena, wheel->url);
-    const char *path = af_file_real_path(arena, fetched->path);
-    return af_arena_format(arena, "file://%s",
-                           af_url_encode_path(arena, path == NULL ? fetched->path : path));
-}
-
 /* Writes where packages came from. Everything must be unpacked and the site folder known. */
 static enum anyflash_status write_origins(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     size_t at = 0;
     for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++) {
-        const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
-        if (wheel == NULL)
+        const struct af_step_wheel *step = job->plan->steps[i].wheel;
+        if (step == NULL)
             continue;
-        const struct af_fetched *fetched = &job->fetched[at++];
-        const char *url = origin_url(job->run->arena, wheel, fetched);
-        status = url == NULL
-                     ? af_fail_memory(err)
-                     : af_stage_origin(&job->stage, wheel->package, url, fetched->sha256, err);
+        const struct af_checked_wheel *wheel = &job->wheels[at++];
+        status = af_installed_origin_write(job->run->arena, job->stage.fresh, step->package,
+                                           wheel->origin, wheel->fetched.sha256, err);
     }
     return status;
 }
@@ -382,9 +358,9 @@ static enum anyflash_status write_origins(struct job *job, struct anyflash_error
 static const char *stated_torch(struct job *job)
 {
     const char *stated = NULL;
-    for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
+    for (size_t i = 0; i < job->wheel_count && stated == NULL; i++) {
         struct af_inspect_target target;
-        if (af_inspect_target_open(job->fetched[i].copy, job->run->arena, &target, NULL) !=
+        if (af_inspect_target_open(job->wheels[i].path, job->run->arena, &target, NULL) !=
             ANYFLASH_OK)
             continue;
         stated = target.wheel != NULL ? target.wheel->stated_torch : NULL;
@@ -401,9 +377,9 @@ static const char *inspect_hint(const struct job *job)
         const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
         if (wheel == NULL)
             continue;
-        bool is_file = !job->fetched[0].ours;
+        bool is_file = !job->wheels[0].fetched.ours;
         const char *what =
-            is_file ? job->fetched[0].path : af_url_without_secrets(arena, wheel->url);
+            is_file ? job->wheels[0].fetched.path : af_url_without_secrets(arena, wheel->url);
         return af_arena_format(arena, "`%s` shows every check%s",
                                af_run_command(job->run, "inspect", what),
                                is_file ? "" : ", and `anyflash plan` skips it from then on");
@@ -530,9 +506,9 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
             line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
     bool own = job->plan->rung == AF_RUNG_TORCH_KERNELS || job->plan->rung == AF_RUNG_ENGINE;
-    const char *what = own                      ? "anyflash's Python package"
-                       : job->fetched_count > 0 ? "the wheel"
-                                                : "the installed flash-attn";
+    const char *what = own                    ? "anyflash's Python package"
+                       : job->wheel_count > 0 ? "the wheel"
+                                              : "the installed flash-attn";
     refuse(job, af_arena_format(job->run->arena, "%s does not load here: %s", what, shown),
            own ? NULL : inspect_hint(job));
     return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s does not load here: %s", what, shown);
@@ -558,12 +534,12 @@ static enum anyflash_status make_folders(struct job *job, struct anyflash_error 
                                    .python = job->plan->python,
                                    .uv = job->plan->uv,
                                    .root = af_path_join(arena, root, "tree")};
-    job->wheels = af_path_join(arena, root, "wheels");
+    job->wheel_folder = af_path_join(arena, root, "wheels");
     job->cache = af_path_join(arena, root, "cache");
     if (arena->failed)
         return af_fail_memory(err);
     enum anyflash_status status = af_folder_make(job->stage.root, 0755, err);
-    return status == ANYFLASH_OK ? af_folder_make(job->wheels, 0700, err) : status;
+    return status == ANYFLASH_OK ? af_folder_make(job->wheel_folder, 0700, err) : status;
 }
 
 static enum anyflash_status change(struct job *job, struct anyflash_error *err)
@@ -612,11 +588,11 @@ static enum anyflash_status verify(const struct job *job, struct af_install_resu
 /* Removes our copies of installed files; after a failure they are kept for the next run. */
 static void remove_copies(const struct job *job)
 {
-    for (size_t i = 0; i < job->fetched_count; i++) {
-        if (!job->fetched[i].ours)
+    for (size_t i = 0; i < job->wheel_count; i++) {
+        if (!job->wheels[i].fetched.ours)
             continue;
-        unlink(job->fetched[i].path);
-        const char *folder = af_path_folder(job->run->arena, job->fetched[i].path);
+        unlink(job->wheels[i].fetched.path);
+        const char *folder = af_path_folder(job->run->arena, job->wheels[i].fetched.path);
         if (folder != NULL)
             rmdir(folder);
     }

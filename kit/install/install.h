@@ -103,29 +103,32 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
                                struct anyflash_error *err);
 
 /*
- * A change that another program, such as pip, makes to one package. It is recorded as if
+ * A change that another program, such as pip, makes to flash-attn. It is recorded as if
  * anyflash had made it, so that `anyflash undo` takes it back; other packages that the program
  * changes are not recorded. Zero-initialised: nothing is observed. Texts in the run's arena.
  */
 struct af_observed {
-    const char *package; /* normalised: "flash-attn" */
     struct af_operation operation;
     struct af_distribution before; /* folder NULL: not installed */
-    struct af_distribution after;
-    bool changed; /* set by af_observed_end() */
+    struct af_distribution after;  /* set by af_observed_look() */
+    bool changed;                  /* set by af_observed_look() */
 };
 
 /*
  * Before the program starts: keeps the files of the installed package, by links where possible.
  * `title` names the change in the journal. run->site must be locked and run->state open.
  */
-enum anyflash_status af_observed_begin(struct af_run *run, const char *package,
-                                       const char *title, struct af_observed *observed,
+enum anyflash_status af_observed_begin(struct af_run *run, const char *title,
+                                       struct af_observed *observed,
                                        struct anyflash_error *err);
 
+/* After it ended, however it did: looks at what is there. */
+enum anyflash_status af_observed_look(struct af_run *run, struct af_observed *observed,
+                                      struct anyflash_error *err);
+
 /*
- * After it ended, however it did: records the change, or discards what was kept if the package
- * is the same as before. Does nothing if `observed` was not begun.
+ * Records the change, or discards what was kept if the package is the same as before. After a
+ * killed run, recovery does both. Does nothing if `observed` was not begun.
  */
 enum anyflash_status af_observed_end(struct af_run *run, struct af_observed *observed,
                                      struct anyflash_error *err);

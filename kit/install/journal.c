@@ -125,24 +125,28 @@ static bool write_entries(struct af_state *state, const struct af_operation *ope
     return good;
 }
 
-enum anyflash_status af_journal_moving(struct af_state *state,
-                                       const struct af_operation *operation,
-                                       struct anyflash_error *err)
+enum anyflash_status af_journal_write(struct af_state *state, struct af_operation *operation,
+                                      enum af_phase phase, struct anyflash_error *err)
 {
     sqlite3_stmt *statement;
     enum anyflash_status status = af_database_do(state, "BEGIN IMMEDIATE", err);
     if (status != ANYFLASH_OK)
         return status;
-    bool good =
-        af_database_prepare(
-            state, "UPDATE operation SET phase = ?1, fresh = ?2, aside = ?3 WHERE id = ?4",
-            &statement) &&
-        sqlite3_bind_int(statement, 1, AF_PHASE_MOVING) == SQLITE_OK &&
-        af_database_bind(statement, 2, operation->fresh) &&
-        af_database_bind(statement, 3, operation->aside) &&
-        sqlite3_bind_int64(statement, 4, operation->id) == SQLITE_OK;
+    bool good = af_database_prepare(
+                    state,
+                    "UPDATE operation SET phase = ?1, fresh = ?2, aside = ?3, fingerprint = ?4"
+                    " WHERE id = ?5",
+                    &statement) &&
+                sqlite3_bind_int(statement, 1, (int)phase) == SQLITE_OK &&
+                af_database_bind(statement, 2, operation->fresh) &&
+                af_database_bind(statement, 3, operation->aside) &&
+                af_database_bind(statement, 4, operation->fingerprint) &&
+                sqlite3_bind_int64(statement, 5, operation->id) == SQLITE_OK;
     good = af_database_finish(statement, good);
-    return end(state, good && write_entries(state, operation), operation, AF_PHASE_MOVING, err);
+    status = end(state, good && write_entries(state, operation), operation, phase, err);
+    if (status == ANYFLASH_OK)
+        operation->phase = phase;
+    return status;
 }
 
 /* Runs a statement whose only parameter is a number. */

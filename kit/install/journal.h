@@ -13,6 +13,9 @@
  *   DONE        an installation that can be undone
  *   GONE        rolled back, undone, or its old files were discarded
  *
+ * An observed operation goes from PREPARING to COMMITTED. Once the old files are kept, `aside`
+ * is in the journal; recovery then looks at what the other program did (observed.c).
+ *
  * Paths of entries are relative to the site folder, as in RECORD; they may begin with "../"
  * (scripts). Functions of this file do not change an environment: operation.h does that.
  */
@@ -26,7 +29,11 @@
 #define AF_ENTRIES_MAX 200000u
 #define AF_OWN_PREFIX ".anyflash-" /* of the names of our folders in a site folder */
 
-enum af_operation_kind { AF_OPERATION_INSTALL = 1, AF_OPERATION_UNDO = 2 };
+enum af_operation_kind {
+    AF_OPERATION_INSTALL = 1,
+    AF_OPERATION_UNDO = 2,
+    AF_OPERATION_OBSERVED = 3 /* another program makes the change: nothing of it is moved */
+};
 
 enum af_phase {
     AF_PHASE_PREPARING = 1,
@@ -73,10 +80,9 @@ struct af_operation {
 enum anyflash_status af_journal_begin(struct af_state *state, struct af_operation *operation,
                                       struct af_arena *arena, struct anyflash_error *err);
 
-/* Writes fresh, aside, all entries and phase MOVING in one transaction. */
-enum anyflash_status af_journal_moving(struct af_state *state,
-                                       const struct af_operation *operation,
-                                       struct anyflash_error *err);
+/* Writes fresh, aside, fingerprint, all entries and the phase in one transaction. */
+enum anyflash_status af_journal_write(struct af_state *state, struct af_operation *operation,
+                                      enum af_phase phase, struct anyflash_error *err);
 
 /*
  * Writes phase and fingerprint. With GONE the operation's entries are deleted. When an undo

@@ -10,17 +10,18 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-/* The distribution of the package in the site folder; folder NULL: there is none. */
-static enum anyflash_status find(struct af_run *run, const char *package,
+#define PACKAGE "flash-attn"
+
+/* The distribution of the package in the folder of packages; folder NULL: there is none. */
+static enum anyflash_status find(struct af_arena *arena, const char *site,
                                  struct af_distribution *found_out, struct anyflash_error *err)
 {
     struct af_distribution *list;
     size_t count;
     *found_out = (struct af_distribution){0};
-    enum anyflash_status status =
-        af_distributions_list(run->arena, run->site, &list, &count, err);
+    enum anyflash_status status = af_distributions_list(arena, site, &list, &count, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        if (af_equal(list[i].name, package))
+        if (af_equal(list[i].name, PACKAGE))
             *found_out = list[i];
     return status;
 }
@@ -55,48 +56,75 @@ static const char *inner(struct af_run *run, const char *root)
     return af_arena_format(run->arena, "%s/lib/python/site-packages", root);
 }
 
-enum anyflash_status af_observed_begin(struct af_run *run, const char *package,
-                                       const char *title, struct af_observed *observed,
-                                       struct anyflash_error *err)
+static void set_folders(struct af_run *run, struct af_operation *operation)
+{
+    operation->fresh = inner(run, operation->fresh_root);
+    operation->aside = inner(run, operation->aside_root);
+}
+
+enum anyflash_status af_observed_begin(struct af_run *run, const char *title,
+                                       struct af_observed *observed, struct anyflash_error *err)
 {
     struct af_operation *operation = &observed->operation;
-    *observed = (struct af_observed){.package = package};
-    operation->kind = AF_OPERATION_INSTALL;
+    *observed = (struct af_observed){.changed = false};
+    operation->kind = AF_OPERATION_OBSERVED;
     operation->title = title;
-    enum anyflash_status status = find(run, package, &observed->before, err);
+    enum anyflash_status status = find(run->arena, run->site, &observed->before, err);
     if (status == ANYFLASH_OK)
         status = af_operation_begin(run, operation, err);
     if (status == ANYFLASH_OK) {
-        operation->fresh = inner(run, operation->fresh_root);
-        operation->aside = inner(run, operation->aside_root);
+        set_folders(run, operation);
         status = run->arena->failed ? af_fail_memory(err)
                                     : keep(run, &observed->before, operation->aside, err);
     }
+    if (status == ANYFLASH_OK)
+        status = af_journal_write(run->state, operation, AF_PHASE_PREPARING, err);
     if (status != ANYFLASH_OK)
         af_operation_finish(run, operation);
     return status;
 }
 
-/* Whether RECORD and version are those of the kept copy. */
+/* Whether a file of the folder of packages has the bytes of the kept one. */
+static bool is_same_file(struct af_run *run, const struct af_observed *observed,
+                         const char *path)
+{
+    const char *kept = af_path_join(run->arena, observed->operation.aside, path);
+    const char *now = af_path_join(run->arena, run->site, path);
+    struct af_mapping maps[2] = {0};
+    if (kept == NULL || now == NULL || af_ends_with(path, ".pyc") || !af_file_is_regular(kept))
+        return true; /* Python writes the caches, and of what was not kept nothing is known */
+    bool same = af_file_map(kept, &maps[0], NULL) == ANYFLASH_OK &&
+                af_file_map(now, &maps[1], NULL) == ANYFLASH_OK && maps[0].len == maps[1].len &&
+                (maps[0].len == 0 || memcmp(maps[0].data, maps[1].data, maps[0].len) == 0);
+    af_file_unmap(&maps[0]);
+    af_file_unmap(&maps[1]);
+    return same;
+}
+
+/* Whether all that was kept is still there, under the same RECORD. */
 static bool is_same(struct af_run *run, const struct af_observed *observed)
 {
     const struct af_distribution *before = &observed->before;
     const struct af_distribution *after = &observed->after;
-    struct af_span texts[2];
+    const char **paths;
+    size_t count;
     if (before->folder == NULL || after->folder == NULL)
         return before->folder == after->folder;
-    if (strcmp(before->folder, after->folder) != 0)
-        return false;
-    const char *folders[] = {observed->operation.aside, run->site};
-    for (size_t i = 0; i < AF_COUNT(folders); i++) {
-        const char *info = af_path_join(run->arena, folders[i], after->folder);
-        const char *path = info == NULL ? NULL : af_path_join(run->arena, info, "RECORD");
-        if (path == NULL ||
-            af_file_read(run->arena, path, AF_RECORD_BYTES_MAX, &texts[i], NULL) != ANYFLASH_OK)
-            return false;
-    }
-    return texts[0].len == texts[1].len &&
-           memcmp(texts[0].data, texts[1].data, texts[0].len) == 0;
+    bool same = strcmp(before->folder, after->folder) == 0 &&
+                af_distribution_files(run->arena, observed->operation.aside, before, &paths,
+                                      &count, NULL, NULL) == ANYFLASH_OK;
+    for (size_t i = 0; same && i < count; i++)
+        same = is_same_file(run, observed, paths[i]);
+    return same;
+}
+
+enum anyflash_status af_observed_look(struct af_run *run, struct af_observed *observed,
+                                      struct anyflash_error *err)
+{
+    af_install_step_hook();
+    enum anyflash_status status = find(run->arena, run->site, &observed->after, err);
+    observed->changed = status == ANYFLASH_OK && !is_same(run, observed);
+    return status;
 }
 
 /*
@@ -132,26 +160,57 @@ static enum anyflash_status record(struct af_run *run, struct af_observed *obser
     struct af_operation *operation = &observed->operation;
     enum anyflash_status status = find_entries(run, observed, err);
     if (status == ANYFLASH_OK)
-        status = af_journal_moving(run->state, operation, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    operation->phase = AF_PHASE_MOVING;
-    status = af_operation_fingerprint(operation, run->arena, &operation->fingerprint, err);
+        status = af_operation_fingerprint(operation, run->arena, &operation->fingerprint, err);
     if (status == ANYFLASH_OK)
-        status = af_journal_phase(run->state, operation, AF_PHASE_COMMITTED, err);
+        status = af_journal_write(run->state, operation, AF_PHASE_COMMITTED, err);
     return status;
 }
 
 enum anyflash_status af_observed_end(struct af_run *run, struct af_observed *observed,
                                      struct anyflash_error *err)
 {
-    struct af_operation *operation = &observed->operation;
-    if (operation->id == 0)
-        return ANYFLASH_OK;
-    enum anyflash_status status = find(run, observed->package, &observed->after, err);
-    observed->changed = status == ANYFLASH_OK && !is_same(run, observed);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (observed->operation.id == 0)
+        return status;
     if (observed->changed)
         status = record(run, observed, err);
-    af_operation_finish(run, operation);
+    af_operation_finish(run, &observed->operation);
+    return status;
+}
+
+/* What became of the operation, for recovery's report. */
+static const char *outcome(const struct af_operation *operation, bool began, bool changed)
+{
+    if (!began)
+        return "before its command began: nothing was changed";
+    if (!changed)
+        return "and left flash-attn as it was before";
+    return operation->phase == AF_PHASE_DONE
+               ? "after it had changed flash-attn: `anyflash undo` takes that back"
+               : "while it changed flash-attn, which cannot be taken back: install it again";
+}
+
+enum anyflash_status af_observed_recover(struct af_state *state, struct af_operation *operation,
+                                         struct af_arena *arena,
+                                         const struct af_progress *progress,
+                                         struct anyflash_error *err)
+{
+    struct af_run run = {
+        .arena = arena, .state = state, .site = operation->site, .progress = *progress};
+    struct af_observed observed = {.operation = *operation};
+    bool began = operation->aside != NULL;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (began)
+        status = find(arena, operation->aside, &observed.before, err);
+    if (began && status == ANYFLASH_OK)
+        status = af_observed_look(&run, &observed, err);
+    if (status == ANYFLASH_OK && observed.changed)
+        record(&run, &observed, NULL); /* half-installed files may have no RECORD */
+    if (status == ANYFLASH_OK)
+        status = af_operation_end(state, &observed.operation, err);
+    if (status == ANYFLASH_OK)
+        af_progress_message(progress, "`anyflash run` was interrupted in '%s' %s",
+                            af_text_scrub(arena, operation->site, 300),
+                            outcome(&observed.operation, began, observed.changed));
     return status;
 }

@@ -281,14 +281,14 @@ enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation 
     operation->site = run->site;
     operation->aside_root = own_name(run->arena, run->site,
                                      operation->kind == AF_OPERATION_UNDO ? "dropped" : "old");
-    if (operation->kind == AF_OPERATION_INSTALL)
+    if (operation->kind != AF_OPERATION_UNDO)
         operation->fresh_root = own_name(run->arena, run->site, "new");
     if (run->arena->failed)
         return af_fail_memory(err);
     enum anyflash_status status = af_journal_begin(run->state, operation, run->arena, err);
     if (status == ANYFLASH_OK)
         status = make_root(operation->aside_root, 0755, err);
-    if (status == ANYFLASH_OK && operation->kind == AF_OPERATION_INSTALL)
+    if (status == ANYFLASH_OK && operation->kind != AF_OPERATION_UNDO)
         status = make_root(operation->fresh_root, 0700, err);
     return status;
 }
@@ -302,10 +302,9 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
     if (status != ANYFLASH_OK)
         return status;
     flush(run->site); /* all files must be on disk before they are moved into place */
-    status = af_journal_moving(run->state, operation, err);
+    status = af_journal_write(run->state, operation, AF_PHASE_MOVING, err);
     if (status != ANYFLASH_OK)
         return status;
-    operation->phase = AF_PHASE_MOVING;
     status = move_forward(operation, err);
     if (status == ANYFLASH_OK && look != NULL)
         status = look(context, err);
@@ -336,7 +335,7 @@ static enum anyflash_status abandon(struct af_state *state, struct af_operation 
         status = move_back(operation, err);
         flush(operation->site);
     }
-    if (status == ANYFLASH_OK && operation->kind == AF_OPERATION_INSTALL)
+    if (status == ANYFLASH_OK && operation->kind != AF_OPERATION_UNDO)
         status = remove_root(operation->fresh_root, err);
     if (status == ANYFLASH_OK)
         status = remove_root(operation->aside_root, err);

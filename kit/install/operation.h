@@ -9,7 +9,7 @@
 #include "kit/install/install.h"
 
 /*
- * Begins an installation: chooses names for fresh_root and aside_root, writes them
+ * Begins an operation: chooses names for fresh_root and aside_root, writes them
  * to the journal, then creates the folders. operation->title must be set.
  */
 enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation *operation,
@@ -37,6 +37,15 @@ enum anyflash_status af_operation_end(struct af_state *state, struct af_operatio
  * run will finish it. Does nothing if `operation` was not begun.
  */
 void af_operation_finish(struct af_run *run, struct af_operation *operation);
+
+/*
+ * In observed.c: ends an observed operation of a killed process in phase PREPARING: what its
+ * command changed is recorded, as af_observed_end() would have done. Reports what became of it.
+ */
+enum anyflash_status af_observed_recover(struct af_state *state, struct af_operation *operation,
+                                         struct af_arena *arena,
+                                         const struct af_progress *progress,
+                                         struct anyflash_error *err);
 
 /*
  * Computes a digest of the entries as they are now: names, kinds, sizes, modification times,

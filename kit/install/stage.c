@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "kit/base/json.h"
-#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/install/record.h"
@@ -19,88 +18,6 @@
 #include "kit/system/output.h"
 #include "kit/system/process.h"
 #include "kit/system/progress.h"
-
-static bool starts_with(struct af_span line, const char *start)
-{
-    size_t len = strlen(start);
-    return line.len >= len && memcmp(line.data, start, len) == 0;
-}
-
-/*
- * Rewrites RECORD: the line of direct_url.json is replaced and moved to the end, the line of
- * uv_cache.json is removed.
- */
-static enum anyflash_status rewrite_record(struct af_arena *arena, const char *info,
-                                           const char *folder, const char *text,
-                                           struct anyflash_error *err)
-{
-    char hex[AF_SHA256_HEX_BYTES];
-    char hash[AF_SHA256_RECORD_BYTES];
-    struct af_span record;
-    struct af_span line;
-    struct af_text made = {0};
-    const char *path = af_path_join(arena, info, "RECORD");
-    const char *start = af_arena_format(arena, "%s/direct_url.json,", folder);
-    const char *cache = af_arena_format(arena, "%s/uv_cache.json,", folder);
-    if (arena->failed)
-        return af_fail_memory(err);
-    enum anyflash_status status = af_file_read(arena, path, AF_RECORD_BYTES_MAX, &record, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    while (af_text_line(&record, &line)) {
-        if (starts_with(line, start) || starts_with(line, cache))
-            continue;
-        af_text_add_n(&made, line.data, line.len);
-        af_text_add(&made, "\n");
-    }
-    af_sha256_bytes((struct af_span){text, strlen(text)}, hex);
-    af_sha256_to_record(hex, hash);
-    af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
-    status = made.failed ? af_fail_memory(err)
-                         : af_file_write_text(arena, path, af_text_get(&made), err);
-    af_text_release(&made);
-    return status;
-}
-
-static enum anyflash_status write_origin(struct af_arena *arena, const char *fresh,
-                                         const char *folder, const char *url,
-                                         const char *sha256, struct anyflash_error *err)
-{
-    const char *info = af_path_join(arena, fresh, folder);
-    const char *path = af_path_join(arena, info, "direct_url.json");
-    json_t *json = json_pack("{s:s, s:{s:o, s:{s:s}}}", "url", url, "archive_info", "hash",
-                             json_sprintf("sha256=%s", sha256), "hashes", "sha256", sha256);
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    if (text == NULL || path == NULL) {
-        af_mem_free(text);
-        return af_fail_memory(err);
-    }
-    enum anyflash_status status = af_file_write_text(arena, path, text, err);
-    if (status == ANYFLASH_OK)
-        status = rewrite_record(arena, info, folder, text, err);
-    /* uv_cache.json records the unpacked file, which is our copy. */
-    const char *cache = af_path_join(arena, info, "uv_cache.json");
-    if (status == ANYFLASH_OK && cache != NULL)
-        unlink(cache);
-    af_mem_free(text);
-    return status;
-}
-
-enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
-                                     const char *url, const char *sha256,
-                                     struct anyflash_error *err)
-{
-    struct af_distribution *list;
-    size_t count;
-    enum anyflash_status status =
-        af_distributions_list(stage->run->arena, stage->fresh, &list, &count, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        if (strcmp(list[i].name, package) == 0)
-            return write_origin(stage->run->arena, stage->fresh, list[i].folder, url, sha256,
-                                err);
-    return status;
-}
 
 #define WORDS_MAX 512
 #define SAID_LINES_MAX 12

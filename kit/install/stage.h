@@ -58,12 +58,4 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
  */
 enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err);
 
-/*
- * Records in the dist-info of `package` where it came from, as pip does (PEP 610). Without
- * this, installers would record the path of our local copy.
- */
-enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
-                                     const char *url, const char *sha256,
-                                     struct anyflash_error *err);
-
 #endif

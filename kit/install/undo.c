@@ -245,6 +245,8 @@ static enum anyflash_status recover_one(struct af_state *state, struct af_operat
             operation->title, operation->site);
         return af_journal_phase(state, operation, AF_PHASE_GONE, err);
     }
+    if (back && operation->kind == AF_OPERATION_OBSERVED)
+        return af_observed_recover(state, operation, arena, progress, err);
     enum anyflash_status status = ANYFLASH_OK;
     if (operation->phase == AF_PHASE_MOVING)
         status = af_journal_entries(state, operation, arena, err);

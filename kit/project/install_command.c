@@ -19,7 +19,7 @@ struct reader {
 /* Programs with a "run" that starts another program in their environment. */
 static const char runners[] = " conda mamba micromamba poetry pdm pipenv hatch pixi uv ";
 
-/* Commands that install what a lock file says: variables do not reach that. */
+/* Commands that install what a lock file says. */
 static const struct {
     const char *program;
     const char *hint;
@@ -100,7 +100,7 @@ static void refuse_program(struct reader *reader)
     command->hint = "it prepares `pip install`, `python -m pip install` and `uv pip install`";
 }
 
-/* Finds the installer; false if it is not one that variables can prepare. */
+/* Finds the installer; false if it is not one that takes a wheel. */
 static bool take_installer(struct reader *reader)
 {
     struct af_project_command *command = reader->command;
@@ -169,10 +169,9 @@ static enum anyflash_status take_option(struct reader *reader, struct anyflash_e
         command->python = option.value;
         return ANYFLASH_OK;
     case AF_PROJECT_MEANS_ELSEWHERE:
-        command->refusal = af_arena_format(
-            reader->project->arena,
-            "'%.*s' installs outside this environment or ignores environment variables",
-            (int)option.name.len, option.name.data);
+        command->refusal =
+            af_arena_format(reader->project->arena, "'%.*s' installs outside this environment",
+                            (int)option.name.len, option.name.data);
         command->hint = "`anyflash plan` names the wheel: install it by its address";
         return ANYFLASH_OK;
     default:
@@ -218,6 +217,7 @@ static enum anyflash_status take_subcommand(struct reader *reader, struct anyfla
         } else {
             reader->command->installs = strcmp(word, "install") == 0 ||
                                         (reader->command->uv && strcmp(word, "sync") == 0);
+            reader->command->option_place = reader->at + 1;
             return ANYFLASH_OK;
         }
     }

@@ -150,7 +150,7 @@ static const struct option_row {
     {" --python -p ", AF_PROJECT_MEANS_PYTHON, false},
     {" --target -t --prefix --root --platform --python-platform --python-version ",
      AF_PROJECT_MEANS_ELSEWHERE, false},
-    {" --isolated --user ", AF_PROJECT_MEANS_ELSEWHERE, true},
+    {" --user ", AF_PROJECT_MEANS_ELSEWHERE, true},
     {" --only-binary --implementation --abi --src --upgrade-strategy -C --config-settings "
      "--config-setting --global-option --progress-bar --log --proxy --retries --timeout "
      "--exists-action --trusted-host --cert --client-cert --cache-dir --use-feature "

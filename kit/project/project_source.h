@@ -62,7 +62,7 @@ enum af_project_meaning {
     AF_PROJECT_MEANS_NO_BINARY, /* kept, too */
     AF_PROJECT_MEANS_GROUP,
     AF_PROJECT_MEANS_PYTHON,
-    AF_PROJECT_MEANS_ELSEWHERE /* installs outside this environment, or ignores variables */
+    AF_PROJECT_MEANS_ELSEWHERE /* installs outside this environment */
 };
 
 /* A word of a command or a line that may be an option: "--requirement=r.txt", "-rr.txt". */

@@ -138,11 +138,12 @@ struct af_project_command {
     const char *const *words; /* borrowed */
     size_t word_count;
     size_t prefix_count; /* words before the installer that choose its environment */
+    size_t option_place; /* where options of its subcommand begin */
     bool uv;             /* `uv pip`; else pip */
     bool installs;       /* false: `pip list` and the like */
     const char *python;  /* the interpreter or environment that is named; or NULL */
     const char *pip;     /* the word that starts pip, if no interpreter is named; or NULL */
-    const char *refusal; /* why variables cannot prepare this command, in the arena; or NULL */
+    const char *refusal; /* why no wheel can be given to this command, in the arena; or NULL */
     const char *hint;    /* what to do instead; or NULL */
 };
 

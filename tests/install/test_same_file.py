@@ -48,7 +48,8 @@ def test_the_installer_compares_the_hash_and_its_copy_is_private(place, tmp_path
     wheel = make_wheel(tmp_path / "a", name="foo", requires=())
     script = "#!/bin/sh\n[ $1 = --version ] && exec echo uv 0.13.9\n" \
              f"echo \"$@\" > {tmp_path}/words\nstat -c %a {place.site}/.anyflash-new-* > " \
-             f"{tmp_path}/mode\nexit 1\n"
+             f"{tmp_path}/mode\ncp {place.site}/.anyflash-new-*/wheels/* {tmp_path}/given\n" \
+             "exit 1\n"
     if place.installer == "pip":
         python = place.venv / "bin/python3"
         pytest.skip(f"pip is a module of {python.name}")
@@ -56,7 +57,7 @@ def test_the_installer_compares_the_hash_and_its_copy_is_private(place, tmp_path
     (place.bin / "uv").write_text(script)
     (place.bin / "uv").chmod(0o755)
     assert place.run("install", wheel).returncode == 3
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    digest = hashlib.sha256((tmp_path / "given").read_bytes()).hexdigest()
     words = (tmp_path / "words").read_text()
     assert f"foo @ file://{place.site}/.anyflash-new-" in words
     assert words.rstrip().endswith(f".whl#sha256={digest}")
@@ -107,8 +108,9 @@ def test_a_file_that_is_no_member_stops(place, tmp_path, where):
     assert place.tree() == before
 
 
-@pytest.mark.parametrize("where", ["{lib}/foo/__init__.py", "{lib}/foo-2.8.3.dist-info/METADATA",
-                                   "bin/one.sh", "share/foo/x.txt"])
+@pytest.mark.parametrize("where", [
+    "{lib}/foo/__init__.py", "{lib}/foo-2.8.3.dist-info/METADATA", "bin/one.sh",
+    "share/foo/x.txt"])
 def test_another_content_stops(place, tmp_path, where):
     unpacks_more(place, where.format(lib=place.site.relative_to(place.venv)), "other")
     data = "foo-2.8.3.data"
@@ -126,7 +128,8 @@ def test_every_kind_of_member_is_known(place, tmp_path):
     wheel = make_wheel(tmp_path, name="foo", requires=(), files={
         f"{data}/scripts/one.sh": b"#!python\n", f"{data}/data/share/foo/x.txt": b"1",
         f"{data}/headers/deep/foo.h": b"1", f"{data}/platlib/plat.py": b"",
-        f"{data}/purelib/pure/__init__.py": b"", "foo/__pycache__/__init__.cpython-311.pyc": b"",
+        f"{data}/purelib/pure/__init__.py": b"",
+        "foo/__pycache__/__init__.cpython-311.pyc": b"",
         "foo-2.8.3.dist-info/licenses/LICENSE": b"",
         "foo-2.8.3.dist-info/entry_points.txt":
             b"[console_scripts]\nfoo-run = foo:main\n\n[gui_scripts]\nfoo.gui=foo:main\n"})

@@ -47,10 +47,17 @@ PYTHONS = pythons()
 UV = shutil.which("uv")
 
 
+def joined(archives):
+    return b"".join(struct.pack("<Q", len(one)) + one for one in archives)
+
+
+def run_over(command, data):
+    return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True,
+                          timeout=300).stdout
+
+
 def read_by(command, archives):
-    data = b"".join(struct.pack("<Q", len(one)) + one for one in archives)
-    done = subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True, timeout=300)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in run_over(command, joined(archives)).splitlines()]
 
 
 def differ(ours, theirs):
@@ -86,6 +93,14 @@ def test_python_reads_what_anyflash_reads(version, seeds, archives, ours):
 
 def test_honest_archives_are_read_and_others_are_refused(ours):
     assert COUNT / 10 < sum(one is not None for one in ours) < COUNT * 0.8
+
+
+def test_an_archive_written_again_has_the_same_members(archives, ours):
+    again = run_over([PRINT_ZIP, "again"], joined(archives))
+    wanted = [one for one in ours if one is not None]
+    for command in [PRINT_ZIP], *([path, HERE / "read_zip.py"] for path in PYTHONS.values()):
+        read = [json.loads(line) for line in run_over(command, again).splitlines()]
+        assert read == wanted, command
 
 
 WHEEL = {

@@ -254,7 +254,7 @@ static enum anyflash_status write_operation(struct af_state *state, struct af_ar
                                      .entry_count = 2};
     enum anyflash_status status = af_journal_begin(state, &operation, arena, err);
     if (status == ANYFLASH_OK)
-        status = af_journal_moving(state, &operation, err);
+        status = af_journal_write(state, &operation, AF_PHASE_MOVING, err);
     if (status == ANYFLASH_OK)
         status = af_journal_phase(state, &operation, AF_PHASE_COMMITTED, err);
     if (status == ANYFLASH_OK)
@@ -311,7 +311,7 @@ static enum anyflash_status read_planted(const char *fresh_root, const char *fre
     af_arena_init(&arena);
     struct af_state *state = open_state(&arena);
     assert_int_equal(af_journal_begin(state, &operation, &arena, NULL), ANYFLASH_OK);
-    assert_int_equal(af_journal_moving(state, &operation, NULL), ANYFLASH_OK);
+    assert_int_equal(af_journal_write(state, &operation, AF_PHASE_MOVING, NULL), ANYFLASH_OK);
     enum anyflash_status status = af_journal_list(state, AF_PHASE_MOVING, AF_PHASE_MOVING, NULL,
                                                   &arena, &list, &count, NULL);
     if (status == ANYFLASH_OK)

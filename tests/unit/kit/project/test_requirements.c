@@ -385,7 +385,7 @@ static void test_command__finds_what_is_asked_for(void **state)
     }
 }
 
-static void test_command__refuses_what_variables_cannot_prepare(void **state)
+static void test_command__refuses_what_takes_no_wheel(void **state)
 {
     static const char *const lines[] = {
         "uv sync",
@@ -397,7 +397,7 @@ static void test_command__refuses_what_variables_cannot_prepare(void **state)
         "make install",
         "python setup.py install",
         "pip install -t x flash-attn",
-        "pip install --isolated flash-attn",
+        "pip install --user flash-attn",
         "pip install -r -",
     };
     (void)state;
@@ -459,7 +459,7 @@ int main(void)
         cmocka_unit_test(test_group__includes_groups),
         cmocka_unit_test(test_file__survives_every_failed_allocation),
         cmocka_unit_test(test_command__finds_what_is_asked_for),
-        cmocka_unit_test(test_command__refuses_what_variables_cannot_prepare),
+        cmocka_unit_test(test_command__refuses_what_takes_no_wheel),
         cmocka_unit_test(test_command__leaves_other_subcommands_alone),
         cmocka_unit_test(test_command__keeps_the_indexes),
     };

@@ -1,18 +1,18 @@
 /*
- * wheel_files.h: which files an installer may write for wheels that were checked, and with
+ * expected_files.h: which files an installer may write for wheels that were checked, and with
  * which content. Zip readers disagree about some archives, so what was read from an archive
  * does not say what another program writes: its files are compared, by size and CRC-32.
  */
-#ifndef AF_KIT_INSTALL_WHEEL_FILES_H
-#define AF_KIT_INSTALL_WHEEL_FILES_H
+#ifndef AF_KIT_INSTALL_EXPECTED_FILES_H
+#define AF_KIT_INSTALL_EXPECTED_FILES_H
 
 #include "kit/install/record.h"
 
-struct af_wheel_file;
+struct af_expected_file;
 
 /* A list that grows. Zero-initialise it; release `items` with af_mem_free(). */
-struct af_wheel_files {
-    struct af_wheel_file *items;
+struct af_expected_files {
+    struct af_expected_file *items;
     size_t count;
     size_t capacity;
 };
@@ -22,16 +22,16 @@ struct af_wheel_files {
  * entry points, RECORD, INSTALLER and similar files. Keys of the files are in `arena`. Fails as
  * af_wheel_archive_open(), or with DATA if its entry points or scripts cannot be read.
  */
-enum anyflash_status af_wheel_files_add(struct af_wheel_files *files, const char *path,
-                                        struct af_arena *arena, struct anyflash_error *err);
+enum anyflash_status af_expected_files_add(struct af_expected_files *files, const char *path,
+                                           struct af_arena *arena, struct anyflash_error *err);
 
 /*
  * Compares every file below `tree`, the folder of --prefix. Fails with DATA, naming the first
  * file that no wheel has or has with another content, or IO, LIMIT or NO_MEMORY.
  */
-enum anyflash_status af_wheel_files_check_tree(struct af_wheel_files *files, const char *tree,
-                                               struct af_arena *arena,
-                                               struct anyflash_error *err);
+enum anyflash_status af_expected_files_check_tree(struct af_expected_files *files,
+                                                  const char *tree, struct af_arena *arena,
+                                                  struct anyflash_error *err);
 
 /*
  * Compares the files of an installed distribution, as its RECORD lists them: each is one of the
@@ -39,9 +39,11 @@ enum anyflash_status af_wheel_files_check_tree(struct af_wheel_files *files, con
  * the first that is not ("flash_attn/a.py: another content"), or NULL. Caches of compiled
  * modules do not count. Fails with IO or NO_MEMORY.
  */
-enum anyflash_status af_wheel_files_compare(struct af_wheel_files *files, const char *site,
-                                            const struct af_distribution *distribution,
-                                            struct af_arena *arena, const char **difference_out,
-                                            struct anyflash_error *err);
+enum anyflash_status af_expected_files_compare(struct af_expected_files *files,
+                                               const char *site,
+                                               const struct af_distribution *distribution,
+                                               struct af_arena *arena,
+                                               const char **difference_out,
+                                               struct anyflash_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * wheel_files.c: the list of files has keys. A key is the place of a file in the layout of an
- * environment: "site:torch/__init__.py" below any folder of packages, "bin:torchrun",
+ * expected_files.c: the list of files has keys. A key is the place of a file in the layout of
+ * an environment: "site:torch/__init__.py" below any folder of packages, "bin:torchrun",
  * "include:a.h" (the folders above headers differ between installers), and
  * "root:share/man/x.1" for every other file.
  */
-#include "kit/install/wheel_files.h"
+#include "kit/install/expected_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define SCRIPT_BYTES_MAX (4u << 20)
 #define FOLDER_NAMES_MAX 200000u
 
-struct af_wheel_file {
+struct af_expected_file {
     const char *key;
     uint64_t size_bytes;
     uint32_t crc32;
@@ -29,11 +29,12 @@ struct af_wheel_file {
     } content;
 };
 
-static bool add(struct af_wheel_files *files, struct af_wheel_file file)
+static bool add(struct af_expected_files *files, struct af_expected_file file)
 {
     if (files->count == files->capacity) {
         size_t capacity = files->capacity == 0 ? 64 : files->capacity * 2;
-        struct af_wheel_file *larger = af_mem_resize(files->items, capacity * sizeof *larger);
+        struct af_expected_file *larger =
+            af_mem_resize(files->items, capacity * sizeof *larger);
         if (larger == NULL)
             return false;
         files->items = larger;
@@ -44,9 +45,9 @@ static bool add(struct af_wheel_files *files, struct af_wheel_file file)
     return file.key != NULL;
 }
 
-static bool add_any(struct af_wheel_files *files, const char *key)
+static bool add_any(struct af_expected_files *files, const char *key)
 {
-    return add(files, (struct af_wheel_file){.key = key, .content = ANY_CONTENT});
+    return add(files, (struct af_expected_file){.key = key, .content = ANY_CONTENT});
 }
 
 /* The key of a member: those of NAME.data/KIND/ go to the folder of their kind (PEP 427). */
@@ -73,7 +74,8 @@ static const char *member_key(struct af_arena *arena, const char *name)
 /* Of a script whose first line installers replace, only the rest counts. */
 static enum anyflash_status skip_first_line(const struct af_zip *zip,
                                             const struct af_zip_member *member,
-                                            struct af_arena *arena, struct af_wheel_file *file,
+                                            struct af_arena *arena,
+                                            struct af_expected_file *file,
                                             struct anyflash_error *err)
 {
     static const char mark[] = "#!python";
@@ -90,12 +92,13 @@ static enum anyflash_status skip_first_line(const struct af_zip *zip,
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status add_member(struct af_wheel_files *files, const struct af_zip *zip,
+static enum anyflash_status add_member(struct af_expected_files *files,
+                                       const struct af_zip *zip,
                                        const struct af_zip_member *member,
                                        struct af_arena *arena, struct anyflash_error *err)
 {
-    struct af_wheel_file file = {member_key(arena, member->name), member->size_bytes,
-                                 member->crc32, AS_IN_WHEEL};
+    struct af_expected_file file = {member_key(arena, member->name), member->size_bytes,
+                                    member->crc32, AS_IN_WHEEL};
     enum anyflash_status status = ANYFLASH_OK;
     if (member->is_folder)
         return ANYFLASH_OK;
@@ -107,7 +110,7 @@ static enum anyflash_status add_member(struct af_wheel_files *files, const struc
 }
 
 /* The names in [console_scripts] and [gui_scripts], for which installers write scripts. */
-static bool add_scripts(struct af_wheel_files *files, struct af_span text,
+static bool add_scripts(struct af_expected_files *files, struct af_span text,
                         struct af_arena *arena)
 {
     struct af_span line;
@@ -132,7 +135,8 @@ static bool add_scripts(struct af_wheel_files *files, struct af_span text,
 static const char *const written[] = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json",
                                       "uv_cache.json"};
 
-static bool add_written(struct af_wheel_files *files, const char *info, struct af_arena *arena)
+static bool add_written(struct af_expected_files *files, const char *info,
+                        struct af_arena *arena)
 {
     bool good = add_any(files, "root:.lock"); /* uv locks the folder of --prefix */
     for (size_t i = 0; good && info != NULL && i < AF_COUNT(written); i++)
@@ -147,7 +151,7 @@ static bool is_written(const struct af_wheel_archive *archive, const char *name)
            af_is_one_of(name + len, written, AF_COUNT(written));
 }
 
-static enum anyflash_status add_archive(struct af_wheel_files *files,
+static enum anyflash_status add_archive(struct af_expected_files *files,
                                         const struct af_wheel_archive *archive,
                                         struct af_arena *arena, struct anyflash_error *err)
 {
@@ -167,8 +171,8 @@ static enum anyflash_status add_archive(struct af_wheel_files *files,
     return status;
 }
 
-enum anyflash_status af_wheel_files_add(struct af_wheel_files *files, const char *path,
-                                        struct af_arena *arena, struct anyflash_error *err)
+enum anyflash_status af_expected_files_add(struct af_expected_files *files, const char *path,
+                                           struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_mapping mapping = {0};
     struct af_wheel_archive archive = {.info = NULL};
@@ -185,37 +189,37 @@ enum anyflash_status af_wheel_files_add(struct af_wheel_files *files, const char
 
 static int compare_keys(const void *a, const void *b)
 {
-    return strcmp(((const struct af_wheel_file *)a)->key,
-                  ((const struct af_wheel_file *)b)->key);
+    return strcmp(((const struct af_expected_file *)a)->key,
+                  ((const struct af_expected_file *)b)->key);
 }
 
-static const struct af_wheel_file *find_key(const struct af_wheel_files *files,
-                                            const char *kind, const char *path,
-                                            struct af_arena *arena)
+static const struct af_expected_file *find_key(const struct af_expected_files *files,
+                                               const char *kind, const char *path,
+                                               struct af_arena *arena)
 {
-    const struct af_wheel_file key = {.key = af_arena_format(arena, "%s:%s", kind, path)};
+    const struct af_expected_file key = {.key = af_arena_format(arena, "%s:%s", kind, path)};
     return key.key == NULL
                ? NULL
                : bsearch(&key, files->items, files->count, sizeof *files->items, compare_keys);
 }
 
 /* The header that `path` is in one of the folders that headers may be in; or NULL. */
-static const struct af_wheel_file *find_header(const struct af_wheel_files *files,
-                                               const char *path, struct af_arena *arena)
+static const struct af_expected_file *find_header(const struct af_expected_files *files,
+                                                  const char *path, struct af_arena *arena)
 {
-    const struct af_wheel_file *found = NULL;
+    const struct af_expected_file *found = NULL;
     for (const char *at = strchr(path, '/'); at != NULL && found == NULL;
          at = strchr(at + 1, '/'))
         found = find_key(files, "include", at + 1, arena);
     return found;
 }
 
-/* The file that may be at `path` in an environment; or NULL. Debian's pip writes to "local/". */
-static const struct af_wheel_file *find_file(const struct af_wheel_files *files,
-                                             const char *path, struct af_arena *arena)
+/* The file that may be at `path` in an environment; or NULL. Debian's pip uses "local/". */
+static const struct af_expected_file *find_file(const struct af_expected_files *files,
+                                                const char *path, struct af_arena *arena)
 {
     static const char packages[] = "-packages/"; /* site-packages, dist-packages */
-    const struct af_wheel_file *found = find_key(files, "root", path, arena);
+    const struct af_expected_file *found = find_key(files, "root", path, arena);
     if (found != NULL)
         return found;
     if (af_starts_with(path, "local/"))
@@ -243,9 +247,9 @@ static void sum_piece(void *context, const char *bytes, size_t len)
 }
 
 /* Whether the file at `full` has the content. */
-static enum anyflash_status compare_content(const struct af_wheel_file *file, const char *full,
-                                            struct af_arena *arena, bool *same_out,
-                                            struct anyflash_error *err)
+static enum anyflash_status compare_content(const struct af_expected_file *file,
+                                            const char *full, struct af_arena *arena,
+                                            bool *same_out, struct anyflash_error *err)
 {
     struct summing sum = {0};
     struct af_span text;
@@ -268,7 +272,7 @@ static enum anyflash_status compare_content(const struct af_wheel_file *file, co
 /* Folders that are still to be visited, relative to the tree: a stack instead of recursion. */
 struct visit {
     struct af_file_names folders;
-    const struct af_wheel_files *files;
+    const struct af_expected_files *files;
     const char *tree;
     struct af_arena *arena;
 };
@@ -283,7 +287,7 @@ static enum anyflash_status visit_one(struct visit *visit, const char *path,
         return af_fail_memory(err);
     if (af_file_is_folder(full) && !af_file_is_link(full))
         return af_file_names_add(&visit->folders, path) ? ANYFLASH_OK : af_fail_memory(err);
-    const struct af_wheel_file *file = find_file(visit->files, path, visit->arena);
+    const struct af_expected_file *file = find_file(visit->files, path, visit->arena);
     if (visit->arena->failed)
         return af_fail_memory(err);
     af_text_quote(shown, sizeof shown, path, strlen(path));
@@ -320,15 +324,15 @@ static enum anyflash_status visit_folder(struct visit *visit, const char *folder
     return status;
 }
 
-static void sort(struct af_wheel_files *files)
+static void sort(struct af_expected_files *files)
 {
     if (files->count > 0)
         qsort(files->items, files->count, sizeof *files->items, compare_keys);
 }
 
-enum anyflash_status af_wheel_files_check_tree(struct af_wheel_files *files, const char *tree,
-                                               struct af_arena *arena,
-                                               struct anyflash_error *err)
+enum anyflash_status af_expected_files_check_tree(struct af_expected_files *files,
+                                                  const char *tree, struct af_arena *arena,
+                                                  struct anyflash_error *err)
 {
     struct visit visit = {.files = files, .tree = tree, .arena = arena};
     sort(files);
@@ -340,7 +344,7 @@ enum anyflash_status af_wheel_files_check_tree(struct af_wheel_files *files, con
 }
 
 /* What is wrong with the file at `path`, relative to the site folder; NULL: nothing. */
-static enum anyflash_status compare_installed(const struct af_wheel_files *files,
+static enum anyflash_status compare_installed(const struct af_expected_files *files,
                                               const char *site, const char *path,
                                               struct af_arena *arena,
                                               const char **difference_out,
@@ -350,7 +354,7 @@ static enum anyflash_status compare_installed(const struct af_wheel_files *files
     bool same = false;
     while (af_starts_with(outer, "../"))
         outer += strlen("../");
-    const struct af_wheel_file *file =
+    const struct af_expected_file *file =
         outer == path ? find_key(files, "site", path, arena) : find_file(files, outer, arena);
     const char *full = af_path_join(arena, site, path);
     if (arena->failed)
@@ -370,10 +374,12 @@ static enum anyflash_status compare_installed(const struct af_wheel_files *files
     return status;
 }
 
-enum anyflash_status af_wheel_files_compare(struct af_wheel_files *files, const char *site,
-                                            const struct af_distribution *distribution,
-                                            struct af_arena *arena, const char **difference_out,
-                                            struct anyflash_error *err)
+enum anyflash_status af_expected_files_compare(struct af_expected_files *files,
+                                               const char *site,
+                                               const struct af_distribution *distribution,
+                                               struct af_arena *arena,
+                                               const char **difference_out,
+                                               struct anyflash_error *err)
 {
     static const char of_site[] = "site:";
     const char **paths;
