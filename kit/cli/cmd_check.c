@@ -13,7 +13,9 @@
 
 #define FILES_MAX 10000u
 #define FILE_BYTES_MAX (2u << 20)
-#define ALL_BYTES_MAX (128u << 20)
+#define READ_BYTES_MAX (256u << 20)   /* of all files that are opened */
+#define CHECKED_BYTES_MAX (32u << 20) /* of those that the checks look at */
+#define LIMITS_MAX 3u
 
 struct check {
     struct af_cli *cli;
@@ -21,13 +23,32 @@ struct check {
     struct af_project_source *sources;
     size_t count;
     size_t entry_count; /* files and folders that were seen */
-    bool is_cut;        /* there are more */
-    size_t byte_count;  /* of the sources */
+    size_t read_bytes;
+    size_t checked_bytes;
+    const char *limits[LIMITS_MAX]; /* those that were reached, as sentences */
+    size_t limit_count;
     size_t unread_count;
     bool has_other_python; /* a Python file that does not name flash-attn */
     struct af_project_findings findings;
     size_t written_count;
 };
+
+/* The same limit counts once. */
+static void note_limit(struct check *check, const char *sentence)
+{
+    for (size_t i = 0; i < check->limit_count; i++)
+        if (check->limits[i] == sentence)
+            return;
+    if (check->limit_count < LIMITS_MAX)
+        check->limits[check->limit_count++] = sentence;
+}
+
+static const char too_many_files[] =
+    "There are more than 10000 files: some in subfolders were not read";
+static const char too_much_text[] =
+    "There is more than 32 MiB of text to check: some files were not read";
+static const char too_much_read[] =
+    "There is more than 256 MiB of text: some files were not read";
 
 /* ---- reading ---- */
 
@@ -68,17 +89,24 @@ static void read_source(struct check *check, const char *path, const char *relat
     struct af_span text;
     if (kind == AF_PROJECT_OTHER)
         return;
+    if (check->read_bytes > READ_BYTES_MAX) {
+        note_limit(check, too_much_read);
+        return;
+    }
     af_arena_init(&arena);
     bool is_read = af_file_read(&arena, path, FILE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
-                   (text.len == 0 || memchr(text.data, '\0', text.len) == NULL) &&
-                   check->byte_count + text.len <= ALL_BYTES_MAX;
+                   (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
     check->unread_count += !is_read;
-    if (is_read && is_wanted(check, kind, &text)) {
+    check->read_bytes += is_read ? text.len : 0;
+    bool is_wanted_here = is_read && is_wanted(check, kind, &text);
+    if (is_wanted_here && check->checked_bytes + text.len > CHECKED_BYTES_MAX) {
+        note_limit(check, too_much_text);
+    } else if (is_wanted_here) {
         struct af_project_source *source = &check->sources[check->count++];
         source->path = af_arena_text(kept, relative);
         source->text = (struct af_span){af_arena_text_n(kept, text.data, text.len), text.len};
         source->kind = kind;
-        check->byte_count += text.len;
+        check->checked_bytes += text.len;
     }
     af_arena_release(&arena);
 }
@@ -98,7 +126,8 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         check->unread_count++;
         return;
     }
-    check->is_cut |= is_cut;
+    if (is_cut)
+        note_limit(check, too_many_files);
     for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
         const char *name = names[i % count];
         const char *path = af_path_join(arena, folder, name);
@@ -106,9 +135,10 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         bool is_folder = path != NULL && af_file_is_folder(path);
         if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
             continue;
-        check->is_cut |= check->entry_count >= FILES_MAX;
-        if (check->entry_count++ >= FILES_MAX)
+        if (check->entry_count++ >= FILES_MAX) {
+            note_limit(check, too_many_files);
             return;
+        }
         if (!is_folder)
             read_source(check, path, below);
         else if (!is_skipped(check, name, path))
@@ -136,6 +166,17 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
                                                                    : ANYFLASH_OK;
 }
 
+static const char *const limit_sentences[] = {
+    [AF_PROJECT_LIMIT_READ] =
+        "Requirements files include more than 64 MiB of text: the rest was not read",
+    [AF_PROJECT_LIMIT_ASKS] = "There are more than 4000 requirements on torch and flash-attn: "
+                              "the rest was not checked",
+    [AF_PROJECT_LIMIT_LOOKUPS] =
+        "More than 1000 wheels had to be looked up: the rest of the project was not checked",
+    [AF_PROJECT_LIMIT_FINDINGS] =
+        "There are more than 1000 findings: the rest of the project was not checked",
+};
+
 static enum anyflash_status find(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
@@ -151,13 +192,12 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
                                       is_anyflash ? AF_FALLBACK_ANYFLASH : AF_FALLBACK_SDPA,
                                       &check->findings, err);
     af_catalog_release(&catalog);
+    if (check->findings.limit != AF_PROJECT_LIMIT_NONE)
+        note_limit(check, limit_sentences[check->findings.limit]);
     return status;
 }
 
 /* ---- answers ---- */
-
-static const char cut_text[] =
-    "There are more than 10000 files: some in subfolders were not read";
 
 /* Text of the project on one line. */
 static const char *shown(struct check *check, const char *text, size_t len_max)
@@ -184,9 +224,14 @@ static void add_scrubbed(struct check *check, const char *text)
 {
     struct af_span rest = {text, strlen(text)}, line;
     while (af_text_line(&rest, &line)) {
-        const char *copy = af_arena_text_n(&check->cli->arena, line.data, line.len);
-        af_text_add(&check->cli->out, copy == NULL ? "" : shown(check, copy, FILE_BYTES_MAX));
+        struct af_arena arena;
+        af_arena_init(&arena);
+        const char *copy = af_arena_text_n(&arena, line.data, line.len);
+        const char *made = copy == NULL ? NULL : af_text_scrub(&arena, copy, FILE_BYTES_MAX);
+        af_text_add(&check->cli->out, made == NULL ? "" : made);
         af_text_add(&check->cli->out, "\n");
+        check->cli->out.failed |= arena.failed;
+        af_arena_release(&arena);
     }
 }
 
@@ -237,8 +282,8 @@ static void view(struct check *check)
         af_screen_format(&screen, 0, "", AF_TONE_STRONG,
                          "%zu finding%s: installing this project may fail for others", count,
                          count == 1 ? "" : "s");
-    if (check->is_cut)
-        af_screen_add(&screen, 0, "", AF_TONE_BAD, cut_text);
+    for (size_t i = 0; i < check->limit_count; i++)
+        af_screen_add(&screen, 0, "", AF_TONE_BAD, check->limits[i]);
     for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
         view_finding(check, &screen, at);
     if (check->written_count > 0) {
@@ -265,8 +310,8 @@ static void add_escaped(struct af_text *out, const char *text, bool is_property)
 static void annotate(struct check *check)
 {
     struct af_text *out = &check->cli->out;
-    if (check->is_cut)
-        af_text_format(out, "::notice::%s\n", cut_text);
+    for (size_t i = 0; i < check->limit_count; i++)
+        af_text_format(out, "::notice::%s\n", check->limits[i]);
     for (const struct af_project_finding *at = check->findings.first; at != NULL;
          at = at->next) {
         af_text_add(out, "::warning file=");
@@ -299,12 +344,15 @@ static json_t *findings_json(struct check *check)
 static enum anyflash_status write_json(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
+    json_t *limits = json_array();
+    for (size_t i = 0; i < check->limit_count; i++)
+        limits = af_json_append(limits, json_string(check->limits[i]));
     add_diff(check, false);
     json_t *json =
-        json_pack("{s:s, s:b, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1", "is_complete",
-                  !check->is_cut, "names_flash_attn", check->findings.mention_count > 0,
-                  "findings", findings_json(check), "diff", af_text_get(&cli->out), "written",
-                  (int)check->written_count);
+        json_pack("{s:s, s:b, s:o, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1",
+                  "is_complete", check->limit_count == 0, "limits", limits, "names_flash_attn",
+                  check->findings.mention_count > 0, "findings", findings_json(check), "diff",
+                  af_text_get(&cli->out), "written", (int)check->written_count);
     cli->out.len = 0;
     return af_cli_json_take(cli, json, err);
 }

@@ -132,26 +132,13 @@ static bool is_test(const char *path)
            strstr(path, "/tests/") != NULL;
 }
 
-/* Whether the project has a package flash_attn of its own, as flash-attn's source has. */
-static bool is_flash_attn(const struct af_project_checker *checker)
-{
-    static const char own[] = "flash_attn/__init__.py";
-    for (size_t i = 0; i < checker->count; i++) {
-        const char *path = checker->sources[i].path;
-        size_t len = strlen(path);
-        if (af_ends_with(path, own) && (len == sizeof own - 1 || path[len - sizeof own] == '/'))
-            return true;
-    }
-    return false;
-}
-
 void af_project_check_imports(struct af_project_checker *checker,
                               const struct af_project_source *source,
                               const struct af_import_facts *facts)
 {
     struct af_project_finding *finding = NULL;
     size_t fatal = 0, repaired = 0;
-    if (is_test(source->path) || is_flash_attn(checker))
+    if (is_test(source->path) || checker->is_flash_attn)
         return;
     for (const struct af_import_statement *import = facts->imports; import != NULL;
          import = import->next) {
@@ -159,8 +146,9 @@ void af_project_check_imports(struct af_project_checker *checker,
             continue;
         if (finding == NULL)
             finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
-                                             import->line);
-        const char *text = guarded_text(checker, source, import);
+                                             import->start);
+        bool has_place = finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX;
+        const char *text = has_place ? guarded_text(checker, source, import) : NULL;
         fatal++;
         repaired += text != NULL;
         if (text != NULL)
