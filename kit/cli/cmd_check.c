@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "kit/base/product.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/screen.h"
 #include "kit/project/findings.h"
@@ -185,6 +186,10 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     bool is_anyflash = af_equal(how, "anyflash");
     if (how != NULL && !is_anyflash && strcmp(how, "sdpa") != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--fallback takes sdpa or anyflash");
+    if (is_anyflash && !af_product_is_published())
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--fallback anyflash: others cannot install anyflash yet, because it is "
+                       "not on the package index");
     enum anyflash_status status = af_cli_catalog_load(cli, &catalog, err);
     if (status != ANYFLASH_OK)
         return status;

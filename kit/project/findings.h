@@ -42,7 +42,7 @@ struct af_project_finding {
 /* What serves where flash-attn cannot be imported. */
 enum af_fallback {
     AF_FALLBACK_SDPA,    /* torch's scaled_dot_product_attention, where that is enough */
-    AF_FALLBACK_ANYFLASH /* anyflash.flash_attn */
+    AF_FALLBACK_ANYFLASH /* anyflash.flash_attn, once the package is published */
 };
 
 #define AF_PROJECT_FINDINGS_MAX 1000u
