@@ -3,6 +3,7 @@
  * folder. Reads its files and shows what kit/project finds: as text with the changes, as the
  * changes alone, as JSON, or as annotations of GitHub. Follows no links and runs nothing.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/product.h"
@@ -398,6 +399,64 @@ static enum anyflash_status answer(struct check *check, struct anyflash_error *e
     return af_cli_finish(cli, err);
 }
 
+/* ---- in a workflow of GitHub ---- */
+
+/*
+ * Whether the line that begins at `at` would be a command: "::name ..." behind blanks, of which
+ * Unicode has several. Bytes of other letters count as blanks, too.
+ */
+static const char *find_command(const char *at)
+{
+    while (*at != '\0' && strchr("\r\n", *at) == NULL &&
+           ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x80))
+        at++;
+    return af_starts_with(at, "::") ? at : NULL;
+}
+
+/*
+ * GitHub takes lines of a log that begin with "::", and "##[" anywhere, for commands. Those in
+ * what was printed of the project get a blank; in JSON the bracket is escaped. The output of
+ * --github consists of such lines: its texts are on one line each.
+ */
+static void break_commands(struct check *check)
+{
+    struct af_text *out = &check->cli->out, made = {0};
+    bool is_json = af_option_given(&check->cli->options, AF_OPTION_JSON);
+    bool has_own = af_option_given(&check->cli->options, AF_OPTION_GITHUB);
+    const char *start = af_text_get(out), *kept = start;
+    bool is_broken = false;
+    for (const char *at = start; *at != '\0'; at++) {
+        bool starts = at == start || at[-1] == '\n' || at[-1] == '\r';
+        const char *command = starts && !is_json && !has_own ? find_command(at) : NULL;
+        const char *cut = command != NULL             ? command + 1
+                          : af_starts_with(at, "##[") ? at + 2
+                                                      : NULL;
+        if (cut == NULL)
+            continue;
+        is_broken |= !is_json;
+        af_text_add_n(&made, kept, (size_t)(cut - kept));
+        af_text_add(&made, is_json ? "\\u005b" : " ");
+        kept = cut + is_json;
+        at = cut - 1;
+    }
+    af_text_add(&made, kept);
+    made.failed |= out->failed;
+    af_text_release(out);
+    *out = made;
+    if (is_broken)
+        af_cli_remark(check->cli,
+                      "broke up what GitHub would take for a workflow command; such "
+                      "lines of a diff do not apply");
+}
+
+/* The same for the path in a message about a file. */
+static void break_message(struct anyflash_error *err)
+{
+    char *at = err == NULL ? NULL : strstr(err->message, "##[");
+    for (; at != NULL; at = strstr(at, "##["))
+        at[2] = '(';
+}
+
 enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
@@ -409,6 +468,12 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
         status = write_files(&check, err);
     if (status == ANYFLASH_OK)
         status = answer(&check, err);
+    if (getenv("GITHUB_ACTIONS") != NULL) {
+        break_commands(&check);
+        break_message(err);
+    }
+    if (status == ANYFLASH_OK)
+        status = af_cli_finish(cli, err);
     *exit_out = check.findings.count == 0 ? AF_EXIT_YES : AF_EXIT_NO;
     return status;
 }
