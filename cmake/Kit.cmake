@@ -14,6 +14,7 @@ else()
 endif()
 
 anyflash_room(kit/base LIBRARIES PkgConfig::jansson)
+target_compile_definitions(af_kit_base PRIVATE $<$<BOOL:${ANYFLASH_PUBLISHED}>:AF_PUBLISHED>)
 anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 m)
 anyflash_room(kit/formats LIBRARIES PkgConfig::zstd PkgConfig::lz4
               PkgConfig::zlib)

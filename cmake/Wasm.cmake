@@ -17,7 +17,8 @@ endif()
 
 set(wasm_folder ${PROJECT_BINARY_DIR}/wasm)
 set(wasm_flags --target=wasm32-wasi -std=c11 -Os -DNDEBUG -ffunction-sections -fdata-sections
-    -D_GNU_SOURCE -nostdlibinc -isystem /usr/include/wasm32-wasi)
+    -D_GNU_SOURCE -nostdlibinc -isystem /usr/include/wasm32-wasi
+    $<$<BOOL:${ANYFLASH_PUBLISHED}>:-DAF_PUBLISHED>)
 set(wasm_objects)
 
 # The headers of the libraries, and no other of the system's.

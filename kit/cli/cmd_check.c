@@ -3,8 +3,10 @@
  * folder. Reads its files and shows what kit/project finds: as text with the changes, as the
  * changes alone, as JSON, or as annotations of GitHub. Follows no links and runs nothing.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/product.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/screen.h"
 #include "kit/project/findings.h"
@@ -13,7 +15,9 @@
 
 #define FILES_MAX 10000u
 #define FILE_BYTES_MAX (2u << 20)
-#define ALL_BYTES_MAX (128u << 20)
+#define READ_BYTES_MAX (256u << 20)   /* of all files that are opened */
+#define CHECKED_BYTES_MAX (32u << 20) /* of those that the checks look at */
+#define LIMITS_MAX 3u
 
 struct check {
     struct af_cli *cli;
@@ -21,13 +25,32 @@ struct check {
     struct af_project_source *sources;
     size_t count;
     size_t entry_count; /* files and folders that were seen */
-    bool is_cut;        /* there are more */
-    size_t byte_count;  /* of the sources */
+    size_t read_bytes;
+    size_t checked_bytes;
+    const char *limits[LIMITS_MAX]; /* those that were reached, as sentences */
+    size_t limit_count;
     size_t unread_count;
     bool has_other_python; /* a Python file that does not name flash-attn */
     struct af_project_findings findings;
     size_t written_count;
 };
+
+/* The same limit counts once. */
+static void note_limit(struct check *check, const char *sentence)
+{
+    for (size_t i = 0; i < check->limit_count; i++)
+        if (check->limits[i] == sentence)
+            return;
+    if (check->limit_count < LIMITS_MAX)
+        check->limits[check->limit_count++] = sentence;
+}
+
+static const char too_many_files[] =
+    "There are more than 10000 files: some in subfolders were not read";
+static const char too_much_text[] =
+    "There is more than 32 MiB of text to check: some files were not read";
+static const char too_much_read[] =
+    "There is more than 256 MiB of text: some files were not read";
 
 /* ---- reading ---- */
 
@@ -68,17 +91,24 @@ static void read_source(struct check *check, const char *path, const char *relat
     struct af_span text;
     if (kind == AF_PROJECT_OTHER)
         return;
+    if (check->read_bytes > READ_BYTES_MAX) {
+        note_limit(check, too_much_read);
+        return;
+    }
     af_arena_init(&arena);
     bool is_read = af_file_read(&arena, path, FILE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
-                   (text.len == 0 || memchr(text.data, '\0', text.len) == NULL) &&
-                   check->byte_count + text.len <= ALL_BYTES_MAX;
+                   (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
     check->unread_count += !is_read;
-    if (is_read && is_wanted(check, kind, &text)) {
+    check->read_bytes += is_read ? text.len : 0;
+    bool is_wanted_here = is_read && is_wanted(check, kind, &text);
+    if (is_wanted_here && check->checked_bytes + text.len > CHECKED_BYTES_MAX) {
+        note_limit(check, too_much_text);
+    } else if (is_wanted_here) {
         struct af_project_source *source = &check->sources[check->count++];
         source->path = af_arena_text(kept, relative);
         source->text = (struct af_span){af_arena_text_n(kept, text.data, text.len), text.len};
         source->kind = kind;
-        check->byte_count += text.len;
+        check->checked_bytes += text.len;
     }
     af_arena_release(&arena);
 }
@@ -98,7 +128,8 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         check->unread_count++;
         return;
     }
-    check->is_cut |= is_cut;
+    if (is_cut)
+        note_limit(check, too_many_files);
     for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
         const char *name = names[i % count];
         const char *path = af_path_join(arena, folder, name);
@@ -106,9 +137,10 @@ static void read_folder(struct check *check, const char *folder, const char *rel
         bool is_folder = path != NULL && af_file_is_folder(path);
         if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
             continue;
-        check->is_cut |= check->entry_count >= FILES_MAX;
-        if (check->entry_count++ >= FILES_MAX)
+        if (check->entry_count++ >= FILES_MAX) {
+            note_limit(check, too_many_files);
             return;
+        }
         if (!is_folder)
             read_source(check, path, below);
         else if (!is_skipped(check, name, path))
@@ -136,6 +168,17 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
                                                                    : ANYFLASH_OK;
 }
 
+static const char *const limit_sentences[] = {
+    [AF_PROJECT_LIMIT_READ] =
+        "Requirements files include more than 64 MiB of text: the rest was not read",
+    [AF_PROJECT_LIMIT_ASKS] = "There are more than 4000 requirements on torch and flash-attn: "
+                              "the rest was not checked",
+    [AF_PROJECT_LIMIT_LOOKUPS] =
+        "More than 1000 wheels had to be looked up: the rest of the project was not checked",
+    [AF_PROJECT_LIMIT_FINDINGS] =
+        "There are more than 1000 findings: the rest of the project was not checked",
+};
+
 static enum anyflash_status find(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
@@ -144,6 +187,10 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     bool is_anyflash = af_equal(how, "anyflash");
     if (how != NULL && !is_anyflash && strcmp(how, "sdpa") != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--fallback takes sdpa or anyflash");
+    if (is_anyflash && !af_product_is_published())
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--fallback anyflash: others cannot install anyflash yet, because it is "
+                       "not on the package index");
     enum anyflash_status status = af_cli_catalog_load(cli, &catalog, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -151,13 +198,12 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
                                       is_anyflash ? AF_FALLBACK_ANYFLASH : AF_FALLBACK_SDPA,
                                       &check->findings, err);
     af_catalog_release(&catalog);
+    if (check->findings.limit != AF_PROJECT_LIMIT_NONE)
+        note_limit(check, limit_sentences[check->findings.limit]);
     return status;
 }
 
 /* ---- answers ---- */
-
-static const char cut_text[] =
-    "There are more than 10000 files: some in subfolders were not read";
 
 /* Text of the project on one line. */
 static const char *shown(struct check *check, const char *text, size_t len_max)
@@ -184,9 +230,14 @@ static void add_scrubbed(struct check *check, const char *text)
 {
     struct af_span rest = {text, strlen(text)}, line;
     while (af_text_line(&rest, &line)) {
-        const char *copy = af_arena_text_n(&check->cli->arena, line.data, line.len);
-        af_text_add(&check->cli->out, copy == NULL ? "" : shown(check, copy, FILE_BYTES_MAX));
+        struct af_arena arena;
+        af_arena_init(&arena);
+        const char *copy = af_arena_text_n(&arena, line.data, line.len);
+        const char *made = copy == NULL ? NULL : af_text_scrub(&arena, copy, FILE_BYTES_MAX);
+        af_text_add(&check->cli->out, made == NULL ? "" : made);
         af_text_add(&check->cli->out, "\n");
+        check->cli->out.failed |= arena.failed;
+        af_arena_release(&arena);
     }
 }
 
@@ -237,8 +288,8 @@ static void view(struct check *check)
         af_screen_format(&screen, 0, "", AF_TONE_STRONG,
                          "%zu finding%s: installing this project may fail for others", count,
                          count == 1 ? "" : "s");
-    if (check->is_cut)
-        af_screen_add(&screen, 0, "", AF_TONE_BAD, cut_text);
+    for (size_t i = 0; i < check->limit_count; i++)
+        af_screen_add(&screen, 0, "", AF_TONE_BAD, check->limits[i]);
     for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
         view_finding(check, &screen, at);
     if (check->written_count > 0) {
@@ -265,8 +316,8 @@ static void add_escaped(struct af_text *out, const char *text, bool is_property)
 static void annotate(struct check *check)
 {
     struct af_text *out = &check->cli->out;
-    if (check->is_cut)
-        af_text_format(out, "::notice::%s\n", cut_text);
+    for (size_t i = 0; i < check->limit_count; i++)
+        af_text_format(out, "::notice::%s\n", check->limits[i]);
     for (const struct af_project_finding *at = check->findings.first; at != NULL;
          at = at->next) {
         af_text_add(out, "::warning file=");
@@ -299,12 +350,15 @@ static json_t *findings_json(struct check *check)
 static enum anyflash_status write_json(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
+    json_t *limits = json_array();
+    for (size_t i = 0; i < check->limit_count; i++)
+        limits = af_json_append(limits, json_string(check->limits[i]));
     add_diff(check, false);
     json_t *json =
-        json_pack("{s:s, s:b, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1", "is_complete",
-                  !check->is_cut, "names_flash_attn", check->findings.mention_count > 0,
-                  "findings", findings_json(check), "diff", af_text_get(&cli->out), "written",
-                  (int)check->written_count);
+        json_pack("{s:s, s:b, s:o, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1",
+                  "is_complete", check->limit_count == 0, "limits", limits, "names_flash_attn",
+                  check->findings.mention_count > 0, "findings", findings_json(check), "diff",
+                  af_text_get(&cli->out), "written", (int)check->written_count);
     cli->out.len = 0;
     return af_cli_json_take(cli, json, err);
 }
@@ -345,6 +399,64 @@ static enum anyflash_status answer(struct check *check, struct anyflash_error *e
     return af_cli_finish(cli, err);
 }
 
+/* ---- in a workflow of GitHub ---- */
+
+/*
+ * Whether the line that begins at `at` would be a command: "::name ..." behind blanks, of which
+ * Unicode has several. Bytes of other letters count as blanks, too.
+ */
+static const char *find_command(const char *at)
+{
+    while (*at != '\0' && strchr("\r\n", *at) == NULL &&
+           ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x80))
+        at++;
+    return af_starts_with(at, "::") ? at : NULL;
+}
+
+/*
+ * GitHub takes lines of a log that begin with "::", and "##[" anywhere, for commands. Those in
+ * what was printed of the project get a blank; in JSON the bracket is escaped. The output of
+ * --github consists of such lines: its texts are on one line each.
+ */
+static void break_commands(struct check *check)
+{
+    struct af_text *out = &check->cli->out, made = {0};
+    bool is_json = af_option_given(&check->cli->options, AF_OPTION_JSON);
+    bool has_own = af_option_given(&check->cli->options, AF_OPTION_GITHUB);
+    const char *start = af_text_get(out), *kept = start;
+    bool is_broken = false;
+    for (const char *at = start; *at != '\0'; at++) {
+        bool starts = at == start || at[-1] == '\n' || at[-1] == '\r';
+        const char *command = starts && !is_json && !has_own ? find_command(at) : NULL;
+        const char *cut = command != NULL             ? command + 1
+                          : af_starts_with(at, "##[") ? at + 2
+                                                      : NULL;
+        if (cut == NULL)
+            continue;
+        is_broken |= !is_json;
+        af_text_add_n(&made, kept, (size_t)(cut - kept));
+        af_text_add(&made, is_json ? "\\u005b" : " ");
+        kept = cut + is_json;
+        at = cut - 1;
+    }
+    af_text_add(&made, kept);
+    made.failed |= out->failed;
+    af_text_release(out);
+    *out = made;
+    if (is_broken)
+        af_cli_remark(check->cli,
+                      "broke up what GitHub would take for a workflow command; such "
+                      "lines of a diff do not apply");
+}
+
+/* The same for the path in a message about a file. */
+static void break_message(struct anyflash_error *err)
+{
+    char *at = err == NULL ? NULL : strstr(err->message, "##[");
+    for (; at != NULL; at = strstr(at, "##["))
+        at[2] = '(';
+}
+
 enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
@@ -356,6 +468,12 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
         status = write_files(&check, err);
     if (status == ANYFLASH_OK)
         status = answer(&check, err);
+    if (getenv("GITHUB_ACTIONS") != NULL) {
+        break_commands(&check);
+        break_message(err);
+    }
+    if (status == ANYFLASH_OK)
+        status = af_cli_finish(cli, err);
     *exit_out = check.findings.count == 0 ? AF_EXIT_YES : AF_EXIT_NO;
     return status;
 }

@@ -22,6 +22,7 @@
 #define KEPT_MAX 256
 #define TITLE_BYTES_MAX 4096u
 #define PATH_BYTES 4096
+#define VARIABLE "ANYFLASH_CACHE"
 #define NO_CACHE "no place for the cache: HOME is not set (set ANYFLASH_CACHE to a folder)"
 
 const char *af_build_root(struct af_arena *arena)
@@ -72,6 +73,20 @@ static enum anyflash_status check_root(const char *root, struct anyflash_error *
                    "ANYFLASH_CACHE to another folder",
                    af_text_quote(shown, sizeof shown, root, strlen(root)),
                    root[len] >= ' ' ? root[len] : ' ');
+}
+
+/* A build runs the programs of the cache, and compiles and links what is in it. */
+static enum anyflash_status check_owners(struct af_arena *arena, const char *root,
+                                         struct anyflash_error *err)
+{
+    static const char *const kept[] = {"", "sources", "tools-uv"};
+    enum anyflash_status status =
+        af_file_check_owners(arena, af_path_folder(arena, root), VARIABLE, err);
+    for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++) {
+        const char *path = af_path_join(arena, root, kept[i]);
+        status = path == NULL ? af_fail_memory(err) : af_file_check_owner(path, VARIABLE, err);
+    }
+    return status;
 }
 
 static const struct af_compiler *compiler_of(const struct af_build *build)
@@ -159,6 +174,8 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     if (root == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, NO_CACHE);
     status = check_root(root, err);
+    if (status == ANYFLASH_OK)
+        status = check_owners(arena, root, err);
     if (status != ANYFLASH_OK)
         return status;
     place.host =
@@ -166,8 +183,12 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     name_paths(build, root, &place);
     if (arena->failed)
         return af_fail_memory(err);
-    *place_out = place;
-    return ANYFLASH_OK;
+    const char *const kept[] = {place.tools, place.sources, place.objects};
+    for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++)
+        status = af_file_check_owner(kept[i], VARIABLE, err);
+    if (status == ANYFLASH_OK)
+        *place_out = place;
+    return status;
 }
 
 /* ---- what is kept ---- */

@@ -160,15 +160,18 @@ static bool make_section(struct af_project_checker *checker,
 static size_t install_place(struct af_project_checker *checker,
                             const struct af_project_source *page)
 {
+    struct af_project_shell shell;
     struct af_project_shell_command command;
-    size_t at = 0, found = 0;
-    while (af_project_shell_next(checker->arena, page, &at, &command)) {
-        found = found == 0 ? command.words_at : found;
+    size_t first = 0, found = 0;
+    af_project_shell_init(&shell, page);
+    while (found == 0 && af_project_shell_next(&shell, &command)) {
+        first = first == 0 ? command.words_at : first;
         for (size_t i = 0; command.words[i] != NULL; i++)
             if (is_package(command.words[i], "flash-attn"))
-                return command.words_at;
+                found = command.words_at;
     }
-    return found;
+    af_project_shell_release(&shell, checker->arena);
+    return found == 0 ? first : found;
 }
 
 void af_project_explain_build(struct af_project_checker *checker)
@@ -190,9 +193,15 @@ void af_project_explain_build(struct af_project_checker *checker)
 
 /* What came before a command in its file. */
 struct progress {
-    bool has_torch;
-    enum af_answer has_nvcc; /* of a Dockerfile's image */
-    size_t from_line;        /* of the image */
+    size_t at;          /* the bytes before it were looked at */
+    bool names_pytorch; /* "conda install pytorch" */
+    bool names_torch;
+    bool helps_nvcc;     /* it installs nvcc, or flash-attn without its CUDA code */
+    bool has_torch;      /* a command installs it, or the image has it */
+    struct af_span from; /* the last "FROM image" of a Dockerfile */
+    enum af_answer image_has_nvcc;
+    size_t torch_at; /* the last command of the file that installs torch */
+    size_t line_end; /* of the last line that got a finding */
 };
 
 static bool text_has(const char *text, const char *part)
@@ -200,40 +209,57 @@ static bool text_has(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-/* The image of the last FROM before byte `end`. */
-static void read_image(struct af_project_checker *checker,
-                       const struct af_project_source *source, size_t end,
-                       struct progress *progress)
+static bool span_has(struct af_span text, const char *part)
 {
-    const char *text =
-        af_project_text(checker->arena, (struct af_span){source->text.data, end});
-    const char *from = NULL;
-    for (const char *at = text; (at = strstr(at, "FROM ")) != NULL; at++)
-        if (at == text || at[-1] == '\n')
-            from = at;
-    if (from == NULL)
-        return;
-    const char *image =
-        af_project_text(checker->arena, (struct af_span){from, strcspn(from, "\n")});
-    progress->from_line = af_project_line_of(source->text, (size_t)(from - text));
-    progress->has_torch |= text_has(image, "pytorch");
-    bool lacks = text_has(image, "-runtime") || text_has(image, "-base") ||
-                 text_has(image, " python:") || text_has(image, " ubuntu:") ||
-                 text_has(image, " debian:");
-    bool helps = text_has(text, "FLASH_ATTENTION_SKIP_CUDA_BUILD") ||
-                 text_has(text, "cuda-toolkit") || text_has(text, "nvcc") ||
-                 text_has(image, "-devel");
-    progress->has_nvcc = helps ? AF_YES : lacks ? AF_NO : AF_UNKNOWN;
+    return memmem(text.data, text.len, part, strlen(part)) != NULL;
 }
 
-/* What was written before the command says that torch is there: "conda install pytorch". */
-static bool speaks_of_torch(struct af_project_checker *checker,
-                            const struct af_project_source *source, size_t end)
+/* Takes the last line "FROM image" of `text`, whole lines of a Dockerfile. */
+static void read_image(struct af_span text, struct progress *progress)
 {
-    const char *text =
-        af_project_text(checker->arena, (struct af_span){source->text.data, end});
-    return text_has(text, "pytorch") || text_has(text, "PyTorch") ||
-           (source->kind == AF_PROJECT_README && text_has(text, "torch"));
+    static const char *const without[] = {"-runtime", "-base",
+                                          " python:", " ubuntu:", " debian:"};
+    struct af_span line, from = {0};
+    while (af_text_line(&text, &line))
+        if (line.len >= 5 && memcmp(line.data, "FROM ", 5) == 0)
+            from = line;
+    if (from.len == 0)
+        return;
+    progress->from = from;
+    progress->has_torch |= span_has(from, "pytorch");
+    progress->image_has_nvcc = AF_UNKNOWN;
+    for (size_t i = 0; i < AF_COUNT(without); i++)
+        if (span_has(from, without[i]))
+            progress->image_has_nvcc = AF_NO;
+    if (span_has(from, "-devel"))
+        progress->image_has_nvcc = AF_YES;
+}
+
+/* Looks at the text up to byte `end`, which is behind the last call's. */
+static void go_on(const struct af_project_source *source, size_t end, struct progress *progress)
+{
+    static const size_t word_bytes_max = 32;
+    struct af_span text = source->text;
+    size_t start = progress->at > word_bytes_max ? progress->at - word_bytes_max : 0;
+    struct af_span made = {text.data + start, end - start};
+    progress->names_pytorch |= span_has(made, "pytorch") || span_has(made, "PyTorch");
+    progress->names_torch |= span_has(made, "torch");
+    progress->helps_nvcc |= span_has(made, "FLASH_ATTENTION_SKIP_CUDA_BUILD") ||
+                            span_has(made, "cuda-toolkit") || span_has(made, "nvcc");
+    const char *newline = memrchr(text.data + progress->at, '\n', end - progress->at);
+    if (newline != NULL && source->kind == AF_PROJECT_DOCKERFILE) {
+        struct af_span line = af_project_line(text, progress->at);
+        read_image((struct af_span){line.data, (size_t)(newline - line.data)}, progress);
+    }
+    progress->at = end;
+}
+
+/* What was written before the command says that torch is there. */
+static bool speaks_of_torch(const struct af_project_source *source,
+                            const struct progress *progress)
+{
+    return progress->names_pytorch ||
+           (source->kind == AF_PROJECT_README && progress->names_torch);
 }
 
 static bool brings_torch(struct af_project_checker *checker,
@@ -252,32 +278,34 @@ static bool brings_torch(struct af_project_checker *checker,
     return false;
 }
 
-/* Whether a later command of the file installs torch. */
-static bool torch_comes_later(struct af_project_checker *checker,
-                              const struct af_project_source *source, size_t at)
+/* The place of the file's last command that installs torch; 0: none does. */
+static size_t last_torch(struct af_project_checker *checker,
+                         const struct af_project_source *source)
 {
+    struct af_project_shell shell;
     struct af_project_shell_command command;
-    while (af_project_shell_next(checker->arena, source, &at, &command))
+    size_t last = 0;
+    af_project_shell_init(&shell, source);
+    while (af_project_shell_next(&shell, &command))
         if (brings_torch(checker, &command))
-            return true;
-    return false;
+            last = command.words_at;
+    af_project_shell_release(&shell, checker->arena);
+    return last;
 }
 
 static void add_no_nvcc(struct af_project_checker *checker,
-                        const struct af_project_source *source, size_t line, size_t from_line)
+                        const struct af_project_source *source, size_t at, struct af_span from)
 {
     struct af_project_finding *finding =
-        af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, line);
+        af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, at);
     checker->needs_build = true;
-    struct af_span from = af_project_line(source->text, from_line);
-    const char *text = af_project_text(checker->arena, from);
-    const char *runtime = strstr(text, "-runtime");
-    const char *tag = runtime != NULL ? runtime : strstr(text, "-base");
+    const char *runtime = memmem(from.data, from.len, "-runtime", strlen("-runtime"));
+    const char *tag = runtime != NULL ? runtime : memmem(from.data, from.len, "-base", 5);
     if (tag == NULL)
         return;
-    size_t at = (size_t)(from.data - source->text.data) + (size_t)(tag - text);
+    size_t start = (size_t)(tag - source->text.data);
     size_t len = runtime != NULL ? strlen("-runtime") : strlen("-base");
-    af_project_finding_edit(checker, finding, at, at + len, "-devel");
+    af_project_finding_edit(checker, finding, start, start + len, "-devel");
 }
 
 /* Whether the command takes wheels from elsewhere than an index, and so need not build. */
@@ -294,22 +322,24 @@ static bool has_wheels(const struct af_project_shell_command *command)
 /* The command builds `flash` without torch. A page also says what the build needs. */
 static void add_bare(struct af_project_checker *checker, const struct af_project_source *source,
                      const struct af_project_shell_command *command, const char *flash,
-                     bool has_torch)
+                     struct progress *progress)
 {
-    struct af_span line = af_project_line(source->text, command->line);
+    struct af_span line = af_project_line(source->text, command->words_at);
     size_t start = (size_t)(line.data - source->text.data);
-    struct af_project_finding *finding =
-        af_project_finding_add(checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->line);
+    struct af_project_finding *finding = af_project_finding_add(
+        checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->words_at);
     af_project_finding_edit(checker, finding, command->words_at, command->words_at,
                             " --no-build-isolation");
     checker->needs_build = true;
     if (source->kind != AF_PROJECT_README)
         return;
-    if (!has_torch && !speaks_of_torch(checker, source, command->words_at))
+    bool is_first = start >= progress->line_end; /* the line has no command before it */
+    if (is_first && !progress->has_torch && !speaks_of_torch(source, progress))
         af_project_finding_edit(checker, finding, start, start,
                                 af_arena_format(checker->arena, "%.*s %s\n",
                                                 (int)(command->words_at - start), line.data,
                                                 torch_word(checker)));
+    progress->line_end = start + line.len;
     struct af_project_edit section;
     if (source != checker->explained &&
         make_section(checker, source, command->words_at, flash, &section))
@@ -321,21 +351,21 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
 static void check_build(struct af_project_checker *checker,
                         const struct af_project_source *source,
                         const struct af_project_shell_command *command, const char *flash,
-                        const struct progress *progress)
+                        struct progress *progress)
 {
-    if (progress->has_nvcc == AF_NO) {
-        add_no_nvcc(checker, source, command->line, progress->from_line);
+    if (progress->image_has_nvcc == AF_NO && !progress->helps_nvcc) {
+        add_no_nvcc(checker, source, command->words_at, progress->from);
         return;
     }
     if (command->is_isolated) {
-        add_bare(checker, source, command, flash, progress->has_torch);
+        add_bare(checker, source, command, flash, progress);
         return;
     }
-    bool is_early =
-        !progress->has_torch && !speaks_of_torch(checker, source, command->words_at);
-    if (is_early && (source->kind == AF_PROJECT_DOCKERFILE ||
-                     torch_comes_later(checker, source, command->words_at))) {
-        af_project_finding_add(checker, AF_PROJECT_FINDING_TORCH_AFTER, source, command->line);
+    bool is_early = !progress->has_torch && !speaks_of_torch(source, progress);
+    if (is_early &&
+        (source->kind == AF_PROJECT_DOCKERFILE || progress->torch_at > command->words_at)) {
+        af_project_finding_add(checker, AF_PROJECT_FINDING_TORCH_AFTER, source,
+                               command->words_at);
         checker->needs_build = true;
     }
 }
@@ -343,19 +373,22 @@ static void check_build(struct af_project_checker *checker,
 void af_project_check_commands(struct af_project_checker *checker,
                                const struct af_project_source *source)
 {
-    struct progress progress = {.has_nvcc = AF_UNKNOWN};
+    struct progress progress = {.image_has_nvcc = AF_UNKNOWN,
+                                .torch_at = last_torch(checker, source)};
+    struct af_project_shell shell;
     struct af_project_shell_command command;
-    size_t at = 0;
-    while (af_project_shell_next(checker->arena, source, &at, &command)) {
-        if (source->kind == AF_PROJECT_DOCKERFILE)
-            read_image(checker, source, command.words_at, &progress);
-        for (size_t i = 0; command.words[i] != NULL; i++) {
+    af_project_shell_init(&shell, source);
+    while (!af_project_is_stopped(checker) && af_project_shell_next(&shell, &command)) {
+        go_on(source, command.words_at, &progress);
+        bool builds = !has_wheels(&command);
+        for (size_t i = 0; command.words[i] != NULL && !af_project_is_stopped(checker); i++) {
             if (text_has(command.words[i], "flash_attn-") && text_has(command.words[i], ".whl"))
-                af_project_check_wheel(checker, source, command.line, command.words[i], NULL,
-                                       NULL);
-            else if (is_package(command.words[i], "flash-attn") && !has_wheels(&command))
+                af_project_check_wheel(checker, source, command.words_at, command.words[i],
+                                       NULL, NULL);
+            else if (builds && is_package(command.words[i], "flash-attn"))
                 check_build(checker, source, &command, command.words[i], &progress);
         }
         progress.has_torch |= brings_torch(checker, &command);
     }
+    af_project_shell_release(&shell, checker->arena);
 }

@@ -19,7 +19,7 @@ const struct af_project_finding_row af_project_finding_rows[] = {
 };
 #undef AF_PROJECT_FINDING
 
-#define EDITS_MAX 32
+#define SUBJECT_BYTES_MAX 512
 #define LINUX "sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 /* The requirement as it is written, copied. */
@@ -30,20 +30,46 @@ static const char *copy_ask(struct af_project_checker *checker,
                                                             ask->end - ask->start});
 }
 
+/* The number of the line with byte `at`. Counts from the last finding on, if it can. */
+static size_t number_line(struct af_project_checker *checker,
+                          const struct af_project_source *source, size_t at)
+{
+    if (checker->counted != source || at < checker->counted_at) {
+        checker->counted = source;
+        checker->counted_at = 0;
+        checker->counted_line = 1;
+    }
+    checker->counted_line += af_project_lines_between(source->text, checker->counted_at, at);
+    checker->counted_at = at;
+    return checker->counted_line;
+}
+
+bool af_project_is_stopped(const struct af_project_checker *checker)
+{
+    return checker->findings->limit != AF_PROJECT_LIMIT_NONE || checker->wheels.is_full ||
+           checker->arena->failed;
+}
+
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
                                                   enum af_project_finding_id id,
                                                   const struct af_project_source *source,
-                                                  size_t line)
+                                                  size_t at)
 {
-    struct af_project_finding *finding = af_arena_alloc(checker->arena, sizeof *finding);
-    if (finding == NULL)
-        finding = &checker->spare;
-    *finding = (struct af_project_finding){
-        .id = id,
-        .source = source,
-        .line = line,
-        .subject =
-            af_project_text(checker->arena, af_text_trim(af_project_line(source->text, line)))};
+    struct af_project_finding *finding = NULL;
+    if (checker->findings->count >= AF_PROJECT_FINDINGS_MAX)
+        checker->findings->limit = AF_PROJECT_LIMIT_FINDINGS;
+    else
+        finding = af_arena_alloc(checker->arena, sizeof *finding);
+    if (finding == NULL) {
+        checker->spare = (struct af_project_finding){.id = id, .source = source};
+        return &checker->spare;
+    }
+    struct af_span line = af_text_trim(af_project_line(source->text, at));
+    line.len = line.len < SUBJECT_BYTES_MAX ? line.len : SUBJECT_BYTES_MAX;
+    *finding = (struct af_project_finding){.id = id,
+                                           .source = source,
+                                           .line = number_line(checker, source, at),
+                                           .subject = af_project_text(checker->arena, line)};
     *checker->end = finding;
     checker->end = &finding->next;
     checker->findings->count++;
@@ -55,8 +81,10 @@ void af_project_finding_edit(struct af_project_checker *checker,
                              const char *text)
 {
     if (finding->edits == NULL)
-        finding->edits = af_arena_array(checker->arena, EDITS_MAX, sizeof *finding->edits);
-    if (finding->edits != NULL && text != NULL && finding->edit_count < EDITS_MAX)
+        finding->edits = af_arena_array(checker->arena, AF_PROJECT_FINDING_EDITS_MAX,
+                                        sizeof *finding->edits);
+    if (finding->edits != NULL && text != NULL &&
+        finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX)
         finding->edits[finding->edit_count++] = (struct af_project_edit){start, end, text};
 }
 
@@ -100,7 +128,7 @@ static bool edit_wheels(struct af_project_checker *checker, struct af_project_fi
                           &pythons);
     for (size_t i = 0; i < pythons.count; i++) {
         const struct af_catalog_wheel *wheel =
-            af_project_wheel(checker->catalog, pins, pythons.minors[i]);
+            af_project_wheel(&checker->wheels, pins, pythons.minors[i]);
         if (wheel == NULL || wheel->url == NULL ||
             (ask->url[0] == '\0' &&
              af_project_allows(ask->specifier, wheel->version) != AF_YES))
@@ -161,7 +189,8 @@ static enum af_answer torch_abi(struct af_project_checker *checker,
                                 const struct af_project_ask *torch)
 {
     const char *build = torch->pinned;
-    const char *index = strstr(af_project_text(checker->arena, torch->source->text), "/whl/cu");
+    struct af_span text = torch->source->text;
+    const char *index = memmem(text.data, text.len, "/whl/cu", strlen("/whl/cu"));
     if (index != NULL && strchr(build, '+') == NULL)
         build = af_arena_format(checker->arena, "%s+cu%.*s", build,
                                 (int)strspn(index + 7, "0123456789"), index + 7);
@@ -187,7 +216,8 @@ static const char *difference(struct af_project_checker *checker, const char *fi
                     strchr(".+", torch->pinned[len]) == NULL))
         return af_arena_format(checker->arena, "the wheel is for torch %s, the project pins %s",
                                built_for, torch->pinned);
-    enum af_answer wheel = wheel_abi(checker->catalog, file), abi = torch_abi(checker, torch);
+    enum af_answer wheel = wheel_abi(checker->wheels.catalog, file),
+                   abi = torch_abi(checker, torch);
     return wheel == AF_UNKNOWN || abi == AF_UNKNOWN || wheel == abi
                ? NULL
                : af_arena_format(checker->arena,
@@ -220,9 +250,9 @@ static bool has_wheel(struct af_project_checker *checker, const struct af_projec
                           &pythons);
     if (platform != AF_PROJECT_MACOS &&
         (pythons.count == 0 ||
-         (ask->pinned != NULL && !af_project_pins_are_known(checker->catalog, &pins))))
+         (ask->pinned != NULL && !af_project_pins_are_known(checker->wheels.catalog, &pins))))
         return true; /* or unknown */
-    af_project_pythons_with_wheel(checker->catalog, &pins, &pythons);
+    af_project_pythons_with_wheel(&checker->wheels, &pins, &pythons);
     return pythons.count > 0;
 }
 
@@ -276,7 +306,7 @@ static void check_platforms(struct af_project_checker *checker,
     if (names[0] == '\0')
         return;
     struct af_project_finding *finding = af_project_finding_add(
-        checker, AF_PROJECT_FINDING_OTHER_PLATFORM, ask->source, ask->line);
+        checker, AF_PROJECT_FINDING_OTHER_PLATFORM, ask->source, ask->at);
     finding->detail = wheel == NULL
                           ? af_arena_format(checker->arena, "there is none for %s", names)
                           : af_arena_format(checker->arena, "this wheel is for %s, not for %s",
@@ -285,8 +315,8 @@ static void check_platforms(struct af_project_checker *checker,
 }
 
 void af_project_check_wheel(struct af_project_checker *checker,
-                            const struct af_project_source *source, size_t line,
-                            const char *url, const struct af_project_ask *ask,
+                            const struct af_project_source *source, size_t at, const char *url,
+                            const struct af_project_ask *ask,
                             const struct af_project_ask *torch)
 {
     struct af_wheel_name wheel;
@@ -313,7 +343,7 @@ void af_project_check_wheel(struct af_project_checker *checker,
     }
     if (id == AF_PROJECT_FINDING_COUNT)
         return;
-    struct af_project_finding *finding = af_project_finding_add(checker, id, source, line);
+    struct af_project_finding *finding = af_project_finding_add(checker, id, source, at);
     finding->detail = detail;
     if (ask == NULL || for_torch[0] == '\0')
         return;
@@ -351,10 +381,9 @@ static void edit_table(struct af_project_checker *checker, struct af_project_fin
                        const char *header, const char *line)
 {
     struct af_span text = finding->source->text;
-    const char *all = af_project_text(checker->arena, text);
-    const char *found = strstr(all, header);
+    const char *found = memmem(text.data, text.len, header, strlen(header));
     if (found != NULL) {
-        size_t at = (size_t)(found - all) + strlen(header);
+        size_t at = (size_t)(found - text.data) + strlen(header);
         af_project_finding_edit(checker, finding, at, at, line);
         return;
     }
@@ -369,10 +398,13 @@ static void edit_extra(struct af_project_checker *checker, struct af_project_fin
                        const struct af_project_ask *ask)
 {
     struct af_arena *arena = checker->arena;
+    static const char taken[] = "\nflash = ";
     const char *text = copy_ask(checker, ask);
-    if (text[0] == '\0' ||
-        strstr(af_project_text(checker->arena, ask->source->text), "\nflash = ") != NULL)
+    struct af_span all = ask->source->text;
+    if (text[0] == '\0' || checker->extended == ask->source ||
+        memmem(all.data, all.len, taken, strlen(taken)) != NULL)
         return;
+    checker->extended = ask->source;
     if (af_equal(ask->table, "project.dependencies")) {
         const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
                                               ask->marker[0] == '\0' ? "" : "; ", ask->marker);
@@ -441,7 +473,7 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
     bool is_open = torch->pinned == NULL;
     struct af_project_finding *finding = af_project_finding_add(
         checker, is_open ? AF_PROJECT_FINDING_OPEN_TORCH : AF_PROJECT_FINDING_NO_WHEEL,
-        ask->source, ask->line);
+        ask->source, ask->at);
     pins.platforms = AF_PROJECT_ON(AF_PROJECT_LINUX_X86_64);
     for (int i = 0; i < AF_PROJECT_MACOS; i++) /* macOS has no wheels at all */
         if (af_project_platform_admits((enum af_project_platform)i, ask->marker))
@@ -449,7 +481,7 @@ static void add_no_wheel(struct af_project_checker *checker, const struct af_pro
     finding->detail = af_arena_format(
         checker->arena, "there is no wheel of flash-attn %s for torch %s and Python %s",
         ask->pinned, torch_version, pythons_text(checker, lacking));
-    if (!af_project_nearest_pins(checker->catalog, is_open ? torch->specifier : NULL,
+    if (!af_project_nearest_pins(&checker->wheels, is_open ? torch->specifier : NULL,
                                  stated.python_range, &pins)) {
         checker->needs_build = true;
         finding->advice =
@@ -473,18 +505,19 @@ static bool check_pins(struct af_project_checker *checker, const struct af_proje
     struct af_project_pythons all, with, lacking = {.count = 0};
     if (torch->pinned == NULL && torch->is_decided)
         return false;
-    const char *version = torch->pinned != NULL
-                              ? torch->pinned
-                              : af_project_newest_torch(checker->catalog, torch->specifier);
+    const char *version =
+        torch->pinned != NULL
+            ? torch->pinned
+            : af_project_newest_torch(checker->wheels.catalog, torch->specifier);
     struct af_project_pins pins = {.flash = ask->pinned,
                                    .torch = version,
                                    .platforms = AF_PROJECT_ON(AF_PROJECT_LINUX_X86_64)};
     const char *range = af_project_stated_for(&checker->asks, ask).python_range;
     af_project_pythons_of(version, range, &all);
     with = all;
-    if (all.count == 0 || !af_project_pins_are_known(checker->catalog, &pins))
+    if (all.count == 0 || !af_project_pins_are_known(checker->wheels.catalog, &pins))
         return false;
-    af_project_pythons_with_wheel(checker->catalog, &pins, &with);
+    af_project_pythons_with_wheel(&checker->wheels, &pins, &with);
     for (size_t i = 0, at = 0; i < all.count; i++) {
         if (at < with.count && with.minors[at] == all.minors[i])
             at++;
@@ -503,16 +536,16 @@ static void check_requirement(struct af_project_checker *checker,
 {
     const struct af_project_ask *torch = af_project_torch_for(&checker->asks, ask);
     if (ask->url[0] != '\0' && strstr(ask->url, ".whl") != NULL) {
-        af_project_check_wheel(checker, ask->source, ask->line, ask->url, ask, torch);
+        af_project_check_wheel(checker, ask->source, ask->at, ask->url, ask, torch);
         return;
     }
     if (is_private(ask->url)) {
-        af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, ask->source, ask->line);
+        af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, ask->source, ask->at);
         return;
     }
     if (!ask->is_optional && checker->has_python && !checker->is_mentioned) {
         struct af_project_finding *finding = af_project_finding_add(
-            checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source, ask->line);
+            checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source, ask->at);
         if (ask->start < ask->end)
             af_project_finding_edit(checker, finding, ask->start, ask->end, "");
         return;
@@ -524,19 +557,28 @@ static void check_requirement(struct af_project_checker *checker,
             check_platforms(checker, ask, torch->pinned, NULL);
         return;
     }
-    repair_build(checker,
-                 af_project_finding_add(checker, AF_PROJECT_FINDING_SOURCE_BUILD, ask->source,
-                                        ask->line),
-                 ask, torch);
+    repair_build(
+        checker,
+        af_project_finding_add(checker, AF_PROJECT_FINDING_SOURCE_BUILD, ask->source, ask->at),
+        ask, torch);
 }
 
 /* ---- all ---- */
+
+/* Whether the source is of a package flash_attn, as flash-attn's own are. */
+static bool is_own(const char *path)
+{
+    static const char own[] = "flash_attn/__init__.py";
+    size_t len = strlen(path);
+    return af_ends_with(path, own) && (len == sizeof own - 1 || path[len - sizeof own] == '/');
+}
 
 static void note_mentions(struct af_project_checker *checker)
 {
     for (size_t i = 0; i < checker->count; i++) {
         bool is_python = checker->sources[i].kind == AF_PROJECT_PYTHON;
         checker->has_python |= is_python;
+        checker->is_flash_attn |= is_own(checker->sources[i].path);
         checker->is_mentioned |= is_python && checker->asks.stated[i].python.mentions;
         struct af_span text = checker->sources[i].text;
         bool names = memmem(text.data, text.len, "flash_attn", 10) != NULL ||
@@ -548,7 +590,8 @@ static void note_mentions(struct af_project_checker *checker)
 static void check_source(struct af_project_checker *checker, size_t i)
 {
     const struct af_project_source *source = &checker->sources[i];
-    for (const struct af_project_ask *ask = checker->asks.first; ask != NULL; ask = ask->next)
+    const struct af_project_ask *ask = checker->asks.first;
+    for (; ask != NULL && !af_project_is_stopped(checker); ask = ask->next)
         if (ask->source == source && !ask->is_torch)
             check_requirement(checker, ask);
     if (source->kind == AF_PROJECT_PYTHON)
@@ -568,7 +611,7 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
     struct af_project_checker checker = {.arena = arena,
                                          .sources = sources,
                                          .count = count,
-                                         .catalog = catalog,
+                                         .wheels = {.catalog = catalog, .arena = arena},
                                          .fallback = fallback,
                                          .findings = findings_out,
                                          .end = &findings_out->first};
@@ -579,8 +622,11 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
     if (status != ANYFLASH_OK)
         return status;
     note_mentions(&checker);
-    for (size_t i = 0; i < count && !arena->failed; i++)
+    for (size_t i = 0; i < count && !af_project_is_stopped(&checker); i++)
         check_source(&checker, i);
+    if (findings_out->limit == AF_PROJECT_LIMIT_NONE)
+        findings_out->limit =
+            checker.wheels.is_full ? AF_PROJECT_LIMIT_LOOKUPS : checker.asks.limit;
     if (checker.needs_build && checker.explained == NULL)
         af_project_explain_build(&checker);
     /* A file or a wheel that was not looked at for lack of memory is no answer. */

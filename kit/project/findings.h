@@ -42,12 +42,15 @@ struct af_project_finding {
 /* What serves where flash-attn cannot be imported. */
 enum af_fallback {
     AF_FALLBACK_SDPA,    /* torch's scaled_dot_product_attention, where that is enough */
-    AF_FALLBACK_ANYFLASH /* anyflash.flash_attn */
+    AF_FALLBACK_ANYFLASH /* anyflash.flash_attn, once the package is published */
 };
+
+#define AF_PROJECT_FINDINGS_MAX 1000u
 
 struct af_project_findings {
     struct af_project_finding *first; /* by file, then by line */
     size_t count;
+    enum af_project_limit limit; /* the first that was reached: the rest was not checked */
     size_t mention_count; /* files that name flash-attn in any way; 0: the project does not */
     const struct af_project_source *page; /* a README to which `section` is added, or NULL */
     struct af_project_edit section;       /* what a build needs */
@@ -84,36 +87,46 @@ struct af_project_checker {
     struct af_arena *arena;
     const struct af_project_source *sources;
     size_t count;
-    const struct af_catalog *catalog;
+    struct af_project_wheels wheels;
     enum af_fallback fallback;
     struct af_project_asks asks;
+    bool is_flash_attn;                        /* the project is flash-attn itself */
     bool has_python;                           /* there is a Python file besides setup.py */
     bool is_mentioned;                         /* and one names flash-attn */
     bool needs_build;                          /* a finding leaves flash-attn to be compiled */
     const struct af_project_source *explained; /* the last page that got a section */
+    const struct af_project_source *extended;  /* the last manifest that got an extra */
+    const struct af_project_source *counted;   /* the source of the last finding, */
+    size_t counted_at;                         /* its byte, */
+    size_t counted_line;                       /* and its line */
     struct af_project_findings *findings;
     struct af_project_finding **end;
-    struct af_project_finding spare; /* what is added without memory */
+    struct af_project_finding spare; /* what is added without memory, or beyond the limit */
 };
 
-/* Adds a finding on the line; never NULL. */
+/* Adds a finding on the line that has byte `at`; never NULL. */
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
                                                   enum af_project_finding_id id,
                                                   const struct af_project_source *source,
-                                                  size_t line);
+                                                  size_t at);
+
+#define AF_PROJECT_FINDING_EDITS_MAX 32
 
 /* Adds a change. `text` may be NULL without memory. */
 void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text);
 
+/* Whether nothing more is checked, because of a limit or without memory. */
+bool af_project_is_stopped(const struct af_project_checker *checker);
+
 /*
- * Checks a wheel that is named by its URL on this line. `ask` is the requirement that names it,
- * or NULL for a command, and `torch` what the project says of torch, or NULL.
+ * Checks a wheel that is named by its URL on the line of byte `at`. `ask` is the requirement
+ * that names it, or NULL for a command, and `torch` what the project says of torch, or NULL.
  */
 void af_project_check_wheel(struct af_project_checker *checker,
-                            const struct af_project_source *source, size_t line,
-                            const char *url, const struct af_project_ask *ask,
+                            const struct af_project_source *source, size_t at, const char *url,
+                            const struct af_project_ask *ask,
                             const struct af_project_ask *torch);
 
 /* Gives the README, if there is one, that section. */

@@ -3,8 +3,10 @@
  */
 #include "kit/project/findings.h"
 
+#include <ctype.h>
 #include <string.h>
 
+#include "kit/base/product.h"
 #include "kit/base/text.h"
 
 /* The statement, and the name that it makes, go in. */
@@ -32,7 +34,7 @@ static const char sdpa_text[] =
     "            out = out.masked_fill(~mask.any(-1, keepdim=True), 0)\n"
     "        return out.transpose(1, 2)";
 
-static const char *const anyflash_functions[] = {
+static const char *const functions[] = {
     "flash_attn_func",
     "flash_attn_kvpacked_func",
     "flash_attn_qkvpacked_func",
@@ -44,10 +46,19 @@ static const char *const anyflash_functions[] = {
 
 /* How an import can be replaced. */
 struct replacement {
-    bool by_anyflash;
-    bool by_sdpa;
-    const char *local; /* the only name that it makes */
+    bool by_none;         /* it imports functions of flash-attn, which can be None */
+    bool by_sdpa;         /* it imports flash_attn_func alone */
+    const char *local;    /* the last name that it makes */
+    struct af_text unset; /* "a = b = None" */
 };
+
+static bool is_identifier(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++)
+        if (!isalnum((unsigned char)*at) && *at != '_' && (unsigned char)*at < 0x80)
+            return false;
+    return text[0] != '\0' && !isdigit((unsigned char)text[0]);
+}
 
 /* "flash_attn_func as f": the name, and the name that it gets. */
 static void note_name(struct af_project_checker *checker, struct af_span item,
@@ -59,14 +70,16 @@ static void note_name(struct af_project_checker *checker, struct af_span item,
     struct af_span name = {item.data, len};
     struct af_span rest = af_text_trim((struct af_span){item.data + len, item.len - len});
     bool is_known = false;
-    for (size_t i = 0; i < AF_COUNT(anyflash_functions); i++)
-        is_known |= af_text_span_equal(name, anyflash_functions[i]);
-    what->by_anyflash &= is_known;
-    what->by_sdpa &= what->local == NULL && af_text_span_equal(name, anyflash_functions[0]);
+    for (size_t i = 0; i < AF_COUNT(functions); i++)
+        is_known |= af_text_span_equal(name, functions[i]);
+    what->by_sdpa &= what->local == NULL && af_text_span_equal(name, functions[0]);
     bool is_renamed = rest.len > 3 && memcmp(rest.data, "as ", 3) == 0;
     what->local = af_project_text(
         checker->arena,
         is_renamed ? af_text_trim((struct af_span){rest.data + 3, rest.len - 3}) : name);
+    what->by_none &= is_known && is_identifier(what->local);
+    what->by_sdpa &= what->by_none;
+    af_text_format(&what->unset, "%s = ", what->local);
 }
 
 static struct replacement replacement_of(struct af_project_checker *checker,
@@ -74,7 +87,7 @@ static struct replacement replacement_of(struct af_project_checker *checker,
 {
     bool is_interface = af_text_span_equal(import->module, "flash_attn") ||
                         af_text_span_equal(import->module, "flash_attn.flash_attn_interface");
-    struct replacement what = {is_interface, is_interface, NULL};
+    struct replacement what = {.by_none = is_interface, .by_sdpa = is_interface};
     struct af_span rest = import->names;
     while (is_interface && rest.len > 0) {
         const char *comma = memchr(rest.data, ',', rest.len);
@@ -85,6 +98,7 @@ static struct replacement replacement_of(struct af_project_checker *checker,
         if (item.len > 0)
             note_name(checker, item, &what);
     }
+    af_text_add(&what.unset, "None");
     return what;
 }
 
@@ -99,28 +113,38 @@ static const char *indented(struct af_project_checker *checker, struct af_span s
     return af_text_take(&made, checker->arena);
 }
 
+/* A second try with anyflash's functions, which may be missing, too. */
+static const char *anyflash_text(struct af_project_checker *checker, const char *statement,
+                                 struct af_span names, const char *unset)
+{
+    bool has_lines = memchr(names.data, '\n', names.len) != NULL;
+    return af_arena_format(checker->arena,
+                           "try:\n    %s\nexcept ImportError:\n    try:\n        from "
+                           "anyflash.flash_attn import %s%.*s%s\n    except ImportError:\n"
+                           "        %s",
+                           statement, has_lines ? "(" : "", (int)names.len, names.data,
+                           has_lines ? ")" : "", unset);
+}
+
 /* The statement in a "try:", with what serves where it fails; NULL: nothing does. */
 static const char *guarded_text(struct af_project_checker *checker,
                                 const struct af_project_source *source,
                                 const struct af_import_statement *import)
 {
     struct replacement what = replacement_of(checker, import);
+    const char *unset = af_text_take(&what.unset, checker->arena);
+    if (!import->is_alone || import->indent > 0 || !what.by_none || what.local == NULL ||
+        memchr(import->names.data, '#', import->names.len) != NULL)
+        return NULL;
     const char *statement =
         indented(checker, (struct af_span){source->text.data + import->start,
                                            import->end - import->start});
-    if (!import->is_alone || import->indent > 0 || what.local == NULL ||
-        memchr(import->names.data, '#', import->names.len) != NULL)
-        return NULL;
     if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA)
         return af_arena_format(checker->arena, sdpa_text, statement, what.local);
-    if (!what.by_anyflash)
-        return NULL;
-    bool has_lines = memchr(import->names.data, '\n', import->names.len) != NULL;
-    return af_arena_format(checker->arena,
-                           "try:\n    %s\nexcept ImportError:\n    from anyflash.flash_attn "
-                           "import %s%.*s%s",
-                           statement, has_lines ? "(" : "", (int)import->names.len,
-                           import->names.data, has_lines ? ")" : "");
+    if (af_product_is_published())
+        return anyflash_text(checker, statement, import->names, unset);
+    return af_arena_format(checker->arena, "try:\n    %s\nexcept ImportError:\n    %s",
+                           statement, unset);
 }
 
 /* Tests are not installed, as pytest names them. */
@@ -132,26 +156,13 @@ static bool is_test(const char *path)
            strstr(path, "/tests/") != NULL;
 }
 
-/* Whether the project has a package flash_attn of its own, as flash-attn's source has. */
-static bool is_flash_attn(const struct af_project_checker *checker)
-{
-    static const char own[] = "flash_attn/__init__.py";
-    for (size_t i = 0; i < checker->count; i++) {
-        const char *path = checker->sources[i].path;
-        size_t len = strlen(path);
-        if (af_ends_with(path, own) && (len == sizeof own - 1 || path[len - sizeof own] == '/'))
-            return true;
-    }
-    return false;
-}
-
 void af_project_check_imports(struct af_project_checker *checker,
                               const struct af_project_source *source,
                               const struct af_import_facts *facts)
 {
     struct af_project_finding *finding = NULL;
-    size_t fatal = 0, repaired = 0;
-    if (is_test(source->path) || is_flash_attn(checker))
+    size_t fatal = 0, repaired = 0, unset = 0;
+    if (is_test(source->path) || checker->is_flash_attn)
         return;
     for (const struct af_import_statement *import = facts->imports; import != NULL;
          import = import->next) {
@@ -159,10 +170,12 @@ void af_project_check_imports(struct af_project_checker *checker,
             continue;
         if (finding == NULL)
             finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
-                                             import->line);
-        const char *text = guarded_text(checker, source, import);
+                                             import->start);
+        bool has_place = finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX;
+        const char *text = has_place ? guarded_text(checker, source, import) : NULL;
         fatal++;
         repaired += text != NULL;
+        unset += text != NULL && af_ends_with(text, "None");
         if (text != NULL)
             af_project_finding_edit(checker, finding, import->start, import->end, text);
     }
@@ -172,6 +185,9 @@ void af_project_check_imports(struct af_project_checker *checker,
         finding->advice =
             "Catch the ImportError. flash-attn's other modules have no replacement "
             "elsewhere: do without them, or with code of your own.";
+    else if (unset > 0)
+        finding->advice = "Catch the ImportError. The change sets the functions to None: where "
+                          "one is called, test for None and compute without flash-attn.";
     if (fatal > 1)
         finding->detail =
             af_arena_format(checker->arena, "%zu imports at the top of the file", fatal);

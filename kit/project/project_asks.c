@@ -8,66 +8,140 @@
 
 #include <string.h>
 
+#include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/requirements.h"
+
+static int compare_paths(const void *a, const void *b, const void *context)
+{
+    (void)context;
+    return strcmp((*(const struct af_project_source *const *)a)->path,
+                  (*(const struct af_project_source *const *)b)->path);
+}
+
+static int compare_names(const void *a, const void *b, const void *context)
+{
+    (void)context;
+    return strcmp(af_path_name((*(const struct af_project_source *const *)a)->path),
+                  af_path_name((*(const struct af_project_source *const *)b)->path));
+}
+
+/* The item of the sorted list that equals `path` by `compare`, or NULL. */
+static const struct af_project_source *search(const struct af_project_source *const *list,
+                                              size_t count, const char *path,
+                                              af_sort_compare *compare)
+{
+    const struct af_project_source wanted = {.path = path}, *key = &wanted;
+    size_t start = 0;
+    while (start < count) {
+        size_t middle = start + (count - start) / 2;
+        int order = compare(&key, &list[middle], NULL);
+        if (order == 0)
+            return list[middle];
+        if (order < 0)
+            count = middle;
+        else
+            start = middle + 1;
+    }
+    return NULL;
+}
 
 static const struct af_project_source *find_source(const struct af_project_asks *asks,
                                                    const char *path)
 {
     while (af_starts_with(path, "./"))
         path += 2;
-    for (size_t i = 0; i < asks->count; i++)
-        if (strcmp(asks->sources[i].path, path) == 0)
-            return &asks->sources[i];
-    return NULL;
+    return search(asks->by_path, asks->count, path, compare_paths);
 }
 
 /*
  * The file reader of requirements.h, over the sources. Other files, such as those that a run
- * makes, are empty: what is stated elsewhere counts.
+ * makes, are empty: what is stated elsewhere counts. A pyproject.toml is read by itself.
  */
 static enum anyflash_status read_source(void *context, struct af_arena *arena, const char *path,
                                         struct af_span *text_out, struct anyflash_error *err)
 {
-    const struct af_project_source *source = find_source(context, path);
+    struct af_project_asks *asks = context;
     (void)arena;
-    (void)err;
+    if (strcmp(af_path_name(path), "pyproject.toml") == 0)
+        return ANYFLASH_E_NOT_FOUND;
+    const struct af_project_source *source = find_source(asks, path);
     *text_out = source == NULL ? (struct af_span){"", 0} : source->text;
-    return ANYFLASH_OK;
+    asks->read_bytes += text_out->len;
+    if (asks->read_bytes <= AF_PROJECT_READ_MAX)
+        return ANYFLASH_OK;
+    asks->limit = AF_PROJECT_LIMIT_READ;
+    return af_fail(err, ANYFLASH_E_LIMIT, "the requirements files include too much text");
+}
+
+/* The file reader of requirements.h for a single requirement, which includes nothing. */
+static enum anyflash_status read_nothing(void *context, struct af_arena *arena,
+                                         const char *path, struct af_span *text_out,
+                                         struct anyflash_error *err)
+{
+    (void)context;
+    (void)arena;
+    (void)path;
+    (void)err;
+    *text_out = (struct af_span){"", 0};
+    return ANYFLASH_E_NOT_FOUND;
+}
+
+bool af_project_asks_want(const char *name)
+{
+    struct af_span span = {name, strlen(name)};
+    return af_name_is(span, "torch") || af_name_is(span, "flash-attn");
 }
 
 static bool is_known(const struct af_project_asks *asks, const struct af_project_ask *made)
 {
     const struct af_project_ask *ask = asks->first;
-    while (ask != NULL && (ask->source != made->source || ask->line != made->line ||
+    while (ask != NULL && (ask->source != made->source || ask->at != made->at ||
                            ask->start != made->start || !af_equal(ask->url, made->url)))
         ask = ask->next;
     return ask != NULL;
 }
 
+bool af_project_asks_are_full(const struct af_project_asks *asks)
+{
+    return asks->tried_count > AF_PROJECT_ASKS_MAX;
+}
+
 void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask made)
 {
-    struct af_span name = {made.name, strlen(made.name)};
-    made.is_torch = af_name_is(name, "torch");
-    if ((!made.is_torch && (!af_name_is(name, "flash-attn") || is_known(asks, &made))) ||
+    struct af_arena *arena = asks->arena;
+    if (!af_project_asks_want(made.name))
+        return;
+    if (asks->tried_count++ >= AF_PROJECT_ASKS_MAX) {
+        asks->limit = AF_PROJECT_LIMIT_ASKS;
+        return;
+    }
+    made.is_torch = af_name_is((struct af_span){made.name, strlen(made.name)}, "torch");
+    if (strlen(made.specifier) > AF_PROJECT_EXPRESSION_BYTES_MAX ||
+        strlen(made.marker) > AF_PROJECT_EXPRESSION_BYTES_MAX ||
+        (!made.is_torch && is_known(asks, &made)) ||
         !af_project_platform_admits(AF_PROJECT_LINUX_X86_64, made.marker))
         return;
-    struct af_project_ask *ask = af_arena_alloc(asks->arena, sizeof *ask);
-    if (ask == NULL)
+    struct af_project_ask *ask = af_arena_alloc(arena, sizeof *ask);
+    made.name = af_arena_text(arena, made.name);
+    made.specifier = af_arena_text(arena, made.specifier);
+    made.marker = af_arena_text(arena, made.marker);
+    made.url = af_arena_text(arena, made.url);
+    if (arena->failed)
         return;
-    made.pinned = af_project_pinned_version(asks->arena, made.specifier);
+    made.pinned = af_project_pinned_version(arena, made.specifier);
     *ask = made;
     *asks->end = ask;
     asks->end = &ask->next;
 }
 
 /*
- * Copies the texts of the requirement. The name is copied as it is written; a line that is only
- * a URL gets the normalized name. Returns false if the requirement has no name.
+ * Takes the texts of the requirement. The name is as it is written; a line that is only a URL
+ * gets the normalized name. Returns false if it is on another package, or has no name.
  */
-static bool take_requirement(const struct af_project_asks *asks,
+static bool take_requirement(struct af_arena *arena,
                              const struct af_project_requirement *requirement,
                              struct af_project_ask *ask)
 {
@@ -75,25 +149,32 @@ static bool take_requirement(const struct af_project_asks *asks,
     size_t len = strcspn(requirement->text, "=<>!~[ \t;@(");
     bool is_named = requirement->name != NULL &&
                     af_name_is((struct af_span){requirement->text, len}, requirement->name);
-    ask->name =
-        is_named ? af_arena_text_n(asks->arena, requirement->text, len) : requirement->name;
+    ask->name = is_named ? af_arena_text_n(arena, requirement->text, len) : requirement->name;
     if (ask->name == NULL && url != NULL && af_starts_with(url, "git+") &&
         strstr(url, "/flash-attention") != NULL)
         ask->name = "flash-attn"; /* what that repository builds */
     ask->specifier = requirement->specifier;
     ask->marker = requirement->marker;
     ask->url = url != NULL ? url : path != NULL ? path : "";
-    return ask->name != NULL;
+    return ask->name != NULL && af_project_asks_want(ask->name);
 }
 
-bool af_project_asks_parse(struct af_project_asks *asks, struct af_span text,
+bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
                            struct af_project_ask *ask)
 {
-    struct af_project project = {.arena = asks->arena, .read = read_source, .context = asks};
-    const char *word = af_arena_text_n(asks->arena, text.data, text.len);
+    struct af_project project = {.arena = arena, .read = read_nothing};
+    const char *word = af_arena_text_n(arena, text.data, text.len);
     return word != NULL && word[0] != '\0' && word[0] != '-' &&
            af_project_add_word(&project, word, false, NULL) == ANYFLASH_OK &&
-           take_requirement(asks, project.requirements, ask);
+           take_requirement(arena, project.requirements, ask);
+}
+
+void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
+                                  const char *range)
+{
+    const char **stated = &asks->stated[source].python_range;
+    if (range != NULL && *stated == NULL && strlen(range) <= AF_PROJECT_EXPRESSION_BYTES_MAX)
+        *stated = af_arena_text(asks->arena, range);
 }
 
 /* Whether the requirement pins a package of which each release needs one torch. */
@@ -106,48 +187,90 @@ static bool decides_torch(const struct af_project_requirement *requirement)
     return false;
 }
 
-static enum anyflash_status add_requirements(struct af_project_asks *asks,
-                                             const struct af_project_source *root,
-                                             struct anyflash_error *err)
+/* The requirements of the project, which was read from the file `root`. */
+static void take_requirements(struct af_project_asks *asks,
+                              const struct af_project_source *root,
+                              const struct af_project *project)
 {
-    struct af_project project = {.arena = asks->arena, .read = read_source, .context = asks};
-    /* What was read before a line that cannot be is kept. */
-    if (af_project_add_file(&project, root->path, false, NULL) == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
+    struct af_project_stated *stated = &asks->stated[root - asks->sources];
+    const char *file = NULL;
+    const struct af_project_source *source = NULL;
     bool is_decided = false;
-    for (const struct af_project_requirement *at = project.requirements; at != NULL;
+    struct af_project_ask **first = asks->end;
+    for (const struct af_project_requirement *at = project->requirements; at != NULL;
          at = at->next) {
-        is_decided |= decides_torch(at);
         struct af_project_ask ask = {.root = root};
-        ask.source = at->place.file == NULL ? NULL : find_source(asks, at->place.file);
-        if (at->constraint || ask.source == NULL || !take_requirement(asks, at, &ask))
+        is_decided |= decides_torch(at);
+        if (at->constraint)
             continue;
-        ask.line = (size_t)at->place.line;
-        struct af_span line = af_project_line(ask.source->text, ask.line);
-        ask.start = (size_t)(line.data - ask.source->text.data);
+        stated->brings_torch |= at->path != NULL; /* the project itself */
+        if (at->place.file != file)
+            source = find_source(asks, file = at->place.file);
+        if (source == NULL || !take_requirement(project->arena, at, &ask))
+            continue;
+        struct af_span line = af_project_line(source->text, at->place.start);
+        ask.source = source;
+        ask.at = ask.start = at->place.start;
         ask.end = ask.start + line.len;
         if (line.len > 1 && memchr(line.data, '\\', line.len) != NULL)
             ask.end = ask.start; /* it has further lines */
         af_project_asks_add(asks, ask);
     }
-    for (struct af_project_ask *ask = asks->first; ask != NULL; ask = ask->next)
-        ask->is_decided |= ask->root == root && is_decided;
-    return ANYFLASH_OK;
+    for (struct af_project_ask *ask = *first; ask != NULL; ask = ask->next) {
+        ask->is_decided |= is_decided;
+        stated->brings_torch |= ask->is_torch;
+    }
 }
 
-static void add_setup(struct af_project_asks *asks, size_t at)
+static enum anyflash_status add_requirements(struct af_project_asks *asks, size_t at,
+                                             struct anyflash_error *err)
+{
+    const struct af_project_source *root = &asks->sources[at];
+    struct af_arena arena;
+    af_arena_init(&arena);
+    struct af_project project = {.arena = &arena, .read = read_source, .context = asks};
+    /* What was read before a line that cannot be is kept. */
+    if (af_project_add_file(&project, root->path, false, NULL) == ANYFLASH_E_NO_MEMORY)
+        arena.failed = true;
+    else
+        take_requirements(asks, root, &project);
+    asks->arena->failed |= arena.failed;
+    af_arena_release(&arena);
+    return asks->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* Adds the requirement `text` of a file, with what is set of `ask`. */
+static void add_text(struct af_project_asks *asks, struct af_span text,
+                     struct af_project_ask ask)
+{
+    struct af_arena arena;
+    af_arena_init(&arena);
+    if (af_project_asks_parse(&arena, text, &ask))
+        af_project_asks_add(asks, ask);
+    asks->arena->failed |= arena.failed;
+    af_arena_release(&arena);
+}
+
+static enum anyflash_status add_setup(struct af_project_asks *asks, size_t at,
+                                      struct anyflash_error *err)
 {
     const struct af_project_source *source = &asks->sources[at];
-    struct af_project_stated *stated = &asks->stated[at];
-    for (const struct af_import_string *string = stated->python.install_requires;
-         string != NULL; string = string->next) {
-        struct af_project_ask ask = {.root = source, .source = source, .line = string->line};
-        if (af_project_asks_parse(asks, string->text, &ask))
-            af_project_asks_add(asks, ask);
-    }
-    struct af_span range = stated->python.python_requires;
-    if (range.len > 0)
-        stated->python_range = af_arena_text_n(asks->arena, range.data, range.len);
+    struct af_import_facts facts;
+    struct af_arena arena;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_imports_of_python(&arena, source->text, &facts, err);
+    for (const struct af_import_string *string = facts.install_requires;
+         status == ANYFLASH_OK && string != NULL; string = string->next)
+        add_text(
+            asks, string->text,
+            (struct af_project_ask){.root = source,
+                                    .source = source,
+                                    .at = (size_t)(string->text.data - source->text.data)});
+    if (status == ANYFLASH_OK && facts.python_requires.len > 0)
+        af_project_asks_state_python(asks, at, af_project_text(&arena, facts.python_requires));
+    asks->arena->failed |= arena.failed;
+    af_arena_release(&arena);
+    return status;
 }
 
 /* ---- lines ---- */
@@ -155,8 +278,7 @@ static void add_setup(struct af_project_asks *asks, size_t at)
 struct line_reader {
     struct af_project_asks *asks;
     size_t source;
-    struct af_span line; /* without its newline */
-    size_t number;
+    struct af_span line;  /* without its newline */
     size_t indent;        /* of the line's first byte */
     struct af_span words; /* the line without blanks, "- ", comment and quotes */
     bool is_item;         /* "- " before it */
@@ -167,7 +289,6 @@ static bool next_line(struct line_reader *reader, struct af_span *rest)
 {
     while (af_text_line(rest, &reader->line)) {
         struct af_span words = af_text_trim(reader->line);
-        reader->number++;
         if (words.len == 0 || words.data[0] == '#' || words.data[0] == ';')
             continue;
         reader->indent = (size_t)(words.data - reader->line.data);
@@ -186,23 +307,25 @@ static bool next_line(struct line_reader *reader, struct af_span *rest)
     return false;
 }
 
-/* The requirement of the line, whose texts were set, but for its place. */
-static void add_line(struct line_reader *reader, struct af_project_ask ask)
+/* The line as the place of a requirement. */
+static struct af_project_ask place_of(const struct line_reader *reader)
 {
     const struct af_project_source *source = &reader->asks->sources[reader->source];
-    ask.root = ask.source = source;
-    ask.line = reader->number;
-    ask.start = (size_t)(reader->line.data - source->text.data);
-    ask.end = ask.start + af_project_line(source->text, reader->number).len;
-    af_project_asks_add(reader->asks, ask);
+    size_t start = (size_t)(reader->line.data - source->text.data);
+    size_t end = start + reader->line.len;
+    return (struct af_project_ask){.root = source,
+                                   .source = source,
+                                   .at = start,
+                                   .start = start,
+                                   .end = end + (end < source->text.len)};
 }
 
 /* A requirement for pip. */
 static void add_pip(struct line_reader *reader, bool is_optional)
 {
-    struct af_project_ask ask = {.is_optional = is_optional};
-    if (af_project_asks_parse(reader->asks, reader->words, &ask))
-        add_line(reader, ask);
+    struct af_project_ask ask = place_of(reader);
+    ask.is_optional = is_optional;
+    add_text(reader->asks, reader->words, ask);
 }
 
 const char *af_project_asks_conda_name(const char *name)
@@ -211,29 +334,40 @@ const char *af_project_asks_conda_name(const char *name)
     return is_torch ? "torch" : "";
 }
 
-/* "channel::pytorch=2.1.0=py3.10_cuda12.1" of conda, or "python >=3.10,<3.12". */
-static void add_conda(struct line_reader *reader)
+/* "pytorch=2.1.0=py3.10_cuda12.1" of conda, or "python >=3.10,<3.12". */
+static void add_conda_text(struct line_reader *reader, struct af_arena *arena, const char *text)
 {
-    struct af_arena *arena = reader->asks->arena;
-    const char *text = af_project_text(arena, reader->words);
-    const char *channel = strstr(text, "::");
-    const char *name = channel == NULL ? text : channel + 2;
-    size_t len = strcspn(name, "=<>!~ ");
-    const char *version = name + len + strspn(name + len, " ");
-    const char *package = af_project_text(arena, (struct af_span){name, len});
+    size_t len = strcspn(text, "=<>!~ ");
+    const char *version = text + len + strspn(text + len, " ");
+    const char *package = af_project_text(arena, (struct af_span){text, len});
+    bool is_python = strcmp(package, "python") == 0;
+    const char *name = af_project_asks_conda_name(package);
+    if (!is_python && name[0] == '\0')
+        return;
     size_t skipped = strspn(version, "=");
     size_t end = skipped + strcspn(version + skipped, "= ");
     bool has_build = skipped > 0 && version[end] != '\0';
     struct af_span made = {version, has_build ? end : strlen(version)};
-    const char *specifier =
-        af_project_asks_specifier(arena, af_project_text(arena, made), true);
-    struct af_project_stated *stated = &reader->asks->stated[reader->source];
-    if (strcmp(package, "python") == 0 && stated->python_range == NULL)
-        stated->python_range = specifier;
-    add_line(reader, (struct af_project_ask){.name = af_project_asks_conda_name(package),
-                                             .specifier = specifier,
-                                             .marker = "",
-                                             .url = ""});
+    struct af_project_ask ask = place_of(reader);
+    ask.name = name;
+    ask.specifier = af_project_asks_specifier(arena, af_project_text(arena, made), true);
+    ask.marker = ask.url = "";
+    if (is_python)
+        af_project_asks_state_python(reader->asks, reader->source, ask.specifier);
+    else
+        af_project_asks_add(reader->asks, ask);
+}
+
+/* The same, with or without "channel::" before it. */
+static void add_conda(struct line_reader *reader)
+{
+    struct af_arena arena;
+    af_arena_init(&arena);
+    const char *text = af_project_text(&arena, reader->words);
+    const char *channel = strstr(text, "::");
+    add_conda_text(reader, &arena, channel == NULL ? text : channel + 2);
+    reader->asks->arena->failed |= arena.failed;
+    af_arena_release(&arena);
 }
 
 /* dependencies: [..., {pip: [...]}]. A list may be indented like the key before it. */
@@ -262,7 +396,6 @@ static void read_conda(struct line_reader *reader, struct af_span rest)
 /* "key = value" at the start of a line, or more of the last key's value below it. */
 static void read_cfg(struct line_reader *reader, struct af_span rest)
 {
-    struct af_project_stated *stated = &reader->asks->stated[reader->source];
     struct af_span section = {0}, key = {0};
     while (next_line(reader, &rest)) {
         struct af_span line = af_text_trim(reader->line);
@@ -281,7 +414,8 @@ static void read_cfg(struct line_reader *reader, struct af_span rest)
         bool in_extras = af_text_span_equal(section, "[options.extras_require]");
         reader->words = line;
         if (in_options && af_text_span_equal(key, "python_requires") && line.len > 0)
-            stated->python_range = af_arena_text_n(reader->asks->arena, line.data, line.len);
+            af_project_asks_state_python(reader->asks, reader->source,
+                                         af_project_text(reader->asks->arena, line));
         else if (line.len > 0 &&
                  (in_extras || (in_options && af_text_span_equal(key, "install_requires"))))
             add_pip(reader, in_extras);
@@ -303,10 +437,9 @@ static enum anyflash_status read_one(struct af_project_asks *asks, size_t at,
                                      struct anyflash_error *err)
 {
     const struct af_project_source *source = &asks->sources[at];
-    enum anyflash_status status = ANYFLASH_OK;
     switch (source->kind) {
     case AF_PROJECT_REQUIREMENTS:
-        return add_requirements(asks, source, err);
+        return add_requirements(asks, at, err);
     case AF_PROJECT_PYPROJECT:
     case AF_PROJECT_PIXI:
         af_project_asks_read_toml(asks, at);
@@ -316,14 +449,36 @@ static enum anyflash_status read_one(struct af_project_asks *asks, size_t at,
         read_lines(asks, at);
         return ANYFLASH_OK;
     case AF_PROJECT_SETUP:
+        return add_setup(asks, at, err);
     case AF_PROJECT_PYTHON:
-        status = af_imports_of_python(asks->arena, source->text, &asks->stated[at].python, err);
-        if (status == ANYFLASH_OK && source->kind == AF_PROJECT_SETUP)
-            add_setup(asks, at);
-        return status;
+        return af_imports_of_python(asks->arena, source->text, &asks->stated[at].python, err);
     default:
         return ANYFLASH_OK;
     }
+}
+
+/* What holds where a file states nothing itself. */
+static void note_manifest(struct af_project_asks *asks)
+{
+    for (size_t i = 0; i < asks->count; i++) {
+        enum af_project_kind kind = asks->sources[i].kind;
+        if (kind == AF_PROJECT_CONDA || kind == AF_PROJECT_PIXI)
+            continue; /* about their own environment only */
+        if (asks->manifest.python_range == NULL)
+            asks->manifest.python_range = asks->stated[i].python_range;
+        if (asks->manifest.platforms == 0)
+            asks->manifest.platforms = asks->stated[i].platforms;
+    }
+    if (asks->manifest.python_range == NULL)
+        asks->manifest.python_range = "";
+}
+
+static void note_torch(struct af_project_asks *asks)
+{
+    for (size_t i = 0; i < asks->count; i++)
+        if (asks->stated[i].brings_torch)
+            asks->by_name[asks->by_name_count++] = &asks->sources[i];
+    af_sort(asks->by_name, asks->by_name_count, sizeof(void *), compare_names, NULL);
 }
 
 enum anyflash_status af_project_asks_read(struct af_arena *arena,
@@ -335,9 +490,19 @@ enum anyflash_status af_project_asks_read(struct af_arena *arena,
     *asks_out = (struct af_project_asks){
         .arena = arena, .sources = sources, .count = count, .end = &asks_out->first};
     asks_out->stated = af_arena_array(arena, count + 1, sizeof *asks_out->stated);
+    asks_out->by_path = af_arena_array(arena, count + 1, sizeof(void *));
+    asks_out->by_name = af_arena_array(arena, count + 1, sizeof(void *));
+    for (size_t i = 0; i < count && !arena->failed; i++)
+        asks_out->by_path[i] = &sources[i];
+    if (!arena->failed)
+        af_sort(asks_out->by_path, count, sizeof(void *), compare_paths, NULL);
     for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++)
         status = read_one(asks_out, i, err);
-    return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
+    if (status != ANYFLASH_OK || arena->failed)
+        return status == ANYFLASH_OK ? af_fail_memory(err) : status;
+    note_manifest(asks_out);
+    note_torch(asks_out);
+    return ANYFLASH_OK;
 }
 
 static bool in_same_folder(const struct af_project_source *a, const struct af_project_source *b)
@@ -365,28 +530,18 @@ const struct af_project_ask *af_project_torch_for(const struct af_project_asks *
 struct af_project_stated af_project_stated_for(const struct af_project_asks *asks,
                                                const struct af_project_ask *ask)
 {
-    struct af_project_stated found = {0};
-    if (ask != NULL)
-        found = asks->stated[ask->source - asks->sources];
-    for (size_t i = 0; i < asks->count; i++) {
-        enum af_project_kind kind = asks->sources[i].kind;
-        if (kind == AF_PROJECT_CONDA || kind == AF_PROJECT_PIXI)
-            continue; /* about their own environment only */
-        if (found.python_range == NULL)
-            found.python_range = asks->stated[i].python_range;
-        if (found.platforms == 0)
-            found.platforms = asks->stated[i].platforms;
-    }
-    if (found.python_range == NULL)
-        found.python_range = "";
+    struct af_project_stated found = asks->manifest;
+    if (ask == NULL)
+        return found;
+    const struct af_project_stated *own = &asks->stated[ask->source - asks->sources];
+    if (own->python_range != NULL)
+        found.python_range = own->python_range;
+    if (own->platforms != 0)
+        found.platforms = own->platforms;
     return found;
 }
 
 bool af_project_brings_torch(const struct af_project_asks *asks, const char *path)
 {
-    for (const struct af_project_ask *at = asks->first; at != NULL; at = at->next)
-        if (at->is_torch && (strcmp(at->root->path, path) == 0 ||
-                             strcmp(af_path_name(at->root->path), af_path_name(path)) == 0))
-            return true;
-    return false;
+    return search(asks->by_name, asks->by_name_count, path, compare_names) != NULL;
 }

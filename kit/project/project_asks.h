@@ -38,7 +38,6 @@ struct af_import_statement {
 /* A string of install_requires = [...], without its quotes. */
 struct af_import_string {
     struct af_span text;
-    size_t line;
     struct af_import_string *next;
 };
 
@@ -66,7 +65,7 @@ struct af_project_ask {
     bool is_optional;
     const struct af_project_source *root; /* the file that was read first */
     const struct af_project_source *source;
-    size_t line;
+    size_t at;        /* a byte of the line where it begins */
     size_t start;     /* bytes of the requirement in the source: a line, or an element of an */
     size_t end;       /* array with its comma; equal: they are unknown */
     const char *name; /* as written: "flash_attn" */
@@ -84,26 +83,55 @@ struct af_project_ask {
 struct af_project_stated {
     const char *python_range;      /* as requires-python writes it; NULL if it is not stated */
     unsigned platforms;            /* bits 1 << enum af_project_platform; 0: not stated */
-    struct af_import_facts python; /* of Python sources; zero for others */
+    bool brings_torch;             /* of requirements: it asks for torch, or for a project */
+    struct af_import_facts python; /* of Python sources but setup.py; zero for others */
+};
+
+#define AF_PROJECT_ASKS_MAX 4000u             /* requirements on torch and flash-attn */
+#define AF_PROJECT_READ_MAX (64u << 20)       /* bytes that requirements files include */
+#define AF_PROJECT_EXPRESSION_BYTES_MAX 1024u /* of a specifier or a marker that is evaluated */
+
+/* Why the rest of a project was not checked. */
+enum af_project_limit {
+    AF_PROJECT_LIMIT_NONE,
+    AF_PROJECT_LIMIT_READ,    /* AF_PROJECT_READ_MAX */
+    AF_PROJECT_LIMIT_ASKS,    /* AF_PROJECT_ASKS_MAX */
+    AF_PROJECT_LIMIT_LOOKUPS, /* AF_PROJECT_LOOKUPS_MAX of project_wheels.h */
+    AF_PROJECT_LIMIT_FINDINGS /* AF_PROJECT_FINDINGS_MAX of findings.h */
 };
 
 struct af_project_asks {
     struct af_arena *arena;
     const struct af_project_source *sources;
     size_t count;
-    struct af_project_stated *stated; /* stated[i] is of sources[i] */
+    const struct af_project_source **by_path; /* the sources, sorted by their paths */
+    const struct af_project_source **by_name; /* those that bring torch, by their file names */
+    size_t by_name_count;
+    struct af_project_stated *stated;  /* stated[i] is of sources[i] */
+    struct af_project_stated manifest; /* what the first manifests of a package state */
     struct af_project_ask *first;
     struct af_project_ask **end;
+    size_t tried_count; /* asks that were found, whether or not they were added */
+    size_t read_bytes;
+    enum af_project_limit limit;
 };
 
+/* Whether the name is one of torch or flash-attn. */
+bool af_project_asks_want(const char *name);
+
 /*
- * For the readers of files: af_project_asks_add() adds what is about torch or flash-attn and
- * can apply on Linux with an x86 processor; texts of `made` are in the arena. _parse() takes
- * name, specifier, marker and URL of a PEP 508 requirement, and is false if it is none.
+ * For the readers of files. af_project_asks_add() copies and adds what is about torch or
+ * flash-attn and can apply on Linux with an x86 processor, until they are full. _parse() takes
+ * name, specifier, marker and URL of a PEP 508 requirement into `ask`, with texts in `arena`;
+ * it is false if it is none, or is on another package. _state_python() keeps a copy of what a
+ * file states, if it was not stated before and is short enough to be evaluated.
  */
 void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask made);
-bool af_project_asks_parse(struct af_project_asks *asks, struct af_span text,
+bool af_project_asks_are_full(const struct af_project_asks *asks);
+bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
                            struct af_project_ask *ask);
+void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
+                                  const char *range);
 
 /* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
@@ -137,7 +165,10 @@ const struct af_project_ask *af_project_torch_for(const struct af_project_asks *
 struct af_project_stated af_project_stated_for(const struct af_project_asks *asks,
                                                const struct af_project_ask *ask);
 
-/* Whether the requirements file `path`, with those that it includes, asks for torch. */
+/*
+ * Whether a requirements file with the name of `path`, with those that it includes, asks for
+ * torch.
+ */
 bool af_project_brings_torch(const struct af_project_asks *asks, const char *path);
 
 #endif

@@ -12,7 +12,6 @@
 #include "kit/base/sort.h"
 #include "kit/base/text.h"
 
-#define COMMAND_WORDS_MAX 256
 #define CONTEXT_LINES 2
 
 enum af_project_kind af_project_kind_of(const char *path)
@@ -58,24 +57,33 @@ const char *af_project_text(struct af_arena *arena, struct af_span span)
     return text == NULL ? "" : text;
 }
 
-struct af_span af_project_line(struct af_span text, size_t line)
+/* The start of the line that has byte `at`. */
+static size_t line_start(struct af_span text, size_t at)
 {
-    size_t start = 0;
-    for (; line > 1 && start < text.len; start++)
-        line -= text.data[start] == '\n';
-    const char *end =
-        start < text.len ? memchr(text.data + start, '\n', text.len - start) : NULL;
-    return (struct af_span){text.data + start, end == NULL
-                                                   ? text.len - start
-                                                   : (size_t)(end - text.data) + 1 - start};
+    const char *newline = at == 0 ? NULL : memrchr(text.data, '\n', at);
+    return newline == NULL ? 0 : (size_t)(newline - text.data) + 1;
 }
 
-size_t af_project_line_of(struct af_span text, size_t at)
+/* The byte behind the line that has byte `at`. */
+static size_t line_end(struct af_span text, size_t at)
 {
-    size_t line = 1;
-    for (size_t i = 0; i < at && i < text.len; i++)
-        line += text.data[i] == '\n';
-    return line;
+    const char *newline = at < text.len ? memchr(text.data + at, '\n', text.len - at) : NULL;
+    return newline == NULL ? text.len : (size_t)(newline - text.data) + 1;
+}
+
+struct af_span af_project_line(struct af_span text, size_t at)
+{
+    at = at < text.len ? at : text.len;
+    size_t start = line_start(text, at);
+    return (struct af_span){text.data + start, line_end(text, at) - start};
+}
+
+size_t af_project_lines_between(struct af_span text, size_t start, size_t end)
+{
+    size_t count = 0;
+    for (size_t i = start; i < end && i < text.len; i++)
+        count += text.data[i] == '\n';
+    return count;
 }
 
 /* The end of the line at `at`; a line that ends in a backslash goes on. */
@@ -103,32 +111,44 @@ static bool is_between(struct af_span text, size_t at)
     return text.data[at] == '\\' ? next == '\n' || next == '\r' : is_blank(text.data[at]);
 }
 
-const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, const char *ends)
+/* Where the word at the start of `rest` ends; its letters go to `word`, if it is not NULL. */
+static size_t word_end(struct af_span rest, const char *ends, char *word, size_t *len_out)
 {
     size_t at = 0, len = 0;
     char quote = '\0';
+    for (; at < rest.len; at++) {
+        char letter = rest.data[at];
+        if (quote == '\0' &&
+            (is_between(rest, at) || (strchr(ends, letter) != NULL && letter != '#')))
+            break;
+        bool ends_quote = letter == quote && quote != '\0';
+        if (ends_quote || (quote == '\0' && (letter == '"' || letter == '\''))) {
+            quote = ends_quote ? '\0' : letter;
+            continue;
+        }
+        if (letter == '\\' && quote != '\'' && at + 1 < rest.len)
+            letter = rest.data[++at];
+        if (word != NULL)
+            word[len] = letter;
+        len++;
+    }
+    *len_out = len;
+    return at;
+}
+
+const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, const char *ends)
+{
+    size_t at = 0, len;
     while (at < rest->len && is_between(*rest, at))
         at++;
     *rest = (struct af_span){rest->data + at, rest->len - at};
     if (rest->len == 0 || strchr(ends, rest->data[0]) != NULL)
         return NULL;
-    char *word = af_arena_alloc(arena, rest->len + 1);
+    at = word_end(*rest, ends, NULL, &len);
+    char *word = af_arena_alloc(arena, len + 1);
     if (word == NULL)
         return NULL;
-    for (at = 0; at < rest->len; at++) {
-        char letter = rest->data[at];
-        if (quote == '\0' &&
-            (is_between(*rest, at) || (strchr(ends, letter) != NULL && letter != '#')))
-            break;
-        if (letter == quote && quote != '\0')
-            quote = '\0';
-        else if (quote == '\0' && (letter == '"' || letter == '\''))
-            quote = letter;
-        else if (letter == '\\' && quote != '\'' && at + 1 < rest->len)
-            word[len++] = rest->data[++at];
-        else
-            word[len++] = letter;
-    }
+    (void)word_end(*rest, ends, word, &len);
     *rest = (struct af_span){rest->data + at, rest->len - at};
     return word;
 }
@@ -193,32 +213,42 @@ bool af_project_option_parse(const char *word, struct af_project_option_word *op
 /* What ends a command: "a && b", "a; b", "a | b", "(a)", "`a`"; '#' only before a word. */
 static const char command_ends[] = ";&|`)#";
 
-/* Whether a line of a page is a command, and no sentence that mentions one. */
-static bool begins_command(struct af_span start)
+/*
+ * Whether a line of a page is a command, and no sentence that mentions one: whether only
+ * prompts and programs are before its byte `end`. Those before *checked were looked at by
+ * earlier calls.
+ */
+static bool begins_command(struct af_span line, size_t *checked, size_t end)
 {
     static const char *const words[] = {"uv", "python", "python3", "-m", "sudo", "!",
                                         "$",  "%",      ">",       "-",  "*",    "RUN"};
-    while ((start = af_text_trim(start)).len > 0) {
-        size_t len = 0, row = 0;
-        while (len < start.len && !is_blank(start.data[len]) && start.data[0] != '!')
-            len++;
-        len += start.data[0] == '!';
-        while (row < AF_COUNT(words) &&
-               !af_text_span_equal((struct af_span){start.data, len}, words[row]))
+    for (size_t at = *checked;; *checked = at) {
+        size_t start, row = 0;
+        while (at < end && is_blank(line.data[at]))
+            at++;
+        if (at == end)
+            return true;
+        start = at;
+        while (at < end && !is_blank(line.data[at]) && line.data[start] != '!')
+            at++;
+        at += line.data[start] == '!';
+        struct af_span word = {line.data + start, at - start};
+        while (row < AF_COUNT(words) && !af_text_span_equal(word, words[row]))
             row++;
         if (row == AF_COUNT(words))
             return false;
-        start = (struct af_span){start.data + len, start.len - len};
+        if (at == end)
+            return true; /* it may go on */
     }
-    return true;
 }
 
 /* Where "pip install" or "pip3 install" ends in `line`, or 0. */
 static size_t find_install(struct af_span line, bool is_page)
 {
     static const char install[] = "install";
+    size_t checked = 0;
     for (size_t i = 0; i + 3 <= line.len; i++) {
-        if (is_page && line.data[i] == 'p' && !begins_command((struct af_span){line.data, i}))
+        if (is_page && line.data[i] == 'p' && !begins_command(line, &checked, i))
             return 0;
         if (memcmp(line.data + i, "pip", 3) != 0 ||
             (i > 0 && (isalnum((unsigned char)line.data[i - 1]) || line.data[i - 1] == '_')))
@@ -237,43 +267,63 @@ static size_t find_install(struct af_span line, bool is_page)
     return 0;
 }
 
-/* Whether the line at `start` is a comment. A heading of a page is none. */
-static bool is_comment(const struct af_project_source *source, size_t start)
+/* Whether the line is a comment. A heading of a page is none. */
+static bool is_comment(struct af_span line)
 {
-    while (start < source->text.len && is_blank(source->text.data[start]))
-        start++;
-    return start < source->text.len && source->text.data[start] == '#';
+    size_t at = 0;
+    while (at < line.len && is_blank(line.data[at]))
+        at++;
+    return at < line.len && line.data[at] == '#';
 }
 
-bool af_project_shell_next(struct af_arena *arena, const struct af_project_source *source,
-                           size_t *at, struct af_project_shell_command *command_out)
+void af_project_shell_init(struct af_project_shell *shell,
+                           const struct af_project_source *source)
 {
-    while (*at < source->text.len) {
-        size_t end = end_of_line(source->text, *at);
-        struct af_span line = {source->text.data + *at, end - *at};
-        bool is_start = *at == 0 || source->text.data[*at - 1] == '\n';
-        size_t found = is_start && is_comment(source, *at)
-                           ? 0
-                           : find_install(line, source->kind == AF_PROJECT_README && is_start);
-        if (found == 0) {
-            *at = end + 1;
-            continue;
+    *shell = (struct af_project_shell){.source = source};
+    af_arena_init(&shell->arena);
+}
+
+void af_project_shell_release(struct af_project_shell *shell, struct af_arena *arena)
+{
+    arena->failed |= shell->arena.failed;
+    af_arena_release(&shell->arena);
+}
+
+/* Reads the words of the command from byte `at` on. */
+static void read_command(struct af_project_shell *shell, size_t at,
+                         struct af_project_shell_command *command_out)
+{
+    struct af_span rest = {shell->source->text.data + at, shell->line_end - at};
+    size_t count = 0;
+    *command_out = (struct af_project_shell_command){
+        .words_at = at, .words = shell->words, .is_isolated = true};
+    af_arena_release(&shell->arena);
+    while (count < AF_PROJECT_COMMAND_WORDS_MAX &&
+           (shell->words[count] = af_project_next_word(&shell->arena, &rest, command_ends)) !=
+               NULL)
+        if (strcmp(shell->words[count++], "--no-build-isolation") == 0)
+            command_out->is_isolated = false;
+    shell->words[count] = NULL;
+    bool is_remark = rest.len > 0 && rest.data[0] == '#';
+    shell->at = is_remark ? shell->line_end : shell->line_end - rest.len;
+}
+
+bool af_project_shell_next(struct af_project_shell *shell,
+                           struct af_project_shell_command *command_out)
+{
+    struct af_span text = shell->source->text;
+    while (shell->at < text.len && !shell->arena.failed) {
+        bool is_start = shell->at >= shell->line_end;
+        if (is_start)
+            shell->line_end = end_of_line(text, shell->at);
+        struct af_span line = {text.data + shell->at, shell->line_end - shell->at};
+        bool is_page = shell->source->kind == AF_PROJECT_README && is_start;
+        size_t found = is_start && is_comment(line) ? 0 : find_install(line, is_page);
+        if (found > 0) {
+            read_command(shell, shell->at + found, command_out);
+            return !shell->arena.failed;
         }
-        *command_out = (struct af_project_shell_command){
-            .line = af_project_line_of(source->text, *at + found),
-            .words_at = *at + found,
-            .is_isolated = true};
-        const char **words = af_arena_array(arena, COMMAND_WORDS_MAX + 1, sizeof *words);
-        struct af_span rest = {line.data + found, line.len - found};
-        size_t count = 0;
-        while (words != NULL && count < COMMAND_WORDS_MAX &&
-               (words[count] = af_project_next_word(arena, &rest, command_ends)) != NULL)
-            if (strcmp(words[count++], "--no-build-isolation") == 0)
-                command_out->is_isolated = false;
-        command_out->words = words;
-        bool is_remark = rest.len > 0 && rest.data[0] == '#';
-        *at = is_remark ? end : end - rest.len;
-        return words != NULL && !arena->failed;
+        shell->at = ++shell->line_end;
     }
     return false;
 }
@@ -326,16 +376,16 @@ static bool starts_line(struct af_span text, size_t at)
 /* The start of the line `lines` lines before the one that has byte `at`. */
 static size_t back(struct af_span text, size_t at, size_t lines)
 {
-    while (at > 0 && (!starts_line(text, at) || lines > 0))
-        lines -= starts_line(text, at--);
+    for (at = line_start(text, at); at > 0 && lines > 0; lines--)
+        at = line_start(text, at - 1);
     return at;
 }
 
 /* The start of the line `lines` lines behind `at`, the start of a line; or the text's end. */
 static size_t forward(struct af_span text, size_t at, size_t lines)
 {
-    while (at < text.len && lines > 0)
-        lines -= text.data[at++] == '\n';
+    for (; at < text.len && lines > 0; lines--)
+        at = line_end(text, at);
     return at;
 }
 
@@ -385,7 +435,8 @@ static size_t add_change(struct hunk *hunk, struct af_span old,
 {
     size_t used = 1, end = lines_end(old, edits);
     struct af_text made = {0};
-    while (used < count && edits[used].start < end) {
+    /* What is appended to a last line without a newline changes that line. */
+    while (used < count && (edits[used].start < end || !starts_line(old, end))) {
         size_t next = lines_end(old, &edits[used++]);
         end = next > end ? next : end;
     }

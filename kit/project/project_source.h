@@ -36,11 +36,11 @@ enum af_project_kind af_project_kind_of(const char *path);
 /* A copy in the arena; "" without memory: the arena has failed then. */
 const char *af_project_text(struct af_arena *arena, struct af_span span);
 
-/* The lines of `text` count from 1; the bytes of line `line` with its newline, or nothing. */
-struct af_span af_project_line(struct af_span text, size_t line);
+/* The line that has byte `at`, with its newline. */
+struct af_span af_project_line(struct af_span text, size_t at);
 
-/* The number of the line that has byte `at`. */
-size_t af_project_line_of(struct af_span text, size_t at);
+/* How many lines end from byte `start` to byte `end`. */
+size_t af_project_lines_between(struct af_span text, size_t start, size_t end);
 
 /*
  * Takes the next word of a command or an option line from *rest, without quotes and
@@ -83,18 +83,34 @@ bool af_project_words_have(const char *list, struct af_span word);
 
 /* A command that installs: "pip install -U torch flash-attn --no-build-isolation". */
 struct af_project_shell_command {
-    size_t line;              /* where it begins */
-    size_t words_at;          /* the byte after "install" */
-    const char *const *words; /* after "install"; with NULL at the end */
-    bool is_isolated;         /* without --no-build-isolation */
+    size_t words_at; /* the byte after "install" */
+    const char *const
+        *words;       /* after "install", until the next command; with NULL at the end */
+    bool is_isolated; /* without --no-build-isolation */
 };
 
+#define AF_PROJECT_COMMAND_WORDS_MAX 256
+
+/* Reads the commands of a script, a Dockerfile or a page, one after the other. */
+struct af_project_shell {
+    const struct af_project_source *source;
+    size_t at;
+    size_t line_end;       /* of the line with byte `at`, joined with those that continue it */
+    struct af_arena arena; /* of the words */
+    const char *words[AF_PROJECT_COMMAND_WORDS_MAX + 1];
+};
+
+/* Starts at the first byte. Release it in the end; `arena` fails if memory ran out. */
+void af_project_shell_init(struct af_project_shell *shell,
+                           const struct af_project_source *source);
+void af_project_shell_release(struct af_project_shell *shell, struct af_arena *arena);
+
 /*
- * The next command "pip install" or "uv pip install" of a script, a Dockerfile or a code block,
- * from byte *at on; continued lines are one. False if there is none, or the arena failed.
+ * The next command "pip install" or "uv pip install"; a command of more than 256 words is
+ * several. False if there is none, or without memory.
  */
-bool af_project_shell_next(struct af_arena *arena, const struct af_project_source *source,
-                           size_t *at, struct af_project_shell_command *command_out);
+bool af_project_shell_next(struct af_project_shell *shell,
+                           struct af_project_shell_command *command_out);
 
 /* The bytes from `start` to `end` become `text`. */
 struct af_project_edit {

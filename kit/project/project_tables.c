@@ -15,6 +15,7 @@
 #include "kit/formats/wheel_name.h"
 
 #define FLASH "flash-attn"
+#define NAMES_MAX 1000 /* that are looked at in an array of names */
 
 enum shape {
     STRINGS, /* an array of PEP 508 */
@@ -67,6 +68,7 @@ struct table_reader {
     const struct table_row *row;
     const struct af_toml_item *group; /* the item of the last '*' of the path */
     const struct af_toml_item *uv;    /* [tool.uv], or NULL */
+    const struct af_toml_item *from;  /* flash-attn in [tool.uv.sources], or NULL */
     bool is_arranged;
 };
 
@@ -82,11 +84,13 @@ static const char *text_at(const struct af_toml_item *table, const char *key)
     return item == NULL ? NULL : item->text;
 }
 
-/* Whether the array has the string, or, for flash-attn, another spelling of it. */
+/*
+ * Whether the first strings of the array have the name of a package or group, in any spelling.
+ */
 static bool array_names(const struct af_toml_item *array, const char *name)
 {
     const struct af_toml_item *item = array == NULL ? NULL : array->first;
-    for (; item != NULL; item = item->next)
+    for (size_t i = 0; i < NAMES_MAX && item != NULL; i++, item = item->next)
         if (item->text != NULL &&
             af_name_is((struct af_span){item->text, strlen(item->text)}, name))
             return true;
@@ -147,9 +151,8 @@ static bool is_optional(const struct table_reader *reader)
 static void find_place(struct af_span text, size_t start, size_t end,
                        struct af_project_ask *ask)
 {
-    ask->line = af_project_line_of(text, start);
-    struct af_span line = af_project_line(text, ask->line);
-    struct af_span last = af_project_line(text, af_project_line_of(text, end));
+    struct af_span line = af_project_line(text, start);
+    struct af_span last = af_project_line(text, end);
     size_t line_start = (size_t)(line.data - text.data);
     size_t line_end = (size_t)(last.data - text.data) + last.len;
     while (end < text.len && (text.data[end] == ' ' || text.data[end] == ','))
@@ -159,6 +162,7 @@ static void find_place(struct af_span text, size_t start, size_t end,
     struct af_span after = {text.data + end, line_end > end ? line_end - end : 0};
     after = af_text_trim(after);
     bool is_alone = af_text_trim(before).len == 0 && (after.len == 0 || after.data[0] == '#');
+    ask->at = start;
     ask->start = is_alone ? line_start : start;
     ask->end = is_alone ? line_end : end;
 }
@@ -212,17 +216,15 @@ static const char *clause_of(struct af_arena *arena, struct af_span clause, bool
 
 const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda)
 {
-    const char *made = "";
-    while (*text != '\0' && made != NULL) {
+    struct af_text made = {0};
+    while (*text != '\0' && !arena->failed) {
         size_t len = strcspn(text, ",");
         const char *clause = clause_of(arena, (struct af_span){text, len}, is_conda);
-        bool joins = made[0] != '\0' && clause != NULL && clause[0] != '\0';
-        made = clause == NULL
-                   ? NULL
-                   : af_arena_format(arena, "%s%s%s", made, joins ? "," : "", clause);
+        if (clause != NULL && clause[0] != '\0')
+            af_text_format(&made, "%s%s", made.len > 0 ? "," : "", clause);
         text += len + (text[len] == ',');
     }
-    return made == NULL ? "" : made;
+    return af_text_take(&made, arena);
 }
 
 /* ---- requirements ---- */
@@ -231,7 +233,7 @@ const char *af_project_asks_specifier(struct af_arena *arena, const char *text, 
 static const char *marker_of(const struct table_reader *reader,
                              const struct af_toml_item *value)
 {
-    struct af_arena *arena = reader->asks->arena;
+    struct af_arena *arena = reader->toml.arena;
     const char *written = text_at(value, "markers"), *python = text_at(value, "python");
     const char *platform = text_at(value, "platform");
     const struct af_toml_item *group = reader->group;
@@ -266,14 +268,20 @@ static const char *url_of(struct af_arena *arena, const struct af_toml_item *tab
 static void add_value(struct table_reader *reader, const struct af_toml_item *named,
                       const struct af_toml_item *value)
 {
-    struct af_arena *arena = reader->asks->arena;
+    struct af_arena *arena = reader->toml.arena;
     bool is_conda = reader->row->shape == CONDA;
+    const char *name = is_conda ? af_project_asks_conda_name(named->key) : named->key;
+    bool is_python = strcmp(named->key, "python") == 0;
+    if (!is_python && !af_project_asks_want(name))
+        return;
     const char *version = value->text != NULL ? value->text : text_at(value, "version");
-    const char *name = named->key, *from = text_at(value, "source");
-    if (strcmp(name, "python") == 0 && version != NULL && reader->stated->python_range == NULL)
-        reader->stated->python_range = af_project_asks_specifier(arena, version, is_conda);
-    if (is_conda)
-        name = af_project_asks_conda_name(name);
+    const char *from = text_at(value, "source");
+    if (is_python && version != NULL)
+        af_project_asks_state_python(reader->asks,
+                                     (size_t)(reader->source - reader->asks->sources),
+                                     af_project_asks_specifier(arena, version, is_conda));
+    if (is_python || af_project_asks_are_full(reader->asks))
+        return;
     struct af_project_ask ask = {
         .root = reader->source,
         .source = reader->source,
@@ -310,7 +318,7 @@ static void add_source(struct table_reader *reader, struct af_project_ask ask,
 {
     bool is_index = text_at(source, "index") != NULL;
     const char *marker = text_at(source, "marker");
-    ask.url = url_of(reader->asks->arena, source);
+    ask.url = url_of(reader->toml.arena, source);
     ask.is_arranged |= is_index;
     if (marker != NULL && ask.marker[0] == '\0')
         ask.marker = marker;
@@ -325,22 +333,22 @@ static void add_string(struct table_reader *reader, const struct af_toml_item *i
 {
     struct af_project_ask ask = {.root = reader->source,
                                  .source = reader->source,
-                                 .is_optional = is_optional(reader),
                                  .is_arranged = reader->is_arranged,
                                  .table = reader->row->path};
-    if (!af_project_asks_parse(reader->asks, (struct af_span){item->text, strlen(item->text)},
-                               &ask))
+    if (!af_project_asks_parse(reader->toml.arena,
+                               (struct af_span){item->text, strlen(item->text)}, &ask))
         return;
+    ask.is_optional = is_optional(reader);
     find_place(reader->source->text, item->start, item->end, &ask);
     bool is_flash = af_name_is((struct af_span){ask.name, strlen(ask.name)}, FLASH);
-    const struct af_toml_item *source =
-        is_flash ? flash_of(af_toml_get(reader->uv, "sources")) : NULL;
+    const struct af_toml_item *source = is_flash ? reader->from : NULL;
     if (source == NULL)
         af_project_asks_add(reader->asks, ask);
     else if (source->kind != AF_TOML_ARRAY)
         add_source(reader, ask, source);
     else
-        for (source = source->first; source != NULL; source = source->next)
+        for (source = source->first; source != NULL && !af_project_asks_are_full(reader->asks);
+             source = source->next)
             add_source(reader, ask, source);
 }
 
@@ -353,7 +361,8 @@ static void follow(struct table_reader *reader, const struct af_toml_item *item,
         return;
     }
     if (path[0] == '\0') {
-        for (item = item->first; item != NULL; item = item->next)
+        for (item = item->first; item != NULL && !af_project_asks_are_full(reader->asks);
+             item = item->next)
             if (item->text != NULL)
                 add_string(reader, item);
         return;
@@ -403,7 +412,8 @@ static void note_stated(struct table_reader *reader, const struct af_toml_item *
     const struct af_toml_item *workspace = af_toml_get(pixi, "workspace");
     if (workspace == NULL)
         workspace = af_toml_get(pixi, "project");
-    stated->python_range = text_at(project, "requires-python");
+    af_project_asks_state_python(reader->asks, (size_t)(reader->source - reader->asks->sources),
+                                 text_at(project, "requires-python"));
     stated->platforms =
         platforms_of(af_toml_get(reader->uv, "environments"), af_project_platform_admits) |
         platforms_of(af_toml_get(workspace, "platforms"), af_project_platform_is_pixi);
@@ -412,20 +422,29 @@ static void note_stated(struct table_reader *reader, const struct af_toml_item *
                                          af_project_platform_is_classified);
 }
 
+static void read_tables(struct table_reader *reader)
+{
+    const struct af_toml_item *root = reader->toml.root;
+    const struct af_toml_item *pixi = af_toml_find(&reader->toml, AF_TOML_PATH("tool", "pixi"));
+    if (reader->source->kind == AF_PROJECT_PIXI)
+        pixi = root;
+    reader->uv = af_toml_find(&reader->toml, AF_TOML_PATH("tool", "uv"));
+    reader->from = flash_of(af_toml_get(reader->uv, "sources"));
+    reader->is_arranged = builds_with_torch(reader, pixi);
+    note_stated(reader, pixi);
+    follow_rows(reader, root, rows, AF_COUNT(rows));
+    follow_rows(reader, pixi, pixi_rows, AF_COUNT(pixi_rows));
+}
+
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source)
 {
     struct table_reader reader = {
         .asks = asks, .source = &asks->sources[source], .stated = &asks->stated[source]};
-    if (af_toml_parse(&reader.toml, asks->arena, reader.source->text, "project", NULL) !=
+    struct af_arena arena;
+    af_arena_init(&arena);
+    if (af_toml_parse(&reader.toml, &arena, reader.source->text, "project", NULL) ==
         ANYFLASH_OK)
-        return;
-    const struct af_toml_item *root = reader.toml.root;
-    const struct af_toml_item *pixi = af_toml_find(&reader.toml, AF_TOML_PATH("tool", "pixi"));
-    if (reader.source->kind == AF_PROJECT_PIXI)
-        pixi = root;
-    reader.uv = af_toml_find(&reader.toml, AF_TOML_PATH("tool", "uv"));
-    reader.is_arranged = builds_with_torch(&reader, pixi);
-    note_stated(&reader, pixi);
-    follow_rows(&reader, root, rows, AF_COUNT(rows));
-    follow_rows(&reader, pixi, pixi_rows, AF_COUNT(pixi_rows));
+        read_tables(&reader);
+    asks->arena->failed |= arena.failed;
+    af_arena_release(&arena);
 }

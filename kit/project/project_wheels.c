@@ -122,9 +122,64 @@ static bool describe(struct af_machine *machine, const struct af_project_pins *p
     return is_done && af_fit_assume(machine, NULL) == ANYFLASH_OK;
 }
 
-const struct af_catalog_wheel *af_project_wheel(const struct af_catalog *catalog,
-                                                const struct af_project_pins *pins,
-                                                int python_minor)
+/* What was looked up for these versions, this Python and this platform. */
+struct af_project_wheel_answer {
+    const char *flash; /* "": any */
+    const char *torch;
+    int python_minor;
+    enum af_project_platform platform;
+    bool is_decided;                      /* `wheel` is the answer */
+    const struct af_catalog_wheel *wheel; /* the best one, or NULL */
+    enum af_answer has_wheel;             /* UNKNOWN: it was not looked up */
+    struct af_project_wheel_answer *next;
+};
+
+static size_t hash(size_t sum, const char *text)
+{
+    for (; *text != '\0'; text++)
+        sum = sum * 31 + (unsigned char)*text;
+    return sum;
+}
+
+/* The place of the answer, which may be new; NULL without memory. */
+static struct af_project_wheel_answer *answer_for(struct af_project_wheels *wheels,
+                                                  const struct af_project_pins *pins,
+                                                  int python_minor,
+                                                  enum af_project_platform platform)
+{
+    const char *flash = pins->flash == NULL ? "" : pins->flash;
+    size_t sum = hash(hash((size_t)python_minor * 7 + (size_t)platform, flash), pins->torch);
+    struct af_project_wheel_answer **bucket = &wheels->buckets[sum % AF_PROJECT_BUCKETS];
+    for (struct af_project_wheel_answer *at = *bucket; at != NULL; at = at->next)
+        if (at->python_minor == python_minor && at->platform == platform &&
+            strcmp(at->flash, flash) == 0 && strcmp(at->torch, pins->torch) == 0)
+            return at;
+    struct af_project_wheel_answer *made = af_arena_alloc(wheels->arena, sizeof *made);
+    if (made == NULL)
+        return NULL;
+    *made = (struct af_project_wheel_answer){.flash = af_arena_text(wheels->arena, flash),
+                                             .torch = af_arena_text(wheels->arena, pins->torch),
+                                             .python_minor = python_minor,
+                                             .platform = platform,
+                                             .has_wheel = AF_UNKNOWN,
+                                             .next = *bucket};
+    if (wheels->arena->failed)
+        return NULL;
+    *bucket = made;
+    return made;
+}
+
+/* Whether one more may be looked up. */
+static bool may_look_up(struct af_project_wheels *wheels)
+{
+    wheels->is_full |= wheels->lookup_count >= AF_PROJECT_LOOKUPS_MAX;
+    wheels->lookup_count += !wheels->is_full;
+    return !wheels->is_full;
+}
+
+static const struct af_catalog_wheel *look_up(const struct af_catalog *catalog,
+                                              const struct af_project_pins *pins,
+                                              int python_minor)
 {
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
@@ -139,6 +194,20 @@ const struct af_catalog_wheel *af_project_wheel(const struct af_catalog *catalog
     }
     af_machine_release(&machine);
     return wheel;
+}
+
+const struct af_catalog_wheel *af_project_wheel(struct af_project_wheels *wheels,
+                                                const struct af_project_pins *pins,
+                                                int python_minor)
+{
+    struct af_project_wheel_answer *answer =
+        answer_for(wheels, pins, python_minor, AF_PROJECT_LINUX_X86_64);
+    if (answer == NULL || (!answer->is_decided && !may_look_up(wheels)))
+        return NULL;
+    if (!answer->is_decided)
+        answer->wheel = look_up(wheels->catalog, pins, python_minor);
+    answer->is_decided = true;
+    return answer->wheel;
 }
 
 void af_project_pythons_of(const char *torch, const char *range,
@@ -180,23 +249,35 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
            af_version_compare_public(&stated, &newest) <= 0;
 }
 
-/* Whether there is a wheel for these pins, this Python and this platform, or nobody knows. */
-static bool has_wheel(const struct af_catalog *catalog, const struct af_project_pins *pins,
-                      int python_minor, enum af_project_platform platform)
+static bool look_up_on(const struct af_catalog *catalog, const struct af_project_pins *pins,
+                       int python_minor, enum af_project_platform platform)
 {
     const struct af_fit_options options = {.version = pins->flash};
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
     bool has = true;
-    if (platforms[platform].words[0] == NULL)
-        return false;
     if (describe(&machine, pins, python_minor, platform))
         (void)af_fit_has_wheel(catalog, machines, 1, &options, &has, NULL);
     af_machine_release(&machine);
     return has;
 }
 
-void af_project_pythons_with_wheel(const struct af_catalog *catalog,
+/* Whether there is a wheel for these pins, this Python and this platform, or nobody knows. */
+static bool has_wheel(struct af_project_wheels *wheels, const struct af_project_pins *pins,
+                      int python_minor, enum af_project_platform platform)
+{
+    if (platforms[platform].words[0] == NULL)
+        return false;
+    struct af_project_wheel_answer *answer = answer_for(wheels, pins, python_minor, platform);
+    if (answer == NULL || (answer->has_wheel == AF_UNKNOWN && !may_look_up(wheels)))
+        return true;
+    if (answer->has_wheel == AF_UNKNOWN)
+        answer->has_wheel =
+            look_up_on(wheels->catalog, pins, python_minor, platform) ? AF_YES : AF_NO;
+    return answer->has_wheel == AF_YES;
+}
+
+void af_project_pythons_with_wheel(struct af_project_wheels *wheels,
                                    const struct af_project_pins *pins,
                                    struct af_project_pythons *pythons)
 {
@@ -205,7 +286,7 @@ void af_project_pythons_with_wheel(const struct af_catalog *catalog,
         bool has = true;
         for (int at = 0; has && at < AF_PROJECT_PLATFORM_COUNT; at++)
             has = (pins->platforms & AF_PROJECT_ON(at)) == 0 ||
-                  has_wheel(catalog, pins, pythons->minors[i], (enum af_project_platform)at);
+                  has_wheel(wheels, pins, pythons->minors[i], (enum af_project_platform)at);
         if (has)
             pythons->minors[kept++] = pythons->minors[i];
     }
@@ -213,13 +294,13 @@ void af_project_pythons_with_wheel(const struct af_catalog *catalog,
 }
 
 /* Whether there are wheels for every Python in `range`; if it is "", for at least one. */
-static bool have_wheels(const struct af_catalog *catalog, const struct af_project_pins *pins,
+static bool have_wheels(struct af_project_wheels *wheels, const struct af_project_pins *pins,
                         const char *range)
 {
     struct af_project_pythons all, with;
     af_project_pythons_of(pins->torch, range, &all);
     with = all;
-    af_project_pythons_with_wheel(catalog, pins, &with);
+    af_project_pythons_with_wheel(wheels, pins, &with);
     return with.count > 0 && (range[0] == '\0' || with.count == all.count);
 }
 
@@ -237,7 +318,7 @@ static size_t flash_index(const char *version)
  * releases of flash-attn are tried before older ones. Releases of torch must be in
  * `torch_range`; if two are equally near, the older one is tried first.
  */
-static bool find_nearest(const struct af_catalog *catalog, struct af_project_pins *pins,
+static bool find_nearest(struct af_project_wheels *wheels, struct af_project_pins *pins,
                          bool is_flash, const char *torch_range, const char *range)
 {
     const struct af_catalog_torch_release *release = release_of(pins->torch);
@@ -256,21 +337,21 @@ static bool find_nearest(const struct af_catalog *catalog, struct af_project_pin
             pins->flash = af_tables.flash[i].version;
         else
             pins->torch = af_tables.torch[i].latest;
-        if (have_wheels(catalog, pins, range))
+        if (have_wheels(wheels, pins, range))
             return true;
     }
     return false;
 }
 
-bool af_project_nearest_pins(const struct af_catalog *catalog, const char *torch_range,
+bool af_project_nearest_pins(struct af_project_wheels *wheels, const char *torch_range,
                              const char *range, struct af_project_pins *pins)
 {
     struct af_project_pins tried = *pins;
-    bool found = torch_range == NULL && find_nearest(catalog, &tried, true, "", range);
+    bool found = torch_range == NULL && find_nearest(wheels, &tried, true, "", range);
     if (!found) {
         tried = *pins;
         found =
-            find_nearest(catalog, &tried, false, torch_range == NULL ? "" : torch_range, range);
+            find_nearest(wheels, &tried, false, torch_range == NULL ? "" : torch_range, range);
     }
     *pins = tried;
     return found;

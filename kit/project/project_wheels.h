@@ -62,11 +62,26 @@ const char *af_project_newest_torch(const struct af_catalog *catalog, const char
 /* The build that `torch` names ("2.6.0+cu118") or that pip gets on Linux; NULL: unknown. */
 const struct af_catalog_torch_variant *af_project_usual_build(const char *torch);
 
+#define AF_PROJECT_LOOKUPS_MAX 1000u
+#define AF_PROJECT_BUCKETS 1024u
+
+/*
+ * The answers of the functions below, which are kept: a lookup takes about a millisecond. Set
+ * catalog and arena first.
+ */
+struct af_project_wheels {
+    const struct af_catalog *catalog;
+    struct af_arena *arena;
+    struct af_project_wheel_answer *buckets[AF_PROJECT_BUCKETS];
+    size_t lookup_count;
+    bool is_full; /* AF_PROJECT_LOOKUPS_MAX was reached, and an answer below is not right */
+};
+
 /*
  * The best wheel for these versions and this Python on Linux with x86_64; NULL: none, or no
  * memory.
  */
-const struct af_catalog_wheel *af_project_wheel(const struct af_catalog *catalog,
+const struct af_catalog_wheel *af_project_wheel(struct af_project_wheels *wheels,
                                                 const struct af_project_pins *pins,
                                                 int python_minor);
 
@@ -80,7 +95,7 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
  * Reduces `pythons` to those for which there is a wheel on each of the platforms. Without
  * memory some are kept.
  */
-void af_project_pythons_with_wheel(const struct af_catalog *catalog,
+void af_project_pythons_with_wheel(struct af_project_wheels *wheels,
                                    const struct af_project_pins *pins,
                                    struct af_project_pythons *pythons);
 
@@ -91,7 +106,7 @@ void af_project_pythons_with_wheel(const struct af_catalog *catalog,
  * pinned: first other releases of flash-attn are tried, newer ones before older ones, then
  * other releases of torch. False if there are none.
  */
-bool af_project_nearest_pins(const struct af_catalog *catalog, const char *torch_range,
+bool af_project_nearest_pins(struct af_project_wheels *wheels, const char *torch_range,
                              const char *range, struct af_project_pins *pins);
 
 #endif

@@ -197,7 +197,7 @@ static void add_string(struct reader *reader)
     struct af_import_string *string = af_arena_alloc(reader->arena, sizeof *string);
     if (string == NULL)
         return;
-    *string = (struct af_import_string){reader->token.text, reader->token.line, NULL};
+    *string = (struct af_import_string){reader->token.text, NULL};
     *reader->next_string = string;
     reader->next_string = &string->next;
 }
@@ -301,6 +301,8 @@ static struct block block_after(struct reader *reader, const char *word)
     if (strcmp(word, "except") == 0 && is_try) {
         block = (struct block){.kind = EXCEPT, .indent = reader->indent, .before = top->before};
         block.last = top->kind == TRY ? reader->last_import : top->last;
+        if (top->kind == EXCEPT && top->catches && !top->raises)
+            block.before = block.last; /* they are guarded by the handler above */
         block.catches = reads_catching(reader);
     } else if (strcmp(word, "finally") != 0 && (is_try || top->kind == CONDITION)) {
         block.kind = CONDITION;

@@ -340,7 +340,7 @@ static enum anyflash_status add_project(struct af_project *project, const char *
     enum anyflash_status status = open_file(project, asked, &at, &file, err);
     if (status != ANYFLASH_OK || file == NULL)
         return status;
-    at = (struct at){{path, 0}, false, at.depth + 1};
+    at = (struct at){{path, 0, 0}, false, at.depth + 1};
     status = read_toml(project, path, &toml, err);
     if (status == ANYFLASH_OK)
         status =
@@ -479,9 +479,11 @@ static bool is_comment(struct af_span line)
  * Reads the lines of a file, joining those that end in a backslash. A comment line ends such a
  * joined line.
  */
-static enum anyflash_status add_lines(struct af_project *project, struct af_span text,
+static enum anyflash_status add_lines(struct af_project *project, struct af_span file,
                                       struct at at, struct anyflash_error *err)
 {
+    bool has_mark = file.len >= 3 && memcmp(file.data, "\xef\xbb\xbf", 3) == 0;
+    struct af_span text = part(file, has_mark ? 3 : 0, file.len);
     enum anyflash_status status = ANYFLASH_OK;
     struct af_text joined = {0};
     struct af_span line;
@@ -492,8 +494,9 @@ static enum anyflash_status add_lines(struct af_project *project, struct af_span
         number += more;
         if (more && line.len > 0 && line.data[line.len - 1] == '\r')
             line.len--;
-        if (joined.len == 0)
-            at.place.line = number;
+        if (joined.len == 0 && more)
+            at.place = (struct af_project_place){at.place.file, number,
+                                                 (size_t)(line.data - file.data)};
         bool open =
             more && !is_comment(line) && line.len > 0 && line.data[line.len - 1] == '\\';
         if (more) {
@@ -523,15 +526,13 @@ static enum anyflash_status add_file(struct af_project *project, const char *pat
     if (status != ANYFLASH_OK || file == NULL)
         return status;
     status = project->read(project->context, project->arena, kept, &text, err);
-    at = (struct at){{kept, 0}, at.constraint, at.depth + 1};
+    at = (struct at){{kept, 0, 0}, at.constraint, at.depth + 1};
     bool wide =
         status == ANYFLASH_OK && text.len >= 2 &&
         (memcmp(text.data, "\xff\xfe", 2) == 0 || memcmp(text.data, "\xfe\xff", 2) == 0);
     if (wide)
         status = af_fail(err, ANYFLASH_E_DATA, "'%s' is UTF-16: save it as UTF-8",
                          af_text_scrub(project->arena, kept, AF_URL_SHOWN_BYTES));
-    if (status == ANYFLASH_OK && text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0)
-        text = part(text, 3, text.len);
     if (status == ANYFLASH_OK)
         status = add_lines(project, text, at, err);
     file->open = false;
@@ -571,9 +572,9 @@ enum anyflash_status af_project_add_group(struct af_project *project, const char
 {
     struct af_toml toml;
     enum anyflash_status status = read_toml(project, path, &toml, err);
-    return status != ANYFLASH_OK
-               ? status
-               : add_nested(project, &toml, true, group, (struct at){{path, 0}, false, 0}, err);
+    return status != ANYFLASH_OK ? status
+                                 : add_nested(project, &toml, true, group,
+                                              (struct at){{path, 0, 0}, false, 0}, err);
 }
 
 const struct af_project_requirement *af_project_next(

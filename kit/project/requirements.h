@@ -23,6 +23,7 @@
 struct af_project_place {
     const char *file; /* NULL: in the command itself */
     int64_t line; /* of its first line, from 1; 0: the file has no lines or they are unknown */
+    size_t start; /* the first byte of that line */
 };
 
 /* A requirement or constraint. Absent texts are "", absent pointers NULL. */

@@ -333,6 +333,54 @@ bool af_file_is_executable(const char *path)
     return af_file_is_regular(path) && access(path, X_OK) == 0;
 }
 
+static enum anyflash_status fail_foreign(const char *path, const char *variable,
+                                         struct anyflash_error *err)
+{
+    char shown[200];
+    return af_fail(err, ANYFLASH_E_IO,
+                   "'%s' belongs to another user: set %s to a folder of your own",
+                   af_text_quote(shown, sizeof shown, path, strlen(path)), variable);
+}
+
+static enum anyflash_status fail_open(const char *path, struct anyflash_error *err)
+{
+    char shown[200];
+    return af_fail(err, ANYFLASH_E_IO,
+                   "other users may write to '%s': remove that permission (chmod go-w)",
+                   af_text_quote(shown, sizeof shown, path, strlen(path)));
+}
+
+enum anyflash_status af_file_check_owner(const char *path, const char *variable,
+                                         struct anyflash_error *err)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return ANYFLASH_OK;
+    if (facts.st_uid != geteuid())
+        return fail_foreign(path, variable, err);
+    return (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? fail_open(path, err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *folder,
+                                          const char *variable, struct anyflash_error *err)
+{
+    enum anyflash_status status = af_file_check_owner(folder, variable, err);
+    const char *above = folder;
+    while (status == ANYFLASH_OK && strcmp(above, "/") != 0 && strcmp(above, ".") != 0) {
+        struct stat facts;
+        above = af_path_folder(arena, above);
+        if (above == NULL)
+            return af_fail_memory(err);
+        if (stat(above, &facts) != 0)
+            continue;
+        if (facts.st_uid != geteuid() && facts.st_uid != 0)
+            status = fail_foreign(above, variable, err);
+        else if ((facts.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+            status = fail_open(above, err);
+    }
+    return status;
+}
+
 const char *af_file_real_path(struct af_arena *arena, const char *path)
 {
     char *found = path == NULL ? NULL : realpath(path, NULL);

@@ -77,6 +77,21 @@ bool af_file_is_folder(const char *path);     /* follows links */
 bool af_file_is_link(const char *path);       /* does not follow links */
 bool af_file_is_executable(const char *path); /* a regular file that we may execute */
 
+/*
+ * Fails with IO if another user owns what is at `path` or may write to it: it is then not to
+ * be obeyed. The message names `variable`, which chooses another folder. What does not exist is
+ * accepted.
+ */
+enum anyflash_status af_file_check_owner(const char *path, const char *variable,
+                                         struct anyflash_error *err);
+
+/*
+ * The same for a folder with programs that are run, which may not exist yet: nor may another
+ * user than root own a folder above it, or everybody write there.
+ */
+enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *folder,
+                                          const char *variable, struct anyflash_error *err);
+
 /* realpath(3), or NULL when it fails (dangling, loop, no permission). */
 const char *af_file_real_path(struct af_arena *arena, const char *path);
 

@@ -113,25 +113,6 @@ static enum anyflash_status make_file(const char *path, struct anyflash_error *e
     return ANYFLASH_OK;
 }
 
-/* The journal says which files to move: nobody else may write it. */
-static enum anyflash_status check_owner(const char *path, struct anyflash_error *err)
-{
-    struct stat facts;
-    char shown[200];
-    af_text_quote(shown, sizeof shown, path, strlen(path));
-    if (stat(path, &facts) != 0)
-        return ANYFLASH_OK;
-    if (facts.st_uid != geteuid())
-        return af_fail(
-            err, ANYFLASH_E_IO,
-            "'%s' belongs to another user: set ANYFLASH_STATE to a folder of your own", shown);
-    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return af_fail(err, ANYFLASH_E_IO,
-                       "other users may write to '%s': remove that permission (chmod go-w)",
-                       shown);
-    return ANYFLASH_OK;
-}
-
 /*
  * Accepts an empty file, which is new, and a file of this or an older version of the
  * program. Reading the journal of an older file needs no upgrade.
@@ -289,11 +270,11 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);
     if (status == ANYFLASH_OK)
-        status = check_owner(folder, err);
+        status = af_file_check_owner(folder, "ANYFLASH_STATE", err);
     if (status == ANYFLASH_OK && use != AF_STATE_READ)
         status = make_file(path, err);
-    if (status == ANYFLASH_OK)
-        status = check_owner(path, err);
+    if (status == ANYFLASH_OK) /* the journal says which files to move */
+        status = af_file_check_owner(path, "ANYFLASH_STATE", err);
     if (status == ANYFLASH_OK)
         status = open_once(path, use, state_out, err);
     if (status != ANYFLASH_E_DATA || use != AF_STATE_WRITE)

@@ -30,7 +30,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from config doctor find install 
 complete -c anyflash -n '__fish_seen_subcommand_from check config' -l write -d 'write the file; a wheel that uv needs in the project is downloaded and checked first' -s w
 complete -c anyflash -n '__fish_seen_subcommand_from check' -l diff -d 'print only the changes, as git apply reads them'
 complete -c anyflash -n '__fish_seen_subcommand_from check' -l github -d 'print the findings as annotations of a GitHub workflow'
-complete -c anyflash -n '__fish_seen_subcommand_from check' -l fallback -d 'what a change of an import falls back to: sdpa (default), torch\'s own attention where that is enough, or anyflash' -x
+complete -c anyflash -n '__fish_seen_subcommand_from check' -l fallback -d 'what a change of an import falls back to: sdpa (default), torch\'s own attention where that is enough, or anyflash, once it is on the package index' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build update' -l check -d 'change nothing. update: only list what is new; build: only list what a build needs and what is missing'
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l project -d 'the project\'s folder (default: this folder or the nearest parent that has the configuration file)' -r
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l extra -d 'add flash-attn to this optional extra (default: to the dependencies)' -x

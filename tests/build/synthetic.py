@@ -121,6 +121,8 @@ class World:
         for name, text in files_of():
             write(self.folder / top / name, text)
         archive.parent.mkdir(parents=True)
+        for made in (archive.parent, *archive.parent.parents[:2]):
+            made.chmod(0o755)  # as the program makes them, whatever the umask is
         with tarfile.open(archive, "w:gz") as out:
             out.add(self.folder / top, top)
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()

@@ -3,6 +3,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -343,18 +344,26 @@ def test_a_runtime_image_becomes_a_devel_image(check):
 IMPORT = "import os\nfrom flash_attn import flash_attn_func as attend\nX = 1\n"
 
 
-def test_the_fallback_can_be_anyflash(check):
-    assert repaired(check, {"a.py": IMPORT}, "--fallback", "anyflash")["a.py"] == (
+def test_the_fallback_can_be_anyflash_once_it_is_published(check):
+    done = check({"a.py": IMPORT}, "--fallback", "anyflash", "--write")
+    if done.returncode == 2:
+        assert "not on the package index" in done.stderr
+        return
+    assert (check.folder / "a.py").read_text() == (
         "import os\ntry:\n    from flash_attn import flash_attn_func as attend\n"
-        "except ImportError:\n    from anyflash.flash_attn import flash_attn_func as attend\n"
-        "X = 1\n")
+        "except ImportError:\n    try:\n"
+        "        from anyflash.flash_attn import flash_attn_func as attend\n"
+        "    except ImportError:\n        attend = None\nX = 1\n")
 
 
-def test_functions_that_torch_lacks_fall_back_to_anyflash(check):
-    source = "from flash_attn import (\n    flash_attn_func,\n    flash_attn_varlen_func,\n)\n"
+def test_functions_that_torch_lacks_are_none_where_nothing_has_them(check):
+    source = ("from flash_attn import (\n    flash_attn_func as f,\n"
+              "    flash_attn_varlen_func,\n)\n")
     made = repaired(check, {"a.py": source})["a.py"]
-    compile(made, "a.py", "exec")
-    assert "anyflash.flash_attn import (flash_attn_func,\n    flash_attn_varlen_func)" in made
+    module = {}
+    exec(compile(made, "a.py", "exec"), module)
+    assert module["f"] is None and module["flash_attn_varlen_func"] is None
+    assert "test for None" in " ".join(check({"a.py": source}).stdout.split())
 
 
 @pytest.mark.parametrize("name", ["tests/a.py", "a/test_b.py", "conftest.py"])
@@ -548,5 +557,41 @@ def test_the_hook_and_the_action_call_commands_that_exist(check):
         "Dockerfile", "docker/Dockerfile.gpu", "install.sh", "README.md", "pixi.toml",
         "setup.cfg", "environment.yml", ".github/workflows/test.yml"))
     assert not re.search(pattern, "a.c")
-    words = re.search(r"anyflash\" check (.*) \"", (root / "action.yml").read_text())[1]
+    action = (root / "action.yml").read_text()
+    assert action.count("required: true") == 1 and action.count("default:") == 1
+    words = re.search(r"anyflash\" check (.*) \"", action)[1]
     assert check(REQUIRED, *words.split()).stdout.startswith("::warning ")
+
+
+def run_action(folder, package):
+    root = Path(__file__).resolve().parents[2]
+    lines = (root / "action.yml").read_text().split("      run: |\n")[1].splitlines()
+    script = "\n".join(line[8:] for line in lines)
+    return subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True, env={
+        "PATH": "/usr/bin:/bin", "HOME": str(folder), "RUNNER_TEMP": str(folder),
+        "CHECK_PATH": str(folder), "CHECK_PACKAGE": package})
+
+
+@pytest.mark.parametrize("package", ["", "anyflash", "anyflash==0.1.0", "http://a/b.whl\nx"])
+def test_the_action_installs_nothing_by_its_name(tmp_path, package):
+    done = run_action(tmp_path, package)
+    assert done.returncode == 2 and done.stdout.startswith("::error::package must be the URL")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_action_runs_the_program_of_a_wheel(tmp_path):
+    pytest.importorskip("ensurepip", reason="needs the module venv")
+    wheel = tmp_path / "anyflash-0.1.0-py3-none-any.whl"
+    name, program = "anyflash-0.1.0", os.path.abspath(os.environ.get("ANYFLASH", "anyflash"))
+    with zipfile.ZipFile(wheel, "w") as archive:
+        script = zipfile.ZipInfo(f"{name}.data/scripts/anyflash")
+        script.external_attr = 0o100755 << 16
+        archive.writestr(script, f'#!/bin/sh\nexec {program} "$@"\n')
+        archive.writestr(f"{name}.dist-info/METADATA",
+                         "Metadata-Version: 2.1\nName: anyflash\nVersion: 0.1.0\n")
+        archive.writestr(f"{name}.dist-info/WHEEL",
+                         "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{name}.dist-info/RECORD", "")
+    (tmp_path / "requirements.txt").write_text("flash-attn\n")
+    done = run_action(tmp_path, str(wheel))
+    assert done.stdout.startswith("::warning file=requirements.txt"), done.stderr

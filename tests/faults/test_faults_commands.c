@@ -45,7 +45,7 @@ static const struct command commands[] = {
         "torch=2.8.0+cu128"),
     ROW(AF_EXIT_YES, "doctor", "--explain", "oom-build"),
     ROW(AF_EXIT_NO, "check", PROJECT, FEW_WHEELS),
-    ROW(AF_EXIT_NO, "check", PROJECT, FEW_WHEELS, "--json", "--fallback", "anyflash"),
+    ROW(AF_EXIT_NO, "check", PROJECT, FEW_WHEELS, "--json", "--fallback", "sdpa"),
     ROW(AF_EXIT_NO, "check", PROJECT, FEW_WHEELS, "--github"),
     ROW(AF_EXIT_YES, "machine", "--machine", STALE),
     ROW(AF_EXIT_YES, "machine", "--machine", NEWER),

@@ -58,7 +58,8 @@ static void test_read__takes_specifiers_and_places_of_each_format(void **state)
             *(ask->is_torch ? &torch : &flash) = ask;
         assert_true(torch != NULL && flash != NULL);
         af_text_format(&found, "%s|%s|%zu", torch->specifier,
-                       af_project_stated_for(&asks, flash).python_range, flash->line);
+                       af_project_stated_for(&asks, flash).python_range,
+                       1 + af_project_lines_between(source.text, 0, flash->at));
         assert_string_equal(af_text_get(&found), rows[row].expected);
         af_text_release(&found);
         af_arena_release(&arena);
