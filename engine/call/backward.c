@@ -131,7 +131,7 @@ static void cut_merge(const struct backward_cut *cut, const float *partials, int
         const struct af_range seen =
             af_visible_range(&cut->problem->forward, &sequence, row / group);
         const int64_t end =
-            seen.first < seen.end ? af_divide_up(seen.end, cut->keys_per_chunk) : 0;
+            AF_GUARD(seen.first < seen.end) ? af_divide_up(seen.end, cut->keys_per_chunk) : 0;
         memset(line, 0, (size_t)dim * sizeof *line);
         for (int64_t chunk = seen.first / cut->keys_per_chunk; chunk < end; chunk++) {
             const float *share =

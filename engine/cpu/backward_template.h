@@ -242,7 +242,7 @@ static void AF_FN(run_pass)(const struct back *work)
             memset(work->dk + key * work->qk_width, 0, sums * (size_t)work->qk_width);
             memset(work->dv + key * work->v_width, 0, sums * (size_t)work->v_width);
         }
-        if (any)
+        if (!AF_GUARD(!any))
             AF_FN(run_block)(work, key, end);
         if (last) {
             AF_FN(put_keys)

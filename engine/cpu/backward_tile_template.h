@@ -113,7 +113,7 @@ static unsigned tiles_at(const struct span *spans, int64_t j)
 static int first_vec(const struct span *span, int64_t j)
 {
     int v = 0;
-    while (v < TILE_VECS - 1 && span->ends[v] <= j)
+    while (v < TILE_VECS - 1 && AF_GUARD(span->ends[v] <= j))
         v++;
     return v;
 }
@@ -476,7 +476,7 @@ AF_INLINE void gradient_panel(const int vecs, const struct span *spans, int64_t 
 {
     int64_t j = 0;
     for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
-        if (tiles_at(spans, j) != 0)
+        if (!AF_GUARD(tiles_at(spans, j) == 0))
             gradient_strip(GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, spans, j, panel,
                            out + j * stride, stride);
     }

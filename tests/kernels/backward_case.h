@@ -1,7 +1,6 @@
 /*
- * backward_case.h: one random backward problem: its tensors between guard
- * pages, its gradients from the oracle, and the error of plain formulas in the
- * tensors' own type.
+ * backward_case.h: one backward problem: its tensors between guard pages, and its gradients
+ * from the oracle.
  *
  * The backward reads the oracle's o and lse, rounded, so forward kernels are not
  * involved.
@@ -16,11 +15,11 @@
 #include "engine/attn/convert.h"
 #include "engine/attn/mask.h"
 
-#include "tests/oracle/dropout.h"
 #include "tests/oracle/reference.h"
-#include "tests/oracle/widened.h"
 
 #include "guard.h"
+
+#define CASE_FILL 0xA5
 
 enum { CASE_DQ, CASE_DK, CASE_DV, CASE_DBIAS, CASE_DSINKS, CASE_OUTPUTS };
 
@@ -29,16 +28,42 @@ struct backward_case {
     struct anyflash_attend_backward_args args;
     uint64_t seed;
     int32_t dtype;
+    bool gaps;        /* between some rows */
+    bool nan_in_gaps; /* of inputs */
     int32_t cu_q[8], cu_k[8], used_q[8], used_k[8], leftpad[8], offsets[8];
     float slopes[64], sinks[64];
     struct guard guards[16];
     int guard_count;
+    struct guard *outputs[CASE_DV + 1];
     int64_t counts[CASE_OUTPUTS]; /* of the oracle's results */
     double *want[CASE_OUTPUTS];
     double *plain[CASE_OUTPUTS];  /* the plain formulas' results */
     double *stored[CASE_OUTPUTS]; /* the same when only o, lse and results are rounded */
     double *o, *lse;
 };
+
+static inline struct backward_case *case_new(uint64_t seed, int32_t dtype)
+{
+    struct backward_case *c = calloc(1, sizeof *c);
+    c->seed = seed;
+    c->dtype = dtype;
+    c->a = anyflash_attend_args_init();
+    c->args.struct_size = sizeof c->args;
+    return c;
+}
+
+static inline void case_sizes(struct backward_case *c, int64_t batch, int64_t kv_heads,
+                              int64_t group, int64_t q_len, int64_t k_len, int64_t dim,
+                              int64_t value_dim)
+{
+    c->a.batch = batch;
+    c->a.kv_heads = kv_heads;
+    c->a.heads = kv_heads * group;
+    c->a.q_len = q_len;
+    c->a.k_len = k_len;
+    c->a.head_dim = dim;
+    c->a.value_dim = value_dim;
+}
 
 static inline uint64_t case_word(struct backward_case *c)
 {
@@ -86,38 +111,85 @@ static inline void *case_elements(struct backward_case *c, int32_t dtype, int64_
     return memory;
 }
 
+/* A random tensor, at times with gaps between rows. */
 static inline struct anyflash_tensor case_tensor(struct backward_case *c, int32_t dtype,
                                                  int64_t batch, int64_t heads, int64_t rows,
                                                  int64_t dim, bool heads_first)
 {
-    void *data = case_elements(c, dtype, batch * heads * rows * dim);
-    return heads_first ? anyflash_bhsd(data, dtype, heads, rows, dim)
-                       : anyflash_bshd(data, dtype, heads, rows, dim);
+    const int64_t gap = c->gaps && case_one_in(c, 2) ? case_pick(c, 1, 9) : 0, run = dim + gap;
+    const int64_t count = batch * heads * rows == 0 ? 0 : batch * heads * rows * run - gap;
+    void *data = case_elements(c, dtype, count);
+    const bool spoiled = c->nan_in_gaps && gap > 0 && dtype != ANYFLASH_BOOL;
+    for (int64_t at = dim; spoiled && at < count; at += run)
+        af_convert_store(dtype, data, at, NAN);
+    return heads_first ? anyflash_bhsd(data, dtype, heads, rows, run)
+                       : anyflash_bshd(data, dtype, heads, rows, run);
 }
 
-/* All tensors for the sizes in c->a; packed when cu_seqlens are set. */
-static inline void case_tensors(struct backward_case *c)
+/* dq, dk or dv. */
+static inline struct anyflash_tensor case_output(struct backward_case *c, int n, int64_t batch,
+                                                 int64_t heads, int64_t rows, int64_t dim,
+                                                 bool heads_first)
+{
+    c->outputs[n] = &c->guards[c->guard_count];
+    return case_tensor(c, c->dtype, batch, heads, rows, dim, heads_first);
+}
+
+/* lse or dlse, for the strides of lse. */
+static inline float *case_lse(struct backward_case *c)
+{
+    const bool packed = c->a.cu_seqlens_q != NULL;
+    const int64_t rows = packed ? c->a.total_q : c->a.q_len, run = c->a.lse_head_stride;
+    const int64_t count = (packed ? 1 : c->a.batch) * c->a.heads * run;
+    float *lse = case_elements(c, ANYFLASH_F32, count);
+    for (int64_t at = 0; c->nan_in_gaps && at < count; at++)
+        lse[at] = at % run < rows ? lse[at] : NAN;
+    return lse;
+}
+
+/*
+ * All tensors for the sizes in c->a, packed when cu_seqlens are set; those of the forward with
+ * heads first or not.
+ */
+static inline void case_tensors_of(struct backward_case *c, bool first, int32_t o_type)
 {
     struct anyflash_attend_args *a = &c->a;
     const bool packed = a->cu_seqlens_q != NULL, packed_k = a->cu_seqlens_k != NULL;
     const int64_t bq = packed ? 1 : a->batch, rows = packed ? a->total_q : a->q_len;
     const int64_t bk = packed_k ? 1 : a->batch, keys = packed_k ? a->total_k : a->k_len;
-    const bool first = case_one_in(c, 2);
-    const int32_t o_type = case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype;
     a->q = case_tensor(c, c->dtype, bq, a->heads, rows, a->head_dim, first);
     a->k = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->head_dim, first);
     a->v = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->value_dim, first);
     a->o = case_tensor(c, o_type, bq, a->heads, rows, a->value_dim, first);
-    a->lse = case_elements(c, ANYFLASH_F32, bq * a->heads * rows);
-    a->lse_head_stride = rows;
-    a->lse_batch_stride = a->heads * rows;
+    a->lse_head_stride = rows + (c->gaps ? case_pick(c, 0, 3) : 0);
+    a->lse_batch_stride = a->heads * a->lse_head_stride;
+    a->lse = case_lse(c);
     c->args.forward = a;
     c->args.dout = case_tensor(c, o_type, bq, a->heads, rows, a->value_dim, first);
-    c->args.dq = case_tensor(c, c->dtype, bq, a->heads, rows, a->head_dim, !first);
-    c->args.dk = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->head_dim, !first);
-    c->args.dv = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->value_dim, !first);
+    c->args.dq = case_output(c, CASE_DQ, bq, a->heads, rows, a->head_dim, !first);
+    c->args.dk = case_output(c, CASE_DK, bk, a->kv_heads, keys, a->head_dim, !first);
+    c->args.dv = case_output(c, CASE_DV, bk, a->kv_heads, keys, a->value_dim, !first);
+}
+
+/* The same with a random layout, type of o, and dlse or not. */
+static inline void case_tensors(struct backward_case *c)
+{
+    const bool first = case_one_in(c, 2);
+    const int32_t o_type = case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype;
+    case_tensors_of(c, first, o_type);
     if (case_one_in(c, 3))
-        c->args.dlse = case_elements(c, ANYFLASH_F32, bq * a->heads * rows);
+        c->args.dlse = case_lse(c);
+}
+
+/* Bias or mask [B or 1, H or 1, Sq or 1, Sk], with broadcast strides. */
+static inline struct anyflash_tensor case_plane(struct backward_case *c, int32_t dtype)
+{
+    struct anyflash_tensor plane =
+        case_tensor(c, dtype, c->a.batch, c->a.heads, c->a.q_len, c->a.k_len, true);
+    plane.batch_stride = case_one_in(c, 2) ? 0 : plane.batch_stride;
+    plane.head_stride = case_one_in(c, 2) ? 0 : plane.head_stride;
+    plane.row_stride = case_one_in(c, 4) ? 0 : plane.row_stride;
+    return plane;
 }
 
 static inline struct af_problem case_problem(const struct backward_case *c)
@@ -182,127 +254,6 @@ static inline void case_oracle(struct backward_case *c)
     assert_int_equal(
         af_reference_backward(&problem, &c->args.dout, c->args.dlse, &gradients, NULL),
         ANYFLASH_OK);
-}
-
-static inline float case_dot(const float *x, const float *y, int64_t count)
-{
-    float sum = 0;
-    for (int64_t d = 0; d < count; d++)
-        sum += x[d] * y[d];
-    return sum;
-}
-
-/* What the plain formulas read: keys and values, and the rows of one query. */
-struct case_rows {
-    struct af_widened k, v;
-    float q[AF_DIM_MAX], o[AF_DIM_MAX], dout[AF_DIM_MAX];
-};
-
-/* One visible pair of the plain formulas: every step rounded to `type`. */
-static inline void case_plain_pair(struct backward_case *c, const struct af_problem *problem,
-                                   const struct af_sequence *s, int64_t h, int64_t i, int64_t j,
-                                   float delta, int32_t type, struct case_rows *rows,
-                                   double *const *results)
-{
-    const struct anyflash_attend_args *a = &problem->a;
-    const int64_t g = h / problem->group, row = case_at(s->batch, a->heads, h, a->q_len, i);
-    const int64_t key = case_at(s->batch, a->kv_heads, g, a->k_len, j);
-    const float *k = af_widened_row(&rows->k, problem, &a->k, a->head_dim, s, g, j);
-    const float *v = af_widened_row(&rows->v, problem, &a->v, a->value_dim, s, g, j);
-    float x = case_round(type, case_dot(rows->q, k, a->head_dim) * a->scale);
-    float t = a->softcap > 0 ? tanhf(x / a->softcap) : 0, keep = 1;
-    float score = a->softcap > 0 ? a->softcap * t : x;
-    if (a->bias.data != NULL)
-        score += af_convert_load(
-            a->bias.dtype,
-            af_row_of_tensor(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
-    if (a->alibi_slopes != NULL)
-        score -= a->alibi_slopes[s->batch * a->alibi_batch_stride + h] *
-                 fabsf((float)(i + s->offset - j));
-    if (a->dropout > 0)
-        keep = af_dropout_keeps(problem, s, h, i, j) ? 1 / (1 - a->dropout) : 0;
-    float p = case_round(type, expf(score - (float)c->lse[row]));
-    float dp = case_round(type, case_dot(rows->dout, v, a->value_dim) * keep);
-    float ds = case_round(type, p * (dp - delta));
-    float dx = case_round(type, ds * (1 - t * t)) * a->scale;
-    results[CASE_DBIAS][row * a->k_len + j] = (double)ds;
-    for (int64_t d = 0; d < a->head_dim; d++) {
-        double *dq = &results[CASE_DQ][row * a->head_dim + d];
-        double *dk = &results[CASE_DK][key * a->head_dim + d];
-        *dq = (double)(float)(*dq + (double)(dx * k[d]));
-        *dk = (double)(float)(*dk + (double)(dx * rows->q[d]));
-    }
-    for (int64_t d = 0; d < a->value_dim; d++) {
-        double *dv = &results[CASE_DV][key * a->value_dim + d];
-        *dv = (double)(float)(*dv + (double)(p * keep * rows->dout[d]));
-    }
-}
-
-/* Reads row i of head h of q, o and dout, whose strides are those of its problem. */
-static inline void read_query(struct case_rows *rows, const struct af_problem *problem,
-                              const struct anyflash_tensor *dout, const struct af_sequence *s,
-                              int64_t h, int64_t i)
-{
-    const struct anyflash_attend_args *a = &problem->a;
-    af_widen(a->q.dtype, af_row_of_query(&a->q, problem->element_bytes, s, h, i), a->head_dim,
-             rows->q);
-    af_widen(a->o.dtype, af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), s, h, i),
-             a->value_dim, rows->o);
-    af_widen(dout->dtype, af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, h, i),
-             a->value_dim, rows->dout);
-}
-
-/* The plain formulas' gradients, every step rounded to `type`. */
-static inline void case_formulas(struct backward_case *c, int32_t type, double *const *results)
-{
-    struct af_problem problem = case_problem(c);
-    const struct anyflash_attend_args *a = &problem.a;
-    struct anyflash_tensor dout = c->args.dout;
-    if (a->cu_seqlens_q != NULL)
-        dout.batch_stride = 0;
-    const size_t keys = (size_t)a->k_len;
-    struct case_rows rows = {.k = {calloc(keys * (size_t)a->head_dim + 1, sizeof(float)),
-                                   calloc(keys + 1, 1), -1, -1},
-                             .v = {calloc(keys * (size_t)a->value_dim + 1, sizeof(float)),
-                                   calloc(keys + 1, 1), -1, -1}};
-    for (int64_t b = 0; b < a->batch; b++) {
-        struct af_sequence s = af_problem_sequence(&problem, b);
-        for (int64_t h = 0; h < a->heads; h++) {
-            for (int64_t i = 0; i < s.q_count; i++) {
-                read_query(&rows, &problem, &dout, &s, h, i);
-                struct af_range range = af_visible_range(&problem, &s, i);
-                const float *lse = af_lse_at(&problem, &s, h, i);
-                float delta = case_dot(rows.dout, rows.o, a->value_dim);
-                if (c->args.dlse != NULL)
-                    delta -= c->args.dlse[lse - a->lse];
-                for (int64_t j = range.first; *lse != -INFINITY && j < range.end; j++) {
-                    if (af_mask_allows(&problem, &s, h, i, j))
-                        case_plain_pair(c, &problem, &s, h, i, j, delta, type, &rows, results);
-                }
-                if (a->sinks != NULL && *lse != -INFINITY)
-                    results[CASE_DSINKS][h] -=
-                        exp((double)(a->sinks[h] - *lse)) * (double)delta;
-            }
-        }
-    }
-    free(rows.k.numbers);
-    free(rows.k.known);
-    free(rows.v.numbers);
-    free(rows.v.known);
-    for (int n = 0; n <= CASE_DV; n++) {
-        for (int64_t e = 0; e < c->counts[n]; e++)
-            results[n][e] = (double)case_round(c->dtype, results[n][e]);
-    }
-}
-
-/* The plain formulas' gradients into c->plain and c->stored. */
-static inline void case_plain(struct backward_case *c)
-{
-    case_formulas(c, ANYFLASH_F32, c->stored);
-    if (c->dtype != ANYFLASH_F32)
-        case_formulas(c, c->dtype, c->plain);
-    for (int n = 0; c->dtype == ANYFLASH_F32 && n < CASE_OUTPUTS; n++)
-        memcpy(c->plain[n], c->stored[n], (size_t)c->counts[n] * sizeof(double));
 }
 
 static inline void case_free(struct backward_case *c)

@@ -1,12 +1,15 @@
 /*
- * backward_check.h: compares the outputs of a backward call with the oracle:
- * the error of each may be twice that of the plain formulas plus a few
- * roundings.
+ * backward_check.h: runs a backward case and compares its outputs with the oracle: the error of
+ * each may be twice that of the plain formulas plus a few roundings.
  */
 #ifndef AF_TEST_BACKWARD_CHECK_H
 #define AF_TEST_BACKWARD_CHECK_H
 
-#include "backward_case.h"
+#include "engine/base/cpu.h"
+#include "engine/call/context.h"
+
+#include "backward_plain.h"
+#include "machine.h"
 
 /* Element e of output n after the call, indexed like the oracle's results. */
 static inline double output_at(const struct backward_case *c, const struct af_problem *problem,
@@ -105,6 +108,35 @@ static inline void fold_bias(const struct backward_case *c, double *plane)
     }
 }
 
+/* The expected results and those of the plain formulas. */
+static inline void case_solve(struct backward_case *c)
+{
+    case_forward(c);
+    case_oracle(c);
+    case_plain(c);
+    if (c->args.dbias.data != NULL) {
+        fold_bias(c, c->want[CASE_DBIAS]);
+        fold_bias(c, c->plain[CASE_DBIAS]);
+        fold_bias(c, c->stored[CASE_DBIAS]);
+    }
+}
+
+static inline bool case_is_for(const struct af_kernel *kernel, const struct backward_case *c)
+{
+    return kernel->operation == AF_BACKWARD && (int32_t)kernel->dtype == c->dtype &&
+           machine_runs(kernel);
+}
+
+static inline void case_attend(struct anyflash_context *context, struct backward_case *c,
+                               uint32_t features)
+{
+    struct anyflash_error err = {0};
+    context->cpu_features = features;
+    if (anyflash_attend_backward(context, &c->args, &err) != ANYFLASH_OK)
+        fail_msg("refused: %s", err.message);
+    context->cpu_features = af_cpu_features();
+}
+
 static inline void check_bias(const struct backward_case *c, const char *kernel, uint64_t seed)
 {
     const struct anyflash_attend_args *a = &c->a;
@@ -149,6 +181,54 @@ static inline void check_outputs(const struct backward_case *c, const char *kern
             fail_msg("%s, seed %llu: dsinks[%lld] is %g, not %g", kernel,
                      (unsigned long long)seed, (long long)h, (double)c->args.dsinks[h],
                      c->want[CASE_DSINKS][h]);
+    }
+}
+
+static inline void fill_outputs(struct backward_case *c)
+{
+    for (int n = 0; n <= CASE_DV; n++)
+        memset(c->outputs[n]->bytes, CASE_FILL, c->outputs[n]->size_bytes);
+    if (c->args.dsinks != NULL)
+        memset(c->args.dsinks, CASE_FILL, (size_t)c->a.heads * sizeof *c->args.dsinks);
+}
+
+/* Marks the bytes of dq, dk or dv that belong to rows. */
+static inline void mark_rows(const struct backward_case *c, const struct af_problem *problem,
+                             int n, char *owned)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const bool of_q = n == CASE_DQ;
+    struct anyflash_tensor t = of_q ? c->args.dq : n == CASE_DK ? c->args.dk : c->args.dv;
+    const int32_t *cu = of_q ? a->cu_seqlens_q : a->cu_seqlens_k;
+    const int64_t heads = of_q ? a->heads : a->kv_heads;
+    const size_t bytes =
+        (size_t)(n == CASE_DV ? a->value_dim : a->head_dim) * af_dtype_bytes(c->dtype);
+    t.batch_stride *= cu == NULL;
+    for (int64_t b = 0; b < a->batch; b++) {
+        const int64_t begin = cu != NULL ? cu[b] : 0;
+        const int64_t end = cu != NULL ? cu[b + 1] : of_q ? a->q_len : a->k_len;
+        for (int64_t at = heads * begin; at < heads * end; at++) {
+            const char *row =
+                af_row_of_tensor(&t, af_dtype_bytes(c->dtype), b, at % heads, at / heads);
+            memset(owned + (row - c->outputs[n]->bytes), 1, bytes);
+        }
+    }
+}
+
+/* Bytes of outputs between rows must keep what fill_outputs() wrote there. */
+static inline void check_gaps(const struct backward_case *c, const char *kernel, uint64_t seed)
+{
+    const struct af_problem problem = case_problem(c);
+    for (int n = 0; n <= CASE_DV; n++) {
+        const struct guard *guard = c->outputs[n];
+        char *owned = calloc(guard->size_bytes + 1, 1);
+        mark_rows(c, &problem, n, owned);
+        for (size_t at = 0; at < guard->size_bytes; at++) {
+            if (!owned[at] && (unsigned char)guard->bytes[at] != CASE_FILL)
+                fail_msg("%s, seed %llu: byte %zu between rows was written", kernel,
+                         (unsigned long long)seed, at);
+        }
+        free(owned);
     }
 }
 

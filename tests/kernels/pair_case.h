@@ -7,6 +7,7 @@
 #define AF_TEST_PAIR_CASE_H
 
 #include "forward_case.h"
+#include "pair_number.h"
 
 enum feature {
     CAUSAL,
@@ -37,26 +38,11 @@ static const char *const feature_names[FEATURES] = {
     "append",  "rotary", "sinks",   "softcap", "alibi",   "mask",     "bias",
     "dropout", "fp8",    "scale",   "group",   "strides", "nonfinite"};
 
-#define BIT(feature) (1u << (feature))
-#define HAS(features, feature) (((features)&BIT(feature)) != 0)
-
 /* Whether the API allows two features in one call. */
 static inline bool pair_is_legal(int one, int other)
 {
     const unsigned pair = BIT(one) | BIT(other);
     return pair != (BIT(DROPOUT) | BIT(FP8)) && pair != (BIT(PAGES) | BIT(CACHE));
-}
-
-/* Whether it allows all of them. */
-static inline bool features_are_legal(unsigned features)
-{
-    for (int one = 0; one < FEATURES; one++) {
-        for (int other = 0; other < one; other++) {
-            if (HAS(features, one) && HAS(features, other) && !pair_is_legal(one, other))
-                return false;
-        }
-    }
-    return true;
 }
 
 /* The set with what its features need. */
@@ -293,30 +279,13 @@ static inline void pair_kept_values(struct forward_case *c)
     spoil_key(c, &problem, &s, 127, c->a.k_len);
 }
 
-/* The number of a problem says everything about it: which are its features, shape and type. */
-static inline uint64_t pair_number(uint64_t number, size_t type, enum shape shape,
-                                   unsigned features)
-{
-    return number << 26 | (uint64_t)type << 24 | (uint64_t)shape << 20 | features;
-}
-
-static inline unsigned pair_features(uint64_t seed)
-{
-    return (unsigned)(seed & (BIT(FEATURES) - 1));
-}
-
-static inline enum shape pair_shape(uint64_t seed)
-{
-    return (enum shape)(seed >> 20 & 15);
-}
-
 /* The problem of a pair_number(). */
 static inline struct forward_case *pair_case(uint64_t seed)
 {
     static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
     const unsigned features = pair_features(seed);
-    const enum shape shape = pair_shape(seed);
-    struct forward_case *c = case_new(seed, types[seed >> 24 & 3]);
+    const enum shape shape = (enum shape)pair_shape(seed);
+    struct forward_case *c = case_new(seed, types[pair_type(seed)]);
     c->plain_strides = !HAS(features, STRIDES);
     c->nan_in_gaps = HAS(features, NONFINITE);
     if (HAS(features, FP8))

@@ -9,38 +9,12 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/kernel.h"
-#include "engine/base/cpu.h"
 #include "engine/base/mem.h"
-#include "engine/call/context.h"
 
 #include "backward_check.h"
 #include "contexts.h"
-#include "machine.h"
 
 #define CASES 60
-
-static struct backward_case *case_new(uint64_t seed, int32_t dtype)
-{
-    struct backward_case *c = calloc(1, sizeof *c);
-    c->seed = seed;
-    c->dtype = dtype;
-    c->a = anyflash_attend_args_init();
-    c->args.struct_size = sizeof c->args;
-    return c;
-}
-
-static void set_sizes(struct backward_case *c, int64_t batch, int64_t kv_heads, int64_t group,
-                      int64_t q_len, int64_t k_len, int64_t dim, int64_t value_dim)
-{
-    c->a.batch = batch;
-    c->a.kv_heads = kv_heads;
-    c->a.heads = kv_heads * group;
-    c->a.q_len = q_len;
-    c->a.k_len = k_len;
-    c->a.head_dim = dim;
-    c->a.value_dim = value_dim;
-}
 
 /* Lengths around tile edges as often as any. */
 static int64_t pick_length(struct backward_case *c)
@@ -105,17 +79,6 @@ static void pick_packing(struct backward_case *c)
     a->total_k = c->cu_k[a->batch];
 }
 
-/* Bias or mask [B or 1, H or 1, Sq, Sk], with broadcast strides. */
-static struct anyflash_tensor pick_plane(struct backward_case *c, int32_t dtype)
-{
-    struct anyflash_tensor plane =
-        case_tensor(c, dtype, c->a.batch, c->a.heads, c->a.q_len, c->a.k_len, true);
-    plane.batch_stride = case_one_in(c, 2) ? 0 : plane.batch_stride;
-    plane.head_stride = case_one_in(c, 2) ? 0 : plane.head_stride;
-    plane.row_stride = case_one_in(c, 4) ? 0 : plane.row_stride;
-    return plane;
-}
-
 static void pick_scores(struct backward_case *c)
 {
     struct anyflash_attend_args *a = &c->a;
@@ -130,9 +93,9 @@ static void pick_scores(struct backward_case *c)
     if (a->sinks != NULL && case_one_in(c, 2))
         c->args.dsinks = case_elements(c, ANYFLASH_F32, a->heads);
     if (case_one_in(c, 4))
-        a->mask = pick_plane(c, ANYFLASH_BOOL);
+        a->mask = case_plane(c, ANYFLASH_BOOL);
     if (case_one_in(c, 3)) {
-        a->bias = pick_plane(c, case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype);
+        a->bias = case_plane(c, case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype);
         if (case_one_in(c, 2)) {
             c->args.dbias = a->bias;
             c->args.dbias.dtype = ANYFLASH_F32;
@@ -150,8 +113,8 @@ static struct backward_case *random_case(uint64_t seed, int32_t dtype)
 {
     struct backward_case *c = case_new(seed, dtype);
     int64_t dim = pick_dim(c);
-    set_sizes(c, case_pick(c, 1, 3), case_pick(c, 1, 2), case_pick(c, 1, 3), pick_length(c),
-              pick_length(c), dim, case_one_in(c, 2) ? dim : pick_dim(c));
+    case_sizes(c, case_pick(c, 1, 3), case_pick(c, 1, 2), case_pick(c, 1, 3), pick_length(c),
+               pick_length(c), dim, case_one_in(c, 2) ? dim : pick_dim(c));
     pick_visibility(c);
     pick_packing(c);
     case_tensors(c);
@@ -159,34 +122,18 @@ static struct backward_case *random_case(uint64_t seed, int32_t dtype)
     return c;
 }
 
-static void attend_backward(struct anyflash_context *context, struct backward_case *c,
-                            uint32_t features)
-{
-    struct anyflash_error err = {0};
-    context->cpu_features = features;
-    if (anyflash_attend_backward(context, &c->args, &err) != ANYFLASH_OK)
-        fail_msg("refused: %s", err.message);
-    context->cpu_features = af_cpu_features();
-}
-
 /* Runs one kernel on all pools, which must agree, and compares with the oracle. */
 static void check_kernel(struct backward_case *c, const struct af_kernel *kernel, uint64_t seed)
 {
     uint64_t first = 0;
     for (int n = 0; n < POOLS; n++) {
-        attend_backward(contexts[n], c, kernel->needs);
+        case_attend(contexts[n], c, kernel->needs);
         first = n == 0 ? fingerprint(c) : first;
         if (fingerprint(c) != first)
             fail_msg("seed %llu: %s with %d threads gives other bits", (unsigned long long)seed,
                      kernel->name, n + 1);
     }
     check_outputs(c, kernel->name, seed);
-}
-
-static bool is_for(const struct af_kernel *kernel, const struct backward_case *c)
-{
-    return kernel->operation == AF_BACKWARD && (int32_t)kernel->dtype == c->dtype &&
-           machine_runs(kernel);
 }
 
 /* Every kernel for the case's type that this machine can run. Frees the case. */
@@ -196,21 +143,14 @@ static void check_case(struct backward_case *c, uint64_t seed)
     const struct af_kernel *const *kernels = af_kernels(&count);
     bool any = false;
     for (size_t n = 0; n < count; n++)
-        any = any || is_for(kernels[n], c);
+        any = any || case_is_for(kernels[n], c);
     if (!any) {
         case_free(c);
         return;
     }
-    case_forward(c);
-    case_oracle(c);
-    case_plain(c);
-    if (c->args.dbias.data != NULL) {
-        fold_bias(c, c->want[CASE_DBIAS]);
-        fold_bias(c, c->plain[CASE_DBIAS]);
-        fold_bias(c, c->stored[CASE_DBIAS]);
-    }
+    case_solve(c);
     for (size_t n = 0; n < count; n++) {
-        if (is_for(kernels[n], c))
+        if (case_is_for(kernels[n], c))
             check_kernel(c, kernels[n], seed);
     }
     case_free(c);
@@ -236,12 +176,12 @@ static void test_backward__chunks_of_keys_and_passes_of_rows(void **state)
     (void)state;
     for (size_t n = 0; n < AF_COUNT(types); n++) {
         struct backward_case *many_keys = case_new(7, types[n]);
-        set_sizes(many_keys, 1, 1, 1, 50, 1601, 24, 8);
+        case_sizes(many_keys, 1, 1, 1, 50, 1601, 24, 8);
         many_keys->a.causal = 1;
         case_tensors(many_keys);
         check_case(many_keys, 7);
         struct backward_case *many_rows = case_new(8, types[n]);
-        set_sizes(many_rows, 1, 1, 3, 1401, 200, 9, 17);
+        case_sizes(many_rows, 1, 1, 3, 1401, 200, 9, 17);
         many_rows->a.window_left = 700;
         many_rows->a.align = ANYFLASH_ALIGN_TOP_LEFT;
         case_tensors(many_rows);
@@ -255,7 +195,7 @@ static void test_backward__rows_that_see_no_key_of_a_chunk(void **state)
     (void)state;
     for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
         struct backward_case *c = case_new(13, types[n / 2]);
-        set_sizes(c, 1, 1, 1, 2900, 800, 8, 8);
+        case_sizes(c, 1, 1, 1, 2900, 800, 8, 8);
         if (n % 2 == 0)
             c->a.causal = 1;
         else {
@@ -277,7 +217,7 @@ static void test_backward__very_low_scores_of_keys_that_fill_no_tile(void **stat
     for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
         const int64_t keys = n % 2 == 0 ? 21 : 22;
         struct backward_case *c = case_new(12, types[n / 2]);
-        set_sizes(c, 1, 1, 1, 48, keys, 16, 16);
+        case_sizes(c, 1, 1, 1, 48, keys, 16, 16);
         c->a.scale = 1;
         case_tensors(c);
         for (int64_t e = 0; e < 48 * 16; e++)
@@ -293,7 +233,7 @@ static void test_backward__large_head_sizes(void **state)
     (void)state;
     for (size_t n = 0; n < AF_COUNT(types); n++) {
         struct backward_case *c = case_new(9, types[n]);
-        set_sizes(c, 1, 1, 1, 50, 60, 576, 257);
+        case_sizes(c, 1, 1, 1, 50, 60, 576, 257);
         c->a.causal = 1;
         case_tensors(c);
         check_case(c, 9);
@@ -314,7 +254,7 @@ static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state
     static const float numbers[] = {NAN, INFINITY};
     for (size_t n = 0; n < AF_COUNT(types) * AF_COUNT(numbers); n++) {
         struct backward_case *c = case_new(10, types[n / 2]);
-        set_sizes(c, 1, 1, 1, 70, 100, 24, 16);
+        case_sizes(c, 1, 1, 1, 70, 100, 24, 16);
         c->a.causal = 1;
         c->a.align = ANYFLASH_ALIGN_TOP_LEFT;
         case_tensors(c);
@@ -365,7 +305,7 @@ static void test_backward__only_minus_infinity_hides(void **state)
     static const float lowest[] = {-0x1.fffffep127f, -65504, -0x1.fep127f};
     for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
         struct backward_case *c = case_new(15, types[n / 2]);
-        set_sizes(c, 1, 1, 1, 70, 110, 24, 16);
+        case_sizes(c, 1, 1, 1, 70, 110, 24, 16);
         case_tensors(c);
         const int32_t of_bias = n % 2 == 0 ? ANYFLASH_F32 : types[n / 2];
         c->a.bias = case_tensor(c, of_bias, 1, 1, 70, 110, true);
@@ -376,9 +316,9 @@ static void test_backward__only_minus_infinity_hides(void **state)
         size_t count;
         const struct af_kernel *const *kernels = af_kernels(&count);
         for (size_t k = 0; k < count; k++) {
-            if (!is_for(kernels[k], c))
+            if (!case_is_for(kernels[k], c))
                 continue;
-            attend_backward(contexts[0], c, kernels[k]->needs);
+            case_attend(contexts[0], c, kernels[k]->needs);
             check_closely(c, kernels[k]->name);
         }
         case_free(c);
@@ -391,7 +331,7 @@ static void test_backward__a_single_key_has_no_gradient(void **state)
     (void)state;
     for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
         struct backward_case *c = case_new(16, types[n / 2]);
-        set_sizes(c, 1, 1, 3, n % 2 == 0 ? 1 : 239, 1, 64, 192);
+        case_sizes(c, 1, 1, 3, n % 2 == 0 ? 1 : 239, 1, 64, 192);
         c->a.causal = 1;
         case_tensors(c);
         c->args.dlse = NULL;
@@ -400,9 +340,9 @@ static void test_backward__a_single_key_has_no_gradient(void **state)
         size_t count;
         const struct af_kernel *const *kernels = af_kernels(&count);
         for (size_t k = 0; k < count; k++) {
-            if (!is_for(kernels[k], c))
+            if (!case_is_for(kernels[k], c))
                 continue;
-            attend_backward(contexts[0], c, kernels[k]->needs);
+            case_attend(contexts[0], c, kernels[k]->needs);
             struct af_problem problem = case_problem(c);
             bool owned;
             for (int64_t e = 0; e < c->counts[CASE_DQ]; e++)
@@ -421,7 +361,7 @@ static void test_backward__a_sink_beside_a_single_key_has_a_gradient(void **stat
     (void)state;
     for (size_t n = 0; n < AF_COUNT(types); n++) {
         struct backward_case *c = case_new(17, types[n]);
-        set_sizes(c, 1, 1, 1, 40, 1, 16, 16);
+        case_sizes(c, 1, 1, 1, 40, 1, 16, 16);
         c->sinks[0] = -2.1972246f; /* log(1 / 9) */
         c->a.sinks = c->sinks;
         c->a.dropout = 0.1f;
@@ -449,7 +389,7 @@ static void test_backward__infinity_goes_where_the_oracle_sends_it(void **state)
     (void)state;
     for (size_t n = 0; n < 2 * 4 * AF_COUNT(types); n++) {
         struct backward_case *c = case_new(13, types[n / 8]);
-        set_sizes(c, 1, 1, 1, 64, 64, 16, 16);
+        case_sizes(c, 1, 1, 1, 64, 64, 16, 16);
         case_tensors(c);
         c->args.dlse = NULL;
         const struct anyflash_tensor of[] = {c->a.q, c->a.k, c->a.v, c->args.dout};
@@ -483,7 +423,7 @@ static void test_backward__every_bit_of_f16_counts(void **state)
     const float x = 1 + 3 * 0x1p-10f;
     for (int n = 0; n < 2; n++) {
         struct backward_case *c = case_new(14, ANYFLASH_F16);
-        set_sizes(c, 1, 1, 1, 20, 2, 2, 2);
+        case_sizes(c, 1, 1, 1, 20, 2, 2, 2);
         c->a.scale = 1;
         case_tensors(c);
         c->args.dlse = NULL;
@@ -511,7 +451,7 @@ static void test_backward__masked_keys_may_hold_nan(void **state)
     (void)state;
     for (size_t n = 0; n < AF_COUNT(types); n++) {
         struct backward_case *c = case_new(11, types[n]);
-        set_sizes(c, 1, 1, 2, 30, 40, 16, 16);
+        case_sizes(c, 1, 1, 2, 30, 40, 16, 16);
         case_tensors(c);
         c->a.mask = case_tensor(c, ANYFLASH_BOOL, 1, 1, 1, 40, true);
         c->a.mask.head_stride = c->a.mask.row_stride = 0;
@@ -526,7 +466,7 @@ static void test_backward__only_sinks_or_only_bias(void **state)
 {
     (void)state;
     struct backward_case *c = case_new(12, ANYFLASH_F32);
-    set_sizes(c, 2, 1, 2, 30, 40, 16, 16);
+    case_sizes(c, 2, 1, 2, 30, 40, 16, 16);
     case_tensors(c);
     c->a.sinks = c->sinks;
     c->a.bias = case_tensor(c, ANYFLASH_F32, 2, 2, 30, 40, true);
@@ -534,7 +474,7 @@ static void test_backward__only_sinks_or_only_bias(void **state)
     c->args.dbias.data = case_elements(c, ANYFLASH_F32, 2 * 2 * 30 * 40);
     c->args.dsinks = case_elements(c, ANYFLASH_F32, 2);
     case_forward(c);
-    attend_backward(contexts[1], c, af_cpu_features());
+    case_attend(contexts[1], c, af_cpu_features());
     uint64_t all = fingerprint(c);
     memset(c->args.dbias.data, 1, 2 * 2 * 30 * 40 * 4);
     memset(c->args.dsinks, 1, 2 * 4);
@@ -569,7 +509,7 @@ static void test_backward__out_of_memory_leaves_outputs_alone(void **state)
     struct anyflash_context *context;
     struct anyflash_error err = {0};
     struct backward_case *c = case_new(13, ANYFLASH_F32);
-    set_sizes(c, 1, 1, 1, 20, 30, 16, 16);
+    case_sizes(c, 1, 1, 1, 20, 30, 16, 16);
     case_tensors(c);
     case_forward(c);
     assert_int_equal(anyflash_context_new(&context_args, &context, NULL), ANYFLASH_OK);
@@ -590,7 +530,7 @@ static void test_backward__empty_problems(void **state)
     static const int64_t sizes[][3] = {{0, 5, 5}, {2, 0, 5}, {2, 5, 0}};
     for (size_t n = 0; n < AF_COUNT(sizes); n++) {
         struct backward_case *c = case_new(14, ANYFLASH_F32);
-        set_sizes(c, sizes[n][0], 2, 2, sizes[n][1], sizes[n][2], 16, 16);
+        case_sizes(c, sizes[n][0], 2, 2, sizes[n][1], sizes[n][2], 16, 16);
         case_tensors(c);
         c->args.dlse = NULL;
         check_case(c, 14);
