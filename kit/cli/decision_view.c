@@ -323,6 +323,13 @@ static void view_misses(struct af_screen *screen, const struct af_decision *deci
     }
 }
 
+bool af_cli_has_near_misses(const struct af_decision *decision)
+{
+    const struct af_reason *problem = decision->environment_problem;
+    return decision->near_miss_count > 0 &&
+           (problem == NULL || problem->id != AF_REASON_PYTHON_NOT_FOUND);
+}
+
 void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision,
                              bool all)
 {

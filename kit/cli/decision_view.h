@@ -32,6 +32,9 @@ void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decis
 void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_reason *reasons,
                         size_t count, size_t at);
 
+/* Whether there are any to show: not where no Python was found, which any wheel would need. */
+bool af_cli_has_near_misses(const struct af_decision *decision);
+
 /*
  * How many wheels each group of rules left, and the wheels that people try first: `all` of them
  * with every reason against each, else two with one reason each.
