@@ -84,9 +84,12 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool h
     AF_FN(load_table)(stored, work, table);
     const float *q = work->q + row * work->words;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
+    if (work->filled < work->keys)
+        memset(quads, 0, sizeof quads);
     for (int key = 0; key < work->keys; key += AF_LANES) {
+        const int left = (work->filled - key + 3) / 4, count = left < QUADS ? left : QUADS;
         AF_ROLLED
-        for (int i = 0; i < QUADS; i++)
+        for (int i = 0; i < count; i++)
             AF_FN(score_quad)
         (rows, stored, halves, table, q, work->words, keys + key + 4 * i, dim, pauses,
          i * (int)((dim + STEP - 1) / STEP * STEP), fetch, quads[0][i]);
@@ -437,7 +440,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
             c[r][v] = vec_load(o + r * work->width + v * AF_LANES);
     }
     int step = 0;
-    for (int first = 0; first < work->keys; first += steps * KEY_STEP, step++) {
+    for (int first = 0; first < work->filled; first += steps * KEY_STEP, step++) {
         AF_FN(fetch_some)(halves, passes - 1, step, fetch);
         if (vecs * STEP_BYTES > FETCH_BYTES)
             AF_FN(fetch_some)(halves, passes - 1, step, fetch);

@@ -38,6 +38,7 @@ struct AF_FN(row) {
 /* Pointers to the rows of a block of keys or values in memory. */
 struct AF_FN(rows) {
     const void *at[BLOCK_KEYS]; /* of AF_STORED */
+    int count;                  /* of `at`, in whole vectors; those without a key are zeros */
     int64_t adjacent;           /* so many at a time mostly lie one after the other */
     bool straight;              /* AF_LANES at a time always do, keys only */
 };
@@ -48,7 +49,8 @@ struct AF_FN(work) {
     int count;             /* number of rows */
     int padded;            /* computed rows: 1, 2 or a multiple of 4 */
     int block;             /* keys of a block, but for the last one */
-    int keys;              /* of the block that is computed: in whole vectors */
+    int filled;            /* keys of the block that is computed */
+    int keys;              /* the same in whole vectors */
     bool by_eights;        /* q is packed for score_eights() */
     int64_t words;         /* of a packed query */
     int64_t width;         /* Dv rounded up to AF_LANES */
@@ -134,7 +136,7 @@ AF_INLINE struct AF_FN(fetch)
                                  .row = rows->at,
                                  .rows = is_short ? 2 : rows->adjacent,
                                  .bytes = bytes};
-    fetch.last_row = rows->at + work->block - fetch.rows;
+    fetch.last_row = rows->at + rows->count - fetch.rows;
     AF_FN(start_piece)(true, &fetch);
     return fetch;
 }
@@ -192,7 +194,7 @@ AF_INLINE bool AF_FN(is_adjacent)(const struct anyflash_attend_args *a, int64_t 
            AF_GUARD(a->block_table == NULL || a->page_size % AF_LANES == 0);
 }
 
-/* Finds keys and values [j, j + count) of a key head; the rest are rows of zeros. */
+/* Finds keys and values [j, j + count) of a key head. */
 static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, int64_t j,
                              int64_t count, struct AF_FN(rows) *keys,
                              struct AF_FN(rows) *values)
@@ -214,7 +216,8 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
         AF_FN(put_rows)(af_row_of_tensor(&a->v, (size_t)bytes, batch, kv_head, row),
                         a->v.row_stride * bytes, key, end, values);
     }
-    for (int64_t key = count; key < work->block; key++)
+    keys->count = values->count = (int)af_larger(1, af_divide_up(count, AF_LANES)) * AF_LANES;
+    for (int64_t key = count; key < keys->count; key++)
         keys->at[key] = values->at[key] = work->nil;
     keys->adjacent = AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim) ? AF_LANES : 1;
     values->adjacent = AF_FN(is_adjacent)(a, a->v.row_stride, a->value_dim) ? AF_LANES : 1;

@@ -304,7 +304,8 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
     const struct anyflash_attend_args *a = &work->problem->a;
     /* With more rows, each element would be widened more than twice. */
     const bool few = AF_CHOICE(work->padded == 4 || work->padded == 8);
-    work->keys = (int)((count + AF_LANES - 1) / AF_LANES * AF_LANES);
+    work->filled = (int)count;
+    work->keys = keys->count;
     AF_FN(score_keys)(work, few, keys, values, next_keys);
 #if AF_F8
     if (a->scale_per_page)
@@ -350,8 +351,8 @@ static void AF_FN(touch_block)(const struct AF_FN(work) *work, struct AF_FN(plac
                                int64_t end)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    if (work->padded > 1 && a->block_table != NULL &&
-        AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim))
+    if (at.j >= end || (work->padded > 1 && a->block_table != NULL &&
+                        AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim)))
         return;
     const int64_t last = at.j + work->block < end ? at.j + work->block : end;
     AF_FN(touch_pages)(work, &a->k, at.kv_head, at.j, last);
@@ -365,8 +366,10 @@ static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t 
     struct AF_FN(rows) keys[2], values[2]; /* of this block and the next, alternating */
     int now = 0;
     AF_FN(find_block)(work, at, end, &keys[now], &values[now]);
-    for (int b = 0; b < TOUCH_BLOCKS; b++, soon = AF_FN(place_after)(work, soon, end))
+    for (int b = 0; b < TOUCH_BLOCKS && soon.j < end; b++) {
         AF_FN(touch_block)(work, soon, end);
+        soon = AF_FN(place_after)(work, soon, end);
+    }
     for (; at.j < end; now = !now) {
         const struct AF_FN(place) next = AF_FN(place_after)(work, at, end);
         AF_FN(find_block)(work, next, end, &keys[!now], &values[!now]);

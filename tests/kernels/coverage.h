@@ -17,7 +17,7 @@
 
 #define EXAMPLES_OF_KIND 6 /* of a shape, a type, with or without NaN */
 #define EXAMPLES_MAX (SHAPES * 6 * EXAMPLES_OF_KIND)
-#define TRIES 100        /* to fill a hole */
+#define TRIES 1000       /* to fill a hole */
 #define LIKE_EXAMPLES 24 /* problems with a guard that gives way, for each that it stopped */
 
 struct guard_coverage {

@@ -24,6 +24,8 @@
  */
 static const struct never_met never[] = {
     BOTH("forward_plan.c", "split.rows", BIT(DROPOUT)),
+    BOTH("forward_plan.c", "decode->suits", BIT(DROPOUT)),
+    {"forward_plan.c", "decode->suits", GUARD_FALSE, BIT(FP8), NULL},
     {"forward_plan.c", "split.rows > 1", GUARD_FALSE, BIT(GROUP), NULL},
     BOTH("decode_load_template.h", "", BIT(DROPOUT)),
     {"decode_load_template.h", "a->block_table", GUARD_FALSE, BIT(CACHE), NULL},
