@@ -93,6 +93,19 @@ static void tell_result(struct af_cli_wanted *wanted, const struct af_observed *
                                                            (intmax_t)observed->operation.id)));
 }
 
+/* Fails what ended well without flash-attn in the environment: nothing could be compared. */
+static void tell_elsewhere(struct af_cli_wanted *wanted, int *exit_code)
+{
+    struct af_run *run = &wanted->change.run;
+    if (*exit_code != 0 || is_trial(&wanted->command))
+        return;
+    *exit_code = AF_EXIT_NO;
+    af_progress_message(&run->progress,
+                        "the command ended well, but flash-attn is not in '%s': it may have "
+                        "gone elsewhere",
+                        af_text_scrub(run->arena, run->site, 400));
+}
+
 /*
  * After the command: what it did to flash-attn is compared with what it was given, recorded,
  * and called. What differs or does not load makes the command fail.
@@ -118,14 +131,8 @@ static enum anyflash_status finish(struct af_cli_wanted *wanted, struct af_obser
         *exit_code = AF_EXIT_NO;
     if (looks)
         tell_result(wanted, observed, difference, fails);
-    if (*exit_code != 0 || status != ANYFLASH_OK || observed->after.folder != NULL ||
-        is_trial(&wanted->command))
-        return status;
-    *exit_code = AF_EXIT_NO;
-    af_progress_message(&run->progress,
-                        "the command ended well, but flash-attn is not in '%s': it may have "
-                        "gone elsewhere",
-                        af_text_scrub(run->arena, run->site, 400));
+    if (status == ANYFLASH_OK && observed->after.folder == NULL)
+        tell_elsewhere(wanted, exit_code);
     return status;
 }
 
@@ -138,8 +145,13 @@ static enum anyflash_status run_observed(struct af_cli_wanted *wanted, int *exit
     enum anyflash_status status = af_cli_offer_make(wanted, err);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
-    if (af_fact_truth(&run->machine->python.writable) == AF_NO)
-        return start(wanted, exit_code_out, err); /* its installer says why it cannot */
+    if (af_fact_truth(&run->machine->python.writable) == AF_NO) {
+        /* Its installer says why it cannot, or, as pip does, takes a folder of the user. */
+        status = start(wanted, exit_code_out, err);
+        if (status == ANYFLASH_OK)
+            tell_elsewhere(wanted, exit_code_out);
+        return status;
+    }
     status = af_change_lock(&wanted->change, err);
     if (status == ANYFLASH_OK)
         status = af_observed_begin(
