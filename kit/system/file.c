@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@
 #define FIRST_BYTES 4096u
 #define PIECE_BYTES (256u << 10)
 #define FOLDERS_MAX 64
+#define NOBODY 65534u /* owner of what belongs to a user whom this namespace lacks */
 
 static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
                                        const char *path, int number)
@@ -361,6 +363,19 @@ enum anyflash_status af_file_check_owner(const char *path, const char *variable,
     return (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? fail_open(path, err) : ANYFLASH_OK;
 }
 
+/* In a user namespace that lacks root, as in rootless containers, its folders are nobody's. */
+static bool is_of_system(uid_t owner)
+{
+    unsigned long first = 0, outside = 0, count = 0;
+    if (owner != NOBODY)
+        return owner == 0;
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    bool is_read = file != NULL && fscanf(file, "%lu %lu %lu", &first, &outside, &count) == 3;
+    if (file != NULL)
+        fclose(file);
+    return is_read && count < UINT32_MAX;
+}
+
 enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *folder,
                                           const char *variable, struct anyflash_error *err)
 {
@@ -373,7 +388,7 @@ enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *fo
             return af_fail_memory(err);
         if (stat(above, &facts) != 0)
             continue;
-        if (facts.st_uid != geteuid() && facts.st_uid != 0)
+        if (facts.st_uid != geteuid() && !is_of_system(facts.st_uid))
             status = fail_foreign(above, variable, err);
         else if ((facts.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
             status = fail_open(above, err);
