@@ -159,7 +159,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
         return false;
     if (!is_rows(&q) || !is_rows(&k) || !is_rows(&v) || !sizes_agree(&q, &k, &v))
         return false;
-    if (af_torch_keeps(q.dtype, q.sizes[2]))
+    if (af_torch_keeps(q.dtype, q.sizes[2], k.sizes[2]))
         return false;
     args->batch = q.sizes[0];
     args->heads = q.sizes[1];

@@ -13,8 +13,8 @@
 #include "bindings/torch/sdpa.h"
 #include "bindings/torch/threads.h"
 
-/* Calls with more queries are prefill, the others decode. */
-#define DECODE_QUERIES_MAX 16
+#define DECODE_QUERIES_MAX 16 /* with more, a call is a prefill */
+#define SHORT_KEYS_MAX 128    /* with more, other calls are a decode */
 
 struct af_torch_shim af_torch;
 
@@ -24,6 +24,7 @@ static atomic_uint_fast64_t passed_on;
 static atomic_int cpu_level;      /* enum anyflash_cpu_level */
 static atomic_uint torch_prefill; /* bits 1 << enum anyflash_dtype */
 static atomic_uint torch_decode;
+static atomic_uint torch_short;
 
 bool af_torch_is_on(void)
 {
@@ -35,9 +36,11 @@ int32_t af_torch_cpu_level(void)
     return atomic_load_explicit(&cpu_level, memory_order_relaxed);
 }
 
-bool af_torch_keeps(int32_t dtype, int64_t queries)
+bool af_torch_keeps(int32_t dtype, int64_t queries, int64_t keys)
 {
-    const atomic_uint *dtypes = queries > DECODE_QUERIES_MAX ? &torch_prefill : &torch_decode;
+    const atomic_uint *dtypes = queries > DECODE_QUERIES_MAX ? &torch_prefill
+                                : keys > SHORT_KEYS_MAX      ? &torch_decode
+                                                             : &torch_short;
     return (atomic_load_explicit(dtypes, memory_order_relaxed) >> dtype & 1) != 0;
 }
 
@@ -131,11 +134,12 @@ struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
     return af_torch_context(libtorch_cpu);
 }
 
-void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode)
+void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode, uint32_t shorts)
 {
     atomic_store(&cpu_level, level);
     atomic_store(&torch_prefill, prefill);
     atomic_store(&torch_decode, decode);
+    atomic_store(&torch_short, shorts);
 }
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)

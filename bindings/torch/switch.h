@@ -24,7 +24,7 @@ bool af_torch_is_on(void);
 
 /* What anyflash_torch_choose() set: the level, and whether such a call is torch's. */
 int32_t af_torch_cpu_level(void);
-bool af_torch_keeps(int32_t dtype, int64_t queries);
+bool af_torch_keeps(int32_t dtype, int64_t queries, int64_t keys);
 
 /* Calls that came while it was on, and those of them that went on to torch's own kernel. */
 void af_torch_count_call(void);

@@ -85,11 +85,12 @@ ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
  * that anyflash_context_new() must accept, and passes calls of scaled dot product
  * attention on to torch's own kernel, forward and backward: with more
  * than 16 queries if `torch_prefill` has the bit 1 << dtype of their enum
- * anyflash_dtype, with up to 16 if `torch_decode` has it. At first:
- * ANYFLASH_CPU_ALL, 0 and 0. Calls that are running are not affected.
+ * anyflash_dtype; with up to 16, if `torch_decode` has it and there are more than
+ * 128 keys, or `torch_short` has it and there are not. At first: ANYFLASH_CPU_ALL,
+ * 0, 0 and 0. Calls that are running are not affected.
  */
 ANYFLASH_API void anyflash_torch_choose(int32_t cpu_level, uint32_t torch_prefill,
-                                        uint32_t torch_decode);
+                                        uint32_t torch_decode, uint32_t torch_short);
 
 /*
  * A step of vLLM in which each request has one new token, at position

@@ -3,9 +3,10 @@
     choice = choose(torch.get_num_threads())     # by anyflash.torch.enable()
 
 bench/results compares the two on one kind of processor: see is_measured(). On any other, and
-with a newer torch, both compute a small prefill and a small decode of each element type when
-the engine is enabled. Where the engine is not faster, calls stay torch's, forward and backward:
-those with more than 16 queries by the time of the prefill, the others by that of the decode.
+with a newer torch, both compute a small prefill, a small decode and a short call of each
+element type when the engine is enabled. Where the engine is not faster, calls stay torch's,
+forward and backward: those with more than 16 queries by the time of the prefill, others with
+more than 128 keys by that of the decode, and the rest by that of the short call.
 Kernels up to AVX2 compute them, too, because some processors run slower when they execute
 AVX-512: if they take less time in total, the engine uses only these.
 
@@ -39,18 +40,21 @@ _ALL, _AVX2 = 0, 3  # enum anyflash_cpu_level
 _UP_TO_AVX2 = "anyflash up to AVX2"
 #: Who can compute, as the arguments of anyflash_torch_choose().
 _WAYS = {
-    "torch": (_ALL, _ALL_TYPES, _ALL_TYPES),
-    "anyflash": (_ALL, 0, 0),
-    _UP_TO_AVX2: (_AVX2, 0, 0),
+    "torch": (_ALL, _ALL_TYPES, _ALL_TYPES, _ALL_TYPES),
+    "anyflash": (_ALL, 0, 0, 0),
+    _UP_TO_AVX2: (_AVX2, 0, 0, 0),
 }
-_KINDS = "prefill", "decode"
+_KINDS = "prefill", "decode", "short"  # in the order of anyflash_torch_choose()
 #: What is measured: "float32 prefill", ...
 _PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
-#: Keys, of one head for each thread. A decode has one query, a prefill as many as keys.
-_KEYS, _SIZE = {"prefill": 256, "decode": 1024}, 128
+#: Queries and keys.
+_LENGTHS = {"prefill": (256, 256), "decode": (1, 1024), "short": (8, 32)}
+#: For each thread.
+_HEADS = {"prefill": 1, "decode": 1, "short": 8}
+_SIZE = 128
 #: Calls in a round: several, because the first one after a change is slower, and more of the
 #: short ones, whose times vary more.
-_CALLS = {"prefill": 2, "decode": 4}
+_CALLS = {"prefill": 2, "decode": 4, "short": 4}
 #: Rounds; more than the least if other programs disturb the measurement.
 _ROUNDS_LEAST, _ROUNDS_MOST = 3, 8
 #: Extensions of the processor that torch or the engine has kernels for.
@@ -72,17 +76,18 @@ class Choice(NamedTuple):
     cpu_level: int  # enum anyflash_cpu_level
     torch_prefill: int  # bits 1 << enum anyflash_dtype
     torch_decode: int
+    torch_short: int
     text: str  # what was chosen and why, in lines
 
     def apply(self):
-        _set(*self[:3])
+        _set(*self[:4])
 
 
-def _set(cpu_level, torch_prefill, torch_decode):
+def _set(cpu_level, *torch_masks):
     function = _lib.bindings.anyflash_torch_choose
     function.restype = None
-    function.argtypes = [ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32]
-    function(cpu_level, torch_prefill, torch_decode)
+    function.argtypes = [ctypes.c_int32, *[ctypes.c_uint32] * len(_KINDS)]
+    function(cpu_level, *torch_masks)
 
 
 def processor(path="/proc/cpuinfo"):
@@ -120,14 +125,14 @@ def _ways():
     return ways
 
 
-def _call(problem, heads):
+def _call(problem, threads):
     """A function without arguments that computes the problem once."""
     dtype, kind = problem.split()
     attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    x = torch.full(
-        (1, heads, _KEYS[kind], _SIZE), 0.5, dtype=getattr(torch, dtype), device="cpu"
-    )
-    q = x[:, :, :1] if kind == "decode" else x
+    queries, keys = _LENGTHS[kind]
+    shape = 1, threads * _HEADS[kind], keys, _SIZE
+    x = torch.full(shape, 0.5, dtype=getattr(torch, dtype), device="cpu")
+    q = x[:, :, :queries]
     return lambda: attend(q, x, x)
 
 
@@ -144,11 +149,11 @@ def _settled(samples):
     return len(samples) >= _ROUNDS_LEAST and least[1] <= 1.1 * least[0]
 
 
-def _measure(ways, heads):
+def _measure(ways, threads):
     """({way: {problem: milliseconds}}, whether all of them settled)."""
     times, all_settled = {way: {} for way in ways}, True
     for problem in _PROBLEMS:
-        call, count = _call(problem, heads), _CALLS[problem.split()[1]]
+        call, count = _call(problem, threads), _CALLS[problem.split()[1]]
         samples = {way: [] for way in ways}
         for _ in range(_ROUNDS_MOST):
             for way in samples:
@@ -176,13 +181,13 @@ def _valid(times, ways):
     return True
 
 
-def _times(facts, ways, heads):
+def _times(facts, ways, threads):
     """The times from the cache or new ones, and in words where they come from."""
     found = _result_cache.get_times(facts)
     if _valid(found, ways):
         return found, "measured earlier"
     with torch.no_grad():
-        found, settled = _measure(ways, heads)
+        found, settled = _measure(ways, threads)
     if not settled:
         return found, "measured in this process and not kept, because the times varied too much"
     _result_cache.put_times(facts, found)
@@ -215,7 +220,7 @@ def _decide(times, how):
         pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
         lines.append(f"{engine}: {pair}")
     text = "\n".join([*lines, how])
-    return Choice(_WAYS[engine][0], kept["prefill"], kept["decode"], text)
+    return Choice(_WAYS[engine][0], *kept.values(), text)
 
 
 def choose(threads):
@@ -223,20 +228,24 @@ def choose(threads):
     facts = processor()
     if is_measured(facts, torch.__version__):
         reason = "not calibrated on the kind of processor of anyflash's benchmarks"
-        return Choice(_ALL, 0, 0, f"anyflash computes all calls that it supports: {reason}")
+        text = f"anyflash computes all calls that it supports: {reason}"
+        return Choice(*_WAYS["anyflash"], text)
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:
         times, how = _times(facts, _ways(), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
-        return Choice(_ALL, _ALL_TYPES, 0, f"torch computes more than 16 queries: {reason}")
+        return Choice(_ALL, _ALL_TYPES, 0, 0, f"torch computes more than 16 queries: {reason}")
     return _decide(
         times,
-        f"{how}: a head of {_SIZE} for each thread; threads: {threads}\n"
-        f"prefill: {_KEYS['prefill']} queries and keys; decode: 1 query and "
-        f"{_KEYS['decode']} keys, for calls with up to 16 queries",
+        f"{how}: head size {_SIZE}; threads: {threads}\n"
+        "prefill: 256 queries and keys; decode: 1 query and 1024 keys, for calls with up to "
+        "16 queries\n"
+        "short: 8 heads, 8 queries and 32 keys, for those of them with up to 128 keys",
     )
 
 
 #: The Choice without calibration.
-UNMEASURED = Choice(_ALL, 0, 0, "anyflash computes all calls that it supports: not calibrated")
+UNMEASURED = Choice(
+    *_WAYS["anyflash"], "anyflash computes all calls that it supports: not calibrated"
+)

@@ -56,11 +56,11 @@ def new_process(monkeypatch):
     monkeypatch.setattr(anyflash.torch, "_choices", {})
 
 
-def torch_computes(dtype, rows, backward=False):
+def torch_computes(dtype, rows, backward=False, keys=129):
     """How many of the calls, a forward or a forward and its backward, torch computed."""
-    x = torch.randn(1, 2, rows, 64, dtype=dtype, requires_grad=backward)
+    x = torch.randn(1, 2, keys, 64, dtype=dtype, requires_grad=backward)
     before = anyflash.torch.counts()[1]
-    out = sdpa(x, x, x)
+    out = sdpa(x[:, :, :rows], x, x)
     if backward:
         out.sum().backward()
     return anyflash.torch.counts()[1] - before
@@ -111,11 +111,21 @@ def test_torch_keeps_the_decode_of_a_type_in_which_it_is_faster(clock):
     assert "float32 decode: torch 0.900 ms (anyflash 1.000 ms," in anyflash.torch.explain()
 
 
+def test_torch_keeps_the_short_calls_of_a_type_in_which_it_is_faster(clock):
+    clock.times["torch"] = {"float32 short": 0.9}
+    anyflash.torch.enable()
+    for rows, keys, kept in ((1, 1, 1), (1, 128, 1), (16, 128, 1), (16, 129, 0), (17, 128, 0)):
+        assert torch_computes(torch.float32, rows, keys=keys) == kept
+        assert torch_computes(torch.bfloat16, rows, keys=keys) == 0
+    assert torch_computes(torch.float32, 8, backward=True, keys=64) == 2
+    assert "float32 short: torch 0.900 ms (anyflash 1.000 ms," in anyflash.torch.explain()
+
+
 def test_heads_that_share_keys_follow_the_same_decision(clock):
     clock.times["torch"] = {"float32 decode": 0.9}
     anyflash.torch.enable()
     for rows, kept in ((1, 1), (17, 0)):
-        q, k = torch.randn(1, 4, rows, 64), torch.randn(1, 2, 40, 64)
+        q, k = torch.randn(1, 4, rows, 64), torch.randn(1, 2, 140, 64)
         before = anyflash.torch.counts()[1]
         try:
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k)
@@ -131,7 +141,8 @@ def test_a_tie_is_torchs(clock):
 
 
 def test_avx512_is_not_used_where_avx2_is_faster(clock):
-    faster = "float32 prefill", "bfloat16 prefill", "float32 decode", "bfloat16 decode"
+    faster = [f"{dtype} {kind}" for dtype in ("float32", "bfloat16")
+              for kind in ("prefill", "decode", "short")]
     clock.times["anyflash up to AVX2"] = dict.fromkeys(faster, 0.5)
     anyflash.torch.enable()
     packed = _lib._large_problem()
@@ -142,7 +153,7 @@ def test_avx512_is_not_used_where_avx2_is_faster(clock):
     assert _lib._library.anyflash_explain(context, address, text, size, None) == 0
     rows = [row for row in text.value.decode().splitlines() if ": not " not in row]
     assert "many rows" in rows[0] and "avx512" not in rows[0]
-    total = "anyflash up to AVX2: 5.000 ms in total, all kernels 6.000 ms"
+    total = "anyflash up to AVX2: 7.500 ms in total, all kernels 9.000 ms"
     assert total in anyflash.torch.explain()
     line = "float32 decode: anyflash up to AVX2 0.500 ms (torch 2.000 ms, anyflash 1.000 ms)"
     assert line in anyflash.torch.explain()
@@ -224,7 +235,9 @@ def broken(good):
     # From versions that measured less.
     dtypes = "float32", "bfloat16", "float16"
     yield {way: dict.fromkeys(dtypes, 1.0) for way in ("torch", "engine", "engine, AVX2")}
-    yield {way: {f"{dtype} prefill": 1.0 for dtype in dtypes} for way in good}
+    for kinds in (["prefill"], ["prefill", "decode"]):
+        problems = [f"{dtype} {kind}" for dtype in dtypes for kind in kinds]
+        yield {way: dict.fromkeys(problems, 1.0) for way in good}
 
 
 def test_times_that_a_file_cannot_have_from_here_are_measured_again(
@@ -314,14 +327,14 @@ def test_real_times_leave_no_trace(clock, monkeypatch):
     state = torch.get_rng_state()
     anyflash.torch.enable()
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
-    assert len(anyflash.torch.explain().splitlines()) in (9, 10)
+    assert len(anyflash.torch.explain().splitlines()) in (12, 13)
     new_process(monkeypatch)
 
 
 def test_an_engine_that_really_is_slower_loses_the_prefill(clock, monkeypatch):
     monkeypatch.setattr(_calibration, "_milliseconds", MILLISECONDS)
     base = 1  # enum anyflash_cpu_level: plain C
-    monkeypatch.setattr(_calibration, "_WAYS", {**WAYS, "anyflash": (base, 0, 0)})
+    monkeypatch.setattr(_calibration, "_WAYS", {**WAYS, "anyflash": (base, 0, 0, 0)})
     monkeypatch.setattr(_calibration, "_ways", lambda: ["torch", "anyflash"])
     anyflash.torch.enable()
     assert torch_computes(torch.float32, 17) == torch_computes(torch.bfloat16, 17) == 1

@@ -232,10 +232,10 @@ static void test_sdpa__what_the_engine_declines_goes_to_torch(void **state)
     free_problem(&p);
 }
 
-/* Whether torch computed a call of `rows` queries in f32. */
-static bool torch_computes(int64_t rows)
+/* Whether torch computed a call of `rows` queries and `keys` keys in f32. */
+static bool torch_computes(int64_t rows, int64_t keys)
 {
-    const int64_t q[4] = {1, HEADS, rows, D}, k[4] = {1, GROUPS, KEYS, D};
+    const int64_t q[4] = {1, HEADS, rows, D}, k[4] = {1, GROUPS, keys, D};
     struct problem p = {floats(4, q, 1), floats(4, k, 2), floats(4, k, 3)};
     uint64_t stack[STACK];
     int own = fake_own_calls();
@@ -250,14 +250,19 @@ static void test_sdpa__torch_keeps_the_chosen_types(void **state)
 {
     (void)state;
     const uint32_t f32 = 1u << ANYFLASH_F32, others = ~f32;
-    const uint32_t cases[][2] = {{0, 0}, {f32, 0}, {0, f32}, {f32, f32}, {others, others}};
-    for (size_t i = 0; i < AF_COUNT(cases); i++) {
-        anyflash_torch_choose(ANYFLASH_CPU_ALL, cases[i][0], cases[i][1]);
-        assert_int_equal(torch_computes(17), cases[i][0] == f32);
-        assert_int_equal(torch_computes(16), cases[i][1] == f32);
-        assert_int_equal(torch_computes(1), cases[i][1] == f32);
+    for (unsigned kinds = 0; kinds < 8; kinds++) {
+        const bool prefill = (kinds & 1) != 0, decode = (kinds & 2) != 0, few = kinds >= 4;
+        anyflash_torch_choose(ANYFLASH_CPU_ALL, prefill ? f32 : others, decode ? f32 : others,
+                              few ? f32 : others);
+        for (int64_t keys = 1; keys < 300; keys += 127)
+            assert_int_equal(torch_computes(17, keys), prefill);
+        for (int64_t rows = 1; rows <= 16; rows += 15) {
+            assert_int_equal(torch_computes(rows, 129), decode);
+            assert_int_equal(torch_computes(rows, 128), few);
+            assert_int_equal(torch_computes(rows, 1), few);
+        }
     }
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0);
 }
 
 /* The kernels that a context of torch's threads would use. */
@@ -284,7 +289,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
     fake_set_threads(1);
     for (size_t i = 0; i < AF_COUNT(levels); i++) {
         char have[2000], want[2000];
-        anyflash_torch_choose(levels[i], 0, 0);
+        anyflash_torch_choose(levels[i], 0, 0, 0);
         args.cpu_level = levels[i];
         assert_int_equal(anyflash_context_new(&args, &own, NULL), ANYFLASH_OK);
         kernels_of(own, want, sizeof want);
@@ -292,7 +297,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
         assert_string_equal(have, want);
         anyflash_context_free(own);
     }
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0);
     dlclose(library);
 }
 
