@@ -82,7 +82,7 @@ struct af_kernel {
     int64_t rows_preferred;    /* forward, decode: rows per task when there are enough */
     /*
      * decode: whether it takes less time than the forward kernel of its level for this many
-     * rows, at most rows_max, that see this many keys.
+     * rows, in tasks of rows_max, that see this many keys.
      */
     bool (*suits)(int64_t rows, int64_t keys);
     /*

@@ -75,10 +75,10 @@ static struct split split_rows(const struct af_schedule *schedule,
         split.keys.end = af_clamp(last.end, split.keys.first, sequence->k_count);
     }
     split.keys_per_chunk = split.keys.end - split.keys.first;
-    bool is_decode = decode != NULL && AF_CHOICE(split.rows <= decode->rows_max) &&
-                     AF_CHOICE(decode->suits(split.rows, split.keys_per_chunk));
+    bool is_decode =
+        decode != NULL && AF_CHOICE(decode->suits(split.rows, split.keys_per_chunk));
     split.kernel = is_decode ? decode : schedule->tile_kernel;
-    if (is_decode && AF_GUARD(split.rows > 1))
+    if (is_decode && AF_GUARD(split.rows > 1) && AF_CHOICE(split.rows <= decode->rows_max))
         split.heads_per_task = schedule->heads_per_task;
     split.rows_per_block =
         af_larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));

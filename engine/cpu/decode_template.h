@@ -40,8 +40,8 @@
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
  *   DECODE_SUMS   sums that stay in registers: 16, or 8 where there are 16 registers
- *   DECODE_TILE_ROWS   rows whose products with one key take as long as those of a tile of the
- *                 forward kernel
+ *   DECODE_TILE_ROWS   rows whose products with one key take as long as in the forward kernel
+ *                 those of up to 16 rows; DECODE_TILES_ROWS: those of up to 32
  *   DECODE_ROW_KEYS    keys that take as long as the begin and the end of a row
  *   DECODE_SMALL  1: one loop for all head sizes and strides; undefined: faster ones for some
  * Included before it: engine/attn/rows.h, the vectors of an instruction set, vec.h. Defines
@@ -202,15 +202,18 @@ static int64_t AF_FN(pad_rows)(int64_t rows)
 
 /*
  * Both kernels take a time for each key and one for the rest, in which the forward kernel could
- * compute about 8 keys; DECODE_TILE_ROWS and DECODE_ROW_KEYS were fitted to the times of 1 to
- * 16 rows and 1 to 4096 keys of 64 elements, on Zen 4. fp8 is widened for each block of keys:
- * there the forward kernel is never faster.
+ * compute about 8 keys; the numbers in DECODE_TILE_ROWS and its kind were fitted to the times
+ * of 1 to 32 rows and 1 to 4096 keys of 64 elements, on Zen 4. More than 16 rows are two tasks.
+ * fp8 is widened for each block of keys: there the forward kernel is never faster.
  */
 static bool AF_FN(suits)(int64_t rows, int64_t keys)
 {
     const int64_t whole = (keys + AF_LANES - 1) / AF_LANES * AF_LANES;
-    return AF_F8 ||
-           AF_FN(pad_rows)(rows) * (whole + DECODE_ROW_KEYS) <= DECODE_TILE_ROWS * (keys + 8);
+    const bool fits = rows <= AF_DECODE_ROWS_MAX;
+    if (AF_F8 || rows > 2 * AF_DECODE_ROWS_MAX)
+        return AF_F8 && fits;
+    const int64_t tile_rows = fits ? DECODE_TILE_ROWS : DECODE_TILES_ROWS;
+    return AF_FN(pad_rows)(rows) * (whole + DECODE_ROW_KEYS) <= tile_rows * (keys + 8);
 }
 
 /*

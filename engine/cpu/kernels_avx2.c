@@ -249,6 +249,7 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
 #define GRADIENT_VECS 2
 #define DECODE_SUMS 8
 #define DECODE_TILE_ROWS (sizeof(AF_ELEMENT) == 4 ? 8 : 18)
+#define DECODE_TILES_ROWS 0 /* unknown */
 #define DECODE_ROW_KEYS (sizeof(AF_ELEMENT) == 4 ? 16 : 24)
 #include "engine/cpu/float_kernels.h"
 

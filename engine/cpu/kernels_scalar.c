@@ -219,6 +219,7 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
 
 #define DECODE_SUMS 8
 #define DECODE_TILE_ROWS 12
+#define DECODE_TILES_ROWS 0 /* unknown */
 #define DECODE_ROW_KEYS 8
 #define DECODE_SMALL 1
 #define AF_FN(name) AF_FUNCTION(name, dec, any)
