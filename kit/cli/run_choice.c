@@ -483,7 +483,7 @@ static const char *stand_in_version(struct af_cli_wanted *wanted)
     bool serves =
         decision->environment_problem == NULL && wanted->torch != NULL &&
         decision->rungs[AF_RUNG_TORCH_KERNELS].answer != AF_NO &&
-        af_plan_package_refusal(wanted->change.run.machine, &wanted->cli->arena) == NULL;
+        af_plan_package_refusal(wanted->change.run.machine, false, &wanted->cli->arena) == NULL;
     return serves && version != NULL && af_starts_with(version, "2.") &&
                    allows(wanted, PACKAGE, version)
                ? version
@@ -495,7 +495,7 @@ static void refuse_stand_in(struct af_cli_wanted *wanted)
 {
     struct af_arena *arena = &wanted->cli->arena;
     const struct af_rung *kernels = &wanted->answer.decision.rungs[AF_RUNG_TORCH_KERNELS];
-    const char *why = af_plan_package_refusal(wanted->change.run.machine, arena);
+    const char *why = af_plan_package_refusal(wanted->change.run.machine, false, arena);
     if (why == NULL)
         why = kernels->answer == AF_NO ? kernels->summary
                                        : "no stand-in has a version that is allowed";

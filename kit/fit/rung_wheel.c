@@ -143,6 +143,7 @@ static void add_closest(struct af_rung_context *context, bool official, const ch
         const struct af_candidate *candidate = &decision->candidates[i];
         if (candidate->answer == AF_YES || candidate->wheel->official != official ||
             candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel) ||
+            (candidate->wheel->url == NULL && candidate->wheel->path == NULL) ||
             (rocm_only && !candidate->wheel->rocm))
             continue;
         if (best == NULL || closer(context->fit, candidate, best))

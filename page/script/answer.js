@@ -92,7 +92,8 @@ function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
         return step;
     const command = getCommand();
-    const title = "put anyflash's Python package into this environment";
+    const title = "for programs that import flash_attn: put anyflash's Python package into this environment, "
+        + "then run `python -m anyflash shim install`";
     return { ...step, title: command === null ? `${title}, as \`${GUIDE}\` in anyflash's sources says` : title,
              command, powershell: command, cmd: command };
 }
