@@ -134,6 +134,7 @@ struct af_fit_options {
     /* each of these lists must allow the publisher of a wheel; borrowed */
     const struct af_publishers *publishers;
     size_t publisher_list_count;
+    bool lacks_package; /* this program cannot install anyflash's Python package */
     bool needs_softcap; /* the user needs score capping, which torch's kernels lack */
     bool has_preference;
     enum af_rung_kind preference;

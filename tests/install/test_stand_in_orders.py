@@ -140,3 +140,21 @@ def test_doctor_calls_a_stand_in_without_its_package_broken(small):
     assert "pip uninstall flash-attn" in done.stdout
     assert small.run("package", "install").returncode == 0
     assert python(small, IMPORT).stdout == "works True\n"
+
+
+@pytest.mark.parametrize("words", [
+    ("gpu=T4", "torch=2.6.0+cu124"), ("gpu=none", "torch=2.9.1+cpu"),
+    ("gpu=RTX 4090", "torch=2.15.0+cu130"), ("gpu=MI300X", "torch=2.8.0+rocm6.4")])
+def test_the_lone_program_plans_nothing_that_it_cannot_do(small, tmp_path, words):
+    alone = shutil.copy(Path(PROGRAM).resolve(), tmp_path / "anyflash")
+    given = [word for one in ("os=linux", "python=3.12", "arch=x86_64", *words)
+             for word in ("--given", one)]
+    plan = json.loads(subprocess.run([alone, "plan", *given, "--json"], check=True, text=True,
+                                     env=small.environment(), stdout=subprocess.PIPE).stdout)
+    assert plan["steps"]
+    for step in plan["steps"]:
+        argv = step["argv"] or [""]
+        assert step["kind"] != "own" and "anyflash" not in argv[0], step
+        assert "anyflash" not in argv, step
+    done = small.run("package", "install", program=alone)
+    assert done.returncode == 3 and "not beside this program" in done.stderr, done.all

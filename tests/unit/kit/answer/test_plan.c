@@ -217,6 +217,15 @@ static void test_plan__offers_the_stand_in_to_programs_that_import_flash_attn(vo
     assert_has(text, "anyflash's stand-in can be installed once it is uninstalled");
 }
 
+static void test_plan__has_no_step_of_the_package_where_it_is_not_to_be_had(void **state)
+{
+    const struct af_fit_options options = {.lacks_package = true};
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", NULL, &options);
+    assert_null(strstr(text, "anyflash"));
+    assert_has(text, "sdpa_kernel(B.EFFICIENT_ATTENTION)");
+}
+
 static void test_plan__makes_an_environment_for_the_own_package(void **state)
 {
     (void)state;
@@ -353,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
         cmocka_unit_test(test_plan__without_a_wheel_begins_with_what_needs_no_installation),
         cmocka_unit_test(test_plan__offers_the_stand_in_to_programs_that_import_flash_attn),
+        cmocka_unit_test(test_plan__has_no_step_of_the_package_where_it_is_not_to_be_had),
         cmocka_unit_test(test_plan__makes_an_environment_for_the_own_package),
         cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
         cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),
