@@ -152,6 +152,9 @@ static void tell_notes(struct af_builder *builder)
         const char *message = af_reasons[reason->id].message;
         if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
             af_builder_advice(builder, "%s; %s", message, af_reasons[reason->id].hint);
+        else if (reason->id == AF_REASON_GLIBC_DECIDES)
+            af_builder_advice(builder, "%s, %s: %s", message, reason->detail,
+                              af_reasons[reason->id].hint);
     }
 }
 

@@ -372,7 +372,7 @@ function showWheels(candidates) {
         element("span", { class: "quiet" }, ` ${one.source}${releaseOf(one.url)}${one.official ? ", official" : ""}`)));
     const isChosen = shown.length < fitting.length;
     place.replaceChildren(details([`${isChosen ? "Chosen" : "All"} wheels that fit (${shown.length}${isChosen ? ` of ${fitting.length}` : ""}${
-        fitting.length === WHEELS_MAX ? " or more" : ""})`], element("ul", null, ...rows)));
+        candidates.length === WHEELS_MAX && candidates.at(-1).verdict !== "no" ? " or more" : ""})`], element("ul", null, ...rows)));
 }
 
 /* -- The diagnosis of a log. -- */
