@@ -1,9 +1,10 @@
 # The README's two commands, and shortcuts to what CMake does.
 #
 #   make run    builds anyflash and lets it look at this machine
-#   make test   builds and runs every test that needs no network and no GPU
+#   make test   builds and runs every test that needs no GPU; a new machine downloads packages first
 #
 #   make install PREFIX=DIR   installs the program and the library; without PREFIX: /usr/local
+#   make uninstall            removes what the last `make install` wrote
 #
 #   make page   builds the web page: build/page/index.html, and build/page.html in one file
 #
@@ -15,7 +16,7 @@
 #
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel release kernels refresh format install clean
+.PHONY: run test build page bench wheel release kernels refresh format install uninstall clean
 
 PRESET ?= release
 TESTS = OFF
@@ -27,6 +28,11 @@ run: build
 	@build/$(PRESET)/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
 	@echo; echo '== the speed of the engine, compared with what this machine can reach: anyflash bench --quick'; echo
 	@build/$(PRESET)/anyflash bench --quick
+	@echo
+	@echo 'The program is build/$(PRESET)/anyflash.'
+	@echo '`sudo make install` puts it on PATH; `make install PREFIX=$$HOME/.local` does without root.'
+	@echo 'Next: `build/$(PRESET)/anyflash plan` prints the steps for this machine, and'
+	@echo '`build/$(PRESET)/anyflash help` all commands.'
 
 test:
 	@PRESET=$(PRESET) tests/run quick
@@ -71,8 +77,14 @@ refresh: build
 format:
 	@tools/format.sh
 
-install: build
-	cmake --install build/$(PRESET) $(if $(PREFIX),--prefix '$(PREFIX)')
+# The user who called sudo builds, so that nothing in build/ belongs to root.
+install:
+	@tools/install.sh check build/$(PRESET) '$(PREFIX)'
+	@$(if $(filter $(SUDO_USER),$(shell stat -c %U .)),sudo -u $(SUDO_USER)) $(MAKE) --no-print-directory build PRESET=$(PRESET)
+	@tools/install.sh install build/$(PRESET) '$(PREFIX)'
+
+uninstall:
+	@tools/install.sh uninstall build/$(PRESET)
 
 clean:
 	rm -rf build

@@ -16,6 +16,7 @@
 #define COLUMNS_MIN 60
 #define SHAPE_COLUMNS 26
 #define SERVING_COLUMNS 38 /* these lines have no minimum instead */
+#define RATE_COLUMNS 80    /* of the narrowest terminal that shows rate and spread */
 #define PARAGRAPH_BYTES 600
 
 static int columns_of_output(void)
@@ -91,13 +92,30 @@ static void add_group(const struct af_bench_case *row, struct af_text *out)
     af_text_format(out, "\n%-*s", shape_columns(row) + 2, text);
 }
 
+/* A narrow terminal has no space for every column; --json has all. */
+static bool shows_rate(void)
+{
+    return columns_of_output() >= RATE_COLUMNS;
+}
+
+static bool shows_all(void)
+{
+    return columns_of_output() == COLUMNS;
+}
+
+static bool shows_minimum(const struct af_bench_case *row)
+{
+    return shows_all() && row->operation != AF_BENCH_SERVING;
+}
+
 static void add_heading(const struct af_bench_case *row, struct af_text *out)
 {
     add_group(row, out);
-    af_text_format(out, " %9s%s %6s %8s %7s  %s\n", "median ms",
-                   row->operation == AF_BENCH_SERVING ? "" : "    min ms", "spread",
-                   af_bench_reads(row) ? "GB/s" : "GFLOP/s",
-                   row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
+    af_text_format(out, " %9s%s", "median ms", shows_minimum(row) ? "    min ms" : "");
+    if (shows_rate())
+        af_text_format(out, " spread %8s", af_bench_reads(row) ? "GB/s" : "GFLOP/s");
+    af_text_format(out, " %7s%s\n", row->operation == AF_BENCH_CALL ? "over us" : "roof",
+                   shows_all() ? "  kernel" : "");
 }
 
 static void add_other_heading(const struct af_bench_case *row, struct af_text *out)
@@ -130,15 +148,18 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
 {
     add_shape(line, out);
     add_ms(out, af_bench_line_ms(line));
-    if (line->row->operation != AF_BENCH_SERVING)
+    if (shows_minimum(line->row))
         add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
-    af_text_format(out, " %4.0f %% %8.1f", af_bench_samples_spread(&line->timing.ms) * 100,
-                   af_bench_line_rate(line));
+    if (shows_rate())
+        af_text_format(out, " %4.0f %% %8.1f", af_bench_samples_spread(&line->timing.ms) * 100,
+                       af_bench_line_rate(line));
     if (line->row->operation == AF_BENCH_CALL)
         af_text_format(out, " %7.2f", af_bench_line_overhead_us(line));
     else
         af_text_format(out, " %5.0f %%", af_bench_line_part(line) * 100);
-    af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
+    if (shows_all())
+        af_text_format(out, "  %s", level_and_tile(line->timing.kernel));
+    af_text_add(out, "\n");
 }
 
 static void add_other_line(const struct af_bench_line *line, struct af_text *out)
@@ -248,6 +269,26 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
                   difference);
 }
 
+/* Explains the terms that the shapes of this table have. */
+static void add_serving_note(const struct af_bench_report *report, struct af_text *out)
+{
+    bool has_range = false, has_long = false, has_pages = false, has_f8 = false;
+    for (size_t i = 0; i < report->count; i++) {
+        const struct af_bench_case *row = report->lines[i].row;
+        has_range |= row->lengths == AF_BENCH_SPREAD;
+        has_long |= row->lengths == AF_BENCH_ONE_LONG;
+        has_pages |= row->page_size > 0;
+        has_f8 |= row->key_dtype == ANYFLASH_F8_E4M3;
+    }
+    af_bench_wrap(out, 2, "",
+                  "serving: one step for a batch of B sequences%s%s%s%s. Its roof is "
+                  "reading or arithmetic, whichever takes longer.",
+                  has_range ? "; Sk32k-128: of 32768 down to 128 keys" : "",
+                  has_long ? "; Sk32k,128: one long, the others short" : "",
+                  has_pages ? "; p16: keys in pages of 16, in random order" : "",
+                  has_f8 ? "; e4m3: keys and values in fp8, queries in bf16" : "");
+}
+
 /* Explains the terms of the table. */
 static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
@@ -260,25 +301,19 @@ static void add_notes(const struct af_bench_report *report, struct af_text *out)
         return;
     }
     af_bench_wrap(out, 2, "",
-                  "roof: speed as a percentage of this machine's limit, which is "
-                  "measured around each sample: multiply-adds in registers (%s, and "
-                  "%s for bf16; or the level that a row names), for decode a plain "
-                  "read of the same keys and values. spread: width of the middle "
-                  "half of the samples.",
+                  "roof: share of this machine's measured limit: arithmetic in registers (%s; "
+                  "%s for bf16), or for decode reading the keys and values.",
                   report->facts.roof_f32, report->facts.roof_bf16);
-    if (any_of(report, AF_BENCH_SERVING))
-        af_bench_wrap(
-            out, 2, "",
-            "serving: one step for a batch of B sequences, each with its own number of "
-            "keys (Sk32k-128: from 32768 down to 128; Sk32k,128: one long, the others "
-            "short). Keys are packed, or in pages in random order (p16: 16 keys in each). "
-            "In e4m3 rows the queries are bf16, and the keys and values are fp8. The roof "
-            "is the time to read the keys and values or the time of the arithmetic, "
-            "whichever is longer.");
+    if (shows_rate())
+        af_bench_wrap(out, 2, "",
+                      "spread: width of the middle half of the samples, as a share of the "
+                      "median.");
     if (any_of(report, AF_BENCH_CALL))
         af_bench_wrap(out, 2, "",
-                      "over us: microseconds more than one thread needs to read the keys "
-                      "and values; with one key that is the whole call.");
+                      "over us: microseconds more than one thread needs to read the keys and "
+                      "values.");
+    if (any_of(report, AF_BENCH_SERVING))
+        add_serving_note(report, out);
     if (any_peer(report))
         add_peers_note(report, out);
 }

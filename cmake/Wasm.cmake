@@ -81,6 +81,7 @@ foreach(room ${anyflash_rooms})
 endforeach()
 list(FILTER wasm_own EXCLUDE REGEX
      "/kit/formats/(binary|elf|fatbin|flash_kernel|wheel_archive|zip)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/base/product")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/catalog/catalog_(rows|update)")

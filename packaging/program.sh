@@ -16,7 +16,8 @@ stage=$folder/stage
 rm -rf $stage
 cmake --install $folder --component program --prefix $stage/"$name" >/dev/null
 mkdir -p $stage/"$name"/share/doc/anyflash
-cp LICENSE README.md licenses/* $stage/"$name"/share/doc/anyflash/
+cp LICENSE licenses/* $stage/"$name"/share/doc/anyflash/
+packaging/readme.sh >$stage/"$name"/share/doc/anyflash/README.md
 rm $stage/"$name"/share/doc/anyflash/mingw-w64.txt # of the library for Windows
 packaging/sbom.py program $stage/"$name"/bin/anyflash \
     $stage/"$name"/share/doc/anyflash/anyflash.cdx.json

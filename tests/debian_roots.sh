@@ -43,7 +43,7 @@ make_base() {
         cp /usr/local/share/ca-certificates/*.crt "$base.new/usr/local/share/ca-certificates/"
         chroot "$base.new" update-ca-certificates >>"$2" 2>&1
     fi
-    printf '%s\n' 'Defaults env_keep += "http_proxy https_proxy no_proxy"' \
+    printf '%s\n' 'Defaults env_keep += "http_proxy https_proxy no_proxy PRESET"' \
         'user ALL=(ALL) NOPASSWD: ALL' >"$base.new/etc/sudoers.d/user"
     chroot "$base.new" useradd --shell /bin/bash --create-home user
     mv "$base.new" "$base"

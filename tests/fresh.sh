@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the README's two commands in new, minimal Debian systems: `tests/fresh.sh [RELEASE ...]
+# Runs the README's commands in new, minimal Debian systems: `tests/fresh.sh [RELEASE ...]
 # [user] [root]`, by default bookworm, trixie and forky (12 and 13 are understood), first as a
 # user with umask 002 who may use sudo, then as root. A system has make, git, ca-certificates and
-# sudo, and a clone of HEAD with the path of this one. There it runs `make run` and `make test`;
+# sudo, and a clone of HEAD with the path of this one. There it runs what tests/readme.py prints,
+# `make run` and `make test` first, none of which may leave a file that git does not ignore;
 # PRESET is passed on. Ends 1 when one failed, with what failed and the log. A system that passed
 # is removed; with --keep-build its build folders replace those of the same names in build/.
 # tests/debian_roots.sh says what it needs.
@@ -37,7 +38,7 @@ keep_build() {
     done
 }
 
-# try_system RELEASE ACCOUNT: a copy of the base, both commands, one line of summary.
+# try_system RELEASE ACCOUNT: a copy of the base, each command, one line of summary.
 try_system() {
     local name=$1-$2 command begin
     local work=$roots/$name.work log=$roots/$name.log summary="$1, $2:" umask=022
@@ -47,23 +48,29 @@ try_system() {
     make_base "$1" "$log" || return 1
     cp -a --reflink=auto "$roots/$1.base" "$work"
     make_clone "$work" "$2" $umask >>"$log" 2>&1 || { explain_failure "$log"; return 1; }
-    for command in "make run" "make test"; do
+    for command in "${commands[@]}"; do
         begin=$SECONDS
         echo "== $command" >>"$log"
         if ! inside "$work" "umask $umask; cd '$PWD'; ${PRESET:+export PRESET=$PRESET;} $command" \
             "$2" "$roots/$1.packages" >>"$log" 2>&1 </dev/null; then
-            echo "$summary $command failed after $((SECONDS - begin)) s, see $log"
+            echo "$summary ${command%%  *} failed after $((SECONDS - begin)) s, see $log"
             explain_failure "$log"
             return 1
         fi
-        summary="$summary $command passed in $((SECONDS - begin)) s,"
+        summary="$summary ${command%%  *} passed in $((SECONDS - begin)) s,"
     done
+    if [ -n "$(git -C "$work$PWD" -c safe.directory='*' status --porcelain)" ]; then
+        echo "$summary but files are left that git does not ignore:"
+        git -C "$work$PWD" -c safe.directory='*' status --porcelain
+        return 1
+    fi
     echo "${summary%,}"
     ! $keep || keep_build "$work"
     rm -rf --one-file-system "$work"
 }
 
 keep=false failed=0 releases=() accounts=()
+mapfile -t commands < <(python3 -B tests/readme.py)
 for word in "$@"; do
     case $word in
     --keep-build) keep=true ;;

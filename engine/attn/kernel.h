@@ -81,6 +81,11 @@ struct af_kernel {
     int64_t rows_granule;      /* forward, decode: rows per tile; tasks are multiples of it */
     int64_t rows_preferred;    /* forward, decode: rows per task when there are enough */
     /*
+     * decode: whether it takes less time than the forward kernel of its level for this many
+     * rows, at most rows_max, that see this many keys.
+     */
+    bool (*suits)(int64_t rows, int64_t keys);
+    /*
      * For tasks of at most `rows` rows and, for backward, at most `span` keys or, for
      * decode, exactly `span` key heads.
      */

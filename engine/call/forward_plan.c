@@ -68,13 +68,6 @@ static struct split split_rows(const struct af_schedule *schedule,
     const struct af_kernel *decode = schedule->decode_kernel;
     struct split split = {
         .rows = sequence->q_count * problem->group, .chunks = 1, .heads_per_task = 1};
-    bool is_decode = decode != NULL && AF_CHOICE(split.rows <= decode->rows_max);
-    split.kernel = is_decode ? decode : schedule->tile_kernel;
-    if (is_decode && AF_GUARD(split.rows > 1))
-        split.heads_per_task = schedule->heads_per_task;
-    split.rows_per_block =
-        af_larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
-    split.blocks = af_divide_up(split.rows, split.rows_per_block);
     if (split.rows > 0) {
         struct af_range first = af_visible_range(problem, sequence, 0);
         struct af_range last = af_visible_range(problem, sequence, sequence->q_count - 1);
@@ -82,6 +75,14 @@ static struct split split_rows(const struct af_schedule *schedule,
         split.keys.end = af_clamp(last.end, split.keys.first, sequence->k_count);
     }
     split.keys_per_chunk = split.keys.end - split.keys.first;
+    bool is_decode = decode != NULL && AF_CHOICE(split.rows <= decode->rows_max) &&
+                     AF_CHOICE(decode->suits(split.rows, split.keys_per_chunk));
+    split.kernel = is_decode ? decode : schedule->tile_kernel;
+    if (is_decode && AF_GUARD(split.rows > 1))
+        split.heads_per_task = schedule->heads_per_task;
+    split.rows_per_block =
+        af_larger(1, smaller(split.rows, is_decode ? decode->rows_max : rows_per_task));
+    split.blocks = af_divide_up(split.rows, split.rows_per_block);
     return split;
 }
 

@@ -84,7 +84,7 @@ AF_INLINE void AF_FN(score_rows)(const int rows, const bool stored, const bool h
     AF_FN(load_table)(stored, work, table);
     const float *q = work->q + row * work->words;
     float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
-    for (int key = 0; key < work->block; key += AF_LANES) {
+    for (int key = 0; key < work->keys; key += AF_LANES) {
         AF_ROLLED
         for (int i = 0; i < QUADS; i++)
             AF_FN(score_quad)
@@ -201,7 +201,7 @@ static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row
     const vec scale = vec_set(factor),
               slope = vec_set(af_alibi_slope(problem, batch, row->head));
     const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
-    for (int key = 0; key < work->block; key += AF_LANES) {
+    for (int key = 0; key < work->keys; key += AF_LANES) {
         vec x = vec_mul(vec_load(s + key), scale);
         if (a->softcap > 0)
             x = vec_mul(cap, vec_tanh(vec_mul(x, inverse)));
@@ -226,7 +226,7 @@ static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) 
 {
     const struct af_sequence *sequence = &work->task->sequence;
     const float hidden = unit < 0 ? INFINITY : -INFINITY;
-    for (int64_t key = 0; key < work->block; key++) {
+    for (int64_t key = 0; key < work->keys; key++) {
         bool visible = j + key >= row->first && j + key < end &&
                        af_mask_allows(work->problem, sequence, row->head, row->i, j + key);
         s[key] = visible ? s[key] : hidden;
@@ -247,7 +247,7 @@ AF_INLINE void AF_FN(store_p)(float *row, int key, vec p)
 /* Multiplies raw scores by the scales of their keys. */
 static void AF_FN(scale_scores)(const struct AF_FN(work) *work, float *s)
 {
-    for (int key = 0; key < work->block; key += AF_LANES)
+    for (int key = 0; key < work->keys; key += AF_LANES)
         vec_store(s + key, vec_mul(vec_load(s + key), vec_load(work->k_scales + key)));
 }
 #endif
@@ -278,7 +278,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
     float *s = work->s + r * BLOCK_KEYS, *o = work->o + r * work->width;
     const vec units = vec_set(unit);
     vec highest = vec_mul(vec_load(s), units);
-    for (int key = AF_LANES; key < work->block; key += AF_LANES)
+    for (int key = AF_LANES; key < work->keys; key += AF_LANES)
         highest = vec_max(highest, vec_mul(vec_load(s + key), units));
     if (vec_any_above(highest, vec_set(row->m))) {
         const float top = vec_top(highest);
@@ -290,7 +290,7 @@ AF_INLINE void AF_FN(softmax_row)(const bool by_key, const bool natural,
     }
     const vec m = vec_set(row->m);
     vec l = row->l;
-    for (int key = 0; key < work->block; key += AF_LANES) {
+    for (int key = 0; key < work->keys; key += AF_LANES) {
         vec x = vec_load(s + key);
         if (natural)
             x = vec_mul(vec_sub(x, m), vec_set(AF_LOG2E));
@@ -320,7 +320,7 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
         struct AF_FN(row) *row = &work->rows[r];
         float *s = work->s + r * BLOCK_KEYS;
         const int64_t end = row->end < j + count ? row->end : j + count;
-        const bool whole = AF_GUARD(j >= row->first) && AF_GUARD(j + work->block <= end) &&
+        const bool whole = AF_GUARD(j >= row->first) && AF_GUARD(j + work->keys <= end) &&
                            AF_GUARD(problem->a.mask.data == NULL);
 #if AF_F8
         if (by_key)
@@ -437,7 +437,7 @@ AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some, 
             c[r][v] = vec_load(o + r * work->width + v * AF_LANES);
     }
     int step = 0;
-    for (int first = 0; first < work->block; first += steps * KEY_STEP, step++) {
+    for (int first = 0; first < work->keys; first += steps * KEY_STEP, step++) {
         AF_FN(fetch_some)(halves, passes - 1, step, fetch);
         if (vecs * STEP_BYTES > FETCH_BYTES)
             AF_FN(fetch_some)(halves, passes - 1, step, fetch);

@@ -65,7 +65,7 @@ AF_INLINE void AF_FN(score_eight)(const int words, int pauses, const struct AF_F
     float copy[AF_LANES * 64] __attribute__((aligned(64)));
     vec table[4] = {vec_zero()};
     AF_FN(load_table)(IN_REGISTERS, work, table);
-    for (int key = 0; key < work->block; key += AF_LANES) {
+    for (int key = 0; key < work->keys; key += AF_LANES) {
         const char *k = (const char *)keys->at[key];
         if (IN_REGISTERS || !AF_GUARD(keys->straight)) {
             AF_FN(copy_keys)(words, table, keys->at + key, copy);

@@ -47,7 +47,8 @@ struct AF_FN(work) {
     const struct af_problem *problem;
     int count;             /* number of rows */
     int padded;            /* computed rows: 1, 2 or a multiple of 4 */
-    int block;             /* keys of a block */
+    int block;             /* keys of a block, but for the last one */
+    int keys;              /* of the block that is computed: in whole vectors */
     bool by_eights;        /* q is packed for score_eights() */
     int64_t words;         /* of a packed query */
     int64_t width;         /* Dv rounded up to AF_LANES */
@@ -217,7 +218,7 @@ static void AF_FN(find_rows)(const struct AF_FN(work) *work, int64_t kv_head, in
         keys->at[key] = values->at[key] = work->nil;
     keys->adjacent = AF_FN(is_adjacent)(a, a->k.row_stride, a->head_dim) ? AF_LANES : 1;
     values->adjacent = AF_FN(is_adjacent)(a, a->v.row_stride, a->value_dim) ? AF_LANES : 1;
-    keys->straight = keys->adjacent == AF_LANES && AF_GUARD(count == work->block) &&
+    keys->straight = keys->adjacent == AF_LANES && AF_GUARD(count % AF_LANES == 0) &&
                      AF_GUARD(!paged || j % AF_LANES == 0);
 }
 
@@ -247,10 +248,10 @@ static void AF_FN(find_scales)(struct AF_FN(work) *work, int64_t j, int64_t coun
     const struct anyflash_attend_args *a = &problem->a;
     const struct af_sequence *sequence = &work->task->sequence;
     const float unit = AF_WIDE_UNIT(a->k.dtype);
-    for (int64_t key = 0, end; key < work->block; key = end) {
+    for (int64_t key = 0, end; key < work->keys; key = end) {
         const int64_t at = key < count ? j + key : j;
-        end = key < count ? af_clamp(key + a->page_size - at % a->page_size, 0, work->block)
-                          : work->block;
+        end = key < count ? af_clamp(key + a->page_size - at % a->page_size, 0, work->keys)
+                          : work->keys;
         const float k = af_scale_of_key(problem, a->k_scales, sequence, work->kv_head, at);
         const float v = af_scale_of_key(problem, a->v_scales, sequence, work->kv_head, at);
         for (int64_t n = key; n < end; n++) {
@@ -268,7 +269,7 @@ static const void **AF_FN(ready)(struct AF_FN(work) *work, struct AF_FN(rows) *r
 #if AF_F8
     if (AF_GUARD(tensor->dtype == (int32_t)AF_WIDE_DTYPE))
         return rows->at;
-    for (int key = 0; key < work->block; key++) {
+    for (int key = 0; key < work->keys; key++) {
         AF_ELEMENT *wide = work->wide + key * work->wide_row;
         AF_WIDEN(tensor->dtype, (const AF_STORED *)rows->at[key], dim, wide);
         work->wide_rows[key] = wide;

@@ -40,6 +40,9 @@
  *   AF_PAIRS      1: scores multiply pairs of elements as they lie in memory,
  *                 and values pairs of keys (vec_avx512bf16.h); else 0
  *   DECODE_SUMS   sums that stay in registers: 16, or 8 where there are 16 registers
+ *   DECODE_TILE_ROWS   rows whose products with one key take as long as those of a tile of the
+ *                 forward kernel
+ *   DECODE_ROW_KEYS    keys that take as long as the begin and the end of a row
  *   DECODE_SMALL  1: one loop for all head sizes and strides; undefined: faster ones for some
  * Included before it: engine/attn/rows.h, the vectors of an instruction set, vec.h. Defines
  * AF_FN(scratch_bytes) and AF_FN(run) for a row of the manifest (type_kernels.h).
@@ -96,11 +99,11 @@ static
 #endif
     float line[AF_DIM_MAX];
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
-    for (int key = 0; key < work->block; key++)
+    for (int key = 0; key < work->keys; key++)
         AF_FN(sum_zeros)((const AF_ELEMENT *)values[key], dim, sums);
     if (AF_GUARD(AF_FN(is_finite)(sums)))
         return;
-    for (int key = 0; key < work->block; key++) {
+    for (int key = 0; key < work->keys; key++) {
         if (af_row_is_finite(dtype, values[key], dim))
             continue;
         af_row_floats(dtype, values[key], dim, line);
@@ -191,6 +194,25 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
         memcpy(work->q + AF_FN(eights_at)(work, r, w), line + w, 2 * sizeof *line);
 }
 
+/* Rows that are computed. */
+static int64_t AF_FN(pad_rows)(int64_t rows)
+{
+    return rows <= 2 ? rows : (rows + 3) / 4 * 4;
+}
+
+/*
+ * Both kernels take a time for each key and one for the rest, in which the forward kernel could
+ * compute about 8 keys; DECODE_TILE_ROWS and DECODE_ROW_KEYS were fitted to the times of 1 to
+ * 16 rows and 1 to 4096 keys of 64 elements, on Zen 4. fp8 is widened for each block of keys:
+ * there the forward kernel is never faster.
+ */
+static bool AF_FN(suits)(int64_t rows, int64_t keys)
+{
+    const int64_t whole = (keys + AF_LANES - 1) / AF_LANES * AF_LANES;
+    return AF_F8 ||
+           AF_FN(pad_rows)(rows) * (whole + DECODE_ROW_KEYS) <= DECODE_TILE_ROWS * (keys + 8);
+}
+
 /*
  * Computes the bytes of all parts for `rows` rows of each of `heads` key heads and, unless
  * `memory` is NULL, sets their addresses in it.
@@ -203,7 +225,7 @@ static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *
     int64_t row_bytes = (head_dim + value_dim) * (int64_t)sizeof(AF_ELEMENT);
     work->problem = problem;
     work->count = (int)rows;
-    work->padded = rows <= 2 ? (int)rows : (int)((rows + 3) / 4 * 4);
+    work->padded = (int)AF_FN(pad_rows)(rows);
     work->by_eights = AF_FN(suits_eights)(work->padded, head_dim);
     work->block = BLOCK_KEYS;
     while (work->block > AF_LANES && work->block * row_bytes > BLOCK_BYTES)
@@ -282,6 +304,7 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t j, int64_t cou
     const struct anyflash_attend_args *a = &work->problem->a;
     /* With more rows, each element would be widened more than twice. */
     const bool few = AF_CHOICE(work->padded == 4 || work->padded == 8);
+    work->keys = (int)((count + AF_LANES - 1) / AF_LANES * AF_LANES);
     AF_FN(score_keys)(work, few, keys, values, next_keys);
 #if AF_F8
     if (a->scale_per_page)

@@ -58,6 +58,7 @@ const struct af_kernel *const *af_kernels(size_t *count_out);
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
         .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \
+        .suits = AF_FN(suits),                                                                 \
         .scratch_bytes = AF_FN(scratch_bytes),                                                 \
         .run_forward = AF_FN(run),                                                             \
     }

@@ -248,6 +248,8 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 2
 #define DECODE_SUMS 8
+#define DECODE_TILE_ROWS (sizeof(AF_ELEMENT) == 4 ? 8 : 18)
+#define DECODE_ROW_KEYS (sizeof(AF_ELEMENT) == 4 ? 16 : 24)
 #include "engine/cpu/float_kernels.h"
 
 AF_INSTRUCTIONS_END

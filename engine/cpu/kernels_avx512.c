@@ -19,6 +19,8 @@ AF_INSTRUCTIONS_AVX512
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 4
 #define DECODE_SUMS 16
+#define DECODE_TILE_ROWS (sizeof(AF_ELEMENT) == 4 ? 14 : 17)
+#define DECODE_ROW_KEYS (sizeof(AF_ELEMENT) == 4 ? 19 : 24)
 #include "engine/cpu/float_kernels.h"
 
 AF_INSTRUCTIONS_END

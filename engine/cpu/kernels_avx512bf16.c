@@ -70,6 +70,8 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 4
 #define DECODE_SUMS 16
+#define DECODE_TILE_ROWS 20
+#define DECODE_ROW_KEYS 43
 #define AF_PAIRS 1
 #define AF_ELEMENT uint16_t
 #define AF_DIRECT 1

@@ -203,6 +203,8 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 4
 #define DECODE_SUMS 16
+#define DECODE_TILE_ROWS 20
+#define DECODE_ROW_KEYS 20
 #include "engine/cpu/float_kernels.h"
 
 #endif

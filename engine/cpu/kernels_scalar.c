@@ -218,6 +218,8 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
 #undef AF_WIDE_DTYPE
 
 #define DECODE_SUMS 8
+#define DECODE_TILE_ROWS 12
+#define DECODE_ROW_KEYS 8
 #define DECODE_SMALL 1
 #define AF_FN(name) AF_FUNCTION(name, dec, any)
 #define AF_ELEMENT float

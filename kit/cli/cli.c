@@ -23,7 +23,7 @@
 #define NOTE "note: "
 #define REMARK_BYTES 4096
 
-#define AF_COMMAND(id, name, arguments, line, doc) af_cmd_##name,
+#define AF_COMMAND(id, name, arguments, line, doc, example) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
                                                          struct anyflash_error *) = {
 #include "kit/cli/commands.inc"

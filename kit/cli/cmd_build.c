@@ -94,8 +94,8 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     }
     if (selection->arch_count > 0 || !must)
         return ANYFLASH_OK;
-    cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
-                "12.0 for Blackwell";
+    cli->hint = "--arch 8.0 is for A100, 8.6 for RTX 3090, 8.9 for RTX 4090, 9.0 for H100, "
+                "10.0 and 12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
                    "no supported GPU was found: give the target with --arch");
 }

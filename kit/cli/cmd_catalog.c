@@ -66,6 +66,27 @@ static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *a
                   catalog->date != NULL ? catalog->date : "an unknown date");
 }
 
+/* Whether a word is about the package. */
+static bool names_package(const struct af_cli *cli)
+{
+    const struct af_word_list *words = &cli->options.words;
+    for (size_t i = 0; i < words->count; i++)
+        if (af_starts_with(words->items[i], "package"))
+            return true;
+    return false;
+}
+
+/* Whether only other packages match, for somebody who did not ask for them. */
+static bool lacks_flash_attn(const struct af_cli *cli, const struct af_plan_find_answer *answer)
+{
+    if (answer->count == 0 || answer->shown < answer->count || names_package(cli))
+        return false;
+    for (size_t i = 0; i < answer->shown; i++)
+        if (strcmp(answer->wheels[i]->package, "flash_attn") == 0)
+            return false;
+    return true;
+}
+
 static enum anyflash_status write_answer(struct af_cli *cli,
                                          const struct af_plan_find_answer *answer,
                                          struct anyflash_error *err)
@@ -80,6 +101,11 @@ static enum anyflash_status write_answer(struct af_cli *cli,
         af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
         af_cli_remark(cli, "use -v for file names, -q for URLs only");
+    if (lacks_flash_attn(cli, answer))
+        af_cli_remark(cli,
+                      "no wheel of flash_attn is among them, only of other packages, such "
+                      "as %s",
+                      answer->wheels[0]->package);
     if (answer->count > 0 && answer->unbuilt_torch != NULL)
         af_cli_remark(cli, "no wheel was built for torch %s; these match any torch",
                       answer->unbuilt_torch);

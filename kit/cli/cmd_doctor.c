@@ -160,7 +160,8 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doc
     bool is_broken =
         doctor->count > 0 && af_reasons[finding->cause].severity == AF_SEVERITY_BROKEN;
     if (doctor->next.kind == AF_NEXT_FINDING || is_broken)
-        af_screen_format(screen, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
+        af_screen_add(screen, 0, "", is_broken ? AF_TONE_BAD : AF_TONE_STRONG,
+                      af_reason_finding(finding->cause));
     else if (package == NULL && shim != NULL)
         af_screen_format(screen, 0, "", AF_TONE_STRONG,
                          "flash-attn %s (anyflash's stand-in) is installed",
@@ -205,7 +206,7 @@ static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_screen
                        doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
                        &cli->arena);
     af_screen_gap(screen);
-    if (doctor->next.kind != AF_NEXT_NOTHING && decision->near_miss_count > 0) {
+    if (doctor->next.kind != AF_NEXT_NOTHING && af_cli_has_near_misses(decision)) {
         af_cli_near_misses_view(screen, decision, false);
         af_screen_gap(screen);
     }

@@ -108,6 +108,7 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     add_group(&screen, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
     add_group(&screen, command, AF_CLI_GROUP_NETWORK, "Network");
     add_group(&screen, command, AF_CLI_GROUP_OUTPUT, "Output");
+    af_text_format(out, "\nExample:\n  %s\n", row->example);
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
@@ -139,6 +140,8 @@ static void add_commands(struct af_text *out)
         const struct af_command_row *row = &af_command_rows[i];
         af_text_format(out, ".SS \"%s %s\"\n", row->name, row->arguments);
         add_troff(out, row->doc);
+        af_text_add(out, ".PP\nExample:\n");
+        add_troff(out, row->example);
     }
 }
 

@@ -189,7 +189,7 @@ static void view_near_misses(struct af_screen *screen, const struct plan *plan, 
 {
     const struct af_decision *decision = &plan->answer.decision;
     bool has_wheel = decision->possible && decision->recommended == AF_RUNG_WHEEL;
-    if (decision->near_miss_count == 0 || (has_wheel && !all))
+    if (!af_cli_has_near_misses(decision) || (has_wheel && !all))
         return;
     af_screen_gap(screen);
     af_cli_near_misses_view(screen, decision, all);

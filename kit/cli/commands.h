@@ -25,7 +25,7 @@ struct af_cli {
  * A command appends to cli->out and sets *exit_out (AF_EXIT_YES at entry).
  * Statuses become exit codes in cli.c.
  */
-#define AF_COMMAND(id, name, arguments, line, doc)                                             \
+#define AF_COMMAND(id, name, arguments, line, doc, example)                                    \
     enum anyflash_status af_cmd_##name(struct af_cli *cli, enum af_exit *exit_out,             \
                                        struct anyflash_error *err);
 #include "kit/cli/commands.inc"

@@ -12,8 +12,17 @@
 
 #define LABEL_COLUMNS 17
 #define NEAR_MISSES_SHORT 2
+
+/* The table of wheels. */
+#define VERDICT_COLUMNS 7
 #define PACKAGE_COLUMNS 15 /* flash_attn_3_nv */
+#define VERSION_COLUMNS 11
+#define TORCH_COLUMNS 6
+#define CUDA_COLUMNS 5
+#define ABI_COLUMNS 5
+#define PYTHON_COLUMNS 6
 #define PLATFORM_COLUMNS 22
+#define ROW_INDENT 8 /* of what follows a row */
 
 /* "message: detail" */
 static void add_reason(struct af_text *text, const struct af_reason *reason)
@@ -203,20 +212,6 @@ static const struct af_reason *first_reason(const struct af_rung *rung,
     return NULL;
 }
 
-/* If the text is too long for the line, cuts it at a blank and appends "...". */
-static const char *cut(struct af_arena *arena, const char *text, int columns)
-{
-    if (af_cli_text_columns(text, strlen(text)) <= columns)
-        return text;
-    size_t len = 0;
-    for (size_t i = 0; text[i] != '\0'; i++)
-        if (text[i] == ' ' && af_cli_text_columns(text, i) <= columns - 4)
-            len = i;
-    while (len > 0 && strchr(" ,:;", text[len - 1]) != NULL)
-        len--;
-    return af_arena_format(arena, "%.*s ...", (int)len, text);
-}
-
 /* The message, and where both fit the line the detail, or how to state an unknown fact. */
 static const char *reason_text(struct af_arena *arena, const struct af_reason *reason,
                                int columns)
@@ -266,7 +261,6 @@ void af_cli_rungs_table(struct af_screen *screen, const struct af_decision *deci
         int columns = snprintf(lead, sizeof lead, "%c %-14s %-8s", recommended ? '*' : ' ',
                                af_rung_name(rung->kind), af_answer_text(rung->answer));
         const char *text = row_text(arena, rung, screen->columns - columns, offer);
-        text = text == NULL ? NULL : cut(arena, text, screen->columns - columns);
         if (text != NULL)
             af_screen_add(screen, columns, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
                           text);
@@ -329,6 +323,13 @@ static void view_misses(struct af_screen *screen, const struct af_decision *deci
     }
 }
 
+bool af_cli_has_near_misses(const struct af_decision *decision)
+{
+    const struct af_reason *problem = decision->environment_problem;
+    return decision->near_miss_count > 0 &&
+           (problem == NULL || problem->id != AF_REASON_PYTHON_NOT_FOUND);
+}
+
 void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision *decision,
                              bool all)
 {
@@ -376,33 +377,64 @@ static const char *cuda_text(const struct af_catalog_wheel *wheel)
     return wheel->cuda != NULL ? wheel->cuda : "-";
 }
 
-/* Bytes that a row may still have after `used` of them; a pipe has no right edge. */
-static int room_after(int used)
+/*
+ * The cells of one row, one column apart. A cell that would pass the right edge of a terminal
+ * starts an indented line; a pipe has no right edge.
+ */
+struct cells {
+    struct af_text *out;
+    int columns; /* of the screen */
+    int column;  /* where the last cell ends */
+    int end;     /* where its column ends */
+};
+
+static struct cells first_cell(struct af_text *out)
 {
-    int room = af_screen_columns() - used;
-    return isatty(STDOUT_FILENO) != 1 ? INT_MAX : room < 0 ? 0 : room;
+    return (struct cells){out, isatty(STDOUT_FILENO) == 1 ? af_screen_columns() : INT_MAX, 0,
+                          -1};
+}
+
+static void add_cell(struct cells *cells, int width, const char *text)
+{
+    int len = af_cli_text_columns(text, strlen(text));
+    int start = cells->end + 1;
+    if (start > 0 && start + (len > width ? len : width) > cells->columns) {
+        af_text_add(cells->out, "\n");
+        cells->column = 0;
+        start = ROW_INDENT;
+    }
+    af_text_format(cells->out, "%*s%s", start - cells->column, "", text);
+    cells->column = start + len;
+    cells->end = start + (len > width ? len : width);
 }
 
 void af_cli_wheel_table_head(struct af_text *out, unsigned columns)
 {
+    struct cells cells = first_cell(out);
     if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
-        af_text_format(out, "%-7s ", "FITS");
+        add_cell(&cells, VERDICT_COLUMNS, "FITS");
     if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
-        af_text_format(out, "%-*s ", PACKAGE_COLUMNS, "PACKAGE");
-    af_text_format(out, "%-11s %-6s %-5s %-5s %-6s %-*s %s\n", "VERSION", "TORCH", "CUDA",
-                   "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM", "SOURCE, RELEASE");
+        add_cell(&cells, PACKAGE_COLUMNS, "PACKAGE");
+    add_cell(&cells, VERSION_COLUMNS, "VERSION");
+    add_cell(&cells, TORCH_COLUMNS, "TORCH");
+    add_cell(&cells, CUDA_COLUMNS, "CUDA");
+    add_cell(&cells, ABI_COLUMNS, "ABI");
+    add_cell(&cells, PYTHON_COLUMNS, "PYTHON");
+    add_cell(&cells, PLATFORM_COLUMNS, "PLATFORM");
+    add_cell(&cells, 0, "SOURCE, RELEASE");
+    af_text_add(out, "\n");
 }
 
 /* The last column: "official v2.8.3", "mjun0812 v0.4.0". */
-static void add_source(struct af_text *out, const struct af_catalog_wheel *wheel, int room)
+static void add_source(struct cells *cells, const struct af_catalog_wheel *wheel)
 {
     struct af_text source = {0};
     const char *name = wheel->official ? "official" : wheel->source;
     af_text_add_n(&source, name, af_publisher_len(name));
     if (wheel->release_tag != NULL)
         af_text_format(&source, " %s", wheel->release_tag);
-    af_text_format(out, "%.*s\n", room, af_text_get(&source));
-    out->failed |= source.failed;
+    add_cell(cells, 0, af_text_get(&source));
+    cells->out->failed |= source.failed;
     af_text_release(&source);
 }
 
@@ -419,23 +451,28 @@ static void add_reasons(struct af_screen *screen, const struct af_candidate *ver
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
                             unsigned columns, const struct af_candidate *verdict, bool verbose)
 {
-    struct af_screen screen = {out, AF_SCREEN_COLUMNS, false};
-    size_t start = out->len;
-    const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
-    size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */
-    if (platform_len > PLATFORM_COLUMNS)
-        platform_len = PLATFORM_COLUMNS;
+    struct af_screen screen = {out, af_screen_columns(), false};
+    struct cells cells = first_cell(out);
+    char platform[PLATFORM_COLUMNS + 1]; /* only the first of several */
+    snprintf(platform, sizeof platform, "%.*s", (int)strcspn(wheel->platform, "."),
+             wheel->platform);
     if ((columns & AF_CLI_WHEEL_VERDICT) != 0)
-        af_text_format(out, "%-7s ", verdict != NULL ? af_answer_text(verdict->answer) : "-");
+        add_cell(&cells, VERDICT_COLUMNS,
+                 verdict != NULL ? af_answer_text(verdict->answer) : "-");
     if ((columns & AF_CLI_WHEEL_PACKAGE) != 0)
-        af_text_format(out, "%-*.*s ", PACKAGE_COLUMNS, PACKAGE_COLUMNS, wheel->package);
-    af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s ", wheel->version,
-                   wheel->torch != NULL ? wheel->torch : "-", cuda_text(wheel), abi_text(wheel),
-                   python, PLATFORM_COLUMNS, (int)platform_len, wheel->platform);
-    add_source(out, wheel, room_after((int)(out->len - start)));
+        add_cell(&cells, PACKAGE_COLUMNS, wheel->package);
+    add_cell(&cells, VERSION_COLUMNS, wheel->version);
+    add_cell(&cells, TORCH_COLUMNS, wheel->torch != NULL ? wheel->torch : "-");
+    add_cell(&cells, CUDA_COLUMNS, cuda_text(wheel));
+    add_cell(&cells, ABI_COLUMNS, abi_text(wheel));
+    add_cell(&cells, PYTHON_COLUMNS,
+             af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python);
+    add_cell(&cells, PLATFORM_COLUMNS, platform);
+    add_source(&cells, wheel);
+    af_text_add(out, "\n");
     if (!verbose)
         return;
-    af_text_format(out, "        %s\n", wheel->filename);
+    af_text_format(out, "%*s%s\n", ROW_INDENT, "", wheel->filename);
     if (verdict != NULL)
         add_reasons(&screen, verdict);
 }

@@ -32,6 +32,9 @@ void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decis
 void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_reason *reasons,
                         size_t count, size_t at);
 
+/* Whether there are any to show: not where no Python was found, which any wheel would need. */
+bool af_cli_has_near_misses(const struct af_decision *decision);
+
 /*
  * How many wheels each group of rules left, and the wheels that people try first: `all` of them
  * with every reason against each, else two with one reason each.
@@ -50,9 +53,9 @@ enum af_cli_wheel_column { AF_CLI_WHEEL_VERDICT = 1, AF_CLI_WHEEL_PACKAGE = 2 };
 void af_cli_wheel_table_head(struct af_text *out, unsigned columns);
 
 /*
- * One row. On a terminal its last column, source and release, is cut to the screen; elsewhere
- * it is complete. The verdict is "-" if that is NULL because the decision was about another
- * package. `verbose` adds the complete file name and the ids of the verdict's reasons below it.
+ * One row. Cells that do not fit a terminal's line follow in an indented one. The verdict is
+ * "-" if that is NULL because the decision was about another package. `verbose` adds the
+ * complete file name and the ids of the verdict's reasons below it.
  */
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
                             unsigned columns, const struct af_candidate *verdict, bool verbose);

@@ -11,7 +11,8 @@
 
 #include "kit/base/text.h"
 
-#define AF_COMMAND(id, name, arguments, line, doc) {#name, arguments, line, doc},
+#define AF_COMMAND(id, name, arguments, line, doc, example)                                    \
+    {#name, arguments, line, doc, example},
 const struct af_command_row af_command_rows[] = {
 #include "kit/cli/commands.inc"
 };

@@ -9,14 +9,14 @@
 #include "engine/base/mem.h"
 #include "kit/base/text.h"
 
-#define AF_COMMAND(id, name, arguments, line, doc) AF_COMMAND_##id,
+#define AF_COMMAND(id, name, arguments, line, doc, example) AF_COMMAND_##id,
 enum af_command_id {
 #include "kit/cli/commands.inc"
     AF_COMMAND_COUNT
 };
 #undef AF_COMMAND
 
-#define AF_COMMAND(id, name, arguments, line, doc) AF_ON_##id = 1u << AF_COMMAND_##id,
+#define AF_COMMAND(id, name, arguments, line, doc, example) AF_ON_##id = 1u << AF_COMMAND_##id,
 enum af_command_bit {
 #include "kit/cli/commands.inc"
     AF_ON_ALL = (1u << AF_COMMAND_COUNT) - 1,
@@ -45,6 +45,7 @@ struct af_command_row {
     const char *arguments; /* "[WORD...]", or "" */
     const char *line;
     const char *doc;
+    const char *example; /* a command line */
 };
 
 struct af_option_row {

@@ -140,7 +140,8 @@ void af_examine_torch(struct af_examination *examination)
         {"vendor", AF_REASON_NGC_PRERELEASE},
     };
     const struct af_torch *torch = &examination->machine->torch;
-    if (torch->version.state == AF_FACT_ABSENT)
+    bool has_python = examination->machine->python.prefix.state != AF_FACT_ABSENT;
+    if (torch->version.state == AF_FACT_ABSENT && has_python)
         af_examination_add(examination, AF_REASON_TORCH_MISSING, "%s", torch->version.source);
     if (torch->version.state != AF_FACT_KNOWN)
         return;

@@ -186,11 +186,12 @@ const char *af_fit_reinstall_command(const struct af_machine *machine, const cha
 }
 
 static const struct af_reason *reason(struct af_arena *arena, enum af_reason_id id,
-                                      const char *detail)
+                                      const char *detail, const char *hint)
 {
     struct af_reason *made = af_arena_alloc(arena, sizeof *made);
     if (made != NULL)
-        *made = (struct af_reason){.id = id, .detail = af_arena_text(arena, detail)};
+        *made =
+            (struct af_reason){.id = id, .detail = af_arena_text(arena, detail), .hint = hint};
     return arena->failed ? NULL : made;
 }
 
@@ -245,6 +246,19 @@ static bool virtual_env_is_gone(const struct af_machine *machine, const char *fo
            !af_fact_is(chosen_by, "VIRTUAL_ENV") && !af_fact_is(chosen_by, "--python");
 }
 
+/* Without a `python3`; NULL: the row's hint. */
+static const char *python_hint(const struct af_machine *machine)
+{
+    const char *distribution = af_fact_text_or(&machine->platform.distribution, "");
+    if (af_machine_has_tool(machine, "uv"))
+        return "make one with `uv venv`, which also downloads a Python, or name one with "
+               "--python";
+    if (af_starts_with(distribution, "debian") || af_starts_with(distribution, "ubuntu"))
+        return "`apt install python3-venv` (as root or with sudo), then "
+               "`python3 -m venv .venv`; or name an environment with --python";
+    return NULL;
+}
+
 const struct af_reason *af_fit_environment_problem(const struct af_machine *machine,
                                                    struct af_arena *arena)
 {
@@ -254,10 +268,12 @@ const struct af_reason *af_fit_environment_problem(const struct af_machine *mach
         return reason(arena, AF_REASON_VIRTUAL_ENV_GONE,
                       af_arena_format(arena, "VIRTUAL_ENV=%s; the Python of %s was found by %s",
                                       folder, af_fact_text_or(&python->prefix, "another"),
-                                      python->chosen_by.value.text));
+                                      python->chosen_by.value.text),
+                      NULL);
     if (python->prefix.state == AF_FACT_ABSENT)
-        return reason(arena, AF_REASON_PYTHON_NOT_FOUND, python->prefix.source);
+        return reason(arena, AF_REASON_PYTHON_NOT_FOUND, python->prefix.source,
+                      python_hint(machine));
     if (python->problem.state == AF_FACT_KNOWN)
-        return reason(arena, AF_REASON_ENVIRONMENT_BROKEN, python->problem.value.text);
+        return reason(arena, AF_REASON_ENVIRONMENT_BROKEN, python->problem.value.text, NULL);
     return damaged_torch(machine, arena);
 }

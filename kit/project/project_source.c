@@ -308,6 +308,17 @@ static void read_command(struct af_project_shell *shell, size_t at,
     shell->at = is_remark ? shell->line_end : shell->line_end - rest.len;
 }
 
+/* Whether the line of a page is what a command printed, in a block that begins with "$ ". */
+static bool is_output(struct af_project_shell *shell, struct af_span line)
+{
+    bool is_fence = line.len >= 3 && memcmp(line.data, "```", 3) == 0;
+    bool is_prompt = line.len >= 2 && memcmp(line.data, "$ ", 2) == 0;
+    shell->in_session =
+        is_prompt ? shell->in_session || shell->after_fence : shell->in_session && !is_fence;
+    shell->after_fence = is_fence;
+    return shell->in_session && !is_prompt;
+}
+
 bool af_project_shell_next(struct af_project_shell *shell,
                            struct af_project_shell_command *command_out)
 {
@@ -318,7 +329,8 @@ bool af_project_shell_next(struct af_project_shell *shell,
             shell->line_end = end_of_line(text, shell->at);
         struct af_span line = {text.data + shell->at, shell->line_end - shell->at};
         bool is_page = shell->source->kind == AF_PROJECT_README && is_start;
-        size_t found = is_start && is_comment(line) ? 0 : find_install(line, is_page);
+        bool is_none = (is_page && is_output(shell, line)) || (is_start && is_comment(line));
+        size_t found = is_none ? 0 : find_install(line, is_page);
         if (found > 0) {
             read_command(shell, shell->at + found, command_out);
             return !shell->arena.failed;

@@ -96,6 +96,8 @@ struct af_project_shell {
     const struct af_project_source *source;
     size_t at;
     size_t line_end;       /* of the line with byte `at`, joined with those that continue it */
+    bool after_fence;      /* in a page: the line before starts a block, or ends one */
+    bool in_session;       /* the block shows commands behind prompts, and what they print */
     struct af_arena arena; /* of the words */
     const char *words[AF_PROJECT_COMMAND_WORDS_MAX + 1];
 };

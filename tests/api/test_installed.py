@@ -12,12 +12,33 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "use-from-c.md").read_text()
 
 
+INSTALL = ROOT / "tools" / "install.sh"
+BUILD = pathlib.Path(os.environ["ANYFLASH_BUILD"])
+
+
 @pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
+def build(tmp_path_factory):
+    """A folder that installs what the build has, and keeps its own manifest."""
+    folder = tmp_path_factory.mktemp("build")
+    script = (BUILD / "cmake_install.cmake").read_text()
+    write = f'file(WRITE "{BUILD}/'
+    assert write in script
+    (folder / "cmake_install.cmake").write_text(
+        script.replace(write, f'file(WRITE "{folder}/'))
+    return folder
+
+
+def install(action, build, *words, **variables):
+    return subprocess.run([INSTALL, action, build, *words], capture_output=True, text=True,
+                          env={**os.environ, **variables}, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def prefix(build, tmp_path_factory):
     """A tree that was moved after its installation."""
     folder = tmp_path_factory.mktemp("installed")
-    command = ["cmake", "--install", os.environ["ANYFLASH_BUILD"], "--prefix", folder / "first"]
-    subprocess.run(command, check=True, capture_output=True)
+    done = install("install", build, folder / "first")
+    assert done.returncode == 0, done.stderr
     return (folder / "first").rename(folder / "a prefix")
 
 
@@ -43,8 +64,36 @@ def library_folder(prefix):
 def test_make_install_writes_to_its_prefix():
     make = ["make", "-n", "install", "PRESET=any"]
     shown = output([*make, "PREFIX=/opt/a prefix"], ROOT)
-    assert "cmake --install build/any --prefix '/opt/a prefix'" in shown
-    assert "--prefix" not in output([*make, "PREFIX="], ROOT)
+    assert "tools/install.sh check build/any '/opt/a prefix'" in shown
+    assert "tools/install.sh install build/any '/opt/a prefix'" in shown
+
+
+def test_uninstall_removes_what_install_wrote_and_nothing_else(build, tmp_path):
+    def tree():
+        return {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if not path.is_dir()}
+
+    (tmp_path / "usr/lib/cmake/other").mkdir(parents=True)
+    (tmp_path / "usr/lib/cmake/other/file").write_text("other")
+    before = tree()
+    done = install("install", build, "/usr", DESTDIR=str(tmp_path))
+    assert done.returncode == 0 and f"installed in {tmp_path}/usr;" in done.stdout, done
+    assert len(tree()) > len(before) + 20
+    done = install("uninstall", build, DESTDIR=str(tmp_path))
+    assert done.returncode == 0 and tree() == before, done
+    assert not [path for path in tmp_path.rglob("anyflash")]
+    done = install("uninstall", build, DESTDIR=str(tmp_path))
+    assert done.returncode == 1 and "nothing is known to be installed" in done.stderr
+
+
+def test_install_without_permission_names_sudo_and_prefix(build, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    if os.access(closed, os.W_OK):  # root may write everywhere but into a file
+        closed = "/proc/sys/none"
+    done = install("check", build, closed)
+    assert done.returncode == 3 and "you have no permission to write to" in done.stderr, done
+    assert "`sudo make install`, or `make install PREFIX=$HOME/.local`" in done.stderr
+    assert install("check", build, tmp_path / "new/folder").returncode == 0
 
 
 def test_a_program_finds_the_library_with_pkg_config(prefix, project):

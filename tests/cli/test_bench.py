@@ -1,12 +1,15 @@
 """`anyflash bench`: table, JSON and chart of a few small cases; peers; another library."""
 import contextlib
+import fcntl
 import itertools
 import json
 import os
 import pty
 import resource
 import signal
+import struct
 import subprocess
+import termios
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -28,6 +31,29 @@ def test_bench_fits_96_columns_and_names_machine_and_compiler(anyflash):
     assert answer.out.startswith("machine ") and "\nbuilt by " in answer.out
     assert "\n  f32 H16 S512 D64 " in answer.out and "\n  bf16 H16 S512 D64 " in answer.out
     assert answer.err == ""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("shapes", ["forward S512", "call",
+                                    pytest.param("serving", marks=large)])
+def test_bench_is_as_wide_as_the_terminal(anyflash, shapes, columns):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    bench = subprocess.Popen([anyflash.program, "bench", "--quick", "--filter", shapes],
+                             stdout=theirs, stderr=subprocess.DEVNULL)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux reports that the other end was closed
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    lines = shown.decode().splitlines()
+    assert bench.wait(60) == 0
+    wide = [line for line in lines if len(line) > columns]
+    assert lines[0].startswith("machine ") and not wide, wide
+    assert ("kernel" in "\n".join(lines)) == (columns == 100)
+    legend = lines[max(i for i, line in enumerate(lines) if not line):]
+    assert len(legend) <= 10, legend
 
 
 def test_bench_json_has_every_figure(anyflash):

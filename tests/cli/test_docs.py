@@ -54,9 +54,3 @@ def test_the_commands_and_options_of_a_page_exist(page, options_of):
 def test_the_links_of_a_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", FENCED.sub("", page.read_text())):
         assert "://" in target or (page.parent / target).exists(), target
-
-
-def test_the_screen_in_the_readme_is_what_doctor_prints(anyflash):
-    page = (ROOT / "README.md").read_text()
-    example = re.search(r"\$ anyflash (doctor [^\n]*)\n(.*?)```", page, re.DOTALL)
-    assert anyflash(*shlex.split(example[1]), cwd=ROOT).out == example[2]

@@ -66,6 +66,25 @@ def test_no_python_is_the_first_line(anyflash):
     assert done.out.startswith("no Python environment was found"), done.out
 
 
+@pytest.mark.parametrize("given, hint", [
+    ("platform.distribution=debian 12",
+     "`apt install python3-venv` (as root or with sudo), then `python3 -m venv .venv`"),
+    ("platform.distribution=ubuntu 24.04", "`apt install python3-venv`"),
+    ("platform.distribution=fedora 41", "install Python 3 or uv"),
+])
+def test_no_python_names_the_command_that_works_there(anyflash, given, hint):
+    done = anyflash("doctor", "--here", f"--given={given}", env={"PATH": "/nonexistent"})
+    assert hint in " ".join(done.out.split()), done.out
+
+
+def test_no_python_is_no_fault_and_no_wheels_are_named(anyflash):
+    words = ["--here", "--given=gpu=rtx4090"]
+    for command in ("doctor", "plan"):
+        done = anyflash(command, *words, "--color=always", env={"PATH": "/nonexistent"})
+        assert "broken" not in done.out and "\x1b[31m" not in done.out, done.out
+        assert ".whl" not in done.out and "torch is not installed in" not in done.out
+
+
 def test_an_empty_venv_is_the_first_line(anyflash, tmp_path):
     (tmp_path / ".venv").mkdir()
     first = anyflash("doctor").out.splitlines()[0]
@@ -111,7 +130,7 @@ def dead_venv(folder):
 
 UNUSABLE = {
     "no Python": (lambda folder: None, {"PATH": "/nonexistent"},
-                  "no Python environment was found here", "uv venv"),
+                  "no Python environment was found here", "python3 -m venv .venv"),
     "an empty venv": (lambda folder: (folder / ".venv").mkdir(), {},
                       "the Python environment is broken", "uv venv --clear"),
     "a dead venv": (dead_venv, {}, "a broken link to '/gone/bin/python3.11'",

@@ -31,6 +31,15 @@ def test_find_names_the_package_if_there_are_several(anyflash):
     assert packages == sorted(packages) and betas == sorted(betas, reverse=True)
 
 
+def test_find_says_that_only_other_packages_match(anyflash):
+    note = "no wheel of flash_attn is among them, only of other packages, such as flash_attn_4"
+    words = ["find", "torch=2.9", "python=3.11", "cuda=12", "--official"]
+    assert note in anyflash(*words).err
+    for others in (["package=flash_attn_4"], ["--limit=3"]):
+        assert "is among them" not in anyflash(*words, *others).err
+    assert "is among them" not in anyflash("find", "torch=2.9", "python=3.11").err
+
+
 def test_find_cuts_nothing_in_a_pipe(anyflash):
     answer = anyflash("find", "package=flash_attn", "source=astral", "torch=2.9",
                       "python=3.12", "-v")

@@ -59,6 +59,20 @@ def test_help_of_a_command_fits_80_columns(anyflash, command):
     assert answer.out == anyflash("help", command).out
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_a_help_runs_as_it_stands(anyflash, tmp_path, command):
+    """In a folder with the files that it names, where there is neither Python nor a network."""
+    line, = anyflash("help", command).out.partition("\nExample:\n  ")[2].splitlines()
+    assert line.startswith(f"anyflash {command}")
+    for name in ("build.log", "requirements.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "anyflash").symlink_to(anyflash.program)
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True,
+                          env={"PATH": str(tmp_path), "HOME": str(tmp_path)}, timeout=120)
+    assert done.returncode in (0, 1, 3), done
+    assert "usage" not in done.stderr and "unknown" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("command", ["shim", "providers"])
 def test_commands_of_the_python_package_say_how_to_get_it(anyflash, command):
     answer = anyflash(command, "--python", "/usr")

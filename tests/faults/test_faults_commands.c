@@ -22,7 +22,7 @@
 #define NEWER AF_TEST_DATA "/../examples/machines/rtx4090-torch2.15.json"
 #define FEW_WHEELS "--catalog=" AF_TEST_DATA "/faults/few_wheels.jsonl"
 #define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
-#define PROJECT AF_TEST_DATA "/faults/project"
+#define PROJECT AF_TEST_DATA "/faults/.project" /* hidden from `check` of this repository */
 
 #define ROW(code, ...)                                                                         \
     {                                                                                          \
