@@ -107,6 +107,14 @@ def test_a_version_alone_on_its_line_is_that_of_torch(anyflash, line, version):
     assert facts["torch"]["version"].get("value") == version
 
 
+def test_doctor_claims_nothing_of_packages_that_the_text_does_not_list(anyflash):
+    start = next(row["text"] for row in SAID if row["name"] == "comfyui_start_windows")
+    answer = anyflash("doctor", "--machine", "-", input=start.encode())
+    assert answer.out.startswith("it is unknown whether flash-attn is installed\n")
+    listed = anyflash("doctor", "--machine", str(TEXTS / "pip_list_everything.txt"))
+    assert "it is unknown" not in listed.out
+
+
 def test_an_option_changes_what_is_assumed(anyflash, tmp_path):
     text = tmp_path / "said.txt"
     text.write_text("RTX 3060, torch 2.6, Python 3.11 and CUDA 12.4 on Windows\n")
