@@ -56,8 +56,8 @@ void af_builder_set(struct af_builder *builder, const char *name, const char *va
 /* If the current environment is not writable, makes a new one first. */
 void af_plan_prepare(struct af_builder *builder);
 
-/* Puts anyflash's own Python package into the target, unless it is there. */
-void af_plan_package(struct af_builder *builder);
+/* Puts anyflash's own Python package into the target; with `stand_in`, as flash_attn, too. */
+void af_plan_package(struct af_builder *builder, bool stand_in);
 
 /*
  * The steps without flash-attn: torch's own kernels or the engine, through

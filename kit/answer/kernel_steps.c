@@ -1,8 +1,8 @@
 /*
  * kernel_steps.c: the steps without flash-attn: attention by torch's own kernels,
- * or by the engine of this project. Where anyflash's Python package runs it goes
- * into the environment, because it gives both under flash_attn's names; elsewhere
- * the steps name torch's scaled_dot_product_attention.
+ * or by the engine of this project. First what needs no installation, torch's
+ * scaled_dot_product_attention; then, where anyflash's Python package runs, its stand-in
+ * for programs that import flash_attn.
  */
 #include <string.h>
 
@@ -25,27 +25,22 @@ static bool has_vendor(const struct af_machine *machine, const char *vendor)
     return false;
 }
 
-/* Whether a stand-in for flash-attn, as `anyflash run` makes it, contains the package. */
-static bool is_in_stand_in(const struct af_machine *machine)
-{
-    const struct af_package *shim = af_machine_shim(machine);
-    const struct af_fact *list = shim == NULL ? NULL : &shim->extensions;
-    for (size_t i = 0;
-         list != NULL && list->state == AF_FACT_KNOWN && i < list->value.list.count; i++)
-        if (af_starts_with(list->value.list.items[i], "anyflash/"))
-            return true;
-    return false;
-}
-
 bool af_plan_package_is_there(const struct af_machine *machine)
 {
     const struct af_package *package = package_in(machine);
-    return package == NULL ? is_in_stand_in(machine)
+    return package == NULL ? af_machine_shim_is_complete(machine)
                            : af_fact_is(&package->version, anyflash_version_text());
 }
 
-const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
+bool af_plan_stand_in_is_there(const struct af_machine *machine)
 {
+    return af_machine_shim(machine) != NULL && af_plan_package_is_there(machine);
+}
+
+const char *af_plan_package_refusal(const struct af_machine *machine, bool stand_in,
+                                    struct af_arena *arena)
+{
+    const struct af_package *other = stand_in ? af_machine_flash_attn(machine) : NULL;
     const char *os = af_fact_text_or(&machine->platform.os,
                                      has_vendor(machine, "apple") ? "macos" : "linux");
     const char *python = af_fact_text_or(&machine->python.version, NULL);
@@ -69,20 +64,30 @@ const char *af_plan_package_refusal(const struct af_machine *machine, struct af_
                                "is %s: remove it first with pip or uv",
                                af_fact_text_or(&there->version, "of an unknown version"),
                                anyflash_version_text());
+    if (other != NULL)
+        return af_arena_format(arena,
+                               "flash-attn %s is in this environment: anyflash's stand-in can "
+                               "be installed once it is uninstalled",
+                               af_fact_text_or(&other->version, "of an unknown version"));
     return NULL;
 }
 
-void af_plan_package(struct af_builder *builder)
+void af_plan_package(struct af_builder *builder, bool stand_in)
 {
-    if (af_plan_package_is_there(builder->target.machine))
-        return;
     const struct af_target *target = &builder->target;
-    af_builder_start(builder,
-                     AF_STEP_WORDS("anyflash", "package", "install", "--python",
-                                   target->prefix != NULL ? target->prefix : target->python));
+    af_builder_start(builder, AF_STEP_WORDS("anyflash", "package", "install"));
+    if (stand_in)
+        af_builder_words(builder, AF_STEP_WORDS("--stand-in"));
+    af_builder_words(
+        builder,
+        AF_STEP_WORDS("--python", target->prefix != NULL ? target->prefix : target->python));
     af_builder_end(builder, AF_STEP_OWN,
-                   "put anyflash's Python package into this environment; its files come with "
-                   "this program, and nothing else changes");
+                   stand_in
+                       ? "for programs that import flash_attn: install anyflash's stand-in "
+                         "for it, which uses these kernels; `anyflash undo` removes it"
+                       : "put anyflash's Python package into this environment; its files "
+                         "come with this program, and nothing else changes");
+    builder->last->stand_in = stand_in;
 }
 
 /* No torch is published for musl. */
@@ -168,15 +173,19 @@ static void tell_image(struct af_builder *builder)
         af_builder_advice(builder, "%s", af_reasons[AF_REASON_VENDOR_LACKS].message);
 }
 
-static void use_torch(struct af_builder *builder, const char *refusal)
+/* What works without any installation. */
+static void use_torch(struct af_builder *builder)
 {
-    if (refusal != NULL)
-        af_builder_advice(builder, "%s", refusal);
+    const struct af_rung *rung = builder->rung;
+    bool by_torch = rung->kind == AF_RUNG_TORCH_KERNELS;
     af_builder_advice(
-        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
-                 "transformers, pass attn_implementation=\"sdpa\"");
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
-        try_torch(builder);
+        builder,
+        "with transformers, set attn_implementation=\"sdpa\"; in your own code, call "
+        "torch.nn.functional.scaled_dot_product_attention%s%s",
+        by_torch ? ". It uses " : "", by_torch ? rung->summary : "");
+    if (has_reason(builder, AF_REASON_KERNELS_RDNA))
+        af_builder_advice(builder, "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1: without it, "
+                                   "torch does not use these kernels");
 }
 
 /* The LLVM target of the first AMD GPU, as "gfx942"; NULL: there is none, or it is unknown. */
@@ -205,32 +214,24 @@ static void advise_torch_of_amd(struct af_builder *builder)
                       "the command and the GPUs that it serves");
 }
 
-/* How code uses the package, and which kernel it then gets. */
+/* The package, for programs that import flash_attn and for CPU tensors. */
 static void use_package(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
-    const char *python = builder->target.python;
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS || amd_target(machine) != NULL ||
-        has_vendor(machine, "intel"))
-        af_builder_advice(builder,
-                          "in your code: `from anyflash import flash_attn_func` (and "
-                          "flash_attn's other functions); with transformers: `import "
-                          "anyflash.transformers; anyflash.transformers.register()`, then "
-                          "attn_implementation=\"anyfa\"");
-    else
-        af_builder_advice(builder,
-                          "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
-                          "scaled_dot_product_attention then uses anyflash's kernels on CPU "
-                          "tensors; or `from anyflash import flash_attn_func`");
-    af_builder_start(builder, AF_STEP_WORDS(python, "-m", "anyflash", "shim", "install"));
-    af_builder_end(
-        builder, AF_STEP_ADVICE,
-        "for code that imports flash_attn itself: this makes the import use anyflash");
-    if (has_reason(builder, AF_REASON_KERNELS_RDNA))
-        af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
-                                   "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
-                                   "does not use these kernels");
-    af_builder_start(builder, AF_STEP_WORDS(python, "-m", "anyflash", "providers"));
+    bool by_cpu = builder->rung->kind == AF_RUNG_ENGINE && amd_target(machine) == NULL &&
+                  !has_vendor(machine, "intel");
+    bool has_other = af_machine_flash_attn(machine) != NULL;
+    if (has_other)
+        af_builder_advice(builder, "%s",
+                          af_plan_package_refusal(machine, true, builder->arena));
+    if (has_other ? !af_plan_package_is_there(machine) : !af_plan_stand_in_is_there(machine))
+        af_plan_package(builder, !has_other);
+    if (by_cpu)
+        af_builder_advice(builder, "for CPU tensors: `import anyflash.torch; "
+                                   "anyflash.torch.enable()` makes "
+                                   "scaled_dot_product_attention use anyflash's kernels");
+    af_builder_start(builder,
+                     AF_STEP_WORDS(builder->target.python, "-m", "anyflash", "providers"));
     af_builder_end(builder, AF_STEP_TRY, "check which kernel computes here, and why");
 }
 
@@ -309,26 +310,28 @@ static void replace_torch_without_gpu_code(struct af_builder *builder)
 void af_plan_kernels(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
-    const char *refusal = af_plan_package_refusal(machine, builder->arena);
+    const char *refusal = af_plan_package_refusal(machine, false, builder->arena);
     bool serves = has_reason(builder, AF_REASON_KERNELS_BY_PACKAGE) ||
                   has_reason(builder, AF_REASON_ENGINE_BY_PACKAGE);
     tell_image(builder);
+    if (has_reason(builder, AF_REASON_VENDOR_BRINGS))
+        return;
     replace_cuda_torch(builder);
     replace_torch_without_gpu_code(builder);
-    bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
-    if (brings || lacks_torch(machine))
+    if ((serves && refusal == NULL) || lacks_torch(machine))
         af_plan_prepare(builder);
     if (lacks_torch(machine) && needs_torch_of_amd(machine))
         advise_torch_of_amd(builder);
     else if (lacks_torch(machine))
         install_torch(builder);
-    if (brings)
-        af_plan_package(builder);
+    use_torch(builder);
     tell_vendor(builder);
-    if (brings || (serves && (package_in(machine) != NULL || is_in_stand_in(machine))))
+    if (serves && refusal != NULL)
+        af_builder_advice(builder, "%s", refusal);
+    if (serves && refusal == NULL)
         use_package(builder);
-    else
-        use_torch(builder, serves ? refusal : NULL);
+    else if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_torch(builder);
     if (amd_target(machine) != NULL &&
         af_equal(af_fact_text_or(&machine->platform.os, "linux"), "linux"))
         add_rocm_builds(builder, amd_target(machine));

@@ -152,6 +152,9 @@ static void tell_notes(struct af_builder *builder)
         const char *message = af_reasons[reason->id].message;
         if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
             af_builder_advice(builder, "%s; %s", message, af_reasons[reason->id].hint);
+        else if (reason->id == AF_REASON_GLIBC_DECIDES)
+            af_builder_advice(builder, "%s, %s: %s", message, reason->detail,
+                              af_reasons[reason->id].hint);
     }
 }
 
@@ -478,15 +481,15 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         try_code(builder, af_arena_format(builder->arena, "import %s%s", torch, module), NULL);
 }
 
-enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+enum anyflash_status af_plan_make_package(const struct af_machine *machine, bool stand_in,
                                           struct af_plan *plan, struct anyflash_error *err)
 {
     struct af_plan made = {.rung = AF_RUNG_ENGINE};
     struct af_builder builder;
     begin(&builder, &made, machine);
-    if (!af_plan_package_is_there(machine)) {
+    if (stand_in ? !af_plan_stand_in_is_there(machine) : !af_plan_package_is_there(machine)) {
         af_plan_prepare(&builder);
-        af_plan_package(&builder);
+        af_plan_package(&builder, stand_in);
         try_code(&builder, "import anyflash; print(anyflash.threads())", NULL);
     }
     return finish(&builder, &made, plan, err);

@@ -17,7 +17,7 @@ enum af_step_kind {
     AF_STEP_PACKAGES,    /* installs `requirements`, without their dependencies */
     AF_STEP_TORCH,       /* installs `requirements`, torch first, with their dependencies */
     AF_STEP_NEEDS,       /* installs `requirements` with their dependencies, but never torch */
-    AF_STEP_OWN,         /* unpacks anyflash's own Python package */
+    AF_STEP_OWN,         /* unpacks anyflash's own Python package, or its stand-in */
     AF_STEP_BUILD,       /* compiles */
     AF_STEP_TRY          /* runs a test that shows whether it works */
 };
@@ -44,6 +44,7 @@ struct af_step {
     const char *const *requirements;   /* of PACKAGES, TORCH, NEEDS: "einops", "torch==2.9.1" */
     size_t requirement_count;
     const char *torch_backend; /* for TORCH: uv's --torch-backend; else NULL */
+    bool stand_in;             /* of OWN: the stand-in for flash-attn, with what it needs */
     const char *module;        /* for TRY: FlashAttention's module, if a test for it is known */
 };
 
@@ -80,23 +81,27 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
 
 /*
  * The steps that put anyflash's own Python package into the environment of
- * `machine`; none if this version is there already.
+ * `machine`, with `stand_in` also its stand-in for flash-attn; none if that is there already.
  */
-enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+enum anyflash_status af_plan_make_package(const struct af_machine *machine, bool stand_in,
                                           struct af_plan *plan, struct anyflash_error *err);
 
 /*
- * Why anyflash's Python package cannot be put into the environment of `machine`
- * by this program: one sentence in `arena`; NULL if it can, or if memory runs out
- * (arena->failed). Unknown facts are no reason.
+ * Why anyflash's Python package, or with `stand_in` its stand-in for flash-attn, cannot be put
+ * into the environment of `machine` by this program: one sentence in `arena`; NULL if it can,
+ * or if memory runs out (arena->failed). Unknown facts are no reason.
  */
-const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena);
+const char *af_plan_package_refusal(const struct af_machine *machine, bool stand_in,
+                                    struct af_arena *arena);
 
 /*
  * Whether anyflash's Python package is in the environment: this version of it, or any inside a
  * stand-in for flash-attn.
  */
 bool af_plan_package_is_there(const struct af_machine *machine);
+
+/* Whether a stand-in for flash-attn is there, too. */
+bool af_plan_stand_in_is_there(const struct af_machine *machine);
 
 /* The commands to type if a wheel may load but its bytes have to prove it. */
 struct af_plan_proof {

@@ -35,19 +35,33 @@ static const char *headline_start(const struct af_rung *rung)
     case AF_RUNG_WHEEL:
         return rung->answer != AF_YES || !rung->wheel->listed ? "A wheel may fit"
                                                               : "A wheel fits";
-    case AF_RUNG_TORCH_KERNELS:
-        return "Use torch's own kernels";
     case AF_RUNG_BUILD:
         return "Build it here";
     default:
-        return "Without flash-attn";
+        return "Use torch's own attention";
     }
+}
+
+static const struct af_reason *find_reason(const struct af_rung *rung, enum af_reason_id id)
+{
+    for (size_t i = 0; i < rung->reason_count; i++)
+        if (rung->reasons[i].id == id)
+            return &rung->reasons[i];
+    return NULL;
 }
 
 static const char *rung_headline(struct af_plan_answer *answer, const struct af_rung *rung)
 {
     const struct af_machine *machine = answer->request->machines[0];
     bool absent = machine->torch.version.state == AF_FACT_ABSENT;
+    const struct af_reason *image = find_reason(rung, AF_REASON_VENDOR_BRINGS);
+    if (image != NULL && answer->request->machine_count == 1)
+        return af_arena_format(&answer->arena, "Use the flash-attn %s that this image brings",
+                               image->detail == NULL ? "" : image->detail);
+    if ((rung->kind == AF_RUNG_TORCH_KERNELS || rung->kind == AF_RUNG_ENGINE) &&
+        answer->request->machine_count == 1)
+        return af_arena_format(&answer->arena, "%s: set attn_implementation=\"sdpa\"",
+                               headline_start(rung));
     if (rung->kind != AF_RUNG_TORCH_CHANGE || rung->wheel == NULL)
         return af_arena_format(&answer->arena, "%s: %s", headline_start(rung),
                                rung->summary == NULL ? "" : rung->summary);
@@ -253,7 +267,10 @@ const char *af_plan_command_line(const char *command, const char *const *words,
     return af_shell_command(AF_SHELL_POSIX, NULL, 0, line, count, arena);
 }
 
-/* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
+/*
+ * Whether `anyflash install` is what the user runs now. Some steps, such as a build, are left
+ * to the user; and where torch's own attention serves, nothing has to be installed.
+ */
 static bool can_install(const struct af_plan *plan)
 {
     bool brings = false;
@@ -261,8 +278,7 @@ static bool can_install(const struct af_plan *plan)
         enum af_step_kind kind = plan->steps[i].kind;
         if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
             return false;
-        brings =
-            brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH || kind == AF_STEP_OWN;
+        brings = brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH;
     }
     return brings;
 }

@@ -48,11 +48,19 @@ static void add_in_double_quotes(struct af_text *text, const char *word)
     af_text_add(text, "\"");
 }
 
+/* Whether PowerShell and cmd, which knows no single quotes, both take it in double quotes. */
+static bool is_same_in_cmd(const char *word)
+{
+    size_t len = strlen(word);
+    return len > 0 && word[len - 1] != '\\' &&
+           strspn(word, LETTERS " _%+=:./\\-,;@()[]<>'") == len;
+}
+
 static void add_word(struct af_text *text, enum af_shell shell, const char *word)
 {
     if (word[0] != '\0' && strspn(word, plain[shell]) == strlen(word))
         af_text_add(text, word);
-    else if (shell == AF_SHELL_CMD)
+    else if (shell == AF_SHELL_CMD || (shell == AF_SHELL_POWERSHELL && is_same_in_cmd(word)))
         add_in_double_quotes(text, word);
     else
         add_in_single_quotes(text, shell, word);

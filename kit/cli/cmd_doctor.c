@@ -167,7 +167,10 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doc
                          "flash-attn %s (anyflash's stand-in) is installed",
                          af_fact_text_or(&shim->version, "of unknown version"));
     else if (package == NULL)
-        af_screen_add(screen, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
+        af_screen_add(screen, 0, "", AF_TONE_STRONG,
+                      first_machine(doctor)->packages.state == AF_FACT_UNKNOWN
+                          ? "it is unknown whether flash-attn is installed"
+                          : "flash-attn is not installed");
     else
         view_installed(screen, cli, doctor, package);
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)

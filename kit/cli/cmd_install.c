@@ -107,8 +107,9 @@ static enum anyflash_status make_package_plan(struct af_cli *cli, struct install
 {
     enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
     if (status == ANYFLASH_OK)
-        status =
-            af_plan_make_package(install->inputs.machines.pointers[0], &install->other, err);
+        status = af_plan_make_package(install->inputs.machines.pointers[0],
+                                      af_option_given(&cli->options, AF_OPTION_STAND_IN),
+                                      &install->other, err);
     install->has_other = status == ANYFLASH_OK;
     install->plan = install->has_other ? &install->other : NULL;
     return status;

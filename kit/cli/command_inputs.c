@@ -10,6 +10,7 @@
 
 #include "kit/base/url.h"
 #include "kit/fit/fit.h"
+#include "kit/install/own_package.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
 #include "kit/system/state.h"
@@ -234,6 +235,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
         status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
     if (status == ANYFLASH_OK)
         status = af_fit_check_asked(catalog, &request->fit, &cli->arena, &notes.hint, err);
+    request->fit.lacks_package = !af_own_package_is_here(&cli->arena);
     request->elsewhere =
         af_machines_named(&cli->options) && !af_option_given(&cli->options, AF_OPTION_HERE);
     request->install_options = af_cli_repeated_options(cli, AF_COMMAND_INSTALL);

@@ -150,7 +150,10 @@ static size_t named_options(const char *word, size_t len, size_t *last_out)
 static enum anyflash_status unknown_option(struct parse *parse, const char *option)
 {
     const struct af_command_row *command = &af_command_rows[parse->options->command];
-    if (parse->hint == NULL)
+    if (parse->has_command && parse->options->command == AF_COMMAND_RUN &&
+        parse->options->words.count > 0)
+        parse->hint = "write `--` before the installer: anyflash run -- pip install ...";
+    else if (parse->hint == NULL)
         parse->hint =
             parse->has_command
                 ? af_arena_format(parse->arena, "`anyflash help %s` lists its options",

@@ -483,7 +483,8 @@ static const char *stand_in_version(struct af_cli_wanted *wanted)
     bool serves =
         decision->environment_problem == NULL && wanted->torch != NULL &&
         decision->rungs[AF_RUNG_TORCH_KERNELS].answer != AF_NO &&
-        af_plan_package_refusal(wanted->change.run.machine, &wanted->cli->arena) == NULL;
+        !wanted->inputs.request.fit.lacks_package &&
+        af_plan_package_refusal(wanted->change.run.machine, false, &wanted->cli->arena) == NULL;
     return serves && version != NULL && af_starts_with(version, "2.") &&
                    allows(wanted, PACKAGE, version)
                ? version
@@ -495,10 +496,13 @@ static void refuse_stand_in(struct af_cli_wanted *wanted)
 {
     struct af_arena *arena = &wanted->cli->arena;
     const struct af_rung *kernels = &wanted->answer.decision.rungs[AF_RUNG_TORCH_KERNELS];
-    const char *why = af_plan_package_refusal(wanted->change.run.machine, arena);
+    const char *why = af_plan_package_refusal(wanted->change.run.machine, false, arena);
     if (why == NULL)
         why = kernels->answer == AF_NO ? kernels->summary
-                                       : "no stand-in has a version that is allowed";
+              : wanted->inputs.request.fit.lacks_package
+                  ? "the files of the stand-in are not beside this program; `make install` and "
+                    "the Python wheel both bring them"
+                  : "no stand-in has a version that is allowed";
     af_cli_wanted_refuse(
         wanted, af_arena_format(arena, "%s: %s", place_text(wanted, wanted->flash), why),
         "`anyflash plan` shows every option");

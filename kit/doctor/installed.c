@@ -114,9 +114,14 @@ static void check_python(struct af_examination *examination, const char *extensi
 
 void af_examine_shim(struct af_examination *examination)
 {
-    const struct af_package *shim = af_machine_shim(examination->machine);
+    const struct af_machine *machine = examination->machine;
+    const struct af_package *shim = af_machine_shim(machine);
+    bool is_alone = machine->packages.state == AF_FACT_KNOWN &&
+                    af_machine_package(machine, "anyflash") == NULL &&
+                    !af_machine_shim_is_complete(machine);
     if (shim != NULL)
-        af_examination_add(examination, AF_REASON_SHIM, "flash-attn %s in %s",
+        af_examination_add(examination, is_alone ? AF_REASON_SHIM_ALONE : AF_REASON_SHIM,
+                           "flash-attn %s in %s",
                            af_fact_text_or(&shim->version, "of unknown version"),
                            af_fact_text_or(&shim->folder, "the environment"));
 }

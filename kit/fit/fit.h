@@ -134,6 +134,7 @@ struct af_fit_options {
     /* each of these lists must allow the publisher of a wheel; borrowed */
     const struct af_publishers *publishers;
     size_t publisher_list_count;
+    bool lacks_package; /* this program cannot install anyflash's Python package */
     bool needs_softcap; /* the user needs score capping, which torch's kernels lack */
     bool has_preference;
     enum af_rung_kind preference;
@@ -182,7 +183,7 @@ struct af_decision {
     const char *missing_fact;
     /* of the first machine; if there is one, no rung is recommended */
     const struct af_reason *environment_problem;
-    struct af_candidate *candidates; /* with verdicts; those that fit come first, best first */
+    struct af_candidate *candidates; /* those that fit or may fit, best first; then the rest */
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
     size_t unknown_count;
@@ -308,12 +309,13 @@ json_t *af_fit_json_candidate_counts(const struct af_decision *decision);
  *
  * States the usual system, processor and Python of a machine, of which at least a GPU, or torch
  * and a system or a Python are known, where they are unknown: linux, x86_64 (aarch64 on macOS)
- * and 3.12 (3.11 for torch before 2.2, the first for 3.12). The source of these facts is
- * "assumed". For a torch whose version names no CUDA, such as "2.9.1", it assumes the CUDA
- * build that `pip install torch` gets: "torch_cuda=cu128". If pasted text names a CUDA, such as
- * "CUDA 12.4", and torch has a build for it, that one is assumed. Where pip gets a build
- * without CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that one. Nor
- * is anything for GPUs of other vendors alone. The machine's name then says what was assumed:
+ * and 3.12 (3.11 for torch before 2.2, the first for 3.12). For a DGX Spark (GB10), also the
+ * glibc of DGX OS. The source of these facts is "assumed". For a torch whose version names no
+ * CUDA, such as "2.9.1", it assumes the CUDA build that `pip install torch` gets:
+ * "torch_cuda=cu128". If pasted text names a CUDA, such as "CUDA 12.4", and torch has a build
+ * for it, that one is assumed. Where pip gets a build without CUDA, as on Windows, nothing is
+ * assumed: whoever names a GPU rarely has that one. Nor is anything for GPUs of other vendors
+ * alone. The machine's name then says what was assumed:
  * "NAME, assuming os=linux, ...". Fails with NO_MEMORY; facts assumed until then remain.
  */
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);

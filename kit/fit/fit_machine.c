@@ -56,6 +56,19 @@ static bool is_described(const struct af_machine *machine)
     return machine->gpus.count > 0 || (machine->gpus.state == AF_FACT_UNKNOWN && torch);
 }
 
+/* DGX Spark, whose system, DGX OS 7, is Ubuntu 24.04. Not the GB100 and GB102. */
+static bool is_spark(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++) {
+        const char *name = strstr(af_fact_text_or(&machine->gpus.rows[i].name, ""), "GB10");
+        if (name != NULL && (name[4] < '0' || name[4] > '9'))
+            return af_fact_is(&machine->platform.os, "linux") &&
+                   af_fact_is(&machine->platform.arch, "aarch64") &&
+                   machine->platform.libc.state == AF_FACT_UNKNOWN;
+    }
+    return false;
+}
+
 /* Assumes the usual system, processor and Python. */
 static enum anyflash_status assume_usual(struct af_machine *machine, const char **what,
                                          struct anyflash_error *err)
@@ -69,6 +82,8 @@ static enum anyflash_status assume_usual(struct af_machine *machine, const char 
     const char *python = is_old(machine) ? "python=3.11" : "python=3.12";
     if (status == ANYFLASH_OK)
         status = assume_fact(machine, &machine->python.version, python, what, err);
+    if (status == ANYFLASH_OK && is_spark(machine))
+        status = assume_fact(machine, &machine->platform.libc_version, "glibc=2.39", what, err);
     return status;
 }
 

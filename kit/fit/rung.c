@@ -113,6 +113,8 @@ void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
 
 bool af_rung_python_package_fits(const struct af_rung_context *context)
 {
+    if (context->fit->options->lacks_package)
+        return false;
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
         const struct af_view_torch *torch = &view->torch;

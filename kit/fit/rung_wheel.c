@@ -143,6 +143,7 @@ static void add_closest(struct af_rung_context *context, bool official, const ch
         const struct af_candidate *candidate = &decision->candidates[i];
         if (candidate->answer == AF_YES || candidate->wheel->official != official ||
             candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel) ||
+            (candidate->wheel->url == NULL && candidate->wheel->path == NULL) ||
             (rocm_only && !candidate->wheel->rocm))
             continue;
         if (best == NULL || closer(context->fit, candidate, best))
@@ -579,6 +580,25 @@ static void say_newer(struct af_rung_context *context, const struct af_catalog_w
                                reasons[i].detail == NULL ? "" : reasons[i].detail);
 }
 
+/* The wheel that would be chosen instead if the glibc were known; it exists, and may fit. */
+static void say_glibc(struct af_rung_context *context, const struct af_candidate *best)
+{
+    const struct af_decision *decision = context->decision;
+    const struct af_candidate *other = NULL;
+    bool open = best->answer == AF_UNKNOWN;
+    for (size_t i = 1; i < decision->candidate_count && other == NULL; i++) {
+        struct af_candidate candidate = decision->candidates[i];
+        if (open ? candidate.answer != AF_YES : !af_candidate_fits_but_for_facts(&candidate))
+            continue;
+        candidate.answer = AF_YES;
+        if (open || af_rank_compare(context->fit, &candidate, best) < 0)
+            other = &decision->candidates[i];
+    }
+    if (other != NULL &&
+        (((open ? best : other)->reason_bits) & AF_REASON_BIT(AF_REASON_UNKNOWN_GLIBC)) != 0)
+        af_rung_add_reason(context, AF_REASON_GLIBC_DECIDES, "%s", other->wheel->filename);
+}
+
 /*
  * What the kernels of a file built here are for, from a local version such as
  * "any.cu13.sm90.hd64.bf16.bwd": "head size 64, bf16, backward".
@@ -629,6 +649,7 @@ static void say_best(struct af_rung_context *context)
         af_rung_take_reason(context, &reasons[i]);
     say_official(context, best->wheel);
     say_newer(context, best->wheel);
+    say_glibc(context, best);
     count_filters(context);
     af_rung_set_wheel(context, best->wheel, context->fit->views[0].torch.cuda_major);
     context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);

@@ -15,10 +15,39 @@
 /* A rule: how good a wheel is; larger is better. */
 typedef int (*goodness)(const struct af_fit_context *fit, const struct af_candidate *candidate);
 
-static int fits(const struct af_fit_context *fit, const struct af_candidate *candidate)
+/* clang-format off */
+#define BIT_IF(id, group, effect, wanted) \
+    | (AF_REASON_GROUP_##group <= AF_REASON_GROUP_REMARK && AF_REASON_##effect == (wanted) \
+           ? UINT64_C(1) << ((int)AF_REASON_##id & 63) : 0)
+#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_BLOCKS)
+static const uint64_t blocking = 0
+#include "kit/fit/reasons.inc"
+    ;
+#undef AF_REASON
+#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_OPEN)
+static const uint64_t opening = 0
+#include "kit/fit/reasons.inc"
+    ;
+#undef AF_REASON
+/* clang-format on */
+
+bool af_candidate_fits_but_for_facts(const struct af_candidate *candidate)
 {
-    (void)fit;
-    return candidate->answer == AF_YES ? 2 : candidate->answer == AF_UNKNOWN ? 1 : 0;
+    uint64_t open = candidate->reason_bits & opening;
+    if (candidate->answer != AF_UNKNOWN)
+        return false;
+    for (; open != 0; open &= open - 1)
+        if (!af_starts_with(af_reasons[__builtin_ctzll(open)].text_id, "unknown-"))
+            return false;
+    return true;
+}
+
+/* Addresses of official files are certain, and a proof has read the file. */
+static bool may_not_exist(const struct af_candidate *candidate)
+{
+    const struct af_catalog_wheel *wheel = candidate->wheel;
+    return !wheel->listed && !wheel->official && wheel->path == NULL &&
+           (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) == 0;
 }
 
 static int own_torch(const struct af_fit_context *fit, const struct af_candidate *candidate)
@@ -28,6 +57,23 @@ static int own_torch(const struct af_fit_context *fit, const struct af_candidate
     if ((candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0)
         return wheel->torch_major == torch->major && wheel->torch_minor == torch->minor;
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_TORCH_NEIGHBOUR)) == 0;
+}
+
+/*
+ * What exists and lacks only a fact of the machine is before what fits and may not exist: to
+ * state the fact never leads from the one to the other. The rules below compare what fits but
+ * may not exist with what fits but was made for another torch, or for a glibc that is unknown.
+ */
+static int fits(const struct af_fit_context *fit, const struct af_candidate *candidate)
+{
+    const struct af_catalog_wheel *wheel = candidate->wheel;
+    bool is_sure = !may_not_exist(candidate) && own_torch(fit, candidate) &&
+                   (wheel->official || wheel->glibc_minor >= 0);
+    if (candidate->answer == AF_YES)
+        return is_sure ? 4 : 2;
+    if (may_not_exist(candidate))
+        return 0;
+    return af_candidate_fits_but_for_facts(candidate) && own_torch(fit, candidate) ? 3 : 1;
 }
 
 static int upstream(const struct af_fit_context *fit, const struct af_candidate *candidate)
@@ -153,22 +199,6 @@ static void (*const rules[])(struct af_fit_wheel_check *check) = {
     af_rule_system, af_rule_gpu,      af_rule_driver, af_rule_peers, af_rule_traps,
 };
 
-/* clang-format off */
-#define BIT_IF(id, group, effect, wanted) \
-    | (AF_REASON_GROUP_##group <= AF_REASON_GROUP_REMARK && AF_REASON_##effect == (wanted) \
-           ? UINT64_C(1) << ((int)AF_REASON_##id & 63) : 0)
-#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_BLOCKS)
-static const uint64_t blocking = 0
-#include "kit/fit/reasons.inc"
-    ;
-#undef AF_REASON
-#define AF_REASON(id, text_id, group, effect, ...) BIT_IF(id, group, effect, AF_REASON_OPEN)
-static const uint64_t opening = 0
-#include "kit/fit/reasons.inc"
-    ;
-#undef AF_REASON
-/* clang-format on */
-
 enum af_answer af_verdict_answer(uint64_t bits)
 {
     if ((bits & blocking) != 0)
@@ -189,8 +219,7 @@ void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candida
         candidates[i].answer = af_verdict_answer(candidates[i].reason_bits);
     size_t fitting = bring(candidates, count, AF_YES);
     size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
-    af_sort(candidates, fitting, sizeof candidates[0], compare, fit);
-    af_sort(candidates + fitting, unknown, sizeof candidates[0], compare, fit);
+    af_sort(candidates, fitting + unknown, sizeof candidates[0], compare, fit);
     *fitting_out = fitting;
     *unknown_out = unknown;
 }

@@ -7,7 +7,7 @@
  * wheel, which makes it fast enough for thousands of wheels. With an arena all
  * rules run and add details.
  *
- * Ranks those that fit, best first. The rules of the order and why they exist are in
+ * Ranks those that fit or may fit, best first. The rules of the order and why they exist are in
  * docs/design/ranking.md.
  */
 #ifndef AF_KIT_FIT_VERDICT_H
@@ -116,6 +116,9 @@ void af_rule_system(struct af_fit_wheel_check *check);
 void af_rule_driver(struct af_fit_wheel_check *check);
 void af_rule_peers(struct af_fit_wheel_check *check);
 void af_rule_gpu(struct af_fit_wheel_check *check);
+
+/* Whether nothing but unknown facts of the machine speaks against the wheel. */
+bool af_candidate_fits_but_for_facts(const struct af_candidate *candidate);
 
 /* <0 if `a` is better than `b`; 0 only for the same wheel. A total order. */
 int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate *a,

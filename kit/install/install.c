@@ -133,7 +133,7 @@ static void check_step(struct job *job, const struct af_step *step)
         check_torch(job, step);
         break;
     case AF_STEP_OWN:
-        refusal = af_plan_package_refusal(job->run->machine, arena);
+        refusal = af_plan_package_refusal(job->run->machine, step->stand_in, arena);
         if (refusal != NULL)
             refuse(job, refusal, NULL);
         break;
@@ -151,6 +151,8 @@ static bool brings_files(const struct af_step *step)
 
 static const char *step_title(struct af_arena *arena, const struct af_step *step)
 {
+    if (step->kind == AF_STEP_OWN && step->stand_in)
+        return "anyflash's stand-in for flash-attn " AF_OWN_PACKAGE_STAND_IN;
     if (step->kind == AF_STEP_OWN)
         return af_arena_format(arena, "anyflash %s", anyflash_version_text());
     if (step->wheel == NULL)
@@ -328,7 +330,7 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
         return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)
-        return af_own_package_stage(&job->stage, err);
+        return af_own_package_stage(&job->stage, step->stand_in, err);
     enum anyflash_status status = af_stage_requirements(
         &job->stage, step->requirements, step->requirement_count, NULL, job->run->from, err);
     if (status == ANYFLASH_E_DATA && job->run->from != NULL)

@@ -182,25 +182,18 @@ static enum anyflash_status unpack(const struct making *making, const char *site
     return status;
 }
 
-enum anyflash_status af_own_package_stage(struct af_stage *stage, struct anyflash_error *err)
+/* The package as a distribution of its own. */
+static enum anyflash_status make_package(struct making *making)
 {
-    struct af_arena *arena = stage->run->arena;
-    struct making *making = af_arena_alloc(arena, sizeof *making);
+    struct af_arena *arena = making->pack.arena;
     const char *version = anyflash_version_text();
-    enum anyflash_status status =
-        making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
-    if (status == ANYFLASH_OK)
-        status = add_package(making);
-    if (status != ANYFLASH_OK)
-        return status;
+    enum anyflash_status status = add_package(making);
     making->pack.information = af_arena_format(arena, "anyflash-%s.dist-info", version);
     describe(making, "anyflash", version, "py3-none-any",
              "Summary: FlashAttention on any machine\n");
     af_wheel_pack_information(&making->pack, "entry_points.txt",
                               "[vllm.general_plugins]\nanyflash = anyflash.vllm:register\n");
-    af_wheel_pack_information(&making->pack, "INSTALLER", "anyflash\n");
-    status = af_wheel_pack_record(&making->pack, err);
-    return status == ANYFLASH_OK ? unpack(making, site_in_stage(stage)) : status;
+    return status;
 }
 
 /* ---- the stand-in for flash-attn ---- */
@@ -243,22 +236,20 @@ static enum anyflash_status set_version(struct making *making, const char *versi
                    making->python, line);
 }
 
-enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *version,
-                                             const char *folder, const char **path_out,
-                                             struct anyflash_error *err)
+/* The tag of the wheel that contains the libraries of this program. */
+static const char *stand_in_tag(const struct af_run *run)
+{
+    return af_arena_format(run->arena, "py3-none-linux_%s",
+                           af_fact_text_or(&run->machine->platform.arch, "x86_64"));
+}
+
+/* flash_attn, and the package unless it is a distribution of its own there. */
+static enum anyflash_status make_stand_in(struct making *making, const struct af_run *run,
+                                          const char *version)
 {
     struct af_arena *arena = run->arena;
-    struct making *making = af_arena_alloc(arena, sizeof *making);
     bool has_package = af_machine_package(run->machine, "anyflash") != NULL;
-    const char *tag = af_arena_format(arena, "py3-none-linux_%s",
-                                      af_fact_text_or(&run->machine->platform.arch, "x86_64"));
-    const char *path = af_arena_format(arena, "%s/flash_attn-%s-%s.whl", folder, version, tag);
-    const struct af_span *pieces;
-    size_t count;
-    enum anyflash_status status =
-        path == NULL || making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
-    if (status == ANYFLASH_OK)
-        status = add_modules(making);
+    enum anyflash_status status = add_modules(making);
     if (status == ANYFLASH_OK)
         status = set_version(making, version);
     if (status == ANYFLASH_OK && !has_package)
@@ -266,7 +257,7 @@ enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *ver
     if (status != ANYFLASH_OK)
         return status;
     making->pack.information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
-    describe(making, "flash-attn", version, tag,
+    describe(making, "flash-attn", version, stand_in_tag(run),
              af_arena_format(
                  arena,
                  "Summary: Modules of flash-attn, generated on this machine by anyflash, which "
@@ -278,7 +269,48 @@ enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *ver
     af_wheel_pack_information(&making->pack, "top_level.txt",
                               has_package ? "flash_attn\nflash_attn_2_cuda\n"
                                           : "anyflash\nflash_attn\nflash_attn_2_cuda\n");
-    status = af_wheel_pack_archive(&making->pack, &pieces, &count, err);
+    return ANYFLASH_OK;
+}
+
+bool af_own_package_is_here(struct af_arena *arena)
+{
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    return making != NULL && find_package(making, arena, NULL) == ANYFLASH_OK;
+}
+
+enum anyflash_status af_own_package_stage(struct af_stage *stage, bool stand_in,
+                                          struct anyflash_error *err)
+{
+    struct af_arena *arena = stage->run->arena;
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    enum anyflash_status status =
+        making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    if (status == ANYFLASH_OK)
+        status = stand_in ? make_stand_in(making, stage->run, AF_OWN_PACKAGE_STAND_IN)
+                          : make_package(making);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_wheel_pack_information(&making->pack, "INSTALLER", "anyflash\n");
+    status = af_wheel_pack_record(&making->pack, err);
+    return status == ANYFLASH_OK ? unpack(making, site_in_stage(stage)) : status;
+}
+
+enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *version,
+                                             const char *folder, const char **path_out,
+                                             struct anyflash_error *err)
+{
+    struct af_arena *arena = run->arena;
+    struct making *making = af_arena_alloc(arena, sizeof *making);
+    const char *path =
+        af_arena_format(arena, "%s/flash_attn-%s-%s.whl", folder, version, stand_in_tag(run));
+    const struct af_span *pieces;
+    size_t count;
+    enum anyflash_status status =
+        path == NULL || making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    if (status == ANYFLASH_OK)
+        status = make_stand_in(making, run, version);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_pack_archive(&making->pack, &pieces, &count, err);
     if (status == ANYFLASH_OK)
         status = af_file_write(arena, path, pieces, count, err);
     if (status == ANYFLASH_OK)

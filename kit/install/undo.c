@@ -7,6 +7,8 @@
 #include "kit/system/file.h"
 #include "kit/system/lock.h"
 
+#define WHEEL_BYTES_MAX 4096
+
 /* Finds the installation `id` among those that are DONE, newest first; 0: the first. */
 static struct af_operation *find_id(struct af_operation *list, size_t count, int64_t id)
 {
@@ -81,6 +83,65 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
         run->arena, "files of '%s' changed since they were installed", chosen->title);
     done->hint = "--force undoes it anyway and deletes the current files";
     return ANYFLASH_OK;
+}
+
+/* The folder that will have `path` after the undo, or has it kept for that; NULL: none. */
+static const char *root_after(const struct af_run *run, const struct af_operation *chosen,
+                              const char *path)
+{
+    const char *root = run->site;
+    for (size_t i = 0; i < chosen->entry_count; i++) {
+        const struct af_entry *entry = &chosen->entries[i];
+        size_t len = strlen(entry->path);
+        if (strncmp(path, entry->path, len) == 0 && (path[len] == '\0' || path[len] == '/'))
+            root = entry->has_old ? chosen->aside : NULL;
+    }
+    const char *full = root == NULL ? NULL : af_path_join(run->arena, root, path);
+    return full != NULL && !af_file_is_absent(full) ? root : NULL;
+}
+
+/* Whether `root` has, as `flash_attn`, a stand-in of ours; after the undo, or now. */
+static bool has_stand_in(const struct af_run *run, const struct af_operation *undone,
+                         const char *root)
+{
+    struct af_distribution *list;
+    size_t count = 0;
+    if (af_distributions_list(run->arena, root, &list, &count, NULL) != ANYFLASH_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct af_span text;
+        const char *wheel = af_path_join(run->arena, list[i].folder, "WHEEL");
+        const char *path = wheel == NULL ? NULL : af_path_join(run->arena, root, wheel);
+        if (path != NULL && af_equal(list[i].name, "flash-attn") &&
+            (undone == NULL || af_equal(root_after(run, undone, wheel), root)) &&
+            af_file_read(run->arena, path, WHEEL_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+            strstr(text.data, "Generator: anyflash ") != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* A stand-in for flash-attn must not stay, or come back, without anyflash's package. */
+static void check_stand_in(const struct af_run *run, const struct af_operation *chosen,
+                           struct af_install_result *done)
+{
+    static const char package[] = "anyflash/__init__.py";
+    const char *here = af_path_join(run->arena, run->site, package);
+    bool has_package = here != NULL && !af_file_is_absent(here);
+    if (root_after(run, chosen, package) != NULL ||
+        (!has_stand_in(run, chosen, run->site) && !has_stand_in(run, chosen, chosen->aside)) ||
+        (!has_package && has_stand_in(run, NULL, run->site)))
+        return;
+    done->answer = AF_NO;
+    done->reason = has_package
+                       ? "anyflash's stand-in for flash-attn is installed here and needs "
+                         "the package anyflash"
+                       : "anyflash's stand-in for flash-attn would come back, and the "
+                         "package anyflash that it needs is gone";
+    done->hint = has_package ? af_arena_format(run->arena, "remove the stand-in first: `%s`",
+                                               af_run_command(run, "shim", "remove"))
+                             : af_arena_format(run->arena, "install the package first: `%s`",
+                                               af_run_command(run, "package", "install"));
 }
 
 /*
@@ -159,6 +220,8 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
         status = check_later(run, list, chosen, done, err);
     if (status == ANYFLASH_OK && done->answer == AF_YES)
         status = check_files(run, chosen, force, done, err);
+    if (status == ANYFLASH_OK && done->answer == AF_YES)
+        check_stand_in(run, chosen, done);
     if (status == ANYFLASH_OK && done->answer == AF_YES)
         status = take_back(run, chosen, done, err);
     return status;

@@ -255,6 +255,17 @@ const struct af_package *af_machine_shim(const struct af_machine *machine)
     return package != NULL && af_fact_is(&package->installer, "anyflash") ? package : NULL;
 }
 
+bool af_machine_shim_is_complete(const struct af_machine *machine)
+{
+    const struct af_package *shim = af_machine_shim(machine);
+    const struct af_fact *list = shim == NULL ? NULL : &shim->extensions;
+    for (size_t i = 0;
+         list != NULL && list->state == AF_FACT_KNOWN && i < list->value.list.count; i++)
+        if (strncmp(list->value.list.items[i], "anyflash/", strlen("anyflash/")) == 0)
+            return true;
+    return false;
+}
+
 const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
 {
     return af_machine_shim(machine) == NULL ? af_machine_package(machine, "flash-attn") : NULL;

@@ -235,6 +235,9 @@ const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
 /* The package flash-attn that `anyflash shim` or `anyflash run` made, or NULL. */
 const struct af_package *af_machine_shim(const struct af_machine *machine);
 
+/* Whether that package contains anyflash's own, as `anyflash run` makes it. */
+bool af_machine_shim_is_complete(const struct af_machine *machine);
+
 /* The value of the environment variable `name`, or NULL. */
 const char *af_machine_variable(const struct af_machine *machine, const char *name);
 

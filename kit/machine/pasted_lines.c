@@ -256,9 +256,24 @@ static bool note_question(struct af_pasted_reader *reader, const char *line)
     return any;
 }
 
+/* "2.10.0+cu130" alone on its line: of all packages only torch has such versions from 2 on. */
+static bool take_bare_torch(struct af_pasted_reader *reader, const char *line)
+{
+    static const char blanks[] = " '\"";
+    const char *at = line + strspn(line, blanks);
+    size_t len = strspn(at, "0123456789.");
+    const char *build = at + len;
+    if (!af_starts_with(at, "2.") || !af_starts_with(build, "+cu") ||
+        strspn(build + 3, "0123456789") != 3 || build[6 + strspn(build + 6, blanks)] != '\0')
+        return false;
+    char version[48];
+    snprintf(version, sizeof version, "%.*s", (int)(len + 6), at);
+    return af_pasted_read_fact(reader, AF_PASTED_TORCH, version);
+}
+
 bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
 {
-    if (take_answer(reader, line))
+    if (take_answer(reader, line) || take_bare_torch(reader, line))
         return true;
     if (!note_question(reader, line))
         reader->asked_count = 0;

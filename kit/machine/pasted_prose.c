@@ -373,7 +373,10 @@ static const struct {
     {"linux",
      "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu",
      "ubuntu|debian|fedora|centos|rocky|colab|kaggle|jetpack|linux|pop os|docker"},
-    {"macos", "Darwin|macosx_|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/",
+    {"macos", /* "C:/Users/" and "/c/Users/" are Windows */
+     "Darwin|macosx_|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/|\"/Users/| "
+     "/Users/"
+     "|'/Users/|(/Users/|=/Users/|///Users/",
      "macos|macbook"},
 };
 

@@ -33,7 +33,7 @@ _anyflash() {
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
   bench) options='--quick --filter --peers --compare --textbook --chart --threads --offline --json --verbose --quiet --color --help' words='' ;;
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;
-  package) options='--dry-run --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
+  package) options='--dry-run --stand-in --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
   shim) options='--fa3 --python --offline --json --verbose --quiet --color --help' words='install remove status' ;;
   providers) options='--python --offline --json --verbose --quiet --color --help' words='' ;;
   version) options='--catalog --offline --json --verbose --quiet --color --help' words='' ;;

@@ -52,6 +52,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from undo' -l force -d 'undo eve
 complete -c anyflash -n '__fish_seen_subcommand_from undo' -l forget -d 'delete the backup files of installation ID (default: of all installations) without undoing anything'
 complete -c anyflash -n '__fish_seen_subcommand_from undo' -l recover -d 'only repair what interrupted runs left unfinished, in every environment'
 complete -c anyflash -n '__fish_seen_subcommand_from shim' -l fa3 -d 'install flash_attn_interface, FlashAttention-3\'s module, too'
+complete -c anyflash -n '__fish_seen_subcommand_from package' -l stand-in -d 'install a module flash_attn that uses anyflash, too'
 complete -c anyflash -n '__fish_seen_subcommand_from install package run undo' -l no-wait -d 'do not wait if another anyflash is changing the environment: fail at once'
 complete -c anyflash -n '__fish_seen_subcommand_from machine' -l tags -d 'print only the wheel tags that the interpreter accepts, best first, one per line'
 complete -c anyflash -n '__fish_seen_subcommand_from machine' -l schema -d 'print only the list of facts that a record can have, with their meaning'

@@ -92,7 +92,8 @@ function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
         return step;
     const command = getCommand();
-    const title = "put anyflash's Python package into this environment";
+    const title = "for programs that import flash_attn: put anyflash's Python package into this environment, "
+        + "then run `python -m anyflash shim install`";
     return { ...step, title: command === null ? `${title}, as \`${GUIDE}\` in anyflash's sources says` : title,
              command, powershell: command, cmd: command };
 }
@@ -371,7 +372,7 @@ function showWheels(candidates) {
         element("span", { class: "quiet" }, ` ${one.source}${releaseOf(one.url)}${one.official ? ", official" : ""}`)));
     const isChosen = shown.length < fitting.length;
     place.replaceChildren(details([`${isChosen ? "Chosen" : "All"} wheels that fit (${shown.length}${isChosen ? ` of ${fitting.length}` : ""}${
-        fitting.length === WHEELS_MAX ? " or more" : ""})`], element("ul", null, ...rows)));
+        candidates.length === WHEELS_MAX && candidates.at(-1).verdict !== "no" ? " or more" : ""})`], element("ul", null, ...rows)));
 }
 
 /* -- The diagnosis of a log. -- */

@@ -204,7 +204,7 @@ def test_steps_for_several_machines_are_those_of_each(anyflash, tmp_path):
     plan = answer_json(anyflash, "plan", *words)
     for row, prefix in zip(plan["machines"], ("/usr", "/usr", "/srv/projects/.venv")):
         check_steps(row["steps"])
-        assert row["steps"][0]["argv"][-1] == prefix
+        assert [step["argv"][-1] for step in row["steps"] if step["argv"]][0] == prefix
     shown = anyflash("plan", *words).out
     first, second = shown.split("Steps on colab-t4.json, twin.json\n")[1].split(
         "Steps on rtx4090-torch2.8.json\n")
@@ -212,7 +212,8 @@ def test_steps_for_several_machines_are_those_of_each(anyflash, tmp_path):
     assert "--python /srv/projects/.venv\n" in second
     quiet = anyflash("plan", "-q", *words).out.splitlines()
     assert quiet[0] == "# on colab-t4.json, twin.json"
-    assert quiet[quiet.index("# on rtx4090-torch2.8.json") + 1].endswith("/srv/projects/.venv")
+    first = quiet.index("# on rtx4090-torch2.8.json")
+    assert any(line.endswith("/srv/projects/.venv") for line in quiet[first:])
 
 
 def test_a_wheel_has_reasons_only_on_the_machine_that_it_does_not_fit(anyflash):
@@ -331,7 +332,8 @@ def test_on_windows_torch_for_amd_is_not_taken_from_pytorchs_index(anyflash, tor
 def test_the_engine_is_not_promised_where_the_package_does_not_run(anyflash):
     done = anyflash("plan", "--given", "gpu=m2", "--given", "os=macos")
     first = done.out.splitlines()[0]
-    assert first.endswith("scaled_dot_product_attention") and "Python package" not in done.out
+    assert first.endswith('"sdpa"') and "Python package" not in done.out
+    assert "package install" not in done.out
 
 
 def test_an_open_torch_change_does_not_say_no(anyflash):

@@ -79,6 +79,42 @@ def test_a_cuda_that_torch_is_built_for_is_assumed_of_torch(anyflash, tmp_path):
     assert "torch_cuda" not in answer.out.split("Steps")[0]
 
 
+@pytest.mark.parametrize("line, found", [
+    ('  File "/Users/me/venv/lib/python3.12/site-packages/torch/x.py", line 2', "macos"),
+    ("/usr/local/bin/python: No such file: '/Users/me/x'", "macos"),
+    ("numpy @ file:///Users/runner/miniforge3/conda-bld/numpy", "macos"),
+    ('  File "C:/Users/me/venv/Lib/site-packages/torch/x.py", line 2', None),
+    ("cd /c/Users/me/ComfyUI", None),
+    ("-v C:/Users/me:/workspace", None),
+])
+def test_a_home_folder_of_macos_names_the_system(anyflash, line, found):
+    text = f"torch 2.8.0+cu128\n{line}\n".encode()
+    facts = json.loads(anyflash("machine", "--machine", "-", input=text).out)
+    assert facts["platform"]["os"].get("value") == found
+
+
+@pytest.mark.parametrize("line, version", [
+    ("2.10.0+cu130", "2.10.0+cu130"),
+    ("  '2.8.0+cu128' ", "2.8.0+cu128"),
+    ("0.25.0+cu130", None),               # torchvision
+    ("2.8.3+cu12torch2.8", None),         # flash-attn
+    ("torchaudio 2.10.0+cu130", None),
+    ("2.10.0+cu130 is what I have not", None),
+])
+def test_a_version_alone_on_its_line_is_that_of_torch(anyflash, line, version):
+    text = f"RTX 4090\n{line}\n".encode()
+    facts = json.loads(anyflash("machine", "--machine", "-", input=text).out)
+    assert facts["torch"]["version"].get("value") == version
+
+
+def test_doctor_claims_nothing_of_packages_that_the_text_does_not_list(anyflash):
+    start = next(row["text"] for row in SAID if row["name"] == "comfyui_start_windows")
+    answer = anyflash("doctor", "--machine", "-", input=start.encode())
+    assert answer.out.startswith("it is unknown whether flash-attn is installed\n")
+    listed = anyflash("doctor", "--machine", str(TEXTS / "pip_list_everything.txt"))
+    assert "it is unknown" not in listed.out
+
+
 def test_an_option_changes_what_is_assumed(anyflash, tmp_path):
     text = tmp_path / "said.txt"
     text.write_text("RTX 3060, torch 2.6, Python 3.11 and CUDA 12.4 on Windows\n")

@@ -187,16 +187,43 @@ static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state
 
 #define LINUX_T4 LINUX "sm=7.5 driver=580.65.06 uv=0.13.8 "
 
-static void test_plan__without_a_wheel_begins_with_the_own_package(void **state)
+static void test_plan__without_a_wheel_begins_with_what_needs_no_installation(void **state)
+{
+    static const char *const without_wheel[] = {
+        LINUX_T4 "python=3.12 torch=2.9.1+cu128",
+        LINUX "gpu=none python=3.12 torch=2.9.1+cpu",
+        LINUX "gpu=MI300X python=3.12 torch=2.8.0+rocm6.4",
+        "gpu=M3 python=3.12 torch=2.11.0",
+    };
+    static const char first[] = "# with transformers, set attn_implementation=\"sdpa\"; ";
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(without_wheel); i++) {
+        const char *text = plan_of(without_wheel[i]);
+        if (strncmp(text, first, strlen(first)) != 0)
+            fail_msg("it begins with:\n%s", text);
+        assert_null(strstr(text, "shim install"));
+    }
+}
+
+static void test_plan__offers_the_stand_in_to_programs_that_import_flash_attn(void **state)
 {
     (void)state;
     const char *text = plan_of(LINUX_T4 "python=3.12 torch=2.9.1+cu128");
-    if (strncmp(text, "anyflash package install --python python\n", 41) != 0)
-        fail_msg("it begins with:\n%s", text);
-    assert_has(text, "# in your code: `from anyflash import flash_attn_func`");
-    assert_has(text, "python -m anyflash shim install");
-    assert_has(text, "\npython -m anyflash providers\n");
-    assert_null(strstr(text, "attn_implementation=\"sdpa\""));
+    assert_has(text, "\nanyflash package install --stand-in --python python\n"
+                     "python -m anyflash providers\n");
+    text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128",
+                    "{\"packages\":[{\"name\":\"flash-attn\",\"version\":\"2.8.3\"}]}", NULL);
+    assert_has(text, "\nanyflash package install --python python\n");
+    assert_has(text, "anyflash's stand-in can be installed once it is uninstalled");
+}
+
+static void test_plan__has_no_step_of_the_package_where_it_is_not_to_be_had(void **state)
+{
+    const struct af_fit_options options = {.lacks_package = true};
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", NULL, &options);
+    assert_null(strstr(text, "anyflash"));
+    assert_has(text, "sdpa_kernel(B.EFFICIENT_ATTENTION)");
 }
 
 static void test_plan__makes_an_environment_for_the_own_package(void **state)
@@ -205,7 +232,8 @@ static void test_plan__makes_an_environment_for_the_own_package(void **state)
     const char *text = plan_of(LINUX_T4 "python=3.12 torch=2.9.1+cu128 "
                                         "python.externally_managed=true");
     assert_has(text, "uv venv --python python --system-site-packages .venv\n"
-                     "anyflash package install --python .venv\n");
+                     "# with transformers, set attn_implementation=\"sdpa\"; ");
+    assert_has(text, "anyflash package install --stand-in --python .venv\n");
 }
 
 static void test_plan__uses_the_own_package_that_is_there(void **state)
@@ -217,8 +245,8 @@ static void test_plan__uses_the_own_package_that_is_there(void **state)
         char there[sizeof record + 16];
         snprintf(there, sizeof there, record, versions[i]);
         const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", there, NULL);
-        assert_null(strstr(text, "package install"));
-        assert_has(text, "from anyflash import flash_attn_func");
+        assert_null(strstr(text, "package install --python"));
+        assert_true((strstr(text, "--stand-in") != NULL) == (i == 0));
     }
 }
 
@@ -256,9 +284,9 @@ static void test_plan__says_what_serves_gpus_of_other_vendors(void **state)
 {
     (void)state;
     const char *text = plan_of(LINUX "gpu=Arc-A770 python=3.12 torch=2.11.0+xpu uv=0.13.8");
-    assert_has(text, "anyflash package install --python python\n# with torch's XPU build, "
-                     "scaled_dot_product_attention runs on the Intel GPU");
-    assert_has(text, "from anyflash import flash_attn_func");
+    assert_has(text, "# with torch's XPU build, scaled_dot_product_attention runs on the Intel "
+                     "GPU");
+    assert_has(text, "anyflash package install --stand-in --python python\n");
     text = plan_of("gpu=M3 python=3.12 torch=2.11.0");
     assert_has(text, "# scaled_dot_product_attention runs on the Apple GPU");
     assert_null(strstr(text, "anyflash"));
@@ -276,7 +304,7 @@ static void test_plan__gives_the_commands_of_flash_attn_for_rocm(void **state)
                "install --python python --no-build-isolation git+https://");
     text = plan_of(LINUX "sm=gfx1300 python=3.12 torch=2.15.0+rocm7.1");
     assert_null(strstr(text, "flash-attention"));
-    assert_has(text, "from anyflash import flash_attn_func");
+    assert_has(text, "--stand-in --python python\n");
     text = plan_of(LINUX "gpu=MI300X python=3.12 torch=2.9.1+cu128 uv=0.13.8");
     if (strncmp(text, "uv pip install --python python --torch-backend auto ", 52) != 0)
         fail_msg("it begins with:\n%s", text);
@@ -332,7 +360,9 @@ int main(void)
         cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
         cmocka_unit_test(test_plan__moves_torchvision_with_torch),
         cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
-        cmocka_unit_test(test_plan__without_a_wheel_begins_with_the_own_package),
+        cmocka_unit_test(test_plan__without_a_wheel_begins_with_what_needs_no_installation),
+        cmocka_unit_test(test_plan__offers_the_stand_in_to_programs_that_import_flash_attn),
+        cmocka_unit_test(test_plan__has_no_step_of_the_package_where_it_is_not_to_be_had),
         cmocka_unit_test(test_plan__makes_an_environment_for_the_own_package),
         cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
         cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),

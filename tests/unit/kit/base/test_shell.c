@@ -48,7 +48,7 @@ static void test_shell__python_code_keeps_its_blanks_and_parentheses(void **stat
     (void)state;
     static const char *const words[] = {"python", "-c", "import torch; print(torch.x)"};
     assert_command(AF_SHELL_POSIX, words, 3, "python -c 'import torch; print(torch.x)'");
-    assert_command(AF_SHELL_POWERSHELL, words, 3, "python -c 'import torch; print(torch.x)'");
+    assert_command(AF_SHELL_POWERSHELL, words, 3, "python -c \"import torch; print(torch.x)\"");
     assert_command(AF_SHELL_CMD, words, 3, "python -c \"import torch; print(torch.x)\"");
 }
 
@@ -66,7 +66,7 @@ static void test_shell__powershell_runs_a_quoted_program_with_an_ampersand(void 
     (void)state;
     static const char *const words[] = {"C:\\My Apps\\python.exe", "it's", "a,b", "@x", "$y"};
     assert_command(AF_SHELL_POWERSHELL, words, 5,
-                   "& 'C:\\My Apps\\python.exe' 'it''s' 'a,b' '@x' '$y'");
+                   "& \"C:\\My Apps\\python.exe\" \"it's\" \"a,b\" \"@x\" '$y'");
 }
 
 static void test_shell__cmd_doubles_backslashes_before_a_quote_only(void **state)

@@ -133,7 +133,10 @@ static const struct row rows[] = {
     {"only FlashAttention 4",
      "\"packages\": [{\"name\": \"flash-attn-4\", \"version\": \"4.0.0b1\"}]", "fa4-namespace"},
     {"the shim's package is reported but not judged",
-     FLASH(", \"installer\": \"anyflash\", \"extensions\": []"), "shim"},
+     FLASH(", \"installer\": \"anyflash\", \"extensions\": [\"anyflash/libanyflash.so\"]"),
+     "shim"},
+    {"the shim's package without anyflash is broken",
+     FLASH(", \"installer\": \"anyflash\", \"extensions\": []"), "shim-alone"},
     {"a peer's window ends below",
      "\"packages\": [{\"name\": \"flash-attn\", \"version\": \"2.8.3\"" EXTENSION "},"
      "{\"name\": \"xformers\", \"version\": \"0.0.32\", \"flash_attn_min\": \"2.7.1\", "

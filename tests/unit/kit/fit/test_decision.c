@@ -522,7 +522,7 @@ static void test_decision__is_the_same_every_time(void **state)
     decide(&first, LINUX GPU "python=3.12 torch=2.8.0+cu128");
     decide(&second, LINUX GPU "python=3.12 torch=2.8.0+cu128");
     assert_int_equal(first.fitting_count, second.fitting_count);
-    for (size_t i = 0; i < first.fitting_count; i++)
+    for (size_t i = 0; i < first.candidate_count; i++)
         assert_ptr_equal(first.candidates[i].wheel, second.candidates[i].wheel);
     af_decision_release(&first);
     af_decision_release(&second);

@@ -100,8 +100,12 @@ static void test_known__an_exact_match_stands_above_a_proved_one(void **state)
     (void)state;
     decide(&decision, HERE TORCH_28, MADE_FOR_25, AF_YES);
     assert_string_equal(decision.rungs[AF_RUNG_WHEEL].wheel->filename, MADE_FOR_28);
-    size_t last = decision.fitting_count - 1;
-    assert_string_equal(decision.candidates[last].wheel->filename, MADE_FOR_25);
+    size_t place = 0;
+    while (strcmp(decision.candidates[place].wheel->filename, MADE_FOR_25) != 0)
+        place++;
+    assert_int_equal(decision.candidates[place].answer, AF_YES);
+    for (size_t i = place + 1; i < decision.candidate_count; i++)
+        assert_int_not_equal(decision.candidates[i].answer, AF_YES);
     af_decision_release(&decision);
 }
 

@@ -118,6 +118,12 @@ static void make(struct ranked *ranked, int rule, bool good)
     if (rule == RULE_upstream ||
         rule == RULE_seen) /* what is official is upstream's, and there */
         ranked->wheel.official = false;
+    if (rule == RULE_upstream)
+        ranked->wheel.listed = true; /* else the first rule would decide */
+    if (rule == RULE_fits) {         /* there, and made for this torch */
+        ranked->wheel.listed = true;
+        ranked->candidate.reason_bits &= ~AF_REASON_BIT(AF_REASON_TORCH_NEIGHBOUR);
+    }
 }
 
 static void test_rank__each_rule_decides_before_all_below_it(void **unused)
@@ -137,11 +143,45 @@ static void test_rank__each_rule_decides_before_all_below_it(void **unused)
     }
 }
 
+static void test_rank__a_derived_address_is_behind_what_lacks_only_a_fact(void **unused)
+{
+    static const struct {
+        bool listed;
+        enum af_answer answer;
+        enum af_reason_id open;
+    } order[] = {
+        {true, AF_YES, AF_REASON_UNKNOWN_GLIBC},
+        {true, AF_UNKNOWN, AF_REASON_UNKNOWN_GLIBC},
+        {false, AF_YES, AF_REASON_UNKNOWN_GLIBC},
+        {true, AF_UNKNOWN, AF_REASON_WHEEL_TORCH_UNKNOWN},
+        {false, AF_UNKNOWN, AF_REASON_UNKNOWN_GLIBC},
+    };
+    struct af_view view = {.torch = {.major = 2, .minor = 8}};
+    const struct af_fit_context fit = {.views = &view, .view_count = 1};
+    struct ranked both[2];
+    (void)unused;
+    for (size_t i = 1; i < AF_COUNT(order); i++) {
+        for (size_t j = 0; j < 2; j++) {
+            make(&both[j], RULE_last, true);
+            both[j].wheel.official = false;
+            both[j].wheel.version_rank = (int)i; /* the newer one is behind */
+            both[j].wheel.listed = order[i - 1 + j].listed;
+            both[j].candidate.answer = order[i - 1 + j].answer;
+            both[j].candidate.reason_bits = order[i - 1 + j].answer == AF_UNKNOWN
+                                                ? AF_REASON_BIT(order[i - 1 + j].open)
+                                                : 0;
+        }
+        if (af_rank_compare(&fit, &both[0].candidate, &both[1].candidate) >= 0)
+            fail_msg("row %zu is not before the next one", i - 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rank__the_page_has_the_rules_in_their_order),
         cmocka_unit_test(test_rank__each_rule_decides_before_all_below_it),
+        cmocka_unit_test(test_rank__a_derived_address_is_behind_what_lacks_only_a_fact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

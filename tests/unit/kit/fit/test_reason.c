@@ -58,6 +58,20 @@ static void test_reason__hints_for_the_page_name_no_options(void **state)
     }
 }
 
+/* "--given torch=2.8.0" would be typed as it is, and plan for a torch that nobody has. */
+static void test_reason__hints_state_no_version_as_if_it_were_known(void **state)
+{
+    (void)state;
+    FOR_EACH_REASON(id)
+    {
+        const char *hint = af_reasons[id].hint;
+        const char *given = hint == NULL ? NULL : strstr(hint, "--given ");
+        const char *value = given == NULL ? NULL : strchr(given, '=');
+        fail_if(value != NULL && value[1] >= '0' && value[1] <= '9', id,
+                "has an example that reads as advice");
+    }
+}
+
 static void test_reason__remarks_reject_nothing(void **state)
 {
     (void)state;
@@ -131,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_reason__text_ids_are_unique),
         cmocka_unit_test(test_reason__each_has_a_message),
         cmocka_unit_test(test_reason__hints_for_the_page_name_no_options),
+        cmocka_unit_test(test_reason__hints_state_no_version_as_if_it_were_known),
         cmocka_unit_test(test_reason__remarks_reject_nothing),
         cmocka_unit_test(test_reason__bytes_settle_what_names_say_about_libraries),
         cmocka_unit_test(test_reason__a_reason_for_all_wheels_is_one_of_an_option),
