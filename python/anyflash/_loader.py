@@ -38,7 +38,7 @@ BINDINGS = (
     "anyflash_torch_write",
 )
 #: ANYFLASH_PYTHON_INTERFACE of the bindings that this package calls.
-INTERFACE = 4
+INTERFACE = 5
 
 
 def file_name(library):

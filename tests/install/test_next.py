@@ -34,12 +34,10 @@ def linked(place):
 
 
 @pytest.mark.parametrize("options", [
-    ("--prefer", "engine"),
     ("--arch", "8.6"),
     ("--arch", "8.6", "--official"),
     ("--arch", "8.6", "--publishers", "Dao-AILab", "--version", "2.8.3"),
     ("--arch", "9.0", "--package", "flash_attn_4"),
-    ("--arch", "7.5"),
     WITH_GPU,
     (*WITH_GPU, "--given", "torch=2.9.1+cu128"),
     (*WITH_GPU, "--given", "torch=2.15.0+cu132", "--prefer", "torch-change"),
@@ -53,6 +51,22 @@ def test_the_printed_command_installs_this_plan(quick_place, options):
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert json.loads(done.stdout)["steps"] == plan["steps"] != []
     assert plan["next"]["kind"] == "install" and plan["next"]["command"] == command
+
+
+@pytest.mark.parametrize("options", [("--prefer", "engine"), ("--arch", "7.5")])
+def test_where_nothing_has_to_be_installed_each_step_is_a_command_that_runs(
+        quick_place, options):
+    odd, run = linked(quick_place)
+    words = [PROGRAM, "plan", *options, "--python", str(odd)]
+    plan = json.loads(run([*words, "--json"]).stdout)
+    assert plan["next"]["kind"] == "steps" and plan["next"]["command"] is None
+    assert not run(words).stdout.startswith("Next") and "\nNext: " not in run(words).stdout
+    command, = [step["command"] for step in plan["steps"] if step["kind"] == "own"]
+    done = run(command, shell=True)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert (quick_place.site / "flash_attn").is_dir()
+    assert run([PROGRAM, "undo", "--python", str(odd)]).returncode == 0
+    assert not (quick_place.site / "flash_attn").exists()
 
 
 @pytest.mark.parametrize("options", [
@@ -71,7 +85,8 @@ def test_the_plan_that_doctor_names_has_the_steps_of_doctor(quick_place, options
     assert found, shown
     plan = json.loads(run(f"{found[1]} --json", shell=True).stdout)
     assert plan["steps"] == steps != []
-    assert following["command"] == plan["next"]["command"] is not None
+    assert following["command"] == plan["next"]["command"]
+    assert (following["command"] is None) == ("engine" in options)
 
 
 def test_verify_and_install_name_the_plan_for_the_same_environment(quick_place):
