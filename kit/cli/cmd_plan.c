@@ -152,6 +152,8 @@ static void view_plan(struct af_screen *screen, struct af_cli *cli, const char *
 static void view_steps(struct af_screen *screen, struct af_cli *cli,
                        const struct af_plan_answer *answer)
 {
+    if (answer->next.kind == AF_PLAN_NEXT_UPDATE)
+        return; /* they are the last resort: --prefer shows them */
     if (!differ_in_steps(answer)) {
         view_plan(screen, cli, "Steps", &answer->plan);
         return;
@@ -227,10 +229,11 @@ static void view(struct af_cli *cli, const struct plan *plan)
         af_cli_rungs_view(&screen, &answer->decision,
                           answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     } else {
+        bool is_shown = answer->decision.possible && answer->next.kind != AF_PLAN_NEXT_UPDATE;
         af_screen_add(&screen, 0, "", AF_TONE_STRONG,
-                      answer->decision.possible ? "Other options (-v for details)"
-                                                : "All options (-v for details)");
-        af_cli_rungs_table(&screen, &answer->decision, true,
+                      is_shown ? "Other options (-v for details)"
+                               : "All options (-v for details)");
+        af_cli_rungs_table(&screen, &answer->decision, is_shown,
                            answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     }
     view_proof(&screen, plan);
@@ -253,6 +256,10 @@ static void view_commands(struct af_cli *cli, const struct af_plan *plan)
  */
 static void view_quiet(struct af_cli *cli, const struct af_plan_answer *answer)
 {
+    if (answer->next.kind == AF_PLAN_NEXT_UPDATE) {
+        af_text_format(&cli->out, "%s\n", answer->next.command);
+        return;
+    }
     if (!differ_in_steps(answer)) {
         view_commands(cli, &answer->plan);
         return;

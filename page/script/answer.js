@@ -99,7 +99,7 @@ function forVisitors(step) {
 }
 
 /* The steps to show: those of model.pair for who has no torch. Another torch is the last resort if the list is older than torch. */
-const replacesNewer = (plan) => plan.decision === "torch-change" && listIsOlder(plan);
+const replacesNewer = (plan) => plan.next.kind === "update";
 const shownSteps = () => replacesNewer(model.plan) ? [] : (model.pair ?? model.plan).steps.map(forVisitors);
 
 /* No step of a plan for other systems needs the program. */
