@@ -315,7 +315,7 @@ function showPlan(plan) {
     // From one of these on, the module assumes the rest.
     const isDescribed = valueOf("gpu") !== "" || valueOf("torch") !== "" || ["output", "record"].includes(model.paste?.kind);
     const headline = isOlder ? olderTitle() : model.pair ? `No torch yet? ${model.pair.headline}` : plan.headline;
-    const title = isDescribed ? headline : "Choose your GPU and torch";
+    const title = isDescribed ? headline : `Choose your GPU${valueOf("os") === "macos" ? "" : " and torch"}`;
     byId("answer-title").textContent = byId("pinned").textContent = (nothingIsKnown() ? "For example: " : "") + title;
     document.title = `anyflash: ${nothingIsKnown() ? "which FlashAttention wheel fits?" : title}`;
     byId("for").textContent = answeredFor();
@@ -398,8 +398,10 @@ const pythonDecides = () => !nothingIsKnown() && (model.plan.decision === null |
 /* A button for each menu that the answer still needs. */
 function askForFacts() {
     const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
-    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "",
-                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda, python: pythonDecides() && !model.values.python };
+    const isMac = valueOf("os") === "macos"; // there, torch and Python decide nothing
+    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "" && !isMac,
+                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda,
+                        python: pythonDecides() && !model.values.python && !isMac };
     const missing = model.choices.facts.filter(({ key }) => isMissing[key]);
     if (missing.length === 0)
         return null;
@@ -418,7 +420,7 @@ function programCommand(command) {
 }
 
 /* ComfyUI's portable Python is on no path: its pip is a module. */
-const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
+const withPip = (text) => model.installer === "portable" ? text.replace(/`(python -m )?pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
 
 const packageButton = (name) => element("p", null,
     element("button", { type: "button", onclick: () => choosePackage(name) }, `Answer for ${name}`));
