@@ -87,10 +87,13 @@ function getCommand() {
     return `${pip} install ${release}-py3-none-${ownPlatform()}.whl`;
 }
 
+/* Hints of the program name its options; the page has menus and the box. */
+const nameMenus = (text) => model.choices.hints.reduce((said, { program, page }) => said.replace(program, page), text);
+
 /* The program unpacks its own Python package; who does not have it gets both from the release. */
 function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
-        return step;
+        return { ...step, title: step.title && nameMenus(step.title) };
     const command = getCommand();
     const title = "for programs that import flash_attn: put anyflash's Python package into this environment, "
         + "then run `python -m anyflash shim install`";
@@ -143,11 +146,7 @@ function stepsList(steps, plan) {
     return element("ol", { class: "steps" }, ...items);
 }
 
-/* Hints of the program name its options; the page has menus and the box. */
-function hintText(hint) {
-    const own = model.choices.hints.find((one) => one.program === hint);
-    return element("span", { class: "quiet" }, ...withCode(`hint: ${own?.page ?? hint}`));
-}
+const hintText = (hint) => element("span", { class: "quiet" }, ...withCode(`hint: ${nameMenus(hint)}`));
 
 /* A choice reaches the module as the program's --given, which it then names as the source. */
 const nameChoices = (text) => text.replace(/--given [^:;,)]*/g, "your choice").replace(/\bsm (\d+\.\d)/g, "compute capability $1");

@@ -87,8 +87,8 @@ def test_a_log_with_paths_of_a_mac_is_of_a_mac(page, path, system):
                "ERROR: Failed building wheel for flash-attn\n")
     assert page.plan()["facts"]["platform.os"] == system
     if system == "macos":
-        assert page.text("#fact-os-source") == "a path in your text"
-        assert page.text("#diagnosis-title").startswith("Flash-attn cannot work on this")
+        assert page.text("#fact-os-source") == "line 2 of your text"
+        assert "flash-attn cannot work on this" in page.text("#diagnosis-title")
 
 
 def test_the_headline_and_command_stay_while_menus_are_used(page):
