@@ -87,7 +87,7 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
     return af_arena_format(&answer->arena, "%s %s+%s for %s %s%s",
                            absent ? "Install torch" : "Replace torch with", rung->torch_version,
                            rung->torch_cuda, rung->wheel->package, rung->wheel->version,
-                           !rung->wheel->listed    ? " (derived, not seen)"
+                           !rung->wheel->listed    ? " (URL not checked)"
                            : rung->wheel->official ? " (official)"
                                                    : " (community build)");
 }

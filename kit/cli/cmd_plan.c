@@ -3,6 +3,8 @@
  * exact steps; or, with --wheel and --all, verdicts on wheels. kit/answer makes
  * the answer and its JSON.
  */
+#include <string.h>
+
 #include "kit/answer/find_answer.h"
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/command_inputs.h"
@@ -14,16 +16,20 @@ struct plan {
     size_t limit; /* of --all; 0: all */
 };
 
-/* "sm 8.9", "gfx942", or the name of a GPU that has neither. */
+/* "RTX 4090", in one line with the rest; "sm 8.9" or "gfx942" of a GPU without a name. */
 static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
 {
+    static const char *const makers[] = {"NVIDIA ", "GeForce "};
     const char *sm = af_fact_text_or(&gpu->sm, NULL);
-    if (sm == NULL)
-        return af_fact_text_or(&gpu->name, "sm unknown");
-    return sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
+    const char *name = af_fact_text_or(&gpu->name, NULL);
+    for (size_t i = 0; name != NULL && i < AF_COUNT(makers); i++)
+        name += strncmp(name, makers[i], strlen(makers[i])) == 0 ? strlen(makers[i]) : 0;
+    if (name != NULL)
+        return name;
+    return sm == NULL ? "sm unknown" : sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
 }
 
-/* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
+/* "RTX 4090"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
 {
@@ -37,7 +43,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
     return text != NULL ? text : "";
 }
 
-/* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, sm 8.9" */
+/* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, RTX 4090" */
 static void view_machines(struct af_screen *screen, const struct af_machines *machines,
                           const char *arch, struct af_arena *arena)
 {
