@@ -50,10 +50,29 @@ static const struct af_reason *find_reason(const struct af_rung *rung, enum af_r
     return NULL;
 }
 
+/*
+ * Why a newer list of wheels comes before the decision, which replaces a torch that is newer
+ * than the list; NULL: it does not, or another torch was asked for.
+ */
+static const struct af_reason *list_is_older(const struct af_plan_answer *answer)
+{
+    const struct af_rung *wheel = &answer->decision.rungs[AF_RUNG_WHEEL];
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    bool replaces = rung != NULL && rung->kind == AF_RUNG_TORCH_CHANGE;
+    if (!replaces || answer->request->fit.has_preference || wheel->answer != AF_UNKNOWN)
+        return NULL;
+    return find_reason(wheel, AF_REASON_TORCH_NEWER);
+}
+
 static const char *rung_headline(struct af_plan_answer *answer, const struct af_rung *rung)
 {
     const struct af_machine *machine = answer->request->machines[0];
     bool absent = machine->torch.version.state == AF_FACT_ABSENT;
+    const struct af_reason *older = list_is_older(answer);
+    if (older != NULL)
+        return af_arena_format(
+            &answer->arena, "The list of wheels of %s is older than torch %s",
+            answer->request->catalog->date, af_fact_text_or(&machine->torch.version, ""));
     const struct af_reason *image = find_reason(rung, AF_REASON_VENDOR_BRINGS);
     if (image != NULL && answer->request->machine_count == 1)
         return af_arena_format(&answer->arena, "Use the flash-attn %s that this image brings",
@@ -68,7 +87,7 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
     return af_arena_format(&answer->arena, "%s %s+%s for %s %s%s",
                            absent ? "Install torch" : "Replace torch with", rung->torch_version,
                            rung->torch_cuda, rung->wheel->package, rung->wheel->version,
-                           !rung->wheel->listed    ? " (derived, not seen)"
+                           !rung->wheel->listed    ? " (URL not checked)"
                            : rung->wheel->official ? " (official)"
                                                    : " (community build)");
 }
@@ -341,6 +360,13 @@ static struct af_plan_next next_of(struct af_plan_answer *answer)
     struct af_plan_next next = {.kind = AF_PLAN_NEXT_STEPS};
     if (rung == NULL)
         return before_a_plan(&answer->decision);
+    if (list_is_older(answer) != NULL)
+        return (struct af_plan_next){
+            .kind = AF_PLAN_NEXT_UPDATE,
+            .text =
+                "get a newer list with `anyflash update`, or look for a wheel on the release "
+                "pages below; `--prefer torch-change` shows how to replace torch instead",
+            .command = "anyflash update"};
     if (answer->plan.step_count == 0)
         next.kind = AF_PLAN_NEXT_NOTHING;
     else if (!can_install(&answer->plan))

@@ -46,14 +46,15 @@ enum af_plan_next_kind {
     AF_PLAN_NEXT_FACT,        /* state the fact that is missing */
     AF_PLAN_NEXT_REASONS,     /* no option is possible: read what each one lacks */
     AF_PLAN_NEXT_STEPS,       /* run the steps */
-    AF_PLAN_NEXT_INSTALL      /* run `command`, which does the steps */
+    AF_PLAN_NEXT_INSTALL,     /* run `command`, which does the steps */
+    AF_PLAN_NEXT_UPDATE       /* get a newer list of wheels; the steps are the last resort */
 };
 
 struct af_plan_next {
     enum af_plan_next_kind kind;
     const char *text;    /* what to do, in words; NULL: the steps or the reasons say it */
-    const char *command; /* of AF_PLAN_NEXT_INSTALL, for a POSIX shell */
-    const char *undo;    /* the command that takes it back */
+    const char *command; /* of INSTALL and UPDATE, for a POSIX shell */
+    const char *undo;    /* of INSTALL: the command that takes it back */
 };
 
 /* Empty when zero-initialised. */

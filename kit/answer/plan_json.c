@@ -192,8 +192,8 @@ static json_t *machines_json(struct af_plan_answer *answer)
 
 static json_t *next_json(const struct af_plan_next *next)
 {
-    static const char *const kinds[] = {"nothing", "environment", "fact",
-                                        "reasons", "steps",       "install"};
+    static const char *const kinds[] = {"nothing", "environment", "fact",  "reasons",
+                                        "steps",   "install",     "update"};
     return json_pack("{s:s, s:o, s:o, s:o}", "kind", kinds[next->kind], "text",
                      af_json_text(next->text), "command", af_json_text(next->command), "undo",
                      af_json_text(next->undo));

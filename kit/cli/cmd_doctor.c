@@ -81,6 +81,10 @@ static void view_plan_step(struct af_screen *screen, struct af_cli *cli,
 {
     const char *hint = other_node_hint(doctor);
     size_t count = doctor->answer.plan.step_count;
+    if (doctor->answer.next.kind == AF_PLAN_NEXT_UPDATE) {
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, doctor->answer.next.text);
+        return;
+    }
     af_cli_steps_view(screen, &doctor->answer.plan, 1, &cli->arena);
     if (count > 1)
         af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `%s`)",

@@ -3,6 +3,8 @@
  * exact steps; or, with --wheel and --all, verdicts on wheels. kit/answer makes
  * the answer and its JSON.
  */
+#include <string.h>
+
 #include "kit/answer/find_answer.h"
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/command_inputs.h"
@@ -14,16 +16,20 @@ struct plan {
     size_t limit; /* of --all; 0: all */
 };
 
-/* "sm 8.9", "gfx942", or the name of a GPU that has neither. */
+/* "RTX 4090", in one line with the rest; "sm 8.9" or "gfx942" of a GPU without a name. */
 static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
 {
+    static const char *const makers[] = {"NVIDIA ", "GeForce "};
     const char *sm = af_fact_text_or(&gpu->sm, NULL);
-    if (sm == NULL)
-        return af_fact_text_or(&gpu->name, "sm unknown");
-    return sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
+    const char *name = af_fact_text_or(&gpu->name, NULL);
+    for (size_t i = 0; name != NULL && i < AF_COUNT(makers); i++)
+        name += strncmp(name, makers[i], strlen(makers[i])) == 0 ? strlen(makers[i]) : 0;
+    if (name != NULL)
+        return name;
+    return sm == NULL ? "sm unknown" : sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
 }
 
-/* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
+/* "RTX 4090"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
 {
@@ -37,7 +43,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
     return text != NULL ? text : "";
 }
 
-/* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, sm 8.9" */
+/* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, RTX 4090" */
 static void view_machines(struct af_screen *screen, const struct af_machines *machines,
                           const char *arch, struct af_arena *arena)
 {
@@ -152,6 +158,8 @@ static void view_plan(struct af_screen *screen, struct af_cli *cli, const char *
 static void view_steps(struct af_screen *screen, struct af_cli *cli,
                        const struct af_plan_answer *answer)
 {
+    if (answer->next.kind == AF_PLAN_NEXT_UPDATE)
+        return; /* they are the last resort: --prefer shows them */
     if (!differ_in_steps(answer)) {
         view_plan(screen, cli, "Steps", &answer->plan);
         return;
@@ -227,10 +235,11 @@ static void view(struct af_cli *cli, const struct plan *plan)
         af_cli_rungs_view(&screen, &answer->decision,
                           answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     } else {
+        bool is_shown = answer->decision.possible && answer->next.kind != AF_PLAN_NEXT_UPDATE;
         af_screen_add(&screen, 0, "", AF_TONE_STRONG,
-                      answer->decision.possible ? "Other options (-v for details)"
-                                                : "All options (-v for details)");
-        af_cli_rungs_table(&screen, &answer->decision, true,
+                      is_shown ? "Other options (-v for details)"
+                               : "All options (-v for details)");
+        af_cli_rungs_table(&screen, &answer->decision, is_shown,
                            answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     }
     view_proof(&screen, plan);
@@ -253,6 +262,10 @@ static void view_commands(struct af_cli *cli, const struct af_plan *plan)
  */
 static void view_quiet(struct af_cli *cli, const struct af_plan_answer *answer)
 {
+    if (answer->next.kind == AF_PLAN_NEXT_UPDATE) {
+        af_text_format(&cli->out, "%s\n", answer->next.command);
+        return;
+    }
     if (!differ_in_steps(answer)) {
         view_commands(cli, &answer->plan);
         return;

@@ -624,7 +624,7 @@ static const char *contents_text(struct af_arena *arena, const char *local)
     return text == NULL ? "" : text;
 }
 
-/* "official", "community build by mjun0812; derived, not seen" */
+/* "official", "community build by mjun0812; URL not checked" */
 static const char *origin_text(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
     if (wheel->path != NULL)
@@ -632,7 +632,7 @@ static const char *origin_text(struct af_arena *arena, const struct af_catalog_w
                                contents_text(arena, wheel->local));
     return af_arena_format(arena, "%s%s%s", wheel->official ? "" : "community build by ",
                            af_fit_publisher(arena, wheel),
-                           wheel->listed ? "" : "; derived, not seen");
+                           wheel->listed ? "" : "; URL not checked");
 }
 
 static void say_best(struct af_rung_context *context)

@@ -376,7 +376,7 @@ static const struct {
     {"macos", /* "C:/Users/" and "/c/Users/" are Windows */
      "Darwin|macosx_|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/|\"/Users/| "
      "/Users/"
-     "|'/Users/|(/Users/|=/Users/|///Users/",
+     "|'/Users/|(/Users/|[/Users/|=/Users/|`/Users/|///Users/",
      "macos|macbook"},
 };
 
@@ -399,7 +399,8 @@ static void take_traces(struct af_pasted_reader *reader, const char *line, const
         size_t len;
         const char *os = i == 0 ? "linux" : traces[i].os;
         const char *word = find_word(lower, traces[i].words, &len);
-        bool printed = has_word(line, traces[i].prints);
+        bool printed = has_word(line, traces[i].prints) ||
+                       (i == 3 && strncmp(line, "/Users/", strlen("/Users/")) == 0);
         bool host = i == 1 && reader->values[AF_PASTED_WSL].text != NULL; /* WSL's Windows */
         if ((!printed && word == NULL) || host)
             continue;

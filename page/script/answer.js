@@ -87,10 +87,13 @@ function getCommand() {
     return `${pip} install ${release}-py3-none-${ownPlatform()}.whl`;
 }
 
+/* Hints of the program name its options; the page has menus and the box. */
+const nameMenus = (text) => model.choices.hints.reduce((said, { program, page }) => said.replace(program, page), text);
+
 /* The program unpacks its own Python package; who does not have it gets both from the release. */
 function forVisitors(step) {
     if (step.kind !== "own" || !needsProgram(step.command))
-        return step;
+        return { ...step, title: step.title && nameMenus(step.title) };
     const command = getCommand();
     const title = "for programs that import flash_attn: put anyflash's Python package into this environment, "
         + "then run `python -m anyflash shim install`";
@@ -99,7 +102,7 @@ function forVisitors(step) {
 }
 
 /* The steps to show: those of model.pair for who has no torch. Another torch is the last resort if the list is older than torch. */
-const replacesNewer = (plan) => plan.decision === "torch-change" && listIsOlder(plan);
+const replacesNewer = (plan) => plan.next.kind === "update";
 const shownSteps = () => replacesNewer(model.plan) ? [] : (model.pair ?? model.plan).steps.map(forVisitors);
 
 /* No step of a plan for other systems needs the program. */
@@ -143,11 +146,7 @@ function stepsList(steps, plan) {
     return element("ol", { class: "steps" }, ...items);
 }
 
-/* Hints of the program name its options; the page has menus and the box. */
-function hintText(hint) {
-    const own = model.choices.hints.find((one) => one.program === hint);
-    return element("span", { class: "quiet" }, ...withCode(`hint: ${own?.page ?? hint}`));
-}
+const hintText = (hint) => element("span", { class: "quiet" }, ...withCode(`hint: ${nameMenus(hint)}`));
 
 /* A choice reaches the module as the program's --given, which it then names as the source. */
 const nameChoices = (text) => text.replace(/--given [^:;,)]*/g, "your choice").replace(/\bsm (\d+\.\d)/g, "compute capability $1");
@@ -315,7 +314,7 @@ function showPlan(plan) {
     // From one of these on, the module assumes the rest.
     const isDescribed = valueOf("gpu") !== "" || valueOf("torch") !== "" || ["output", "record"].includes(model.paste?.kind);
     const headline = isOlder ? olderTitle() : model.pair ? `No torch yet? ${model.pair.headline}` : plan.headline;
-    const title = isDescribed ? headline : "Choose your GPU and torch";
+    const title = isDescribed ? headline : `Choose your GPU${valueOf("os") === "macos" ? "" : " and torch"}`;
     byId("answer-title").textContent = byId("pinned").textContent = (nothingIsKnown() ? "For example: " : "") + title;
     document.title = `anyflash: ${nothingIsKnown() ? "which FlashAttention wheel fits?" : title}`;
     byId("for").textContent = answeredFor();
@@ -398,8 +397,10 @@ const pythonDecides = () => !nothingIsKnown() && (model.plan.decision === null |
 /* A button for each menu that the answer still needs. */
 function askForFacts() {
     const hasBuilds = !["", "none"].includes(valueOf("torch")) && makerOfGpu() === "NVIDIA";
-    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "",
-                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda, python: pythonDecides() && !model.values.python };
+    const isMac = valueOf("os") === "macos"; // there, torch and Python decide nothing
+    const isMissing = { gpu: valueOf("gpu") === "", torch: valueOf("torch") === "" && !isMac,
+                        torch_cuda: hasBuilds && !nothingIsKnown() && !model.values.torch_cuda,
+                        python: pythonDecides() && !model.values.python && !isMac };
     const missing = model.choices.facts.filter(({ key }) => isMissing[key]);
     if (missing.length === 0)
         return null;
@@ -418,7 +419,7 @@ function programCommand(command) {
 }
 
 /* ComfyUI's portable Python is on no path: its pip is a module. */
-const withPip = (text) => model.installer === "portable" ? text.replace(/`pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
+const withPip = (text) => model.installer === "portable" ? text.replace(/`(python -m )?pip /g, "`.\\python_embeded\\python.exe -m pip ") : text;
 
 const packageButton = (name) => element("p", null,
     element("button", { type: "button", onclick: () => choosePackage(name) }, `Answer for ${name}`));

@@ -45,7 +45,7 @@ async function readBlob(blob, id) {
             ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
         model.paste = null;
     } else {
-        model.paste = { id, kind: found.kind, isPortable: found.isPortable, isMac: found.isMac };
+        model.paste = { id, kind: found.kind, isPortable: found.isPortable };
         byId("recognised").textContent = KINDS[found.kind];
     }
     const machine = { ...machineOf([]), assume: false };

@@ -14,7 +14,7 @@ let worker = null;
 const waiting = new Map();
 let nextId = 1;
 const model = {
-    paste: null,     // {id, kind, isPortable, isMac}
+    paste: null,     // {id, kind, isPortable}
     rest: null,      // Blob: what follows the text in the box
     pasteCount: 0,
     said: {},        // value of each fact, as the text says it
@@ -109,7 +109,6 @@ function guesses() {
                 guessed[key] = { value, source };
     };
     const isHere = model.paste === null && ["", "WSL2", system].includes(model.values.os ?? "");
-    add("a path in your text", { os: model.paste?.isMac ? "macos" : "" });
     add("of this browser", { os: system, gpu: isHere ? model.browserGpu : "" });
     if (nothingIsKnown())
         add("an example", system === "macos" ? EXAMPLE_MAC : EXAMPLE);

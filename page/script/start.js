@@ -24,9 +24,8 @@ function takeAssumptions({ facts, columns, rows }) {
 
 /* Of the text, or of a link that names a cause; null: of neither. */
 async function askDiagnosis(given) {
-    const guessed = model.paste?.isMac && guesses().os ? ["os=macos"] : [];
     if (["log", "output"].includes(model.paste?.kind))
-        return send("ask", { request: { command: "doctor", machines: [{ name: NAME, given: [...given, ...guessed] }] } });
+        return send("ask", { request: { command: "doctor", machines: [{ name: NAME, given }] } });
     if (model.paste !== null || model.cause === "")
         return null;
     const cause = await send("ask", { request: { command: "cause", cause: model.cause } });

@@ -158,8 +158,7 @@ function startWorker() {
             const found = recognise(wasm, message.name, bytes);
             record = found.record ?? null;
             const start = new TextDecoder().decode(bytes.subarray(0, PIECE_BYTES));
-            return { kind: found.kind, isPortable: /ComfyUI_windows_portable|python_embeded/.test(start),
-                     isMac: /(^|[^\w:/\\.])\/Users\/\w/m.test(start) }; // not C:/Users, /mnt/c/Users
+            return { kind: found.kind, isPortable: /ComfyUI_windows_portable|python_embeded/.test(start) };
         },
         ask(wasm, message) {
             for (const machine of message.request.machines ?? [])

@@ -357,6 +357,47 @@ def test_a_preference_that_is_not_possible_exits_1(anyflash):
     assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
 
 
+NEWER = ("2.15.0+cu130", "2.16.0+cu130", "2.16.0", "3.0.0+cu130")
+
+
+@pytest.mark.parametrize("gpu", ["RTX 5070", "RTX 4090", "H100", "T4"])
+@pytest.mark.parametrize("system", ["windows", "linux"])
+@pytest.mark.parametrize("torch", NEWER)
+def test_a_newer_list_comes_before_replacing_torch(anyflash, torch, system, gpu):
+    words = [f"--given={fact}" for fact in (f"gpu={gpu}", f"os={system}", f"torch={torch}",
+                                            "python=3.12", "arch=x86_64")]
+    plan = answer_json(anyflash, "plan", *words)
+    screens = [anyflash(command, *words, *more).out for command in ("plan", "doctor")
+               for more in ((), ("--quiet",))]
+    assert all("torch==" not in screen for screen in screens)
+    assert (plan["next"]["kind"] == "update") == (plan["decision"] == "torch-change")
+    if plan["decision"] == "torch-change":
+        date = plan["catalog"]["date"]
+        assert plan["headline"] == f"The list of wheels of {date} is older than torch {torch}"
+        assert plan["next"]["command"] + "\n" == screens[1] == "anyflash update\n"
+        assert screens[0].index("`anyflash update`") < screens[0].index("torch-change")
+        assert "github.com/mjun0812" in screens[0]
+        assert "`anyflash update`" in screens[2] and "release pages below" in screens[2]
+        chosen = anyflash("plan", *words, "--prefer", "torch-change").out
+        assert chosen.startswith("Replace torch with 2.") and "torch==" in chosen
+
+
+@pytest.mark.parametrize("gpus, torches, helps", [
+    (("RTX 5070", "RTX 4090"), ("2.16.0+cu130", "2.16.0+cu130"), True),
+    (("RTX 5070", "RTX 5070"), ("2.4.1+cu124", "2.16.0+cu130"), False)])  # no common torch
+def test_a_newer_list_is_asked_for_if_it_may_help_all_machines(anyflash, tmp_path, gpus,
+                                                               torches, helps):
+    files = []
+    for number, (gpu, torch) in enumerate(zip(gpus, torches)):
+        given = (f"gpu={gpu}", "os=windows", "python=3.12", "arch=x86_64", f"torch={torch}")
+        record = anyflash("machine", *(f"--given={fact}" for fact in given), "--json").out
+        files += ["-m", str(tmp_path / f"{number}.json")]
+        (tmp_path / f"{number}.json").write_text(record, encoding="utf-8")
+    shown = anyflash("plan", *files).out
+    assert shown.startswith("The list of wheels of ") == helps
+    assert ("torch==" in shown) != helps
+
+
 def test_version_narrows_the_choice(anyflash):
     plan = answer_json(anyflash, "plan", *WORKSTATION, "--version", "2.8.2")
     assert plan["wheel"] is None or plan["wheel"]["version"] == "2.8.2"

@@ -1,10 +1,13 @@
 """`anyflash doctor LOG...`: what went wrong, from logs as installers and programs print."""
 import json
+import pathlib
+import re
 import subprocess
 
 import pytest
 from conftest import PROGRAM
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYMBOL = ("ImportError: /srv/v/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-"
           "x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
 GLIBC = ("ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found "
@@ -15,6 +18,18 @@ NO_TORCH = """Collecting flash-attn
       File "/tmp/e/setuptools/build_meta.py", line 332, in get_requires_for_build_wheel
       ModuleNotFoundError: No module named 'torch'
 """
+
+
+# Commands that no shell of Windows knows.
+UNIX = {"which", "df", "free", "ldd", "uname", "export", "source", "sudo", "chmod", "ls"}
+
+
+def test_advice_names_a_command_of_unix_only_for_builds_or_with_its_system():
+    rows = (ROOT / "data/causes.jsonl").read_text(encoding="utf-8").splitlines()
+    for cause in map(json.loads, rows):
+        for sentence in re.split(r"(?<=[.;:]) ", f"{cause['why']} {cause['fix']}"):
+            words = {code.split()[0] for code in re.findall("`([^`]+)`", sentence)} & UNIX
+            assert not words or cause["phases"] == ["build"] or "Linux" in sentence, cause
 
 
 @pytest.fixture

@@ -82,6 +82,8 @@ def test_a_cuda_that_torch_is_built_for_is_assumed_of_torch(anyflash, tmp_path):
 @pytest.mark.parametrize("line, found", [
     ('  File "/Users/me/venv/lib/python3.12/site-packages/torch/x.py", line 2', "macos"),
     ("/usr/local/bin/python: No such file: '/Users/me/x'", "macos"),
+    ("/Users/me/venv/lib/python3.12/site-packages/torch/x.py:2: UserWarning", "macos"),
+    ("running in `/Users/me/x`", "macos"), ("see https://example.org/Users/me", None),
     ("numpy @ file:///Users/runner/miniforge3/conda-bld/numpy", "macos"),
     ('  File "C:/Users/me/venv/Lib/site-packages/torch/x.py", line 2', None),
     ("cd /c/Users/me/ComfyUI", None),
