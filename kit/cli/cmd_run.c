@@ -4,8 +4,10 @@
  * The project's files and all other packages stay as they are.
  */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kit/cli/run_offer.h"
+#include "kit/cli/run_settings.h"
 #include "kit/install/install.h"
 #include "kit/system/process.h"
 
@@ -61,7 +63,9 @@ static enum anyflash_status compare(struct af_cli_wanted *wanted,
     if (wanted->wheel.path != NULL)
         return af_cli_offer_compare(wanted, observed, difference_out, err);
     if (observed->changed)
-        *difference_out = "the installed one fitted, and the command replaced it";
+        *difference_out = wanted->flash != NULL
+                              ? "the installed one fitted, and the command replaced it"
+                              : "the command does not name it";
     return ANYFLASH_OK;
 }
 
@@ -97,7 +101,7 @@ static void tell_result(struct af_cli_wanted *wanted, const struct af_observed *
 static void tell_elsewhere(struct af_cli_wanted *wanted, int *exit_code)
 {
     struct af_run *run = &wanted->change.run;
-    if (*exit_code != 0 || is_trial(&wanted->command))
+    if (*exit_code != 0 || is_trial(&wanted->command) || wanted->flash == NULL)
         return;
     *exit_code = AF_EXIT_NO;
     af_progress_message(&run->progress,
@@ -136,12 +140,33 @@ static enum anyflash_status finish(struct af_cli_wanted *wanted, struct af_obser
     return status;
 }
 
+/* Refuses a folder or a link that no package owns: an installer would write into it. */
+static void check_unowned(struct af_cli_wanted *wanted)
+{
+    struct stat facts;
+    struct af_run *run = &wanted->change.run;
+    const char *path = af_path_join(run->arena, run->site, "flash_attn");
+    const bool is_owned =
+        af_machine_flash_attn(run->machine) != NULL || af_machine_shim(run->machine) != NULL;
+    if (path == NULL || lstat(path, &facts) != 0 || (is_owned && !S_ISLNK(facts.st_mode)))
+        return;
+    af_cli_wanted_refuse(wanted,
+                         af_arena_format(run->arena, "'%s' is %s that no package owns",
+                                         af_text_scrub(run->arena, path, 400),
+                                         S_ISLNK(facts.st_mode) ? "a link" : "a folder"),
+                         "move it away: the installer would write into it");
+}
+
 /* Runs the command while the environment is locked, and records what it does to flash-attn. */
 static enum anyflash_status run_observed(struct af_cli_wanted *wanted, int *exit_code_out,
                                          struct anyflash_error *err)
 {
     struct af_observed observed = {.changed = false};
     struct af_run *run = &wanted->change.run;
+    if (wanted->flash != NULL)
+        check_unowned(wanted);
+    if (wanted->refusal != NULL)
+        return ANYFLASH_OK;
     enum anyflash_status status = af_cli_offer_make(wanted, err);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
@@ -217,14 +242,17 @@ static enum anyflash_status act(struct af_cli_wanted *wanted, int *exit_code_out
         status = af_cli_wanted_read(wanted, err);
     if (status == ANYFLASH_OK && wanted->refusal == NULL && wanted->command.installs)
         status = af_cli_wanted_look(wanted, err);
+    if (status == ANYFLASH_OK && wanted->refusal == NULL && wanted->command.installs)
+        status = af_cli_settings_check(wanted, err);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
     if (wanted->flash != NULL)
         return act_for_flash(wanted, exit_code_out, err);
     af_cli_remark(wanted->cli, "the command does not ask for flash-attn: it runs unchanged");
-    return af_option_given(&wanted->cli->options, AF_OPTION_DRY_RUN)
-               ? ANYFLASH_OK
-               : start(wanted, exit_code_out, err);
+    if (af_option_given(&wanted->cli->options, AF_OPTION_DRY_RUN))
+        return ANYFLASH_OK;
+    return wanted->command.installs ? run_observed(wanted, exit_code_out, err)
+                                    : start(wanted, exit_code_out, err);
 }
 
 static void view_refusal(struct af_cli_wanted *wanted)

@@ -166,6 +166,7 @@ enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
         status = af_change_begin(&wanted->change, wanted->cli, err);
     if (status != ANYFLASH_OK)
         return status;
+    wanted->change.run.machine = &wanted->change.machine;
     wanted->here = af_run_markers(&wanted->change.machine);
     const struct af_project_requirement *found = NULL;
     while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
@@ -586,7 +587,6 @@ enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
     const char *pin = pinned(wanted, "torch");
     named->package = PACKAGE;
     named->filename = af_url_file_name(arena, url != NULL ? url : flash->path);
-    wanted->change.run.machine = &wanted->change.machine;
     wanted->torch = pin == NULL ? af_fact_text_or(&wanted->change.machine.torch.version, NULL)
                                 : with_build(wanted, pin);
     wanted->torch_stays = pin == NULL;

@@ -26,6 +26,8 @@
 #define OLD_FOLDERS_MAX 1000
 #define OLD_SECONDS (24 * 60 * 60)
 #define UV_CONSTRAINTS_MAX 16
+/* No release has this version, which is in the installer's message. */
+#define NEEDED PACKAGE "==0+add.flash.attn.to.the.command\n"
 
 /* ---- the folder ---- */
 
@@ -145,6 +147,8 @@ static enum anyflash_status write_constraints(struct af_cli_wanted *wanted,
                        af_url_encode_path(arena, wanted->wheel.path), wanted->wheel.sha256);
     else if (wanted->wheel.path == NULL && installed != NULL)
         af_text_format(&text, PACKAGE "===%s\n", af_fact_text_or(&installed->version, "0"));
+    else if (wanted->flash == NULL) /* if another package needs it, this says what to do */
+        af_text_add(&text, NEEDED);
     const char *path = af_path_join(arena, wanted->folder, "constraints.txt");
     enum anyflash_status status =
         text.failed || arena->failed ? af_fail_memory(err)

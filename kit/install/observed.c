@@ -4,6 +4,7 @@
  * that they would come from; replaced_paths.c then finds the entries.
  */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kit/base/text.h"
 #include "kit/install/operation.h"
@@ -26,27 +27,59 @@ static enum anyflash_status find(struct af_arena *arena, const char *site,
     return status;
 }
 
-/* Links or copies the files of the distribution to `folder`; missing ones are left out. */
+/* Gives the folders above `path` in `folder` the permissions that they have in the site. */
+static void copy_modes(struct af_run *run, const char *folder, const char *path)
+{
+    struct stat facts;
+    for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
+        const char *above = af_arena_text_n(run->arena, path, (size_t)(slash - path));
+        const char *from = af_path_join(run->arena, run->site, above);
+        const char *to = af_path_join(run->arena, folder, above);
+        if (from != NULL && to != NULL && !af_starts_with(path, "../") &&
+            stat(from, &facts) == 0)
+            chmod(to, facts.st_mode & 07777);
+    }
+}
+
+static enum anyflash_status keep_file(struct af_run *run, const char *path, const char *folder,
+                                      struct anyflash_error *err)
+{
+    const char *from = af_path_join(run->arena, run->site, path);
+    const char *to = af_path_join(run->arena, folder, path);
+    if (from == NULL || to == NULL)
+        return af_fail_memory(err);
+    if (!af_file_is_regular(from) || af_file_exists(to))
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_folder_make(af_path_folder(run->arena, to), 0755, err);
+    if (status == ANYFLASH_OK)
+        status = af_file_link_or_copy(run->arena, from, to, err);
+    if (status == ANYFLASH_OK)
+        copy_modes(run, folder, path);
+    return status;
+}
+
+/*
+ * Links or copies the files of the distribution to `folder`, and those that others have put
+ * beside its RECORD; missing ones are left out.
+ */
 static enum anyflash_status keep(struct af_run *run, const struct af_distribution *distribution,
                                  const char *folder, struct anyflash_error *err)
 {
-    const char **paths;
-    size_t count;
+    const char **paths, **names;
+    size_t count, name_count = 0;
     if (distribution->folder == NULL || distribution->egg)
         return ANYFLASH_OK;
+    const char *info = af_path_join(run->arena, run->site, distribution->folder);
     enum anyflash_status status =
         af_distribution_files(run->arena, run->site, distribution, &paths, &count, NULL, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
-        const char *from = af_path_join(run->arena, run->site, paths[i]);
-        const char *to = af_path_join(run->arena, folder, paths[i]);
-        if (from == NULL || to == NULL)
-            return af_fail_memory(err);
-        if (!af_file_is_regular(from))
-            continue;
-        status = af_folder_make(af_path_folder(run->arena, to), 0755, err);
-        if (status == ANYFLASH_OK)
-            status = af_file_link_or_copy(run->arena, from, to, err);
-    }
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = keep_file(run, paths[i], folder, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_folder_list(run->arena, info, AF_ENTRIES_MAX, &names, &name_count, NULL, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < name_count; i++)
+        status = keep_file(run, af_path_join(run->arena, distribution->folder, names[i]),
+                           folder, err);
     return status;
 }
 
@@ -141,8 +174,8 @@ static enum anyflash_status find_entries(struct af_run *run, struct af_observed 
         back ? ANYFLASH_OK : keep(run, &observed->after, operation->fresh, err);
     if (status == ANYFLASH_OK)
         status = af_replaced_paths_find(run->arena, run->site,
-                                        back ? operation->aside : operation->fresh,
-                                        &run->progress, &entries, &operation->entry_count, err);
+                                        back ? operation->aside : operation->fresh, NULL,
+                                        &entries, &operation->entry_count, err);
     if (status != ANYFLASH_OK)
         return status;
     for (size_t i = 0; i < operation->entry_count; i++) {

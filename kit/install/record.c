@@ -34,6 +34,14 @@ static bool read_name(struct af_arena *arena, const char *folder,
     return true;
 }
 
+/* Without METADATA a folder is what an installer left of one, because of a file of others. */
+static bool is_whole(struct af_arena *arena, const char *site,
+                     const struct af_distribution *distribution)
+{
+    const char *path = af_arena_format(arena, "%s/%s/METADATA", site, distribution->folder);
+    return distribution->egg || (path != NULL && af_file_exists(path));
+}
+
 enum anyflash_status af_distributions_list(struct af_arena *arena, const char *site,
                                            struct af_distribution **list_out, size_t *count_out,
                                            struct anyflash_error *err)
@@ -51,7 +59,7 @@ enum anyflash_status af_distributions_list(struct af_arena *arena, const char *s
     struct af_distribution *list = af_arena_array(arena, name_count + 1, sizeof *list);
     size_t count = 0;
     for (size_t i = 0; list != NULL && i < name_count; i++)
-        if (read_name(arena, names[i], &list[count]))
+        if (read_name(arena, names[i], &list[count]) && is_whole(arena, site, &list[count]))
             count++;
     if (arena->failed)
         return af_fail_memory(err);

@@ -158,6 +158,13 @@ static enum anyflash_status take_option(struct reader *reader, struct anyflash_e
     struct af_project_option_word option;
     if (af_project_option_parse(word_at(reader, reader->at), &option))
         option.value = word_at(reader, ++reader->at);
+    if (!command->uv && af_project_option_is_cut(option.name)) {
+        command->refusal =
+            af_arena_format(reader->project->arena, "'%.*s' is the start of an option",
+                            (int)option.name.len, option.name.data);
+        command->hint = "write the option in full";
+        return ANYFLASH_OK;
+    }
     switch (option.meaning) {
     case AF_PROJECT_MEANS_FILE:
     case AF_PROJECT_MEANS_CONSTRAINT:

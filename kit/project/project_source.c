@@ -191,15 +191,50 @@ bool af_project_words_have(const char *list, struct af_span word)
     return false;
 }
 
+bool af_project_option_is_cut(struct af_span name)
+{
+    if (name.len < 4 || name.data[1] != '-' || af_text_span_equal(name, "--pre"))
+        return false;
+    for (size_t i = 0; i < AF_COUNT(option_rows); i++)
+        if (af_project_words_have(option_rows[i].names, name))
+            return false;
+    for (size_t i = 0; i < AF_COUNT(option_rows); i++)
+        for (const char *at = option_rows[i].names; (at = strchr(at, ' ')) != NULL; at++)
+            if (option_rows[i].meaning != AF_PROJECT_MEANS_NOTHING &&
+                strncmp(at + 1, name.data, name.len) == 0)
+                return true;
+    return false;
+}
+
+/* The name "-r" of the option with a value in "-qr", or "-q"; its letter is at *at_out. */
+static struct af_span last_of_cluster(const char *word, size_t *at_out)
+{
+    static const char names[] = "-A-B-C-D-E-F-G-H-I-J-K-L-M-N-O-P-Q-R-S-T-U-V-W-X-Y-Z"
+                                "-a-b-c-d-e-f-g-h-i-j-k-l-m-n-o-p-q-r-s-t-u-v-w-x-y-z";
+    size_t at = 1;
+    while (strchr("qvUIhVn", word[at]) != NULL && word[at + 1] != '\0')
+        at++;
+    *at_out = at;
+    const char *letter = strchr(names, word[at]);
+    return at == 1 || letter == NULL || word[at] == '-' ? (struct af_span){word, 2}
+                                                        : (struct af_span){letter - 1, 2};
+}
+
 bool af_project_option_parse(const char *word, struct af_project_option_word *option_out)
 {
+    size_t end;
     *option_out = (struct af_project_option_word){.name = {word, 0}};
     if (word[0] != '-' || word[1] == '\0')
         return false;
-    size_t len = word[1] == '-' ? strcspn(word, "=") : 2;
-    option_out->name.len = len;
-    if (word[len] != '\0')
-        option_out->value = word + len + (word[len] == '=');
+    if (word[1] == '-') {
+        end = strcspn(word, "=");
+        option_out->name.len = end;
+    } else {
+        option_out->name = last_of_cluster(word, &end);
+        end++;
+    }
+    if (word[end] != '\0')
+        option_out->value = word + end + (word[end] == '=');
     for (size_t i = 0; i < AF_COUNT(option_rows); i++) {
         const struct option_row *row = &option_rows[i];
         if (!af_project_words_have(row->names, option_out->name))

@@ -74,9 +74,13 @@ struct af_project_option_word {
 
 /*
  * Reads the word. True if the option's value is the next word, which the caller then sets.
- * Options that are not known take no value.
+ * Options that are not known take no value. Of several short ones, as in "-qr", it reads the
+ * last: those before it take none.
  */
 bool af_project_option_parse(const char *word, struct af_project_option_word *option_out);
+
+/* Whether pip would take it for the start of an option that matters: "--targ" for --target. */
+bool af_project_option_is_cut(struct af_span name);
 
 /* Whether `list`, words with a blank on either side, has the word. */
 bool af_project_words_have(const char *list, struct af_span word);

@@ -110,8 +110,8 @@ def wrap(project, before="true", after="true"):
         script = project.bin / "uv"
         real = os.readlink(script)
         script.unlink()
-    script.write_text(f"#!/bin/sh\n[ $2 != install ] && exec {real} \"$@\"\n"
-                      if project.installer == "uv" else "#!/bin/sh\n")
+    script.write_text(f"#!/bin/sh\ncase \" $* \" in *--show-settings*) exec {real} \"$@\" ;;\n"
+                      f"*' install '*) ;; *) exec {real} \"$@\" ;; esac\n")
     with script.open("a") as file:
         file.write(f"{before}\n{real} \"$@\" || exit\ncd {project.site}\n{after}\nexit 0\n")
     python = project.bin / "python"

@@ -235,7 +235,8 @@ def start_sleeping(project, requirement, **options):
     installer's file, the command, its process)."""
     installer = project.bin / ("uv" if project.installer == "uv" else "pip")
     installer.unlink(missing_ok=True)
-    installer.write_text("#!/bin/sh\ntouch started\nexec sleep 60\n")
+    installer.write_text("#!/bin/sh\ncase \"$*\" in *config*|*--show-settings*) exit ;; esac\n"
+                         "touch started\nexec sleep 60\n")
     installer.chmod(0o755)
     words = ["pip", "install", requirement]
     if project.installer == "uv":
