@@ -326,10 +326,10 @@ static enum anyflash_status unpack(struct af_build *build, const struct af_build
                                          "AUTHORS",         "PKG-INFO"};
     struct af_arena *arena = build->arena;
     const char *staged = af_arena_format(arena, "%s" AF_GOVERN_NEW, place->sources);
-    const char *argv[AF_COUNT(wanted) + 8] = {"tar", "-xzf", archive, "--strip-components=1",
-                                              "-C",  staged};
+    const char *argv[AF_COUNT(wanted) + 9] = {
+        "tar", "-xzf", archive, "--no-same-owner", "--strip-components=1", "-C", staged};
     for (size_t i = 0; i < AF_COUNT(wanted); i++)
-        argv[6 + i] = af_arena_format(arena, "flash_attn-%s/%s", build->version, wanted[i]);
+        argv[7 + i] = af_arena_format(arena, "flash_attn-%s/%s", build->version, wanted[i]);
     enum anyflash_status status =
         arena->failed ? af_fail_memory(err) : af_folder_remove(staged, err);
     if (status == ANYFLASH_OK)
