@@ -31,7 +31,7 @@ void af_rule_file(struct af_fit_wheel_check *check)
         wheel->version[0] < '2')
         af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "version %s",
                                       wheel->version);
-    bool rocm_here = view->amd || view->torch.rocm;
+    bool rocm_here = af_view_uses_rocm(view);
     if (wheel->rocm && !rocm_here)
         af_fit_wheel_check_add_reason(check, AF_REASON_MACHINE_ROCM,
                                       "the wheel is made for ROCm");

@@ -270,7 +270,7 @@ static void check_torch(struct af_rung_build_target *build)
     const struct af_view_torch *torch = &build->view->torch;
     if (torch->state != AF_FACT_KNOWN)
         return;
-    if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
+    if (torch->cuda == AF_FACT_ABSENT && !af_view_uses_rocm(build->view))
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
     else if (torch->major == 2 && torch->minor < AF_RUNG_BUILD_TORCH_MINOR)
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_BUILD_TORCH,

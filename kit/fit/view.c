@@ -327,6 +327,11 @@ static void read_gpus(const struct af_machine *machine, struct af_arena *arena,
         view->gpu = machine->gpus.state == AF_FACT_UNKNOWN ? AF_FACT_UNKNOWN : AF_FACT_ABSENT;
 }
 
+bool af_view_uses_rocm(const struct af_view *view)
+{
+    return view->amd || (view->torch.rocm && view->gpu_count == 0 && view->other == NULL);
+}
+
 static void read_driver(const struct af_machine *machine, struct af_view *view)
 {
     view->driver_text = af_fact_text_or(&machine->driver.kernel_version, NULL);

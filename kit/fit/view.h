@@ -97,6 +97,12 @@ struct af_view {
 void af_view_make(const struct af_machine *machine, const char *arch, struct af_arena *arena,
                   struct af_view *view);
 
+/*
+ * Whether GPUs are used through ROCm here: the GPU is AMD's, or torch is a ROCm build and no
+ * GPU of another vendor is known. A ROCm torch beside an NVIDIA GPU is one without CUDA.
+ */
+bool af_view_uses_rocm(const struct af_view *view);
+
 /* What to say where the platform is not known well enough: which part of it is missing. */
 enum af_reason_id af_view_unknown_platform(const struct af_view *view);
 
