@@ -184,7 +184,8 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
 
 static void check_nvidia(struct af_rung_context *context, const struct af_view *view)
 {
-    bool any = false;
+    bool any = false, below = false;
+    bool old[AF_VIEW_GPUS_MAX];
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_NO_GPU, "%s", view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
@@ -192,12 +193,14 @@ static void check_nvidia(struct af_rung_context *context, const struct af_view *
     for (size_t i = 0; i < view->gpu_count; i++)
         any = any || view->gpus[i].sm >= SM_FLASH_MIN;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_FLASH_MIN)
+        old[i] = any && view->gpus[i].sm >= 0 && view->gpus[i].sm < SM_FLASH_MIN;
+        below = below || old[i];
+        if (!old[i])
             check_gpu(context, view, &view->gpus[i]);
-        else
-            af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s is below sm 8.0",
-                               view->gpus[i].name);
     }
+    if (below)
+        af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s",
+                           af_view_gpus_text(view, old, context->arena));
     check_driver(context, view);
 }
 

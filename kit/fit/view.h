@@ -103,6 +103,10 @@ void af_view_make(const struct af_machine *machine, const char *arch, struct af_
  */
 bool af_view_uses_rocm(const struct af_view *view);
 
+/* "T4 (sm 7.5), V100 (sm 7.0)": the GPUs that are marked, each text once; in the arena. */
+const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_VIEW_GPUS_MAX],
+                              struct af_arena *arena);
+
 /* What to say where the platform is not known well enough: which part of it is missing. */
 enum af_reason_id af_view_unknown_platform(const struct af_view *view);
 
