@@ -179,6 +179,7 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli, struct doc
         view_installed(screen, cli, doctor, package);
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
         af_screen_add(screen, 0, "", AF_TONE_STRONG, doctor->answer.headline);
+    af_cli_left_out_gpus_view(screen, &doctor->answer.decision);
     af_screen_gap(screen);
 }
 

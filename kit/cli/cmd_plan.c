@@ -17,7 +17,7 @@ struct plan {
 };
 
 /* "RTX 4090", in one line with the rest; "sm 8.9" or "gfx942" of a GPU without a name. */
-static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
+static const char *one_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
 {
     static const char *const makers[] = {"NVIDIA ", "GeForce "};
     const char *sm = af_fact_text_or(&gpu->sm, NULL);
@@ -29,6 +29,31 @@ static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *are
     return sm == NULL ? "sm unknown" : sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
 }
 
+/* Whether `a` and `b` are named alike, and a program sees both of them or neither. */
+static bool is_alike(const struct af_gpu *a, const struct af_gpu *b, struct af_arena *arena)
+{
+    return af_fact_truth(&a->visible) == af_fact_truth(&b->visible) &&
+           af_equal(one_gpu_text(a, arena), one_gpu_text(b, arena));
+}
+
+/* "T4, 2 x H100": all GPUs, those that are alike and in a row together. */
+static const char *gpus_text(const struct af_gpu_rows *gpus, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    for (size_t i = 0, alike; i < gpus->count; i += alike) {
+        const struct af_gpu *gpu = &gpus->rows[i];
+        for (alike = 1; i + alike < gpus->count; alike++)
+            if (!is_alike(gpu, &gpus->rows[i + alike], arena))
+                break;
+        af_text_add(&text, i > 0 ? ", " : "");
+        if (alike > 1)
+            af_text_format(&text, "%zu x ", alike);
+        af_text_format(&text, "%s%s", one_gpu_text(gpu, arena),
+                       af_fact_truth(&gpu->visible) == AF_NO ? " (hidden)" : "");
+    }
+    return af_text_take(&text, arena);
+}
+
 /* "RTX 4090"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
@@ -37,7 +62,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
     if (arch != NULL)
         text = af_arena_format(arena, "target sm %s", arch);
     else if (machine->gpus.count > 0)
-        text = first_gpu_text(&machine->gpus.rows[0], arena);
+        text = gpus_text(&machine->gpus, arena);
     else if (machine->gpus.state != AF_FACT_KNOWN)
         text = "GPU unknown";
     return text != NULL ? text : "";
@@ -223,6 +248,7 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (next != NULL)
         af_screen_format(&screen, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&screen, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+    af_cli_left_out_gpus_view(&screen, &answer->decision);
     if (answer->faster != NULL)
         view_faster(&screen, cli, answer->faster);
     if (answer->decision.possible)

@@ -11,6 +11,7 @@
 
 #include "kit/answer/plan.h"
 #include "kit/cli/machine_inputs.h"
+#include "kit/install/own_package.h"
 
 #define PATH_BYTES 4096
 /* The program's name, two words for each option that is not repeated, and the end. */
@@ -104,13 +105,23 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
 
 /* ---- the Python package ---- */
 
+/* How to get the package; a program that does not have it beside it cannot install it. */
+static const char *package_hint(struct af_cli *cli)
+{
+    static const char *const words[] = {"install", NULL};
+    if (!af_own_package_is_here(&cli->arena))
+        return "install anyflash's Python wheel there, or anyflash with `make install`: both "
+               "bring the package, which is not beside this program";
+    return af_arena_format(&cli->arena, "`%s` puts it there",
+                           af_cli_next_command(cli, AF_COMMAND_PACKAGE, words));
+}
+
 static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *machine,
                                    struct anyflash_error *err)
 {
-    static const char *const words[] = {"install", NULL};
     const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
-    cli->hint = af_arena_format(&cli->arena, "`%s` puts it there",
-                                af_cli_next_command(cli, AF_COMMAND_PACKAGE, words));
+    cli->hint =
+        prefix == NULL ? af_reasons[AF_REASON_PYTHON_NOT_FOUND].hint : package_hint(cli);
     return prefix == NULL
                ? af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python environment was found")
                : af_fail(err, ANYFLASH_E_NOT_FOUND,

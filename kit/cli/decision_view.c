@@ -78,6 +78,20 @@ void af_cli_reason_view(struct af_screen *screen, int indent, const struct af_re
     af_screen_take(screen, indent, lead, AF_TONE_PLAIN, &text);
 }
 
+void af_cli_left_out_gpus_view(struct af_screen *screen, const struct af_decision *decision)
+{
+    const struct af_rung *rung = &decision->rungs[decision->recommended];
+    for (size_t i = 0; decision->possible && i < rung->reason_count; i++) {
+        struct af_text text = {0};
+        if (rung->reasons[i].id != AF_REASON_GPU_PARTLY || is_repeated(rung->reasons, i))
+            continue;
+        add_machines(&text, rung->reasons, rung->reason_count, i);
+        add_reason(&text, &rung->reasons[i]);
+        af_text_format(&text, "; %s", af_reasons[AF_REASON_GPU_PARTLY].hint);
+        af_screen_take(screen, 6, "Note: ", AF_TONE_PLAIN, &text);
+    }
+}
+
 static void view_moves(struct af_screen *screen, const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->move_count; i++) {

@@ -18,6 +18,9 @@ void af_cli_rungs_table(struct af_screen *screen, const struct af_decision *deci
                         bool others, const struct af_offer_build_offer *offer,
                         struct af_arena *arena);
 
+/* "Note: ...": GPUs that the recommended option does not support, if it supports others. */
+void af_cli_left_out_gpus_view(struct af_screen *screen, const struct af_decision *decision);
+
 /*
  * All rungs with reasons, cost, package changes and what a build needs.
  * `offers` are those of a build: AF_OFFER_BUILD_OFFERS of them, or NULL.

@@ -12,10 +12,10 @@
  * here, with or without flash-attn.
  */
 
-static bool has_nvidia_gpu(const struct af_machine *machine)
+static bool has_gpu_of(const struct af_machine *machine, const char *vendor)
 {
     for (size_t i = 0; i < machine->gpus.count; i++)
-        if (af_fact_is(&machine->gpus.rows[i].vendor, "nvidia"))
+        if (af_fact_is(&machine->gpus.rows[i].vendor, vendor))
             return true;
     return false;
 }
@@ -39,8 +39,8 @@ void af_examine_driver(struct af_examination *examination)
     const struct af_machine *machine = examination->machine;
     const struct af_driver *driver = &machine->driver;
     bool on_wsl = af_fact_truth(&machine->platform.wsl) == AF_YES; /* has no kernel module */
-    if (has_nvidia_gpu(machine) && driver->kernel_version.state == AF_FACT_ABSENT && !on_wsl &&
-        driver->cuda_api.state != AF_FACT_KNOWN)
+    if (has_gpu_of(machine, "nvidia") && driver->kernel_version.state == AF_FACT_ABSENT &&
+        !on_wsl && driver->cuda_api.state != AF_FACT_KNOWN)
         af_examination_add(examination, AF_REASON_DRIVER_MISSING, "no kernel module (%s)",
                            driver->kernel_version.source);
     if (!on_wsl)
@@ -150,11 +150,13 @@ void af_examine_torch(struct af_examination *examination)
             af_examination_add(examination, builds[i].cause, "torch %s (%s)",
                                torch->version.value.text, torch->version.source);
     check_distribution(examination, torch);
-    if (torch->hip.state == AF_FACT_KNOWN) {
+    bool is_nvidia = has_gpu_of(examination->machine, "nvidia");
+    bool is_amd = has_gpu_of(examination->machine, "amd");
+    if (torch->hip.state == AF_FACT_KNOWN && (is_amd || !is_nvidia)) {
         af_examination_add(examination, AF_REASON_MACHINE_ROCM, "torch %s, ROCm %s",
                            torch->version.value.text, torch->hip.value.text);
         check_rdna(examination);
-    } else if (torch->cuda.state == AF_FACT_ABSENT && has_nvidia_gpu(examination->machine))
+    } else if (torch->cuda.state == AF_FACT_ABSENT && is_nvidia)
         af_examination_add(examination, AF_REASON_TORCH_CPU, "torch %s (%s)",
                            torch->version.value.text, torch->cuda.source);
 }

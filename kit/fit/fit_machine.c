@@ -45,15 +45,15 @@ static enum anyflash_status assume_fact(struct af_machine *machine, struct af_fa
 }
 
 /*
- * Whether enough is known to assume the rest: a GPU, or torch with a system or a Python where
- * nothing is said of GPUs.
+ * Whether enough is known to assume the rest: which GPU there is, or that there is none; or
+ * torch with a system or a Python where nothing is said of GPUs.
  */
 static bool is_described(const struct af_machine *machine)
 {
     bool torch = machine->torch.version.state == AF_FACT_KNOWN &&
                  (machine->platform.os.state == AF_FACT_KNOWN ||
                   machine->python.version.state == AF_FACT_KNOWN);
-    return machine->gpus.count > 0 || (machine->gpus.state == AF_FACT_UNKNOWN && torch);
+    return machine->gpus.count > 0 || machine->gpus.state != AF_FACT_UNKNOWN || torch;
 }
 
 /* DGX Spark, whose system, DGX OS 7, is Ubuntu 24.04. Not the GB100 and GB102. */

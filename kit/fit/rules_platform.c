@@ -31,7 +31,7 @@ void af_rule_file(struct af_fit_wheel_check *check)
         wheel->version[0] < '2')
         af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "version %s",
                                       wheel->version);
-    bool rocm_here = view->amd || view->torch.rocm;
+    bool rocm_here = af_view_uses_rocm(view);
     if (wheel->rocm && !rocm_here)
         af_fit_wheel_check_add_reason(check, AF_REASON_MACHINE_ROCM,
                                       "the wheel is made for ROCm");
@@ -430,13 +430,11 @@ static void say_open(struct af_fit_wheel_check *check, enum served served,
 }
 
 static void say_blocked(struct af_fit_wheel_check *check, enum served served,
-                        const struct af_view_gpu *gpu, bool partly)
+                        const struct af_view_gpu *gpu)
 {
     enum af_reason_id id =
         served == REFUSED ? refusal(check->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
     bool codes = served != REFUSED && check->wheel->sm != NULL;
-    if (partly)
-        id = AF_REASON_GPU_PARTLY;
     if (codes)
         af_fit_wheel_check_add_reason(check, id, "%s, its code is for sm %s", gpu->text,
                                       check->wheel->sm);
@@ -448,16 +446,23 @@ static void serve_all(struct af_fit_wheel_check *check)
 {
     const struct af_view *view = check->view;
     enum served served[AF_VIEW_GPUS_MAX];
-    bool any = false;
+    bool blocked[AF_VIEW_GPUS_MAX];
+    size_t blocked_count = 0;
     for (size_t i = 0; i < view->gpu_count; i++) {
         served[i] = serve(check, view->gpus[i].sm);
-        any = any || (served[i] != REFUSED && served[i] != NO_CODE);
+        blocked[i] = served[i] == REFUSED || served[i] == NO_CODE;
+        blocked_count += blocked[i];
     }
+    bool partly = blocked_count > 0 && blocked_count < view->gpu_count;
+    if (partly)
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_GPU_PARTLY, "%s",
+            check->arena == NULL ? "" : af_view_gpus_text(view, blocked, check->arena));
     for (size_t i = 0; i < view->gpu_count; i++) {
-        if (served[i] == REFUSED || served[i] == NO_CODE)
-            say_blocked(check, served[i], &view->gpus[i], any);
-        else
+        if (!blocked[i])
             say_open(check, served[i], &view->gpus[i]);
+        else if (!partly)
+            say_blocked(check, served[i], &view->gpus[i]);
         if (served[i] == SERVED)
             say_fa4_limits(check, &view->gpus[i]);
     }

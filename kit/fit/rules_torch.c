@@ -205,7 +205,7 @@ void af_rule_cuda(struct af_fit_wheel_check *check)
     const struct af_view_torch *torch = &check->view->torch;
     if (torch->state != AF_FACT_KNOWN)
         return;
-    if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
+    if (torch->cuda == AF_FACT_ABSENT && !af_view_uses_rocm(check->view))
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s",
                                       torch->text);
     else if (!af_fit_wheel_is_pure(check->wheel) && !check->wheel->rocm &&

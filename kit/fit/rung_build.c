@@ -203,14 +203,16 @@ static bool take_targets(struct af_rung_build_target *build)
     return build->sm_count > 0;
 }
 
-/* "NVIDIA GeForce RTX 4090 (sm 8.9), runs code compiled for sm_80" */
-static const char *served_text(const struct af_rung_build_target *build)
+/* "NVIDIA GeForce RTX 4090 (sm 8.9), runs code compiled for sm_80"; of several, their names. */
+static const char *served_text(const struct af_rung_build_target *build,
+                               const bool served[AF_VIEW_GPUS_MAX])
 {
-    const struct af_view_gpu *gpu = &build->view->gpus[0];
-    if (build->view->gpu_count > 1 || gpu->sm < 0)
-        return gpu->name;
-    return af_arena_format(build->context->arena, "%s, runs code compiled for sm_%s", gpu->text,
-                           arch_list(build));
+    struct af_arena *arena = build->context->arena;
+    const char *names = af_view_gpus_text(build->view, served, arena);
+    return build->view->gpu_count > 1
+               ? names
+               : af_arena_format(arena, "%s, runs code compiled for sm_%s", names,
+                                 arch_list(build));
 }
 
 static void check_gpus(struct af_rung_build_target *build)
@@ -218,27 +220,34 @@ static void check_gpus(struct af_rung_build_target *build)
     if (take_targets(build))
         return;
     const struct af_view *view = build->view;
-    bool any = false;
-    for (size_t i = 0; i < view->gpu_count; i++)
-        any = any || (view->gpus[i].sm >= 0 && target_of(view->gpus[i].sm) != 0);
+    bool served[AF_VIEW_GPUS_MAX], left_out[AF_VIEW_GPUS_MAX];
+    bool any = false, partly = false;
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        served[i] = view->gpus[i].sm >= 0 && target_of(view->gpus[i].sm) != 0;
+        any = any || served[i];
+    }
     for (size_t i = 0; i < view->gpu_count; i++) {
         int sm = view->gpus[i].sm;
         const char *evidence = view->gpus[i].text;
+        left_out[i] = any && !served[i] && sm >= 0;
+        partly = partly || left_out[i];
         if (sm < 0)
             af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
-        else if (target_of(sm) == 0 && any)
-            af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s", evidence);
-        else if (target_of(sm) == 0)
-            af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
-        else
+        else if (served[i])
             add_gpu(build, sm);
+        else if (!any)
+            af_rung_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
     }
+    if (partly)
+        af_rung_add_reason(build->context, AF_REASON_GPU_PARTLY, "%s",
+                           af_view_gpus_text(view, left_out, build->context->arena));
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU, view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0)
-        af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
+        af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
+                          served_text(build, served));
 }
 
 static void check_platform(struct af_rung_build_target *build)
@@ -270,7 +279,7 @@ static void check_torch(struct af_rung_build_target *build)
     const struct af_view_torch *torch = &build->view->torch;
     if (torch->state != AF_FACT_KNOWN)
         return;
-    if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
+    if (torch->cuda == AF_FACT_ABSENT && !af_view_uses_rocm(build->view))
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
     else if (torch->major == 2 && torch->minor < AF_RUNG_BUILD_TORCH_MINOR)
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_BUILD_TORCH,

@@ -339,6 +339,17 @@ static void report_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
+/* Of the notes on the wheel, the one about GPUs: no torch changes which ones it supports. */
+static void report_partly(struct af_rung_context *context, const struct found *found)
+{
+    size_t count;
+    const struct af_reason *reasons =
+        af_verdict_explain(context->fit, found->candidate.wheel, context->arena, &count);
+    for (size_t i = 0; reasons != NULL && i < count; i++)
+        if (reasons[i].id == AF_REASON_GPU_PARTLY)
+            af_rung_take_reason(context, &reasons[i]);
+}
+
 /* What is published is PyTorch's build, even where the torch in use is another one. */
 static void report_jetson(struct af_rung_context *context)
 {
@@ -372,6 +383,7 @@ static void report_found(struct af_rung_context *context, const struct found *fo
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     report_open(context, found->candidate.reason_bits);
+    report_partly(context, found);
     report_jetson(context);
     report_driver(context, found->choice->variant);
     add_package_changes(context, version, cuda);

@@ -158,10 +158,7 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);
     if (torch->state != AF_FACT_KNOWN)
         return;
-    if (torch->rocm && view->gpu_count > 0)
-        af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "torch %s is a ROCm build",
-                           torch->text);
-    else if (torch->rocm || view->amd || view->other != NULL)
+    if (af_view_uses_rocm(view) || view->other != NULL)
         ; /* see check_view() */
     else if (torch->cuda == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s", torch->text);
@@ -187,7 +184,8 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
 
 static void check_nvidia(struct af_rung_context *context, const struct af_view *view)
 {
-    bool any = false;
+    bool any = false, below = false;
+    bool old[AF_VIEW_GPUS_MAX];
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_NO_GPU, "%s", view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
@@ -195,12 +193,14 @@ static void check_nvidia(struct af_rung_context *context, const struct af_view *
     for (size_t i = 0; i < view->gpu_count; i++)
         any = any || view->gpus[i].sm >= SM_FLASH_MIN;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_FLASH_MIN)
+        old[i] = any && view->gpus[i].sm >= 0 && view->gpus[i].sm < SM_FLASH_MIN;
+        below = below || old[i];
+        if (!old[i])
             check_gpu(context, view, &view->gpus[i]);
-        else
-            af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s is below sm 8.0",
-                               view->gpus[i].name);
     }
+    if (below)
+        af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s",
+                           af_view_gpus_text(view, old, context->arena));
     check_driver(context, view);
 }
 
@@ -210,7 +210,7 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
     check_torch(context, view);
     if (af_equal(view->os, "macos") && view->other == NULL)
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
-    if (view->amd || (view->torch.rocm && view->gpu_count == 0))
+    if (af_view_uses_rocm(view))
         check_amd(context, view);
     else if (view->other != NULL)
         af_rung_add_reason(context,
@@ -246,7 +246,7 @@ static const char *summary(const struct af_rung_context *context)
                                some);
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
         return "the memory-efficient kernel inside torch";
-    if (view->amd || (view->torch.rocm && view->gpu_count == 0))
+    if (af_view_uses_rocm(view))
         return "FlashAttention for ROCm inside torch";
     return "FlashAttention-2 inside torch";
 }

@@ -137,7 +137,7 @@ static void add_closest(struct af_rung_context *context, bool official, const ch
 {
     const struct af_decision *decision = context->decision;
     const struct af_view *view = &context->fit->views[0];
-    bool rocm_only = view->amd || view->torch.rocm;
+    bool rocm_only = af_view_uses_rocm(view);
     const struct af_candidate *best = NULL;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
@@ -200,8 +200,7 @@ static const char *group_text(const struct af_view *view, enum af_reason_group g
     const struct af_view_torch *torch = &view->torch;
     switch (group) {
     case AF_REASON_GROUP_FILE:
-        return view->amd || torch->rocm ? "valid and for AMD GPUs"
-                                        : "valid and for NVIDIA GPUs";
+        return af_view_uses_rocm(view) ? "valid and for AMD GPUs" : "valid and for NVIDIA GPUs";
     case AF_REASON_GROUP_PLATFORM:
         return view->os == NULL ? "for the platform"
                                 : af_arena_format(arena, "for %s %s", view->os,
@@ -284,9 +283,9 @@ static void count_filters(struct af_rung_context *context)
    them. */
 static bool is_said(const struct af_view *view, enum af_reason_group last, enum af_reason_id id)
 {
-    bool other_gpu = view->amd || view->torch.rocm;
     return af_verdict_group(AF_REASON_BIT(id)) == last &&
-           (last != AF_REASON_GROUP_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
+           (last != AF_REASON_GROUP_FILE || !af_view_uses_rocm(view) ||
+            id == AF_REASON_MACHINE_ROCM);
 }
 
 /*

@@ -327,6 +327,30 @@ static void read_gpus(const struct af_machine *machine, struct af_arena *arena,
         view->gpu = machine->gpus.state == AF_FACT_UNKNOWN ? AF_FACT_UNKNOWN : AF_FACT_ABSENT;
 }
 
+bool af_view_uses_rocm(const struct af_view *view)
+{
+    return view->amd || (view->torch.rocm && view->gpu_count == 0 && view->other == NULL);
+}
+
+/* Whether an earlier GPU that is marked has the same text. */
+static bool is_named_before(const struct af_view *view, const bool *marked, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (marked[i] && af_equal(view->gpus[i].text, view->gpus[at].text))
+            return true;
+    return false;
+}
+
+const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_VIEW_GPUS_MAX],
+                              struct af_arena *arena)
+{
+    struct af_text text = {0};
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (marked[i] && !is_named_before(view, marked, i))
+            af_text_format(&text, "%s%s", text.len > 0 ? ", " : "", view->gpus[i].text);
+    return af_text_take(&text, arena);
+}
+
 static void read_driver(const struct af_machine *machine, struct af_view *view)
 {
     view->driver_text = af_fact_text_or(&machine->driver.kernel_version, NULL);

@@ -97,6 +97,16 @@ struct af_view {
 void af_view_make(const struct af_machine *machine, const char *arch, struct af_arena *arena,
                   struct af_view *view);
 
+/*
+ * Whether GPUs are used through ROCm here: the GPU is AMD's, or torch is a ROCm build and no
+ * GPU of another vendor is known. A ROCm torch beside an NVIDIA GPU is one without CUDA.
+ */
+bool af_view_uses_rocm(const struct af_view *view);
+
+/* "T4 (sm 7.5), V100 (sm 7.0)": the GPUs that are marked, each text once; in the arena. */
+const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_VIEW_GPUS_MAX],
+                              struct af_arena *arena);
+
 /* What to say where the platform is not known well enough: which part of it is missing. */
 enum af_reason_id af_view_unknown_platform(const struct af_view *view);
 

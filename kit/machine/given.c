@@ -46,7 +46,7 @@ static const struct key keys[] = {
     {"uv", af_given_tool, "its version; none"},
     {"pip", af_given_tool, "its version; none"},
     {"ninja", af_given_tool, "its version; none"},
-    {"gpu", af_given_gpu, "RTX 4090; 8x A100; A100, T4; none"},
+    {"gpu", af_given_gpu, "RTX 4090; 8x A100; A100, T4; none or cpu"},
     {"sm", af_given_sm, "8.9, sm_90a, gfx942; one for all GPUs or one each: 9.0,8.0"},
     {"vram_gb", af_given_vram, "memory of each GPU in GiB"},
     {"driver", af_given_driver, "580.95.05 or 580; none"},

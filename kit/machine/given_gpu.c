@@ -1,6 +1,6 @@
 /*
  * given_gpu.c: GPUs and their driver given by the user. `gpu` and `sm` describe
- * the same rows, in either order: "8x A100", "RTX 4090, T4", "sm120 card".
+ * the same rows, in either order: "8x A100", "T4 x2", "RTX 4090, T4", "sm120 card".
  */
 #include "kit/machine/given.h"
 
@@ -102,6 +102,18 @@ static const char *vendor_word(const char *lower)
     return NULL;
 }
 
+/* "4090" and "rtx 4090": users often omit the product line. False: no known product. */
+static bool find_product(struct af_given *given, const char *lower, const char **vendor_out,
+                         const char **sm_out)
+{
+    if (af_machine_gpu_name_find(lower, vendor_out, sm_out))
+        return true;
+    const char *whole = isdigit((unsigned char)lower[0])
+                            ? af_arena_format(given->arena, "rtx %s", lower)
+                            : NULL;
+    return whole != NULL && af_machine_gpu_name_find(whole, vendor_out, sm_out);
+}
+
 /* There are GPUs that the table does not have, so this is not an error. */
 static void unknown_product(struct af_given *given, struct af_gpu *gpu, const char *example)
 {
@@ -127,12 +139,7 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
     } else {
-        known = af_machine_gpu_name_find(lower, &vendor, &sm);
-    }
-    if (!known && isdigit((unsigned char)lower[0])) {
-        /* "4090": users often omit the product line */
-        const char *whole = af_arena_format(given->arena, "rtx %s", lower);
-        known = whole != NULL && af_machine_gpu_name_find(whole, &vendor, &sm);
+        known = find_product(given, lower, &vendor, &sm);
     }
     af_given_text(given, &gpu->vendor, vendor, NULL);
     if (af_equal(vendor, "apple"))
@@ -149,17 +156,59 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
         unknown_product(given, gpu, af_equal(vendor, "amd") ? "gfx942" : "8.9");
 }
 
-/* "8x A100" is 8 of "A100"; *text_out is the rest. */
-static size_t take_count(const char *text, const char **text_out)
+static bool is_joint(char c)
 {
-    size_t len = strspn(text, "0123456789");
-    unsigned long count = strtoul(text, NULL, 10);
-    *text_out = text;
-    if (len == 0 || count == 0 || count > GPUS_MAX || text[len] == '\0' ||
-        strchr("xX*", text[len]) == NULL || isalnum((unsigned char)text[len + 1]))
+    return c == 'x' || c == '*';
+}
+
+/* A count and an "x" before the name, which starts at *start_out; "40xx" has no count. */
+static size_t count_before(struct af_given *given, const char *lower, size_t *start_out)
+{
+    const char *unused;
+    size_t digits = strspn(lower, "0123456789");
+    size_t at = digits + strspn(lower + digits, " ");
+    if (digits == 0 || !is_joint(lower[at]))
+        return 0;
+    size_t start = at + 1 + strspn(lower + at + 1, " ");
+    bool joined = start == at + 1 && isalnum((unsigned char)lower[start]);
+    if (joined && !find_product(given, lower + start, &unused, &unused))
+        return 0;
+    *start_out = start;
+    return strtoul(lower, NULL, 10);
+}
+
+/* " x2", " x 2" or " *2" after the name, which ends at *end_out; 0: no count. */
+static size_t count_after(const char *lower, size_t *end_out)
+{
+    size_t digits = strlen(lower);
+    while (digits > 0 && isdigit((unsigned char)lower[digits - 1]))
+        digits--;
+    size_t end = digits;
+    while (end > 0 && lower[end - 1] == ' ')
+        end--;
+    if (lower[digits] == '\0' || end < 2 || !is_joint(lower[end - 1]) || lower[end - 2] != ' ')
+        return 0;
+    for (end--; end > 0 && lower[end - 1] == ' ';)
+        end--;
+    *end_out = end;
+    return strtoul(lower + digits, NULL, 10);
+}
+
+/* "8x A100", "2xT4" and "T4 x2" are so many of one product; leaves only its name in both. */
+static size_t take_count(struct af_given *given, struct af_span *name, struct af_span *lower)
+{
+    const char *text = af_arena_text_n(given->arena, lower->data, lower->len);
+    size_t start = 0, end = lower->len;
+    size_t count = text == NULL ? 0 : count_before(given, text, &start);
+    if (text != NULL && (count == 0 || count > GPUS_MAX)) { /* "4090 x 2" */
+        start = 0;
+        count = count_after(text, &end);
+    }
+    if (end <= start || count == 0 || count > GPUS_MAX)
         return 1;
-    *text_out = text + len + 1 + strspn(text + len + 1, " ");
-    return (size_t)count;
+    *name = (struct af_span){name->data + start, end - start};
+    *lower = (struct af_span){lower->data + start, end - start};
+    return count;
 }
 
 /* After the rows of another `gpu`, to which it adds; the same word again changes nothing. */
@@ -177,7 +226,8 @@ static size_t first_row(const struct af_given *given)
 void af_given_gpu(struct af_given *given)
 {
     struct af_gpu_rows *gpus = &given->machine->gpus;
-    if (af_given_is_none(given)) {
+    bool cpu = af_given_is_word(given->lower, strlen(given->lower), "cpu|cpu only|cpu-only");
+    if (cpu || af_given_is_none(given)) {
         *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
         return;
     }
@@ -186,15 +236,14 @@ void af_given_gpu(struct af_given *given)
     for (const char *at = given->value; *at != '\0';) {
         size_t len = strcspn(at, ",+");
         struct af_span part = af_text_trim((struct af_span){at, len});
-        const char *lower = given->lower + (part.data - given->value);
-        const char *name;
-        const char *text = af_arena_text_n(given->arena, part.data, part.len);
-        const char *folded = af_arena_text_n(given->arena, lower, part.len);
-        if (text == NULL || folded == NULL)
+        struct af_span lower = {given->lower + (part.data - given->value), part.len};
+        size_t count = part.len == 0 ? 0 : take_count(given, &part, &lower);
+        const char *name = af_arena_text_n(given->arena, part.data, part.len);
+        const char *folded = af_arena_text_n(given->arena, lower.data, lower.len);
+        if (name == NULL || folded == NULL)
             return;
-        size_t count = part.len == 0 ? 0 : take_count(text, &name);
         for (size_t i = 0; i < count && index < GPUS_MAX; i++)
-            af_given_gpu_describe(given, index++, name, folded + (name - text));
+            af_given_gpu_describe(given, index++, name, folded);
         at += len + (at[len] != '\0');
     }
 }

@@ -1,4 +1,5 @@
 """The deciding commands: plan, doctor and find, as text and as JSON."""
+import itertools
 import json
 import os
 import shlex
@@ -355,6 +356,30 @@ def test_a_preference_that_is_not_possible_exits_1(anyflash):
     answer = anyflash("plan", "--given", "sm=8.9", "--given", "torch=2.16.0+cu132",
                       "--given", "python=3.12", "--prefer", "wheel")
     assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
+
+
+SMS = {"T4": 7.5, "V100": 7.0, "L4": 8.9, "H100": 9.0}
+MIXED = [*map(",".join, itertools.permutations(SMS, 2)), "V100,H100,T4"]
+
+
+@pytest.mark.parametrize("gpus", MIXED)
+@pytest.mark.parametrize("torch", ["2.8.0+cu128", "2.8.0+cpu", "2.16.0+cu130"])
+def test_the_first_lines_name_all_gpus_and_those_that_are_not_supported(anyflash, gpus, torch):
+    words = ["--given", f"gpu={gpus}", "--given", f"torch={torch}", "--given", "python=3.12"]
+    old = [f"{name} (sm {SMS[name]})" for name in gpus.split(",") if SMS[name] < 8]
+    partly = 0 < len(old) < len(gpus.split(","))
+    note = f"not supported: {', '.join(old)}; choose the others with CUDA_VISIBLE_DEVICES"
+    for command in ("plan", "doctor"):
+        first = " ".join(anyflash(command, *words).out.partition("\n\n")[0].split())
+        assert (note in first) == partly and ("VISIBLE" in first) == partly, first
+        assert command == "doctor" or f", {', '.join(gpus.split(','))}" in first
+
+
+def test_plan_counts_gpus_that_are_alike_and_marks_hidden_ones(anyflash):
+    words = ["plan", "--given", "gpu=T4,2x H100", "--given", "torch=2.8.0+cu128"]
+    assert ", T4, 2 x H100\n" in anyflash(*words).out
+    out = anyflash(*words, "--given", "visible_devices=1,2").out
+    assert ", T4 (hidden), 2 x H100\n" in out and "not supported" not in out
 
 
 NEWER = ("2.15.0+cu130", "2.16.0+cu130", "2.16.0", "3.0.0+cu130")

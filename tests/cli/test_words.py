@@ -1,6 +1,7 @@
 """Parsing the command line: commands, options, and the messages for wrong ones."""
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -80,6 +81,24 @@ def test_commands_of_the_python_package_say_how_to_get_it(anyflash, command):
     assert f"'{command}' is a command of anyflash's Python package" in answer.err
     assert "which is not in '/usr'" in answer.err
     assert "`anyflash package install --python /usr`" in answer.err
+
+
+@pytest.mark.parametrize("words", [("shim", "install"), ("providers",)])
+def test_a_program_without_the_package_does_not_offer_to_install_it(anyflash, tmp_path, words):
+    lone = tmp_path / "lone" / "anyflash"
+    lone.parent.mkdir()
+    shutil.copy(anyflash.program, lone)
+    done = subprocess.run([lone, *words, "--python", "/usr"], capture_output=True, text=True,
+                          env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}, timeout=60)
+    hint = " ".join(done.stderr.partition("hint: ")[2].split())
+    assert done.returncode == 3 and "package install" not in hint
+    assert "Python wheel" in hint and "`make install`" in hint and "not beside" in hint
+
+
+def test_without_a_python_a_command_of_the_package_says_how_to_make_one(anyflash, tmp_path):
+    answer = anyflash("providers", env={"PATH": str(tmp_path)})
+    assert answer.code == 3 and "no Python environment was found" in answer.err
+    assert "package install" not in answer.err and "name one with --python" in answer.err
 
 
 def test_overview_fits_80_columns(anyflash):

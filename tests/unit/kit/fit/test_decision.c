@@ -551,6 +551,50 @@ static void survive(const char *words)
     af_machine_release(&machine);
 }
 
+/* Whatever else is there: torch must be built for the vendor of the GPU. */
+static void test_decision__options_need_a_torch_for_the_gpus_vendor(void **state)
+{
+    static const char *const systems[] = {LINUX, "os=linux arch=aarch64 glibc=2.39 ",
+                                          "os=windows arch=x86_64 "};
+    static const char *const gpus[][2] = {{"gpu=H100", "nvidia"},    {"gpu=T4", "nvidia"},
+                                          {"gpu=5090", "nvidia"},    {"gpu=T4,H100", "nvidia"},
+                                          {"gpu=MI300X", "amd"},     {"sm=gfx1100", "amd"},
+                                          {"gpu=Arc-A770", "intel"}, {"gpu=Apple-M3", "apple"}};
+    static const char *const builds[][2] = {
+        {"cpu", "none"}, {"cu128", "nvidia"}, {"rocm6.4", "amd"}};
+    static const enum af_rung_kind kinds[] = {AF_RUNG_WHEEL, AF_RUNG_TORCH_KERNELS,
+                                              AF_RUNG_BUILD};
+    enum { CASES = AF_COUNT(systems) * AF_COUNT(gpus) * AF_COUNT(builds) };
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        struct af_decision decision;
+        char words[256];
+        const char *const *build = builds[i % AF_COUNT(builds)];
+        const char *const *gpu = gpus[i / AF_COUNT(builds) % AF_COUNT(gpus)];
+        snprintf(words, sizeof words,
+                 "%s%s torch=2.8.0+%s python=3.12 driver=580.65.06 cuda_toolkit=12.8 gcc=12 "
+                 "ram_gb=64 disk_gb=100",
+                 systems[i / AF_COUNT(builds) / AF_COUNT(gpus)], gpu[0], build[0]);
+        decide(&decision, words);
+        for (size_t k = 0; k < AF_COUNT(kinds) && strcmp(gpu[1], build[1]) != 0; k++)
+            if (decision.rungs[kinds[k]].answer != AF_NO)
+                fail_msg("%s: %s is %s", words, af_rung_name(kinds[k]),
+                         af_answer_text(decision.rungs[kinds[k]].answer));
+        af_decision_release(&decision);
+    }
+}
+
+static void test_decision__rocm_torch_on_an_nvidia_gpu_is_replaced(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "gpu=H100 python=3.12 torch=2.8.0+rocm6.4 gcc=12");
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_CHANGE);
+    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_cuda, "cu128");
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_TORCH_WITHOUT_CUDA));
+    af_decision_release(&decision);
+}
+
 static void test_decision__survives_each_failed_allocation(void **state)
 {
     (void)state;
@@ -596,6 +640,8 @@ int main(void)
         cmocka_unit_test(test_decision__refuses_an_arch_that_is_none),
         cmocka_unit_test(test_decision__huge_numbers_are_no_facts),
         cmocka_unit_test(test_decision__is_the_same_every_time),
+        cmocka_unit_test(test_decision__options_need_a_torch_for_the_gpus_vendor),
+        cmocka_unit_test(test_decision__rocm_torch_on_an_nvidia_gpu_is_replaced),
         cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };
     af_json_start();

@@ -72,6 +72,15 @@ static void test_assume__needs_a_gpu(void **state)
     CHECK(NULL, "torch=2.9.1+cu128");
 }
 
+static void test_assume__takes_no_gpu_for_as_much_as_a_gpu(void **state)
+{
+    (void)state;
+    CHECK("os=linux, arch=x86_64, python=3.12", "gpu=none");
+    CHECK("os=linux, arch=x86_64, python=3.12", "gpu=cpu", "torch=2.9.1+cpu");
+    CHECK("arch=x86_64, python=3.12, torch_cuda=cu128", "gpu=none", "os=linux", "torch=2.9.1");
+    CHECK("arch=aarch64, python=3.12", "gpu=none", "os=macos");
+}
+
 static void test_assume__takes_the_build_that_pip_gets(void **state)
 {
     (void)state;
@@ -97,7 +106,6 @@ static void test_assume__keeps_the_build_that_is_stated(void **state)
     CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1", "torch_cuda=13.0");
     CHECK(NULL, LINUX, "arch=x86_64", "torch=2.9.1+cpu");
     CHECK(NULL, "arch=x86_64", "torch=2.9.1");
-    CHECK(NULL, "gpu=none", "os=linux", "torch=2.9.1");
 }
 
 static void test_assume__survives_every_lack_of_memory(void **state)
@@ -128,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_assume__knows_the_processor_that_comes_with_a_gpu),
         cmocka_unit_test(test_assume__takes_a_python_that_an_old_torch_has),
         cmocka_unit_test(test_assume__needs_a_gpu),
+        cmocka_unit_test(test_assume__takes_no_gpu_for_as_much_as_a_gpu),
         cmocka_unit_test(test_assume__takes_the_build_that_pip_gets),
         cmocka_unit_test(test_assume__leaves_the_build_open_where_pip_gets_none_with_cuda),
         cmocka_unit_test(test_assume__keeps_the_build_that_is_stated),

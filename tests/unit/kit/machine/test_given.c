@@ -319,6 +319,59 @@ static void test_given__gpu_names_give_compute_capability(void **state)
     }
 }
 
+/* Every usual way to write a count, for names that start with a letter and with a digit. */
+static void test_given__a_count_before_or_after_the_name_is_so_many_of_it(void **state)
+{
+    static const struct {
+        bool before;
+        const char *joint;
+    } forms[] = {{true, "x"},   {true, "X"},   {true, "*"},    {true, "x "},
+                 {true, " x "}, {false, " x"}, {false, " X "}, {false, " *"}};
+    static const char *const names[] = {"T4", "H100", "RTX 4090", "4090", "MI300X", "L40S"};
+    static const size_t counts[] = {1, 2, 8, 16};
+    enum { CASES = AF_COUNT(forms) * AF_COUNT(names) * AF_COUNT(counts) };
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        char word[64];
+        const char *name = names[i / AF_COUNT(forms) % AF_COUNT(names)];
+        size_t count = counts[i / AF_COUNT(forms) / AF_COUNT(names)];
+        const char *joint = forms[i % AF_COUNT(forms)].joint;
+        if (forms[i % AF_COUNT(forms)].before)
+            snprintf(word, sizeof word, "gpu=%zu%s%s", count, joint, name);
+        else
+            snprintf(word, sizeof word, "gpu=%s%s%zu", name, joint, count);
+        print_message("%s\n", word);
+        assert_null(GIVE(word));
+        assert_int_equal(machine.gpus.count, count);
+        for (size_t gpu = 0; gpu < count; gpu++)
+            assert_fact(&machine.gpus.rows[gpu].name, name);
+    }
+}
+
+static void test_given__what_is_no_count_belongs_to_the_name(void **state)
+{
+    static const char *const names[] = {"40xx", "RTX 50x0", "0x T4", "65xT4", "T4 x65", "x2"};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        char word[32];
+        snprintf(word, sizeof word, "gpu=%s", names[i]);
+        GIVE(word);
+        assert_int_equal(machine.gpus.count, 1);
+        assert_fact(&machine.gpus.rows[0].name, names[i]);
+    }
+}
+
+static void test_given__a_gpu_that_is_none_or_the_cpu_is_no_gpu(void **state)
+{
+    static const char *const words[] = {"gpu=none", "gpu=cpu", "gpu=CPU", "gpu=CPU only"};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(words); i++) {
+        assert_null(GIVE("gpu=T4", words[i]));
+        assert_int_equal(machine.gpus.count, 0);
+        assert_int_equal(machine.gpus.state, AF_FACT_KNOWN);
+    }
+}
+
 static void test_given__gpus_of_intel_and_apple_have_no_compute_capability(void **state)
 {
     static const struct {
@@ -482,6 +535,9 @@ int main(void)
         cmocka_unit_test(test_given__another_torch_forgets_the_old_ones_facts),
         cmocka_unit_test(test_given__platform_and_python_give_tags_and_soabi),
         cmocka_unit_test(test_given__gpu_names_give_compute_capability),
+        cmocka_unit_test(test_given__a_count_before_or_after_the_name_is_so_many_of_it),
+        cmocka_unit_test(test_given__what_is_no_count_belongs_to_the_name),
+        cmocka_unit_test(test_given__a_gpu_that_is_none_or_the_cpu_is_no_gpu),
         cmocka_unit_test(test_given__gpus_of_intel_and_apple_have_no_compute_capability),
         cmocka_unit_test(test_given__gpu_and_sm_describe_the_same_rows_in_either_order),
         cmocka_unit_test(test_given__packages_tools_and_build_needs),
