@@ -10,13 +10,13 @@
 #
 #   make release   builds what is published into dist/: wheels, static programs
 #
-#   make kernels ARCH=80,90   compiles FlashAttention-2 for these GPUs and every torch into dist/
+#   make kernel-wheel ARCH=80,90   compiles FlashAttention-2 for these GPUs and every torch into dist/
 #
 #   make refresh   reads the sources of data/ again and shows what would change
 #
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel release kernels refresh format install uninstall clean
+.PHONY: run test build page bench wheel release kernel-wheel refresh format install uninstall clean
 
 PRESET ?= release
 TESTS = OFF
@@ -67,7 +67,7 @@ release:
 	packaging/release.sh
 
 # Takes about two CPU hours for each architecture, and up to 7 GiB for each compiler.
-kernels: build
+kernel-wheel: build
 	build/$(PRESET)/anyflash build --full --arch $(ARCH) --output dist
 
 # APPLY=1 puts the new files into data/ after showing the differences.
