@@ -38,7 +38,7 @@ class Damaged(ValueError):
 
 def compress(raw):
     """One zstd frame, which states the size of its content."""
-    command = ["zstd", "-q", "-c", "--ultra", "-22", "--single-thread", "--no-check",
+    command = ["zstd", "-q", "-c", "-19", "--single-thread", "--no-check",
                f"--stream-size={len(raw)}"]
     return subprocess.run(command, input=raw, check=True, stdout=subprocess.PIPE).stdout
 
