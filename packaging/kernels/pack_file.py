@@ -168,16 +168,18 @@ class Writer:
         part.replace(path)
 
 
+NUMBER = r"(\d{1,18})"
+PIECE = r"\d{1,18}:\d{1,18}"
 #: The lines of an index, by their first word, in their order.
 LINES = {
     "flash-attn": r"[\w.+-]+",
     "made": r"[^\t]+",
-    "licence": r"(\d+)",
+    "licence": NUMBER,
     "ptx": r"(\d+\.\d+)\t(\d+)",
-    "struct": r"(\w+)\t(\d+)",
-    "member": r"(\w+)\t(\d+)\t(\d+)",
-    "family": r"(\d+)\t(\d+)\t(\d+)\t(\d+)\t([0-9a-f]{64})",
-    "kernel": r"(\w+(?: \w+)*)\t(\d+)\t(\d+:\d+(?: \d+:\d+)*)",
+    "struct": rf"(\w+)\t{NUMBER}",
+    "member": rf"(\w+)\t{NUMBER}\t{NUMBER}",
+    "family": rf"{NUMBER}\t{NUMBER}\t{NUMBER}\t{NUMBER}\t([0-9a-f]{{64}})",
+    "kernel": rf"(\w+(?: \w+)*)\t{NUMBER}\t({PIECE}(?: {PIECE})*)",
 }
 
 

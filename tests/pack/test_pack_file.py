@@ -161,6 +161,8 @@ def kernel_line(text):
     (lambda text: b"\xff\n", "the index is not UTF-8"),
     (lambda text: "news\t1\n" + text, "line 1 of the index is not understood"),
     (lambda text: text.replace("made\t", "made\tx\t"), "line 2 of the index is not understood"),
+    (lambda text: text.replace("forward\t8", "forward\t" + "8" * 5000),
+     "line 5 of the index is not understood"),
     (lambda text: text + "made\tx\n", "line [0-9]+ of the index is not understood"),
     (lambda text: text.replace("ptx\t7.8\t80\n", ""), "the index has 0 lines 'ptx'"),
     (lambda text: text.replace("licence\t0", "licence\t99"), "the licence is in no family"),
