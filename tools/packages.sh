@@ -7,7 +7,7 @@ set -eu
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev libsqlite3-dev"
 test="curl openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
-test="$test python3-yaml python3-jsonschema man-db groff-base strace abigail-tools minisign"
+test="$test python3-yaml python3-jsonschema man-db groff-base strace abigail-tools minisign zstd"
 wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs dpkg-dev"
 clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
@@ -15,6 +15,7 @@ page="chromium chromium-driver fonts-dejavu-core python3-venv"
 windows="wine wine64 python3-venv"
 release="dpkg-dev tcl git make debhelper lintian diffoscope-minimal python3-venv xz-utils"
 fresh="debootstrap"
+kernels="zstd g++ python3-venv"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
@@ -29,9 +30,10 @@ for set in "$@"; do
     neon) wanted="$wanted $neon" ;;
     windows) wanted="$wanted $windows" ;;
     release) wanted="$wanted $release" ;;
+    kernels) wanted="$wanted $kernels" ;;
     *)
         echo "error: no package set '$set'; there are: test, wasm, clang, format, page, fresh," \
-            "neon, release, windows" >&2
+            "kernels, neon, release, windows" >&2
         exit 2
         ;;
     esac

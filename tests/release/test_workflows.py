@@ -67,7 +67,7 @@ def commands(text):
 
 
 def targets():
-    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
 def tiers():

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Makes a pack: one file with FlashAttention-2's CUDA kernels as PTX, for every GPU since
+compute capability 8.0, every driver since 520, every torch and every Python.
+
+    make_pack.py                                        everything: 90 CPU minutes
+    make_pack.py --head-dim 64,128 --dtype bf16         a part
+    make_pack.py --sources flash_attn-2.8.3.post2       the unpacked sdist instead of a download
+
+It needs ninja, zstd, c++filt, a host compiler for nvcc, and 7 GiB of memory for each compiler
+that runs. The sources, compiler and PTX are kept in --work, so that an interrupted or changed
+run compiles only what is missing.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import resource
+import shutil
+import sys
+import time
+
+import compiler
+import kernel_names
+import pack_file
+import ptx
+import sources
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+HEAD_DIMS = ("32", "64", "96", "128", "192", "256")
+DTYPES = ("bf16", "fp16")
+#: The passes, and how the names of their files begin.
+PASSES = {"forward": "flash_fwd", "split": "flash_fwd_split", "backward": "flash_bwd"}
+OWN = ("members", "small")
+PROGRAMS = {"ninja": "ninja-build", "zstd": "zstd", "c++filt": "binutils", "g++": "g++"}
+
+
+def some_of(known):
+    """A type of arguments: comma-separated words of `known`, in its order."""
+    def parse(text):
+        words = text.split(",")
+        unknown = [word for word in words if word not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"'{unknown[0]}' is none of {', '.join(known)}")
+        return tuple(word for word in known if word in words)
+    return parse
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--head-dim", type=some_of(HEAD_DIMS), default=HEAD_DIMS, metavar="N,...",
+        help=f"head dimensions, of {', '.join(HEAD_DIMS)}")
+    add("--dtype", type=some_of(DTYPES), default=DTYPES, metavar="TYPE,...",
+        help="bf16, fp16 or both")
+    add("--pass", dest="passes", type=some_of(tuple(PASSES)), default=tuple(PASSES),
+        metavar="PASS,...", help="forward, split (decoding with a KV cache), backward")
+    add("--output", type=pathlib.Path, default=ROOT / "dist", metavar="FOLDER",
+        help="where the pack is written (default: dist)")
+    add("--work", type=pathlib.Path, default=ROOT / "build" / "kernels", metavar="FOLDER",
+        help="where intermediate files are kept (default: build/kernels)")
+    add("--sources", type=pathlib.Path, metavar="FOLDER",
+        help=f"the unpacked sdist of flash-attn {sources.RELEASE} (default: download it)")
+    add("--nvcc", metavar="PATH",
+        help="CUDA's compiler (default: nvcc of PATH, else it is downloaded)")
+    add("--jobs", type=int, metavar="N",
+        help="compilers at once (default: as many as memory and cores allow)")
+    return parser.parse_args()
+
+
+def groups(given):
+    """The sources whose kernels are compressed together: of one pass and head dimension."""
+    for one in given.passes:
+        for dim in given.head_dim:
+            yield [f"{PASSES[one]}_hdim{dim}_{dtype}{causal}_sm80"
+                   for dtype in given.dtype for causal in ("", "_causal")]
+
+
+def file_name(given):
+    """What the pack is called; a part says which one it is."""
+    chosen = [(given.head_dim, HEAD_DIMS, "hd"), (given.dtype, DTYPES, ""),
+              (given.passes, tuple(PASSES), "")]
+    parts = [f"-{prefix}{word}" for words, known, prefix in chosen if words != known
+             for word in words]
+    return f"flash-attn-{sources.RELEASE}{''.join(parts)}.kernels"
+
+
+def compile_sources(given, nvcc, folder):
+    """Compiles what was asked for, and our own files, into `folder`."""
+    tree = given.sources or sources.unpacked(sources.download(given.work), given.work)
+    tree = tree.absolute()
+    sources.check(tree)
+    files = {HERE / f"{name}.cu": f"{name}.ptx" for name in OWN}
+    files.update({tree / sources.KERNELS / f"{name}.cu": f"{name}.ptx"
+                  for group in groups(given) for name in group})
+    includes = [sources.TORCH_HEADERS, *(tree / include for include in sources.INCLUDES)]
+    headers = [path for path in sources.TORCH_HEADERS.rglob("*") if path.is_file()]
+    compiler.compile_all(nvcc, files, includes, headers, folder,
+                         given.jobs or compiler.jobs_allowed())
+    return tree
+
+
+def layout(text):
+    """(structs, members) that members.cu has put into its PTX as {offset, size}."""
+    found = {"struct": [], "member": []}
+    constant = re.compile(r"\.const \.align 4 \.b8 (struct|member)_(\w+)\[8\]"
+                          r"(?: = \{([^}]*)\})?;")
+    for kind, name, values in constant.findall(text):
+        # The compiler leaves out zeros at the end.
+        raw = bytes(int(value) for value in values.split(",") if value).ljust(8, b"\0")
+        offset, size = (int.from_bytes(raw[i:i + 4], "little") for i in (0, 4))
+        found[kind].append((name, size) if kind == "struct" else (name, offset, size))
+    return found["struct"], found["member"]
+
+
+def kernels_of(texts):
+    """[(name, pieces)] of the kernels in PTX files, similar ones side by side."""
+    found = {}
+    for text in texts:
+        modules = dict(ptx.modules(text))
+        for mangled, name in kernel_names.names(list(modules)).items():
+            # Files for causal and other masks share small kernels.
+            if found.setdefault(name, modules[mangled]) != modules[mangled]:
+                raise ValueError(f"two files have different kernels '{name}'")
+    return sorted(found.items(), key=lambda kernel: kernel_names.with_twins(kernel[0]))
+
+
+def about(nvcc, folder):
+    """What the index says of the whole pack."""
+    structs, members = layout((folder / "members.ptx").read_text())
+    made = (f"nvcc {compiler.version(nvcc)} {' '.join(compiler.OPTIONS)}"
+            f" sdist sha256 {sources.SDIST_SHA256}")
+    return {"flash-attn": sources.RELEASE, "made": made, "ptx": (ptx.VERSION, ptx.TARGET),
+            "structs": structs, "members": members}
+
+
+def make(given):
+    """Makes the pack; returns its path and the writer, which knows what is in it."""
+    nvcc = compiler.find(given.nvcc, given.work)
+    folder = given.work / "ptx"
+    tree = compile_sources(given, nvcc, folder)
+    writer = pack_file.Writer()
+    writer.add_licence(sources.licences(tree))
+    for group in [["small"], *groups(given)]:
+        writer.add_kernels(kernels_of((folder / f"{name}.ptx").read_text() for name in group))
+    given.output.mkdir(parents=True, exist_ok=True)
+    path = given.output / file_name(given)
+    writer.write(path, about(nvcc, folder))
+    return path, writer
+
+
+def main():
+    given = arguments()
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    if missing:
+        sys.exit(f"error: programs are missing; install {' '.join(missing)}")
+    given.work.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    try:
+        path, writer = make(given)
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on where it stopped")
+    minutes, seconds = divmod(round(time.monotonic() - start), 60)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / (1 << 20)
+    print(f"{os.path.relpath(path)}: {path.stat().st_size / 1e6:.1f} MB, {len(writer.kernels)}"
+          f" kernels; {minutes} min {seconds} s, the largest process had {peak:.1f} GiB")
+
+
+if __name__ == "__main__":
+    main()

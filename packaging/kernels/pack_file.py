@@ -1,0 +1,266 @@
+"""Writes and reads a pack: one file with many PTX modules, as docs/reference/pack.md says.
+
+    writer = Writer()
+    writer.add_licence(text)
+    writer.add_kernels([("af_fill", [piece, ...]), ...])    # as often as there are groups
+    writer.write(path, about)
+
+    pack = Pack(path)
+    pack.kernels            # {name: (family, [(offset, length), ...])}
+    pack.module("af_fill")
+
+Kernels that are added together are compressed together, in their order, and equal pieces are
+stored once. The program zstd compresses. Equal input gives equal bytes. A damaged file raises
+Damaged, whose text says what is wrong.
+"""
+
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import tempfile
+
+MAGIC = b"afkern1\n"
+HEAD = struct.Struct("<8sQ32s")
+#: Whoever wants one kernel decompresses its family, which must take less than 10 ms.
+FAMILY_BYTES_MAX = 8 << 20
+INDEX_BYTES_MAX = 16 << 20
+#: How often Writer.index guesses, and how often for one text; about every third guess is right.
+ATTEMPTS_MAX, ATTEMPTS_EACH = 1000, 4
+
+
+class Damaged(ValueError):
+    """The file is not a complete pack."""
+
+
+def compress(raw):
+    """One zstd frame, which states the size of its content."""
+    command = ["zstd", "-q", "-c", "-19", "--single-thread", "--no-check",
+               f"--stream-size={len(raw)}"]
+    return subprocess.run(command, input=raw, check=True, stdout=subprocess.PIPE).stdout
+
+
+def decompress(packed, bytes_max, what):
+    """The content of a zstd frame, which is `what` of a pack, at most bytes_max bytes."""
+    with tempfile.TemporaryFile() as given:
+        given.write(packed)
+        given.seek(0)
+        with subprocess.Popen(["zstd", "-q", "-d", "-c"], stdin=given, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as zstd:
+            raw = zstd.stdout.read(bytes_max + 1)
+            zstd.stdout.close()
+    if len(raw) > bytes_max:
+        raise Damaged(f"{what} has more than {bytes_max} bytes")
+    if zstd.returncode != 0:
+        raise Damaged(f"{what} cannot be decompressed")
+    return raw
+
+
+class Family:
+    """Texts that are compressed together."""
+
+    def __init__(self):
+        self.raw = bytearray()
+        self.places = {}
+
+    def new_bytes(self, pieces):
+        return sum(len(piece) for piece in set(pieces) - self.places.keys())
+
+    def add(self, pieces):
+        """Where the pieces lie, [[offset, length], ...]; neighbours are joined."""
+        found = []
+        for piece in pieces:
+            if piece not in self.places:
+                self.places[piece] = len(self.raw)
+                self.raw += piece
+            offset = self.places[piece]
+            if found and sum(found[-1]) == offset:
+                found[-1][1] += len(piece)
+            else:
+                found.append([offset, len(piece)])
+        return found
+
+
+class Writer:
+    def __init__(self):
+        self.licence = None
+        self.kernels = {}
+        self.families = []  # (raw size, the compressed bytes, which are being made)
+        cores = len(os.sched_getaffinity(0))
+        self.compressors = concurrent.futures.ThreadPoolExecutor(cores)
+
+    def close(self, family):
+        packed = self.compressors.submit(compress, bytes(family.raw))
+        self.families.append((len(family.raw), packed))
+
+    def add_licence(self, text):
+        family = Family()
+        family.add([text.encode()])
+        self.licence = len(self.families)
+        self.close(family)
+
+    def add_kernels(self, kernels):
+        """Adds modules, [(name, pieces)]; as many families as they need."""
+        family = Family()
+        for name, pieces in kernels:
+            if name in self.kernels:
+                raise ValueError(f"two kernels are named '{name}'")
+            pieces = [piece.encode() for piece in pieces]
+            if family.raw and len(family.raw) + family.new_bytes(pieces) > FAMILY_BYTES_MAX:
+                self.close(family)
+                family = Family()
+            self.kernels[name] = (len(self.families), family.add(pieces))
+            if len(family.raw) > FAMILY_BYTES_MAX:
+                raise ValueError(f"kernel '{name}' has more than {FAMILY_BYTES_MAX} bytes")
+        if family.raw:
+            self.close(family)
+
+    def text(self, about, families_at):
+        """The index, if the first family begins at byte families_at of the file."""
+        rows = [("flash-attn", about["flash-attn"]), ("made", about["made"]),
+                ("licence", self.licence), ("ptx", *about["ptx"])]
+        rows += [("struct", *row) for row in about["structs"]]
+        rows += [("member", *row) for row in about["members"]]
+        at = families_at
+        for number, (raw_bytes, packed) in enumerate(self.families):
+            packed = packed.result()
+            digest = hashlib.sha256(packed).hexdigest()
+            rows.append(("family", number, at, len(packed), raw_bytes, digest))
+            at += len(packed)
+        for name in sorted(self.kernels, key=str.encode):
+            family, places = self.kernels[name]
+            pieces = " ".join(f"{offset}:{length}" for offset, length in places)
+            rows.append(("kernel", name, family, pieces))
+        return "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
+
+    def index(self, about):
+        """The compressed index.
+
+        It states where the families begin, which is behind itself. So its size is guessed
+        until the guess is right. Sizes may repeat; then blanks after `made` give others.
+        """
+        size = 0
+        for attempt in range(ATTEMPTS_MAX):
+            made = about["made"] + " " * (attempt // ATTEMPTS_EACH)
+            packed = compress(self.text({**about, "made": made}, HEAD.size + size))
+            if len(packed) == size:
+                return packed
+            size = len(packed)
+        raise ValueError("no size of the index agrees with its content")
+
+    def write(self, path, about):
+        """Writes the file, which has its name once it is complete.
+
+        about: "flash-attn", "made" (one line each), "ptx" (version, target), "structs"
+        [(name, size)], "members" [(name, offset, size)].
+        """
+        path = pathlib.Path(path)
+        index = self.index(about)
+        part = path.with_name(path.name + ".part")
+        with open(part, "wb") as file:
+            file.write(HEAD.pack(MAGIC, len(index), hashlib.sha256(index).digest()))
+            file.write(index)
+            for _, packed in self.families:
+                file.write(packed.result())
+        part.replace(path)
+
+
+NUMBER = r"(\d{1,18})"
+PIECE = r"\d{1,18}:\d{1,18}"
+#: The lines of an index, by their first word, in their order.
+LINES = {
+    "flash-attn": r"[\w.+-]+",
+    "made": r"[^\t]+",
+    "licence": NUMBER,
+    "ptx": r"(\d+\.\d+)\t(\d+)",
+    "struct": rf"(\w+)\t{NUMBER}",
+    "member": rf"(\w+)\t{NUMBER}\t{NUMBER}",
+    "family": rf"{NUMBER}\t{NUMBER}\t{NUMBER}\t{NUMBER}\t([0-9a-f]{{64}})",
+    "kernel": rf"(\w+(?: \w+)*)\t{NUMBER}\t({PIECE}(?: {PIECE})*)",
+}
+
+
+class Pack:
+    def __init__(self, path):
+        self.data = pathlib.Path(path).read_bytes()
+        if len(self.data) < HEAD.size or not self.data.startswith(MAGIC):
+            raise Damaged("it does not begin like a pack")
+        _, size, digest = HEAD.unpack_from(self.data)
+        packed = self.data[HEAD.size:HEAD.size + size]
+        if len(packed) != size or hashlib.sha256(packed).digest() != digest:
+            raise Damaged("the index is not what was written")
+        self.rows = {word: [] for word in LINES}
+        self.read_index(decompress(packed, INDEX_BYTES_MAX, "the index"))
+        self.families = [tuple(map(int, row[1:4])) + (row[4],) for row in self.rows["family"]]
+        self.check_families(HEAD.size + size)
+        self.kernels = {}
+        for name, family, pieces in self.rows["kernel"]:
+            self.add_kernel(name, int(family), pieces)
+        if int(self.rows["licence"][0][0]) >= len(self.families):
+            raise Damaged("the licence is in no family")
+        self.decompressed = {}
+
+    def read_index(self, raw):
+        order = list(LINES)
+        try:
+            lines = raw.decode().split("\n")
+        except UnicodeDecodeError:
+            raise Damaged("the index is not UTF-8") from None
+        if lines.pop() != "":
+            raise Damaged("the index has no end of line")
+        last = 0
+        for number, line in enumerate(lines, 1):
+            word, _, rest = line.partition("\t")
+            found = re.fullmatch(LINES.get(word, "(?!)"), rest, re.ASCII)
+            if not found or order.index(word) < last:
+                raise Damaged(f"line {number} of the index is not understood")
+            last = order.index(word)
+            self.rows[word].append(found.groups() or (rest,))
+        for word in ("flash-attn", "made", "licence", "ptx"):
+            if len(self.rows[word]) != 1:
+                raise Damaged(f"the index has {len(self.rows[word])} lines '{word}'")
+
+    def check_families(self, at):
+        for number, (offset, size, raw, _) in enumerate(self.families):
+            if int(self.rows["family"][number][0]) != number or offset != at:
+                raise Damaged(f"family {number} is not behind the one before it")
+            if raw > FAMILY_BYTES_MAX:
+                raise Damaged(f"family {number} has more than {FAMILY_BYTES_MAX} bytes")
+            at += size
+        if at != len(self.data):
+            raise Damaged(f"the file should have {at} bytes, but has {len(self.data)}")
+
+    def add_kernel(self, name, family, pieces):
+        if self.kernels and next(reversed(self.kernels)) >= name:
+            raise Damaged(f"kernel '{name}' is not in order")
+        if family >= len(self.families):
+            raise Damaged(f"kernel '{name}' is in no family")
+        places = [tuple(map(int, piece.split(":"))) for piece in pieces.split(" ")]
+        if any(offset + length > self.families[family][2] for offset, length in places):
+            raise Damaged(f"kernel '{name}' ends behind its family")
+        self.kernels[name] = (family, places)
+
+    def family(self, number):
+        """The text of a family; the last one is kept."""
+        if number not in self.decompressed:
+            offset, size, raw_bytes, digest = self.families[number]
+            packed = self.data[offset:offset + size]
+            if hashlib.sha256(packed).hexdigest() != digest:
+                raise Damaged(f"family {number} is not what was written")
+            raw = decompress(packed, raw_bytes, f"family {number}")
+            if len(raw) != raw_bytes:
+                raise Damaged(f"family {number} has {len(raw)} bytes instead of {raw_bytes}")
+            self.decompressed = {number: raw}
+        return self.decompressed[number]
+
+    def licence(self):
+        return self.family(int(self.rows["licence"][0][0])).decode()
+
+    def module(self, name):
+        """A complete PTX module with this kernel."""
+        family, places = self.kernels[name]
+        raw = self.family(family)
+        return b"".join(raw[offset:offset + length] for offset, length in places).decode()
