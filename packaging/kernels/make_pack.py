@@ -122,8 +122,9 @@ def kernels_of(texts):
     for text in texts:
         modules = dict(ptx.modules(text))
         for mangled, name in kernel_names.names(list(modules)).items():
+            pieces = [*modules[mangled][:-1], f"// {name}\n{modules[mangled][-1]}"]
             # Files for causal and other masks share small kernels.
-            if found.setdefault(name, modules[mangled]) != modules[mangled]:
+            if found.setdefault(name, pieces) != pieces:
                 raise ValueError(f"two files have different kernels '{name}'")
     return sorted(found.items(), key=lambda kernel: kernel_names.with_twins(kernel[0]))
 

@@ -28,8 +28,6 @@ HEAD = struct.Struct("<8sQ32s")
 #: Whoever wants one kernel decompresses its family, which must take less than 10 ms.
 FAMILY_BYTES_MAX = 8 << 20
 INDEX_BYTES_MAX = 16 << 20
-#: How often Writer.index guesses, and how often for one text; about every third guess is right.
-ATTEMPTS_MAX, ATTEMPTS_EACH = 1000, 4
 
 
 class Damaged(ValueError):
@@ -37,8 +35,8 @@ class Damaged(ValueError):
 
 
 def compress(raw):
-    """One zstd frame, which states the size of its content."""
-    command = ["zstd", "-q", "-c", "-19", "--single-thread", "--no-check",
+    """One zstd frame, which states the size and the checksum of its content."""
+    command = ["zstd", "-q", "-c", "-19", "--single-thread", "--check",
                f"--stream-size={len(raw)}"]
     return subprocess.run(command, input=raw, check=True, stdout=subprocess.PIPE).stdout
 
@@ -118,13 +116,13 @@ class Writer:
         if family.raw:
             self.close(family)
 
-    def text(self, about, families_at):
-        """The index, if the first family begins at byte families_at of the file."""
+    def text(self, about):
+        """The index; it counts the families' places from its own end."""
         rows = [("flash-attn", about["flash-attn"]), ("made", about["made"]),
                 ("licence", self.licence), ("ptx", *about["ptx"])]
         rows += [("struct", *row) for row in about["structs"]]
         rows += [("member", *row) for row in about["members"]]
-        at = families_at
+        at = 0
         for number, (raw_bytes, packed) in enumerate(self.families):
             packed = packed.result()
             digest = hashlib.sha256(packed).hexdigest()
@@ -136,21 +134,6 @@ class Writer:
             rows.append(("kernel", name, family, pieces))
         return "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
 
-    def index(self, about):
-        """The compressed index.
-
-        It states where the families begin, which is behind itself. So its size is guessed
-        until the guess is right. Sizes may repeat; then blanks after `made` give others.
-        """
-        size = 0
-        for attempt in range(ATTEMPTS_MAX):
-            made = about["made"] + " " * (attempt // ATTEMPTS_EACH)
-            packed = compress(self.text({**about, "made": made}, HEAD.size + size))
-            if len(packed) == size:
-                return packed
-            size = len(packed)
-        raise ValueError("no size of the index agrees with its content")
-
     def write(self, path, about):
         """Writes the file, which has its name once it is complete.
 
@@ -158,7 +141,7 @@ class Writer:
         [(name, size)], "members" [(name, offset, size)].
         """
         path = pathlib.Path(path)
-        index = self.index(about)
+        index = compress(self.text(about))
         part = path.with_name(path.name + ".part")
         with open(part, "wb") as file:
             file.write(HEAD.pack(MAGIC, len(index), hashlib.sha256(index).digest()))
@@ -195,7 +178,8 @@ class Pack:
         self.rows = {word: [] for word in LINES}
         self.read_index(decompress(packed, INDEX_BYTES_MAX, "the index"))
         self.families = [tuple(map(int, row[1:4])) + (row[4],) for row in self.rows["family"]]
-        self.check_families(HEAD.size + size)
+        self.behind_index = HEAD.size + size
+        self.check_families()
         self.kernels = {}
         for name, family, pieces in self.rows["kernel"]:
             self.add_kernel(name, int(family), pieces)
@@ -223,15 +207,17 @@ class Pack:
             if len(self.rows[word]) != 1:
                 raise Damaged(f"the index has {len(self.rows[word])} lines '{word}'")
 
-    def check_families(self, at):
+    def check_families(self):
+        at = 0
         for number, (offset, size, raw, _) in enumerate(self.families):
             if int(self.rows["family"][number][0]) != number or offset != at:
                 raise Damaged(f"family {number} is not behind the one before it")
             if raw > FAMILY_BYTES_MAX:
                 raise Damaged(f"family {number} has more than {FAMILY_BYTES_MAX} bytes")
             at += size
-        if at != len(self.data):
-            raise Damaged(f"the file should have {at} bytes, but has {len(self.data)}")
+        expected = self.behind_index + at
+        if expected != len(self.data):
+            raise Damaged(f"the file should have {expected} bytes, but has {len(self.data)}")
 
     def add_kernel(self, name, family, pieces):
         if self.kernels and next(reversed(self.kernels)) >= name:
@@ -247,6 +233,7 @@ class Pack:
         """The text of a family; the last one is kept."""
         if number not in self.decompressed:
             offset, size, raw_bytes, digest = self.families[number]
+            offset += self.behind_index
             packed = self.data[offset:offset + size]
             if hashlib.sha256(packed).hexdigest() != digest:
                 raise Damaged(f"family {number} is not what was written")
