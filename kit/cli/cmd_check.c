@@ -171,8 +171,8 @@ static enum anyflash_status read_project(struct check *check, struct anyflash_er
 static const char *const limit_sentences[] = {
     [AF_PROJECT_LIMIT_READ] =
         "Requirements files include more than 64 MiB of text: the rest was not read",
-    [AF_PROJECT_LIMIT_ASKS] = "There are more than 4000 requirements on torch and flash-attn: "
-                              "the rest was not checked",
+    [AF_PROJECT_LIMIT_ASKS] =
+        "More than 4000 requirements on torch and flash-attn: the rest was not checked",
     [AF_PROJECT_LIMIT_LOOKUPS] =
         "More than 1000 wheels had to be looked up: the rest of the project was not checked",
     [AF_PROJECT_LIMIT_FINDINGS] =
