@@ -18,6 +18,8 @@ target_compile_definitions(af_kit_base PRIVATE $<$<BOOL:${ANYFLASH_PUBLISHED}>:A
 anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 m)
 anyflash_room(kit/formats LIBRARIES PkgConfig::zstd PkgConfig::lz4
               PkgConfig::zlib)
+# The engine's GPU side reads packs, which need zstd.
+anyflash_room(engine/gpu LIBRARIES PkgConfig::zstd Threads::Threads ${CMAKE_DL_LIBS} m)
 anyflash_room(kit/machine)
 anyflash_embed_rows(af_kit_machine distributions driver_cuda gpu_names)
 anyflash_room(kit/catalog LIBRARIES PkgConfig::zstd)

@@ -119,6 +119,47 @@ ANYFLASH_API enum anyflash_status anyflash_cuda_backward_workspace_bytes(
  */
 ANYFLASH_API void anyflash_cuda_contents(char *text, size_t size_bytes);
 
+/*
+ * The rest is for a library that takes its kernels from a pack, one file with all of them as
+ * PTX (docs/reference/pack.md), which the driver compiles at the first use of each; it takes
+ * about half a second a kernel, and the driver keeps the result. libanyflash_cuda has its
+ * kernels compiled in and lacks these functions. With a pack, tensors must lie at multiples of
+ * 16 bytes and their strides be multiples of 8 elements; dropout excludes pages, k_new,
+ * cache_batch_idx and splits; and a call whose kernels are not loaded yet fails with
+ * UNSUPPORTED while its stream is captured in a CUDA graph.
+ */
+
+/*
+ * Opens the pack that all calls of this process use. Without it, the first call opens the file
+ * that the environment variable ANYFLASH_KERNELS names, else flash-attn-2.8.3.post2.kernels in
+ * the library's folder or in ../share/anyflash beside that. Fails with NOT_FOUND or IO if it
+ * cannot be read or another user may have written it; DATA if it is damaged, or of another
+ * flash-attn; ARGUMENT if another one is in use.
+ */
+ANYFLASH_API enum anyflash_status anyflash_cuda_open(const char *path,
+                                                     struct anyflash_error *err);
+
+/*
+ * Load the kernels of such a call and start nothing: before a CUDA graph is captured, or
+ * before the first request. Fail as the call; they need no workspace.
+ */
+ANYFLASH_API enum anyflash_status anyflash_cuda_prepare(const struct anyflash_attend_args *args,
+                                                        const struct anyflash_cuda_args *cuda,
+                                                        struct anyflash_error *err);
+ANYFLASH_API enum anyflash_status anyflash_cuda_prepare_backward(
+    const struct anyflash_attend_backward_args *args, const struct anyflash_cuda_args *cuda,
+    struct anyflash_error *err);
+
+/*
+ * Writes to `text`, a line for each kernel that such a call would start: its name in the pack,
+ * its grid, whether it is loaded; then the parts of split keys and the workspace. The text is
+ * cut at size_bytes and always NUL-terminated. Fails as the call.
+ */
+ANYFLASH_API enum anyflash_status anyflash_cuda_explain(const struct anyflash_attend_args *args,
+                                                        const struct anyflash_cuda_args *cuda,
+                                                        char *text, size_t size_bytes,
+                                                        struct anyflash_error *err);
+
 #ifdef __cplusplus
 }
 #endif

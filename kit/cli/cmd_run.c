@@ -3,6 +3,7 @@
  * installer exactly one wheel of flash-attn. run_choice.h decides which, run_offer.h gives it.
  * The project's files and all other packages stay as they are.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -220,6 +221,36 @@ static void tell_choice(struct af_cli_wanted *wanted)
         af_progress_message(progress, "flash-attn: the installed one fits");
 }
 
+/* Whether the installer would install again what is there. */
+static bool reinstalls(const struct af_project_command *command)
+{
+    static const char *const words[] = {"--force-reinstall", "--ignore-installed", "-I",
+                                        "--reinstall", "--reinstall-package"};
+    static const char *const variables[] = {"PIP_FORCE_REINSTALL", "PIP_IGNORE_INSTALLED",
+                                            "UV_REINSTALL", "UV_REINSTALL_PACKAGE"};
+    for (size_t i = command->option_place; i < command->word_count; i++)
+        for (size_t w = 0; w < AF_COUNT(words); w++) {
+            const size_t len = strlen(words[w]);
+            if (strncmp(command->words[i], words[w], len) == 0 &&
+                (command->words[i][len] == '\0' || command->words[i][len] == '='))
+                return true;
+        }
+    for (size_t v = 0; v < AF_COUNT(variables); v++)
+        if (getenv(variables[v]) != NULL)
+            return true;
+    return false;
+}
+
+/* The index has the version, perhaps with another content, and would be asked for it. */
+static void check_reinstall(struct af_cli_wanted *wanted)
+{
+    if (wanted->refusal == NULL && wanted->chosen == NULL && wanted->stand_in == NULL &&
+        reinstalls(&wanted->command))
+        af_cli_wanted_refuse(
+            wanted, "the installed flash-attn fits, and the command would install it again",
+            "leave out what says so, or uninstall flash-attn first");
+}
+
 /* What is done for a command that asks for flash-attn. */
 static enum anyflash_status act_for_flash(struct af_cli_wanted *wanted, int *exit_code_out,
                                           struct anyflash_error *err)
@@ -228,6 +259,8 @@ static enum anyflash_status act_for_flash(struct af_cli_wanted *wanted, int *exi
     bool placed = wanted->flash->url != NULL || wanted->flash->path != NULL;
     enum anyflash_status status =
         placed ? af_cli_wanted_take_place(wanted, err) : af_cli_wanted_decide(wanted, err);
+    if (status == ANYFLASH_OK)
+        check_reinstall(wanted);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
     tell_choice(wanted);

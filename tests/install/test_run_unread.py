@@ -105,6 +105,20 @@ def test_an_installed_flash_attn_that_the_command_replaces_is_an_error(enemy):
     assert not has_enemy(enemy.site), done.all
 
 
+def test_what_fits_is_not_installed_again_from_the_index(enemy):
+    assert run(enemy, "flash-attn==2.8.3").returncode == 0
+    before = seen(enemy)
+    again = ({"pip": ["--force-reinstall", "-I", "--ignore-installed"],
+              "uv": ["--reinstall", "--reinstall-package=flash-attn"]}[enemy.installer])
+    for word in again:
+        done = run(enemy, word, "flash-attn==2.8.3")
+        assert done.returncode == 1 and "would install it again" in done.stdout, done.all
+    name = "PIP_FORCE_REINSTALL" if enemy.installer == "pip" else "UV_REINSTALL"
+    done = run(enemy, "flash-attn==2.8.3", env={name: "1"})
+    assert done.returncode == 1 and "would install it again" in done.stdout, done.all
+    assert seen(enemy) == before
+
+
 @pytest.mark.parametrize("is_link", [False, True])
 def test_what_no_package_owns_is_not_written_into(enemy, is_link):
     checkout = enemy.root / "checkout/flash_attn"
