@@ -31,16 +31,21 @@ def seconds(call, count):
     return (time.perf_counter() - begin) / count
 
 
+def choose(way):
+    few = 0 if way == "torch" else _calibration._TORCH_FEW
+    _calibration._set(*_calibration._WAYS[way], few)
+
+
 def compare(call):
     """Seconds of a call, by who computes it."""
     best = {"torch": float("inf"), "anyflash": float("inf")}
     for way in best:
-        _calibration._set(*_calibration._WAYS[way])
+        choose(way)
         call()
     count = max(1, int(SECONDS / max(seconds(call, 2), 1e-6)))
     for _ in range(ROUNDS):
         for way in best:
-            _calibration._set(*_calibration._WAYS[way])
+            choose(way)
             call()
             best[way] = min(best[way], seconds(call, count))
     return best

@@ -357,6 +357,9 @@ static bool backward(const struct sdpa_call *call, af_torch_tensor *out)
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     if (!call_problem(call, QUERY, &args))
         return false;
+    /* Not every torch has a backward of its own for heads that share keys. */
+    if (args.heads == args.kv_heads && af_torch_keeps_backward(args.q.dtype, args.q_len))
+        return false;
     out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
     out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
     out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);

@@ -15,6 +15,7 @@
 
 #define DECODE_QUERIES_MAX 16 /* with more, a call is a prefill */
 #define SHORT_KEYS_MAX 128    /* with more, other calls are a decode */
+#define FEW_QUERIES_MAX 23    /* of a backward that may be torch's */
 
 struct af_torch_shim af_torch;
 
@@ -25,6 +26,7 @@ static atomic_int cpu_level;      /* enum anyflash_cpu_level */
 static atomic_uint torch_prefill; /* bits 1 << enum anyflash_dtype */
 static atomic_uint torch_decode;
 static atomic_uint torch_short;
+static atomic_uint torch_few;
 
 bool af_torch_is_on(void)
 {
@@ -42,6 +44,12 @@ bool af_torch_keeps(int32_t dtype, int64_t queries, int64_t keys)
                                 : keys > SHORT_KEYS_MAX      ? &torch_decode
                                                              : &torch_short;
     return (atomic_load_explicit(dtypes, memory_order_relaxed) >> dtype & 1) != 0;
+}
+
+bool af_torch_keeps_backward(int32_t dtype, int64_t queries)
+{
+    return queries <= FEW_QUERIES_MAX &&
+           (atomic_load_explicit(&torch_few, memory_order_relaxed) >> dtype & 1) != 0;
 }
 
 void af_torch_count_call(void)
@@ -134,12 +142,14 @@ struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
     return af_torch_context(libtorch_cpu);
 }
 
-void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode, uint32_t shorts)
+void anyflash_torch_choose(int32_t level, uint32_t prefill, uint32_t decode, uint32_t shorts,
+                           uint32_t few)
 {
     atomic_store(&cpu_level, level);
     atomic_store(&torch_prefill, prefill);
     atomic_store(&torch_decode, decode);
     atomic_store(&torch_short, shorts);
+    atomic_store(&torch_few, few);
 }
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)

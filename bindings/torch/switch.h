@@ -26,6 +26,9 @@ bool af_torch_is_on(void);
 int32_t af_torch_cpu_level(void);
 bool af_torch_keeps(int32_t dtype, int64_t queries, int64_t keys);
 
+/* Whether the backward alone is torch's. */
+bool af_torch_keeps_backward(int32_t dtype, int64_t queries);
+
 /* Calls that came while it was on, and those of them that went on to torch's own kernel. */
 void af_torch_count_call(void);
 void af_torch_count_passed_on(void);

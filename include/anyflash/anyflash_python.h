@@ -19,7 +19,7 @@ extern "C" {
  * that of libanyflash it is not kept stable: only the Python package of the same
  * build may call it, and the package refuses a library with another number.
  */
-#define ANYFLASH_PYTHON_INTERFACE 5
+#define ANYFLASH_PYTHON_INTERFACE 6
 ANYFLASH_API int32_t anyflash_python_interface(void);
 
 /*

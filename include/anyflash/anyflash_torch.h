@@ -86,11 +86,13 @@ ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
  * attention on to torch's own kernel, forward and backward: with more
  * than 16 queries if `torch_prefill` has the bit 1 << dtype of their enum
  * anyflash_dtype; with up to 16, if `torch_decode` has it and there are more than
- * 128 keys, or `torch_short` has it and there are not. At first: ANYFLASH_CPU_ALL,
- * 0, 0 and 0. Calls that are running are not affected.
+ * 128 keys, or `torch_short` has it and there are not. The backward alone goes on to
+ * torch with fewer than 24 queries, if `torch_few` has the bit and heads share no keys.
+ * At first: ANYFLASH_CPU_ALL and 0s. Calls that are running are not affected.
  */
 ANYFLASH_API void anyflash_torch_choose(int32_t cpu_level, uint32_t torch_prefill,
-                                        uint32_t torch_decode, uint32_t torch_short);
+                                        uint32_t torch_decode, uint32_t torch_short,
+                                        uint32_t torch_few);
 
 /*
  * A step of vLLM in which each request has one new token, at position

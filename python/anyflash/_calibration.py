@@ -45,6 +45,8 @@ _WAYS = {
     _UP_TO_AVX2: (_AVX2, 0, 0, 0),
 }
 _KINDS = "prefill", "decode", "short"  # in the order of anyflash_torch_choose()
+#: Types whose backward with fewer than 24 queries stays torch's: bench/results/torch.md.
+_TORCH_FEW = 1 << _lib.F32
 #: What is measured: "float32 prefill", ...
 _PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
 #: Queries and keys.
@@ -77,17 +79,19 @@ class Choice(NamedTuple):
     torch_prefill: int  # bits 1 << enum anyflash_dtype
     torch_decode: int
     torch_short: int
+    torch_few: int
     text: str  # what was chosen and why, in lines
 
     def apply(self):
-        _set(*self[:4])
+        _set(*self[:5])
 
 
 def _set(cpu_level, *torch_masks):
+    """Masks that are not given are 0."""
     function = _lib.bindings.anyflash_torch_choose
     function.restype = None
-    function.argtypes = [ctypes.c_int32, *[ctypes.c_uint32] * len(_KINDS)]
-    function(cpu_level, *torch_masks)
+    function.argtypes = [ctypes.c_int32, *[ctypes.c_uint32] * (len(_KINDS) + 1)]
+    function(cpu_level, *torch_masks, *[0] * (len(_KINDS) + 1 - len(torch_masks)))
 
 
 def processor(path="/proc/cpuinfo"):
@@ -220,7 +224,7 @@ def _decide(times, how):
         pair = f"{total[engine]:.3f} ms in total, all kernels {total['anyflash']:.3f} ms"
         lines.append(f"{engine}: {pair}")
     text = "\n".join([*lines, how])
-    return Choice(_WAYS[engine][0], *kept.values(), text)
+    return Choice(_WAYS[engine][0], *kept.values(), _TORCH_FEW, text)
 
 
 def choose(threads):
@@ -229,13 +233,13 @@ def choose(threads):
     if is_measured(facts, torch.__version__):
         reason = "not calibrated on the kind of processor of anyflash's benchmarks"
         text = f"anyflash computes all calls that it supports: {reason}"
-        return Choice(*_WAYS["anyflash"], text)
+        return Choice(*_WAYS["anyflash"], _TORCH_FEW, text)
     facts.update(threads=threads, torch=torch.__version__, anyflash=__version__)
     try:
         times, how = _times(facts, _ways(), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
-        return Choice(_ALL, _ALL_TYPES, 0, 0, f"torch computes more than 16 queries: {reason}")
+        return Choice(_ALL, _ALL_TYPES, 0, 0, _TORCH_FEW, f"torch computes more than 16 queries: {reason}")
     return _decide(
         times,
         f"{how}: head size {_SIZE}; threads: {threads}\n"
@@ -247,5 +251,5 @@ def choose(threads):
 
 #: The Choice without calibration.
 UNMEASURED = Choice(
-    *_WAYS["anyflash"], "anyflash computes all calls that it supports: not calibrated"
+    *_WAYS["anyflash"], 0, "anyflash computes all calls that it supports: not calibrated"
 )

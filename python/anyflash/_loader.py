@@ -38,7 +38,7 @@ BINDINGS = (
     "anyflash_torch_write",
 )
 #: ANYFLASH_PYTHON_INTERFACE of the bindings that this package calls.
-INTERFACE = 5
+INTERFACE = 6
 
 
 def file_name(library):

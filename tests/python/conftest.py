@@ -30,6 +30,7 @@ def no_calibration(monkeypatch):
     calibration = sys.modules.get("anyflash._calibration")
     if calibration is not None:
         monkeypatch.setattr(calibration, "is_measured", lambda facts, version: True)
+        monkeypatch.setattr(calibration, "_TORCH_FEW", 0)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from anyflash import _calibration, _lib, _result_cache, _torch_ops  # noqa: E402
 import torch_support  # noqa: E402, F401: one thread, which other programs disturb less
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
+TORCH_FEW = 1 << _lib.F32
 IS_MEASURED, MILLISECONDS = _calibration.is_measured, _calibration._milliseconds
 WAYS, PROCESSOR = _calibration._WAYS, _calibration.processor
 USUAL = {"torch": 2.0, "anyflash": 1.0, "anyflash up to AVX2": 1.5}  # ms
@@ -119,6 +120,19 @@ def test_torch_keeps_the_short_calls_of_a_type_in_which_it_is_faster(clock):
         assert torch_computes(torch.bfloat16, rows, keys=keys) == 0
     assert torch_computes(torch.float32, 8, backward=True, keys=64) == 2
     assert "float32 short: torch 0.900 ms (anyflash 1.000 ms," in anyflash.torch.explain()
+
+
+@pytest.mark.parametrize("measured", (False, True))
+def test_torch_keeps_the_backward_of_few_queries_in_float32(clock, monkeypatch, measured):
+    monkeypatch.setattr(_calibration, "_TORCH_FEW", TORCH_FEW)
+    monkeypatch.setattr(_calibration, "is_measured", lambda facts, version: measured)
+    anyflash.torch.enable()
+    for rows in (1, 23, 24):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            kept = dtype == torch.float32 and rows < 24
+            assert torch_computes(dtype, rows, backward=True) == kept, (rows, dtype)
+            assert torch_computes(dtype, rows) == 0
+    assert "backward of float32 with fewer than 24 queries" in anyflash.torch.explain()
 
 
 def test_heads_that_share_keys_follow_the_same_decision(clock):
@@ -327,7 +341,7 @@ def test_real_times_leave_no_trace(clock, monkeypatch):
     state = torch.get_rng_state()
     anyflash.torch.enable()
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
-    assert len(anyflash.torch.explain().splitlines()) in (12, 13)
+    assert len(anyflash.torch.explain().splitlines()) in (13, 14)
     new_process(monkeypatch)
 
 

@@ -253,7 +253,7 @@ static void test_sdpa__torch_keeps_the_chosen_types(void **state)
     for (unsigned kinds = 0; kinds < 8; kinds++) {
         const bool prefill = (kinds & 1) != 0, decode = (kinds & 2) != 0, few = kinds >= 4;
         anyflash_torch_choose(ANYFLASH_CPU_ALL, prefill ? f32 : others, decode ? f32 : others,
-                              few ? f32 : others);
+                              few ? f32 : others, 0);
         for (int64_t keys = 1; keys < 300; keys += 127)
             assert_int_equal(torch_computes(17, keys), prefill);
         for (int64_t rows = 1; rows <= 16; rows += 15) {
@@ -262,7 +262,7 @@ static void test_sdpa__torch_keeps_the_chosen_types(void **state)
             assert_int_equal(torch_computes(rows, 1), few);
         }
     }
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0, 0);
 }
 
 /* The kernels that a context of torch's threads would use. */
@@ -289,7 +289,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
     fake_set_threads(1);
     for (size_t i = 0; i < AF_COUNT(levels); i++) {
         char have[2000], want[2000];
-        anyflash_torch_choose(levels[i], 0, 0, 0);
+        anyflash_torch_choose(levels[i], 0, 0, 0, 0);
         args.cpu_level = levels[i];
         assert_int_equal(anyflash_context_new(&args, &own, NULL), ANYFLASH_OK);
         kernels_of(own, want, sizeof want);
@@ -297,7 +297,7 @@ static void test_sdpa__kernels_are_those_of_the_chosen_level(void **state)
         assert_string_equal(have, want);
         anyflash_context_free(own);
     }
-    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0);
+    anyflash_torch_choose(ANYFLASH_CPU_ALL, 0, 0, 0, 0);
     dlclose(library);
 }
 
