@@ -239,7 +239,8 @@ def choose(threads):
         times, how = _times(facts, _ways(), threads)
     except Exception as error:  # whatever it is, nothing is known about the times
         reason = f"anyflash could not be measured ({error})"
-        return Choice(_ALL, _ALL_TYPES, 0, 0, _TORCH_FEW, f"torch computes more than 16 queries: {reason}")
+        text = f"torch computes more than 16 queries: {reason}"
+        return Choice(_ALL, _ALL_TYPES, 0, 0, _TORCH_FEW, text)
     return _decide(
         times,
         f"{how}: head size {_SIZE}; threads: {threads}\n"

@@ -70,7 +70,7 @@ def test_every_module_can_be_imported(module):
 
 
 @pytest.mark.parametrize("module, name", CASES)
-def test_every_public_name_has_its_parameters_or_says_that_it_is_left_out(module, name):
+def test_every_public_name_has_its_parameters_or_is_left_out(module, name):
     imported = importlib.import_module(module)
     if name not in vars(imported):
         says_what_to_do(f"from {module} import {name}", module, f"'{name}'")

@@ -228,7 +228,8 @@ def test_meta_tensors_stay_meta(enabled):
         {"mask": torch.zeros(9, 8)},
         {"mask": torch.zeros(9, 9, dtype=torch.int32)},
     ],
-    ids=str,
+    ids=lambda change: " ".join(f"{name} {tuple(t.shape)} {t.dtype}"
+                                for name, t in change.items()),
 )
 def test_what_torch_refuses_is_refused_alike(enabled, change):
     given = {name: torch.randn(2, 4, 9, 16) for name in "qkv"}
