@@ -185,7 +185,8 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
         return af_fail_memory(err);
     const char *const kept[] = {place.tools, place.sources, place.objects};
     for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++)
-        status = af_file_check_owner(kept[i], VARIABLE, err);
+        if (kept[i] != NULL) /* tools: NULL with the machine's own */
+            status = af_file_check_owner(kept[i], VARIABLE, err);
     if (status == ANYFLASH_OK)
         *place_out = place;
     return status;

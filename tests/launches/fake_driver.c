@@ -8,6 +8,7 @@
  *   FAKE_CUDA_VERSION=12040    what cuDriverGetVersion() says
  *   FAKE_CUDA_FAIL=NAME:CODE   the function NAME returns CODE
  */
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -234,29 +235,40 @@ EXPORT int cuStreamIsCapturing(void *stream, int *status)
     return 0;
 }
 
+/* Not every compiler of these tests knows half precision. */
 static float widen(uint16_t bits, bool is_bf16)
 {
     float value;
-    uint32_t word = (uint32_t)bits << 16;
+    const uint32_t word = (uint32_t)bits << 16;
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
     if (is_bf16) {
         memcpy(&value, &word, sizeof value);
         return value;
     }
-    _Float16 half;
-    memcpy(&half, &bits, sizeof half);
-    return (float)half;
+    if (exponent == 31)
+        value = fraction != 0 ? NAN : INFINITY;
+    else
+        value = ldexpf((float)(exponent == 0 ? fraction : fraction + 1024),
+                       exponent == 0 ? -24 : exponent - 25);
+    return (bits & 0x8000) != 0 ? -value : value;
 }
 
 static uint16_t narrow(float value, bool is_bf16)
 {
     uint32_t word;
-    uint16_t bits;
+    int exponent;
+    const float size = fabsf(value);
     memcpy(&word, &value, sizeof word);
     if (is_bf16)
         return (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
-    const _Float16 half = (_Float16)value;
-    memcpy(&bits, &half, sizeof bits);
-    return bits;
+    const uint16_t sign = (uint16_t)(word >> 16 & 0x8000);
+    if (isnan(value) || size >= 65520.0f)
+        return sign | (isnan(value) ? 0x7e00 : 0x7c00);
+    if (size < 0x1p-14f)
+        return sign | (uint16_t)nearbyintf(size * 0x1p24f);
+    const float part = frexpf(size, &exponent); /* at least a half, below 1 */
+    const int fraction = (int)nearbyintf(ldexpf(part, 11));
+    return (uint16_t)(sign | (((exponent + 14) << 10) + fraction - 1024));
 }
 
 /* Element i of a tensor whose strides, rows, heads and dim are in words. */
