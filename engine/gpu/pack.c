@@ -4,6 +4,7 @@
 #include "engine/gpu/pack.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
