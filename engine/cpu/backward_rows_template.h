@@ -69,7 +69,11 @@ static bool AF_FN(set_ranges)(const struct back *work)
     return any;
 }
 
-/* The product of two rows of `count` elements, or of floats if `dtype` says so. */
+/*
+ * The product of a row of o and one of dO, of `count` elements, or of floats if `dtype` says
+ * so. Pairs then hold dO rounded to bf16, and it is the same numbers here: dP - delta is small
+ * where one key has most of the weight.
+ */
 static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t count)
 {
     const AF_ELEMENT *x = (const AF_ELEMENT *)(const void *)a;
@@ -78,6 +82,11 @@ static float AF_FN(dot)(int32_t dtype, const char *a, const char *b, int64_t cou
     int64_t d = 0;
     if (sizeof(AF_ELEMENT) != sizeof(float) && dtype == ANYFLASH_F32) {
         const float *f = (const float *)(const void *)a, *g = (const float *)(const void *)b;
+        float rounded = 0;
+        for (; AF_PAIRS && d < count; d++)
+            rounded += f[d] * af_f32_of_bf16(af_bf16_of_f32(g[d]));
+        if (AF_PAIRS)
+            return rounded;
         for (; d + AF_LANES <= count; d += AF_LANES)
             sum = vec_fma(vec_loadu(f + d), vec_loadu(g + d), sum);
         if (d < count)

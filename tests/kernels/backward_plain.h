@@ -64,10 +64,13 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
     }
 }
 
-/* Reads row i of head h of q, o and dout, whose strides are those of its problem. */
+/*
+ * Reads row i of head h of q, o and dout, whose strides are those of its problem. Kernels that
+ * multiply bf16 round a dout of f32 (`type` says so), for delta as for dP.
+ */
 static inline void read_query(struct case_rows *rows, const struct af_problem *problem,
                               const struct anyflash_tensor *dout, const struct af_sequence *s,
-                              int64_t h, int64_t i)
+                              int64_t h, int64_t i, int32_t type)
 {
     const struct anyflash_attend_args *a = &problem->a;
     af_widen(a->q.dtype, af_row_of_query(&a->q, problem->element_bytes, s, h, i), a->head_dim,
@@ -76,6 +79,8 @@ static inline void read_query(struct case_rows *rows, const struct af_problem *p
              a->value_dim, rows->o);
     af_widen(dout->dtype, af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, h, i),
              a->value_dim, rows->dout);
+    for (int64_t d = 0; type == ANYFLASH_BF16 && d < a->value_dim; d++)
+        rows->dout[d] = case_round(type, rows->dout[d]);
 }
 
 /* The plain formulas' gradients, every step rounded to `type`. */
@@ -95,7 +100,7 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
         struct af_sequence s = af_problem_sequence(&problem, b);
         for (int64_t h = 0; h < a->heads; h++) {
             for (int64_t i = 0; i < s.q_count; i++) {
-                read_query(&rows, &problem, &dout, &s, h, i);
+                read_query(&rows, &problem, &dout, &s, h, i, type);
                 struct af_range range = af_visible_range(&problem, &s, i);
                 const float *lse = af_lse_at(&problem, &s, h, i);
                 float delta = case_dot(rows.dout, rows.o, a->value_dim);

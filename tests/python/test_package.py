@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def test_importing_brings_in_nothing_large():
     done = python(
-        "import sys, ctypes, importlib, struct, threading; before = set(sys.modules); "
+        "import sys, ctypes, importlib, operator, struct, threading; "
+        "before = set(sys.modules); "
         "import anyflash; print({m.split('.')[0] for m in set(sys.modules) - before})"
     )
     assert done.stdout.strip() == "{'anyflash'}", done.stdout + done.stderr
