@@ -15,7 +15,7 @@
 
 #define DECODE_QUERIES_MAX 16 /* with more, a call is a prefill */
 #define SHORT_KEYS_MAX 128    /* with more, other calls are a decode */
-#define FEW_QUERIES_MAX 23    /* of a backward that may be torch's */
+#define FEW_QUERIES_MAX 32    /* of a backward that may be torch's */
 
 struct af_torch_shim af_torch;
 

@@ -45,7 +45,7 @@ _WAYS = {
     _UP_TO_AVX2: (_AVX2, 0, 0, 0),
 }
 _KINDS = "prefill", "decode", "short"  # in the order of anyflash_torch_choose()
-#: Types whose backward with fewer than 24 queries stays torch's: bench/results/torch.md.
+#: Types whose backward with up to 32 queries stays torch's: bench/results/torch.md.
 _TORCH_FEW = 1 << _lib.F32
 #: What is measured: "float32 prefill", ...
 _PROBLEMS = [f"{dtype} {kind}" for dtype in _TYPES for kind in _KINDS]
