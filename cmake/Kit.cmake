@@ -1,25 +1,9 @@
-# The kit: its libraries, its rooms and the program. Needs the engine's rooms.
-if(ANYFLASH_LIBRARY_SOURCES)
-    include(cmake/Libraries.cmake)
-else()
-    find_package(PkgConfig REQUIRED)
-    if(ANYFLASH_STATIC)
-        list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
-    endif()
-    pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
-    pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
-    pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
-    pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
-    pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
-endif()
-
+# The kit: its rooms and the program. Needs the engine's rooms.
 anyflash_room(kit/base LIBRARIES PkgConfig::jansson)
 target_compile_definitions(af_kit_base PRIVATE $<$<BOOL:${ANYFLASH_PUBLISHED}>:AF_PUBLISHED>)
 anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 m)
 anyflash_room(kit/formats LIBRARIES PkgConfig::zstd PkgConfig::lz4
               PkgConfig::zlib)
-# The engine's GPU side reads packs, which need zstd.
-anyflash_room(engine/gpu LIBRARIES PkgConfig::zstd Threads::Threads ${CMAKE_DL_LIBS} m)
 anyflash_room(kit/machine)
 anyflash_embed_rows(af_kit_machine distributions driver_cuda gpu_names)
 anyflash_room(kit/catalog LIBRARIES PkgConfig::zstd)

@@ -3,6 +3,9 @@
 # the bindings for NumPy and torch, a second shared object beside the first.
 
 set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu engine/call)
+if(TARGET af_engine_gpu)
+    list(APPEND ANYFLASH_ENGINE_ROOMS engine/gpu)
+endif()
 set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
 if(WIN32)
@@ -11,9 +14,10 @@ endif()
 if(APPLE)
     set(CMAKE_SHARED_LIBRARY_RUNTIME_C_FLAG "-Wl,-rpath,") # CMake asks Apple's tools for it
 endif()
-# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden.
+# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden, an
+# archive of zstd, too.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed)
+    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed -Wl,--exclude-libs,ALL)
 endif()
 
 # The object files of `rooms`, in `out`.
@@ -42,6 +46,16 @@ endfunction()
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
 target_link_options(anyflash_shared PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
+# The static library has zstd inside if that was compiled here; else programs link it.
+if(TARGET zstd_source)
+    target_link_libraries(anyflash_shared PRIVATE zstd_source)
+    target_sources(anyflash_static PRIVATE $<TARGET_OBJECTS:zstd_source>)
+elseif(TARGET af_engine_gpu)
+    set(ANYFLASH_PC_ZSTD -lzstd)
+    target_link_libraries(anyflash_shared PRIVATE PkgConfig::zstd)
+    target_link_libraries(anyflash_static PUBLIC $<BUILD_INTERFACE:PkgConfig::zstd>
+                          $<INSTALL_INTERFACE:zstd>)
+endif()
 # A wheel cannot hold the links of a version.
 if(NOT ANYFLASH_PYTHON AND NOT WIN32)
     set_target_properties(anyflash_shared PROPERTIES VERSION ${PROJECT_VERSION}

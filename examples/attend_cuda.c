@@ -1,9 +1,10 @@
 /*
- * attend_cuda.c: computes attention on an NVIDIA GPU and compares it with the CPU's. The
- * library is in the wheel that `anyflash build` makes; FOLDER is flash_attn_2_cuda inside it:
+ * attend_cuda.c: forward, backward and a decode step on an NVIDIA GPU, compared with the CPU.
+ * It needs a pack of kernels (anyflash_cuda.h), and CUDA's runtime to allocate and copy:
  *
- *     cc attend_cuda.c -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -LFOLDER \
- *        -lanyflash_cuda -lanyflash -lcudart -lm -Wl,-rpath,FOLDER -o attend_cuda
+ *     cc attend_cuda.c -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -lanyflash -lcudart \
+ *        -lm -o attend_cuda
+ *     ANYFLASH_KERNELS=flash-attn-2.8.3.post2.kernels ./attend_cuda
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +13,29 @@
 #include <anyflash/anyflash_cuda.h>
 #include <cuda_runtime_api.h>
 
-enum { HEADS = 8, KV_HEADS = 2, ROWS = 512, DIM = 128, MOST = HEADS * ROWS * DIM };
-#define TOLERANCE 0.02f /* results are bf16, of size 1 */
+enum { HEADS = 8, KV_HEADS = 2, ROWS = 512, DIM = 128 };
+#define TOLERANCE 0.02f /* of the largest value; results are bf16 */
+
+/* The tensors, [1, heads, ROWS, DIM] in bf16; decoding has one query, and o of it. */
+enum { Q, K, V, DOUT, ONE_Q, O, DQ, DK, DV, ONE_O, TENSORS };
+static const struct {
+    const char *name;
+    int heads, rows;
+} shapes[TENSORS] = {{"q", HEADS, ROWS},          {"k", KV_HEADS, ROWS},
+                     {"v", KV_HEADS, ROWS},       {"dout", HEADS, ROWS},
+                     {"q of decoding", HEADS, 1}, {"o", HEADS, ROWS},
+                     {"dq", HEADS, ROWS},         {"dk", KV_HEADS, ROWS},
+                     {"dv", KV_HEADS, ROWS},      {"o of decoding", HEADS, 1}};
+
+struct memory {
+    void *tensors[TENSORS];
+    float *lse;
+};
+
+static size_t bytes_of(int tensor)
+{
+    return (size_t)shapes[tensor].heads * (size_t)shapes[tensor].rows * DIM * 2;
+}
 
 /* bf16 is the upper half of an f32. */
 static unsigned short to_bf16(float number)
@@ -34,76 +56,141 @@ static float from_bf16(unsigned short half)
     return both.number;
 }
 
-/* A problem on [1, heads, ROWS, DIM] tensors in bf16. */
-static struct anyflash_attend_args problem(void *q, void *k, void *v, void *o)
+static struct anyflash_tensor tensor(const struct memory *memory, int which)
+{
+    return anyflash_bhsd(memory->tensors[which], ANYFLASH_BF16, shapes[which].heads,
+                         shapes[which].rows, DIM);
+}
+
+/* Attention of the queries `q` to all keys. */
+static struct anyflash_attend_args problem(const struct memory *memory, int q, int o)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     args.batch = 1;
     args.heads = HEADS;
     args.kv_heads = KV_HEADS;
-    args.q_len = args.k_len = ROWS;
+    args.q_len = shapes[q].rows;
+    args.k_len = ROWS;
     args.head_dim = args.value_dim = DIM;
-    args.q = anyflash_bhsd(q, ANYFLASH_BF16, HEADS, ROWS, DIM);
-    args.k = anyflash_bhsd(k, ANYFLASH_BF16, KV_HEADS, ROWS, DIM);
-    args.v = anyflash_bhsd(v, ANYFLASH_BF16, KV_HEADS, ROWS, DIM);
-    args.o = anyflash_bhsd(o, ANYFLASH_BF16, HEADS, ROWS, DIM);
-    args.causal = 1;
+    args.q = tensor(memory, q);
+    args.k = tensor(memory, K);
+    args.v = tensor(memory, V);
+    args.o = tensor(memory, o);
+    args.causal = 1; /* the last query sees all keys */
     return args;
 }
 
-/* Attention on the GPU: [0] to [2] of `host` are q, k and v, [3] receives o. 0: no error. */
-static int attend_on_gpu(unsigned short *host[4], struct anyflash_error *err)
+/* A function of anyflash_cuda.h: forward if `backward` is NULL. Allocates its workspace. */
+static enum anyflash_status run_on_gpu(const struct anyflash_attend_args *forward,
+                                       const struct anyflash_attend_backward_args *backward,
+                                       struct anyflash_error *err)
 {
-    const size_t bytes = MOST * sizeof *host[0];
-    void *device[4] = {NULL, NULL, NULL, NULL};
     struct anyflash_cuda_args cuda = ANYFLASH_CUDA_ARGS_INIT;
-    int code = cudaSuccess;
-    for (int i = 0; i < 4 && code == cudaSuccess; i++)
-        code = cudaMalloc(&device[i], bytes);
-    for (int i = 0; i < 3 && code == cudaSuccess; i++)
-        code = cudaMemcpy(device[i], host[i], bytes, cudaMemcpyHostToDevice);
-    if (code != cudaSuccess) {
-        snprintf(err->message, sizeof err->message, "%s", cudaGetErrorString(code));
-        return 1;
-    }
-    struct anyflash_attend_args args = problem(device[0], device[1], device[2], device[3]);
     enum anyflash_status status =
-        anyflash_cuda_workspace_bytes(&args, &cuda, &cuda.workspace_bytes, err);
-    if (status == ANYFLASH_OK && cuda.workspace_bytes > 0)
-        code = cudaMalloc(&cuda.workspace, cuda.workspace_bytes);
-    if (status == ANYFLASH_OK && code == cudaSuccess)
-        status = anyflash_cuda_attend(&args, &cuda, err);
-    if (status == ANYFLASH_OK && code == cudaSuccess)
-        code = cudaMemcpy(host[3], device[3], bytes, cudaMemcpyDeviceToHost);
+        backward == NULL
+            ? anyflash_cuda_workspace_bytes(forward, &cuda, &cuda.workspace_bytes, err)
+            : anyflash_cuda_backward_workspace_bytes(backward, &cuda, &cuda.workspace_bytes,
+                                                     err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (cuda.workspace_bytes > 0 &&
+        cudaMalloc(&cuda.workspace, cuda.workspace_bytes) != cudaSuccess) {
+        snprintf(err->message, sizeof err->message, "no memory for a workspace of %zu bytes",
+                 cuda.workspace_bytes);
+        return ANYFLASH_E_NO_MEMORY;
+    }
+    status = backward == NULL ? anyflash_cuda_attend(forward, &cuda, err)
+                              : anyflash_cuda_attend_backward(backward, &cuda, err);
+    cudaFree(cuda.workspace); /* waits for the kernels */
+    return status;
+}
+
+/* All three passes, on tensors of the GPU or of the CPU. */
+static enum anyflash_status run(const struct memory *memory, int on_gpu,
+                                struct anyflash_error *err)
+{
+    struct anyflash_attend_args forward = problem(memory, Q, O);
+    struct anyflash_attend_args decode = problem(memory, ONE_Q, ONE_O);
+    struct anyflash_attend_backward_args backward = {0};
+    backward.struct_size = sizeof backward;
+    backward.forward = &forward;
+    forward.lse = memory->lse;
+    forward.lse_head_stride = ROWS;
+    forward.lse_batch_stride = HEADS * ROWS;
+    backward.dout = tensor(memory, DOUT);
+    backward.dq = tensor(memory, DQ);
+    backward.dk = tensor(memory, DK);
+    backward.dv = tensor(memory, DV);
+    enum anyflash_status status =
+        on_gpu ? run_on_gpu(&forward, NULL, err) : anyflash_attend(NULL, &forward, err);
+    if (status == ANYFLASH_OK)
+        status = on_gpu ? run_on_gpu(&forward, &backward, err)
+                        : anyflash_attend_backward(NULL, &backward, err);
+    if (status == ANYFLASH_OK)
+        status = on_gpu ? run_on_gpu(&decode, NULL, err) : anyflash_attend(NULL, &decode, err);
+    return status;
+}
+
+/* Runs everything on the GPU; `results` receives what `host` has as inputs, and the rest. */
+static int run_copied(const struct memory *host, const struct memory *results,
+                      struct anyflash_error *err)
+{
+    struct memory device;
+    cudaError_t code = cudaMalloc((void **)&device.lse, HEADS * ROWS * sizeof(float));
+    enum anyflash_status status = ANYFLASH_E_IO;
+    for (int i = 0; i < TENSORS; i++) {
+        if (code == cudaSuccess)
+            code = cudaMalloc(&device.tensors[i], bytes_of(i));
+        if (code == cudaSuccess)
+            code = cudaMemcpy(device.tensors[i], host->tensors[i], bytes_of(i),
+                              cudaMemcpyHostToDevice);
+    }
+    if (code == cudaSuccess) {
+        status = run(&device, 1, err);
+        for (int i = 0; i < TENSORS && status == ANYFLASH_OK && code == cudaSuccess; i++)
+            code = cudaMemcpy(results->tensors[i], device.tensors[i], bytes_of(i),
+                              cudaMemcpyDeviceToHost);
+    }
     if (code != cudaSuccess)
         snprintf(err->message, sizeof err->message, "%s", cudaGetErrorString(code));
-    for (int i = 0; i < 4; i++)
-        cudaFree(device[i]);
-    cudaFree(cuda.workspace);
-    return status != ANYFLASH_OK || code != cudaSuccess;
+    return status == ANYFLASH_OK && code == cudaSuccess; /* the process frees device memory */
+}
+
+/* Largest difference, relative to the largest value of the CPU. */
+static float difference(const unsigned short *gpu, const unsigned short *cpu, size_t count)
+{
+    float most = 0, largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = fmaxf(most, fabsf(from_bf16(gpu[i]) - from_bf16(cpu[i])));
+        largest = fmaxf(largest, fabsf(from_bf16(cpu[i])));
+    }
+    return most / largest;
 }
 
 int main(void)
 {
     struct anyflash_error err = {ANYFLASH_OK, ""};
-    unsigned short *host[5]; /* q, k, v, o of the GPU, o of the CPU */
-    float largest = 0;
-    for (int i = 0; i < 5; i++) {
-        host[i] = malloc(MOST * sizeof *host[i]);
-        if (host[i] == NULL)
+    struct memory cpu, gpu;
+    int wrong = 0;
+    cpu.lse = malloc(HEADS * ROWS * sizeof(float));
+    for (int i = 0; i < TENSORS; i++) {
+        cpu.tensors[i] = malloc(bytes_of(i));
+        gpu.tensors[i] = malloc(bytes_of(i));
+        if (cpu.lse == NULL || cpu.tensors[i] == NULL || gpu.tensors[i] == NULL)
             return 1;
-        for (int j = 0; j < MOST; j++)
-            host[i][j] = to_bf16((float)rand() / (float)RAND_MAX * 2 - 1);
+        for (size_t j = 0; j < bytes_of(i) / 2; j++)
+            ((unsigned short *)cpu.tensors[i])[j] =
+                to_bf16((float)rand() / (float)RAND_MAX * 2 - 1);
     }
-    struct anyflash_attend_args args = problem(host[0], host[1], host[2], host[4]);
-    if (anyflash_attend(NULL, &args, &err) != ANYFLASH_OK || attend_on_gpu(host, &err)) {
+    if (run(&cpu, 0, &err) != ANYFLASH_OK || !run_copied(&cpu, &gpu, &err)) {
         fprintf(stderr, "error: %s\n", err.message);
         return 1;
     }
-    for (int j = 0; j < MOST; j++)
-        largest = fmaxf(largest, fabsf(from_bf16(host[3][j]) - from_bf16(host[4][j])));
-    printf("largest difference between GPU and CPU: %g\n", (double)largest);
-    for (int i = 0; i < 5; i++)
-        free(host[i]);
-    return largest < TOLERANCE ? 0 : 1;
+    for (int i = O; i < TENSORS; i++) {
+        const float found = difference(gpu.tensors[i], cpu.tensors[i], bytes_of(i) / 2);
+        printf("%s: largest difference between GPU and CPU %g\n", shapes[i].name,
+               (double)found);
+        wrong += !(found < TOLERANCE);
+    }
+    return wrong > 0;
 }

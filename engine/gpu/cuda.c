@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifndef _WIN32
+#ifdef _WIN32
+#include <windows.h>
+#else
 #include <dlfcn.h>
 #endif
 
@@ -39,24 +41,39 @@ enum anyflash_status anyflash_cuda_open(const char *path, struct anyflash_error 
     return status;
 }
 
+/* The file of this library, or "". */
+static void find_library(char path[PATH_BYTES])
+{
+    path[0] = '\0';
+#ifdef _WIN32
+    HMODULE module;
+    if (GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+                               GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+                           (const char *)&pack, &module) &&
+        GetModuleFileNameA(module, path, PATH_BYTES) == PATH_BYTES)
+        path[0] = '\0'; /* cut */
+#else
+    Dl_info info;
+    if (dladdr((const void *)&pack, &info) != 0 && info.dli_fname != NULL &&
+        strlen(info.dli_fname) < PATH_BYTES)
+        memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
+#endif
+}
+
 /* The folder of this library, with a slash, or "". */
 static void find_folder(char folder[PATH_BYTES])
 {
-    folder[0] = '\0';
-#ifndef _WIN32
-    Dl_info info;
-    if (dladdr((const void *)&pack, &info) == 0 || info.dli_fname == NULL)
-        return;
-    const char *slash = strrchr(info.dli_fname, '/');
-    if (slash != NULL && slash - info.dli_fname < PATH_BYTES - 100)
-        snprintf(folder, PATH_BYTES, "%.*s", (int)(slash - info.dli_fname + 1), info.dli_fname);
-#endif
+    find_library(folder);
+    size_t len = strlen(folder);
+    while (len > 0 && folder[len - 1] != '/' && folder[len - 1] != '\\')
+        len--;
+    folder[len] = '\0';
 }
 
 /* Opens the pack that ANYFLASH_KERNELS names, or one beside the library. */
 static enum anyflash_status need_pack(struct af_pack **pack_out, struct anyflash_error *err)
 {
-    static const char *const places[] = {"", "../share/anyflash/"};
+    static const char *const places[] = {"", "../share/anyflash/", "../../share/anyflash/"};
     char folder[PATH_BYTES], path[PATH_BYTES + 100];
     const char *named = getenv("ANYFLASH_KERNELS");
     enum anyflash_status status = ANYFLASH_E_NOT_FOUND;

@@ -22,10 +22,9 @@
  * members the caller's header has: new members are only ever appended, and the
  * numbers of enums never change their meaning.
  *
- * The engine needs libc, libm and threads. A single cc command over all C files of
- * engine/ builds it, with the kernels of all instruction sets of the architecture
- * (`tests/run one-line` does that); the fastest that the processor has are chosen
- * at run time.
+ * For CPUs the engine needs libc, libm and threads. A single cc command builds it, with the
+ * kernels of all instruction sets of the architecture (`tests/run one-line` does that); the
+ * fastest that the processor has are chosen at run time.
  *
  * Valid C99, C11 and C++11.
  */

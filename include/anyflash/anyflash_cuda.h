@@ -1,6 +1,11 @@
 /*
- * anyflash_cuda.h: attention on NVIDIA GPUs by FlashAttention-2's own kernels, without
- * torch. The library is libanyflash_cuda, which `anyflash build` compiles.
+ * anyflash_cuda.h: attention on NVIDIA GPUs by FlashAttention-2's own kernels, without torch
+ * and without CUDA's toolkit or runtime. The functions are in libanyflash for Linux and
+ * Windows. They take the kernels from a pack, one file with all of them as PTX
+ * (docs/reference/pack.md), and NVIDIA's driver, 520 or newer, compiles each at its first use
+ * for the GPU at hand, of compute capability 8.0 or newer. That takes about half a second a
+ * kernel; the driver keeps the result for later processes. On Hopper and Blackwell GPUs
+ * FlashAttention-3 and -4 are faster than these kernels.
  *
  *     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;   (device pointers)
  *     struct anyflash_cuda_args cuda = ANYFLASH_CUDA_ARGS_INIT;
@@ -9,9 +14,11 @@
  *     cudaMalloc(&cuda.workspace, cuda.workspace_bytes);
  *     status = anyflash_cuda_attend(&args, &cuda, &err);
  *
- * A problem is described as in anyflash.h; all pointers are to memory of one device. A
- * call checks its arguments, starts kernels on the stream and returns; it allocates
- * nothing, waits for nothing and keeps no state, so it can be captured in a CUDA graph.
+ * A problem is described as in anyflash.h; all pointers are to memory of one device, which has
+ * a CUDA context already. A call checks its arguments, starts kernels on the stream and
+ * returns; it allocates no memory of the device and waits for nothing. It can be captured in a
+ * CUDA graph once its kernels are loaded (anyflash_cuda_prepare()); before, it fails with
+ * UNSUPPORTED.
  * Index arrays (cu_seqlens, seqused_k, block_table, ...) are on the device and are
  * therefore not checked.
  *
@@ -25,9 +32,10 @@
  * - rotary_cos and rotary_sin point to elements of q's type, rotary_dim is a multiple
  *   of 16;
  * - dropout uses FlashAttention's own random numbers and rounds 1 - p down to a multiple
- *   of 1/255.
- * A build may lack head sizes, types and features. A call that needs something the kernels
- * or the build lack starts nothing and fails with UNSUPPORTED; the message names it.
+ *   of 1/255; it excludes pages, k_new, cache_batch_idx and splits;
+ * - tensors lie at multiples of 16 bytes, and their strides are multiples of 8 elements.
+ * A pack may lack head sizes, types and features. A call that needs something the kernels
+ * or the pack lack starts nothing and fails with UNSUPPORTED; the message names it.
  *
  * Valid C99, C11 and C++11. It includes no header of CUDA or torch.
  */
@@ -113,28 +121,18 @@ ANYFLASH_API enum anyflash_status anyflash_cuda_backward_workspace_bytes(
     size_t *needed_bytes_out, struct anyflash_error *err);
 
 /*
- * Writes what this build contains to `text`, as lines "forward: head size 64: bf16",
- * then "without: dropout" for each feature that it lacks. The text is cut at size_bytes
- * and always NUL-terminated. Needs no GPU.
+ * Writes what the pack contains to `text`: its release and file, then lines "forward: head size
+ * 64: bf16"; or why there is none. The text is cut at size_bytes and always NUL-terminated.
+ * Needs no GPU.
  */
 ANYFLASH_API void anyflash_cuda_contents(char *text, size_t size_bytes);
 
 /*
- * The rest is for a library that takes its kernels from a pack, one file with all of them as
- * PTX (docs/reference/pack.md), which the driver compiles at the first use of each; it takes
- * about half a second a kernel, and the driver keeps the result. libanyflash_cuda has its
- * kernels compiled in and lacks these functions. With a pack, tensors must lie at multiples of
- * 16 bytes and their strides be multiples of 8 elements; dropout excludes pages, k_new,
- * cache_batch_idx and splits; and a call whose kernels are not loaded yet fails with
- * UNSUPPORTED while its stream is captured in a CUDA graph.
- */
-
-/*
  * Opens the pack that all calls of this process use. Without it, the first call opens the file
  * that the environment variable ANYFLASH_KERNELS names, else flash-attn-2.8.3.post2.kernels in
- * the library's folder or in ../share/anyflash beside that. Fails with NOT_FOUND or IO if it
- * cannot be read or another user may have written it; DATA if it is damaged, or of another
- * flash-attn; ARGUMENT if another one is in use.
+ * the library's folder, or in ../share/anyflash or ../../share/anyflash from there. Fails with
+ * NOT_FOUND or IO if it cannot be read or another user may have written it; DATA if it is
+ * damaged, or of another flash-attn; ARGUMENT if another one is in use.
  */
 ANYFLASH_API enum anyflash_status anyflash_cuda_open(const char *path,
                                                      struct anyflash_error *err);
