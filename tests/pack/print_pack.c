@@ -8,28 +8,32 @@
 #include "engine/base/mem.h"
 #include "engine/gpu/pack.h"
 
-static int fail(const struct anyflash_error *err)
+/* Prints the kernels; false after a failure. */
+static bool print_kernels(struct af_pack *pack, struct anyflash_error *err)
 {
-    fprintf(stderr, "%s\n", err->message);
-    return 1;
+    char *ptx;
+    for (size_t i = 0; i < af_pack_count(pack); i++) {
+        const char *name = af_pack_name(pack, i);
+        if (af_pack_module(pack, name, &ptx, err) != ANYFLASH_OK)
+            return false;
+        printf("%s\t%zu\n%s", name, strlen(ptx), ptx);
+        af_mem_free(ptx);
+    }
+    return true;
 }
 
 int main(int count, char **words)
 {
     struct anyflash_error err = {ANYFLASH_OK, ""};
     struct af_pack *pack;
-    char *ptx;
     if (count != 2)
         return 2;
-    if (af_pack_open(words[1], &pack, &err) != ANYFLASH_OK)
-        return fail(&err);
-    for (size_t i = 0; i < af_pack_count(pack); i++) {
-        const char *name = af_pack_name(pack, i);
-        if (af_pack_module(pack, name, &ptx, &err) != ANYFLASH_OK)
-            return fail(&err);
-        printf("%s\t%zu\n%s", name, strlen(ptx), ptx);
-        af_mem_free(ptx);
+    bool printed = af_pack_open(words[1], &pack, &err) == ANYFLASH_OK;
+    if (printed) {
+        printed = print_kernels(pack, &err);
+        af_pack_close(pack);
     }
-    af_pack_close(pack);
-    return 0;
+    if (!printed)
+        fprintf(stderr, "%s\n", err.message);
+    return printed ? 0 : 1;
 }
