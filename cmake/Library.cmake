@@ -1,6 +1,7 @@
 # libanyflash: the engine as a shared and a static library, with what programs
 # need to find it: header, pkg-config file, CMake package. libanyflash_python:
-# the bindings for NumPy and torch, a second shared object beside the first.
+# the bindings for NumPy and torch, a second shared object beside the first. libanyflash_cuda:
+# the bindings for flash-attn's Python package.
 
 set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu engine/call)
 if(TARGET af_engine_gpu)
@@ -43,6 +44,20 @@ function(anyflash_engine_library target type)
     endif()
 endfunction()
 
+# On Linux `target` exports the names of tools/`file` alone.
+function(anyflash_exports target file)
+    if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        return()
+    endif()
+    set(exports ${PROJECT_SOURCE_DIR}/tools/${file})
+    set(map ${PROJECT_BINARY_DIR}/${target}.map)
+    file(STRINGS ${exports} names)
+    list(JOIN names "; " names)
+    file(CONFIGURE OUTPUT ${map} CONTENT "{ global: ${names}; local: *; };\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+endfunction()
+
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
 target_link_options(anyflash_shared PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
@@ -72,19 +87,26 @@ set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C NO_SONAME ON
 target_link_libraries(anyflash_python PRIVATE anyflash_shared
                       $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
 add_dependencies(anyflash_python af_engine_base)
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    set(exports ${PROJECT_SOURCE_DIR}/tools/exports_python.txt)
-    file(STRINGS ${exports} names)
-    list(JOIN names "; " names)
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/exports_python.map
-         CONTENT "{ global: ${names}; local: *; };\n")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
-    list(APPEND ANYFLASH_LIBRARY_OPTIONS
-         -Wl,--version-script=${PROJECT_BINARY_DIR}/exports_python.map)
-endif()
+anyflash_exports(anyflash_python exports_python.txt)
 target_link_options(anyflash_python PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 if(ANYFLASH_SANITIZE)
     target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
+endif()
+
+# What a wheel of flash-attn has in the place of its extension: the engine's GPU side and the
+# functions over it, in one file, so that no other libanyflash of the process can be taken for
+# its own.
+if(TARGET af_bindings_flash_attn)
+    anyflash_objects(objects "bindings/flash_attn;engine/gpu")
+    add_library(anyflash_cuda SHARED ${objects})
+    set_target_properties(anyflash_cuda PROPERTIES LINKER_LANGUAGE C NO_SONAME ON)
+    target_link_libraries(anyflash_cuda PRIVATE af_bindings_numpy PkgConfig::zstd
+                          Threads::Threads ${CMAKE_DL_LIBS} m)
+    anyflash_exports(anyflash_cuda exports_cuda.txt)
+    target_link_options(anyflash_cuda PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
+    if(ANYFLASH_SANITIZE)
+        target_link_options(anyflash_cuda PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
+    endif()
 endif()
 
 include(CMakePackageConfigHelpers)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# The two libraries export exactly the names of tools/exports.txt and tools/exports_python.txt.
+# The libraries export exactly the names of tools/exports.txt, tools/exports_python.txt and
+# tools/exports_cuda.txt.
 # The engine may need only libc, libm, zstd and the loader; the bindings also need
 # the engine.
-#   tools/check_exports.sh LIBANYFLASH LIBANYFLASH_PYTHON
+#   tools/check_exports.sh LIBANYFLASH LIBANYFLASH_PYTHON [LIBANYFLASH_CUDA]
 set -eu
 here=$(dirname "$0")
 
@@ -24,3 +25,4 @@ check() { # LIBRARY NAMES MAY_NEED
 
 check "$1" exports.txt "|libzstd"
 check "$2" exports_python.txt "|libanyflash"
+[ -z "${3:-}" ] || check "$3" exports_cuda.txt "|libzstd"

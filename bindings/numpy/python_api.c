@@ -22,6 +22,10 @@ enum anyflash_status af_python_load(void *python, struct anyflash_error *err)
     py.none = af_loaded_symbol(python, "_Py_NoneStruct");
     if (py.none == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export None");
+    struct python_object **runtime_error = af_loaded_symbol(python, "PyExc_RuntimeError");
+    if (runtime_error == NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export RuntimeError");
+    py.runtime_error = *runtime_error;
     af_py = py;
     return ANYFLASH_OK;
 }

@@ -25,7 +25,7 @@ struct python_functions {
 /* clang-format off */
 #include "bindings/numpy/python_functions.inc"
     /* clang-format on */
-    struct python_object *none; /* an object that is never freed */
+    struct python_object *none, *runtime_error; /* objects that are never freed */
 };
 #undef AF_PYTHON
 

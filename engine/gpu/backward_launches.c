@@ -12,7 +12,8 @@
 /* Memory that the call needs besides the parameters. */
 struct temporary {
     void *dk_expanded, *dv_expanded; /* of all query heads, or NULL: not grouped */
-    size_t dq_bytes;
+    char *clear;                     /* what must be 0 before, or NULL */
+    size_t clear_bytes;
 };
 
 /* Rows of softmax_d and dq_accum in all. */
@@ -38,14 +39,23 @@ static void set_workspace(const struct af_launch_call *call,
     if (params->dsoftmax_sum == NULL)
         params->dsoftmax_sum =
             af_launch_take(workspace, rows * a->heads * (int64_t)sizeof(float));
-    temporary->dq_bytes = (size_t)(dq_floats * splits) * sizeof(float);
-    params->dq_accum_ptr = af_launch_take(workspace, (int64_t)temporary->dq_bytes);
+    const bool grouped = a->heads != a->kv_heads;
+    size_t from = workspace->used_bytes;
+    params->dq_accum_ptr =
+        af_launch_take(workspace, dq_floats * splits * (int64_t)sizeof(float));
+    size_t to = call->cuda.deterministic ? workspace->used_bytes : from;
     params->dq_accum_split_stride = call->cuda.deterministic ? dq_floats : 0;
     params->deterministic = call->cuda.deterministic != 0;
-    if (a->heads == a->kv_heads)
-        return;
-    temporary->dk_expanded = af_launch_take(workspace, expanded);
-    temporary->dv_expanded = af_launch_take(workspace, expanded);
+    if (grouped && call->cuda.zero_unused && to == from)
+        from = workspace->used_bytes;
+    if (grouped) {
+        temporary->dk_expanded = af_launch_take(workspace, expanded);
+        temporary->dv_expanded = af_launch_take(workspace, expanded);
+    }
+    if (grouped && call->cuda.zero_unused)
+        to = workspace->used_bytes;
+    temporary->clear_bytes = to > from ? to - from : 0;
+    temporary->clear = workspace->memory != NULL && to > from ? workspace->memory + from : NULL;
 }
 
 static void set_tensors(const struct af_launch_call *call, const struct temporary *temporary,
@@ -200,7 +210,7 @@ enum anyflash_status af_launch_make_backward(const struct af_launch_call *call,
 {
     const struct anyflash_attend_args *a = &call->a;
     struct af_launch_backward *params = &list->params;
-    struct temporary temporary = {NULL, NULL, 0};
+    struct temporary temporary = {NULL, NULL, NULL, 0};
     const int64_t batch = call->packed ? 1 : a->batch, group = a->heads / a->kv_heads;
     af_launch_common(call, &params->forward);
     const struct layout layout =
@@ -215,10 +225,8 @@ enum anyflash_status af_launch_make_backward(const struct af_launch_call *call,
         add_empty(call, list);
         return ANYFLASH_OK;
     }
-    if (params->deterministic) {
-        list->clear = params->dq_accum_ptr;
-        list->clear_bytes = temporary.dq_bytes;
-    }
+    list->clear = temporary.clear;
+    list->clear_bytes = temporary.clear_bytes;
     add_all(list, device, layout);
     if (group == 1)
         return ANYFLASH_OK;

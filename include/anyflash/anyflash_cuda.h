@@ -76,7 +76,9 @@ struct anyflash_cuda_args {
     float *softmax_d;      /* row sums of dout * o, or NULL: [B, H, Sq rounded up to 128];
                               packed: [H, total_q + 128 * B] */
     int32_t deterministic; /* 1: the same bits in every call; slower, more workspace */
-    int32_t reserved;      /* 0 */
+    int32_t zero_unused;   /* 1: of packed sequences with grouped heads, rows of k and v that no
+                              sequence has get gradients of 0, not any; dq, dk, dv and
+                              softmax_d are the caller's to clear */
 };
 
 /* clang-format off */

@@ -7,6 +7,7 @@
  *   FAKE_CUDA_DEVICES=2        how many there are
  *   FAKE_CUDA_VERSION=12040    what cuDriverGetVersion() says
  *   FAKE_CUDA_FAIL=NAME:CODE   the function NAME returns CODE
+ *   FAKE_CUDA_FORGET=1         launches are not kept, for timing the caller
  */
 #include <math.h>
 #include <pthread.h>
@@ -16,10 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gpu/params.h"
+
 #define EXPORT __attribute__((visibility("default")))
 #define LAUNCHES_MAX 64
 #define DEVICES_MAX 8
-#define FORWARD_BYTES_MAX 1024
 
 struct kernel {
     char name[160];
@@ -28,7 +30,8 @@ struct kernel {
 
 struct launch {
     char text[240]; /* the name, grid, block, shared memory, and a second parameter */
-    unsigned char params[FORWARD_BYTES_MAX];
+    struct af_launch_backward params; /* they begin with those of forward */
+    size_t params_bytes;
 };
 
 static struct launch launches[LAUNCHES_MAX];
@@ -36,6 +39,7 @@ static int launch_count, launch_taken;
 static int loads, retained[DEVICES_MAX], made[DEVICES_MAX] = {1};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int capturing;
+static bool forgets;
 static _Thread_local int stack[8] = {0};
 static _Thread_local int depth = 1; /* the first thread's context is that of device 0 */
 
@@ -65,6 +69,7 @@ EXPORT int cuInit(unsigned flags)
 {
     (void)flags;
     CHECKED("cuInit");
+    forgets = number("FAKE_CUDA_FORGET", 0) != 0;
     return number("FAKE_CUDA_DEVICES", 1) == 0 ? 100 : 0;
 }
 
@@ -313,6 +318,8 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
 {
     const struct kernel *kernel = function;
     (void)stream, (void)extra;
+    if (forgets)
+        return 0;
     CHECKED("cuLaunchKernel");
     if (shared_bytes >= 48 << 10 && shared_bytes > (unsigned)kernel->shared_bytes)
         return 1;
@@ -329,7 +336,10 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
              grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     if (strstr(kernel->name, "convert_dq") != NULL)
         snprintf(launch->text + strlen(launch->text), 20, " %d", *(int *)params[1]);
-    memcpy(launch->params, params[0], FORWARD_BYTES_MAX / 2); /* all of forward, and more */
+    launch->params_bytes = strncmp(kernel->name, "flash_bwd", 9) == 0
+                               ? sizeof launch->params
+                               : sizeof launch->params.forward;
+    memcpy(&launch->params, params[0], launch->params_bytes);
     return 0;
 }
 
@@ -342,8 +352,8 @@ EXPORT size_t take_launch(const char **name_out, const unsigned char **bytes_out
         return 0;
     }
     *name_out = launches[launch_taken].text;
-    *bytes_out = launches[launch_taken++].params;
-    return FORWARD_BYTES_MAX;
+    *bytes_out = (const unsigned char *)&launches[launch_taken].params;
+    return launches[launch_taken++].params_bytes;
 }
 
 EXPORT int fake_loads(void)

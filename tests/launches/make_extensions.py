@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles both sides of test_launches.py: `make_extensions.py FOLDER [OBJECT ...]`.
+"""Puts both sides of test_launches.py into a folder: `make_extensions.py FOLDER BUILD`.
 
-It runs in a Python with torch. Objects are compiled kernels, those of a build; without them
-only their parameters are recorded. The sources of flash-attn and CUDA's headers are
-downloaded once (tests/real/builds.py); no CUDA compiler is needed. flash_api.cpp takes a
-minute.
+It runs in a Python with torch. Ours are the Python module, libanyflash_cuda of BUILD, a pack
+without code and a stand-in for NVIDIA's driver; in the folder "glue" the module of `anyflash
+build`, whose glue is compiled with functions in the place of the kernels. flash-attn's
+extension is compiled with such functions, too: they keep their parameters (record.cpp). The
+sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
+compiler is needed. flash_api.cpp takes a minute.
 """
 import pathlib
 import shutil
@@ -17,12 +19,14 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = ROOT / "tests" / "launches"
 GLUE = ROOT / "engine" / "cuda"
+MODULE = ROOT / "bindings" / "flash_attn" / "flash_attn_2_cuda" / "__init__.py"
 sys.path.insert(0, str(ROOT / "tests" / "real"))
 import builds
+import stub_pack
 
 RELEASE = "2.8.3.post2"
 # -Bsymbolic: torch has loaded the real CUDA runtime, which must not be called.
-COMPILE = ["g++", "-std=c++17", "-O2", "-w", "-fPIC", "-shared", "-Wl,-Bsymbolic-functions"]
+COMPILE = ["g++", "-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-Wl,-Bsymbolic-functions"]
 
 
 def compile_library(target, sources, folders, more=()):
@@ -31,17 +35,26 @@ def compile_library(target, sources, folders, more=()):
     pathlib.Path(f"{target}.new").rename(target)
 
 
-def make_ours(folder, kernels, cuda, objects):
+def make_ours(folder, build):
     package = folder / "flash_attn_2_cuda"
     package.mkdir(parents=True, exist_ok=True)
+    for source in (MODULE, build / "libanyflash_cuda.so",
+                   build / "tests" / "fake_driver" / "libcuda.so.1"):
+        shutil.copy(source, package)
+    stub_pack.write(package / "flash-attn-2.8.3.post2.kernels")
+
+
+def make_glue(folder, kernels, cuda):
+    package = folder / "glue" / "flash_attn_2_cuda"
+    package.mkdir(parents=True, exist_ok=True)
     shutil.copy(GLUE / "python" / "flash_attn_2_cuda" / "__init__.py", package)
-    sources = [*GLUE.glob("*.cpp"), HERE / "record.cpp", HERE / "cuda.cpp"]
-    compile_library(package / "libanyflash_cuda.so", sources,
+    compile_library(package / "libanyflash_cuda.so",
+                    [*GLUE.glob("*.cpp"), HERE / "record.cpp", HERE / "cuda.cpp"],
                     [GLUE / "torch", GLUE, ROOT / "include", *kernels, *cuda],
-                    ["-DWITH_GLUE", "-fvisibility=hidden", *objects])
+                    ["-DWITH_GLUE", "-fvisibility=hidden"])
 
 
-def make_upstream(folder, kernels, cuda, objects):
+def make_upstream(folder, kernels, cuda):
     target = folder / "upstream_cuda.so"
     headers = pathlib.Path(torch.__file__).parent / "include"
     libraries = headers.parent / "lib"
@@ -52,24 +65,23 @@ def make_upstream(folder, kernels, cuda, objects):
                     [HERE / "upstream", *kernels, headers,
                      headers / "torch" / "csrc" / "api" / "include",
                      sysconfig.get_path("include"), *cuda],
-                    ["-DTORCH_EXTENSION_NAME=upstream_cuda", *objects, f"-L{libraries}",
+                    ["-DTORCH_EXTENSION_NAME=upstream_cuda", f"-L{libraries}",
                      *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_python", "c10")),
                      f"-Wl,-rpath,{libraries}"])
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    objects = ["-DREAL_KERNELS", *sys.argv[2:]] if sys.argv[2:] else []
+    folder, build = map(pathlib.Path, sys.argv[1:])
     sources = builds.sdist(f"flash-attn=={RELEASE}") / "csrc"
     package = folder / "package"
     if not package.exists():
         shutil.copytree(sources.parent / "flash_attn", package / "flash_attn")
     kernels = [sources / "flash_attn" / "src", sources / "flash_attn",
                sources / "cutlass" / "include"]
-    major = 13 if objects else int((torch.version.cuda or "13").split(".", maxsplit=1)[0])
-    cuda, _ = builds.cuda_folders(major)
-    make_ours(folder, kernels, cuda, objects)
-    make_upstream(folder, kernels, cuda, objects)
+    cuda, _ = builds.cuda_folders(int((torch.version.cuda or "13").split(".", maxsplit=1)[0]))
+    make_ours(folder, build)
+    make_glue(folder, kernels, cuda)
+    make_upstream(folder, kernels, cuda)
 
 
 if __name__ == "__main__":

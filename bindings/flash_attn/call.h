@@ -1,0 +1,100 @@
+/*
+ * call.h: a call of one of flash_attn_2_cuda's functions: its arguments, read one after the
+ * other, and its results. After the first error, for which Python's exception is set, nothing
+ * is read or made any more, so that a function checks only at its end.
+ *
+ * Tensors are handles of torch's C shim (torch/csrc/inductor/aoti_torch/c/shim.h), found in the
+ * process as Python's functions are. A handle is the address of an at::Tensor, and that is one
+ * pointer, which Python knows as tensor._cdata; so a handle for a tensor of Python costs
+ * nothing.
+ */
+#ifndef AF_BINDINGS_FLASH_ATTN_CALL_H
+#define AF_BINDINGS_FLASH_ATTN_CALL_H
+
+#include "anyflash/anyflash_cuda.h"
+#include "bindings/numpy/python_api.h"
+
+#define AF_CALL_OWNED_MAX 24
+#define AF_CALL_DIM_MAX 4
+
+/* Of c10::ScalarType and c10::DeviceType: numbers that torch writes to files, too. */
+enum {
+    TORCH_UINT8 = 0,
+    TORCH_INT32 = 3,
+    TORCH_INT64 = 4,
+    TORCH_FLOAT16 = 5,
+    TORCH_FLOAT32 = 6,
+    TORCH_BFLOAT16 = 15
+};
+enum { TORCH_CUDA = 1 };
+
+/* A tensor of the caller, or a new one; None without `python`. */
+struct tensor {
+    struct python_object *python;
+    void *data;
+    int64_t dim, *sizes, *strides;
+    int32_t dtype, device_type, device;
+};
+
+struct call {
+    struct python_object *module;
+    struct python_object *const *next; /* argument */
+    bool failed;
+    int64_t sizes['Z' + 1]; /* by the letters of shapes; -1: not known yet */
+    struct tensor q;
+    struct anyflash_attend_args a;
+    struct anyflash_cuda_args cuda;
+    struct python_object *owned[AF_CALL_OWNED_MAX]; /* references that the call gives back */
+    int owned_count;
+};
+
+/*
+ * Finds torch's functions in `torch`, a handle of dlopen(), and the module's _Tensor and _wrap.
+ * Fails with UNSUPPORTED, naming what is missing.
+ */
+enum anyflash_status af_call_load(void *torch, struct python_object *module,
+                                  struct anyflash_error *err);
+
+void af_call_begin(struct call *c, struct python_object *module,
+                   struct python_object *const *arguments);
+
+/* Gives back the references; `result` goes to the caller of the function, NULL after a failure.
+ */
+struct python_object *af_call_end(struct call *c, struct python_object *result);
+
+/* Sets RuntimeError with this text unless the condition holds, or a call failed before. */
+void af_call_check(struct call *c, bool condition, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Gives the reference to the call. NULL fails: Python has set the exception. */
+struct python_object *af_call_own(struct call *c, struct python_object *object);
+
+/* The result of a function of the module, or of a tensor; it belongs to the call. */
+struct python_object *af_call_module(struct call *c, const char *name,
+                                     struct python_object *first, struct python_object *second,
+                                     struct python_object *third);
+void af_call_fill(struct call *c, const struct tensor *t, double value);
+
+/*
+ * Read the next argument. A shape has a letter for each dimension; a letter that is not known
+ * yet becomes known. `optional`: it may be None. Index arrays are int32, beside q and
+ * contiguous; of `pages` only the rows are.
+ */
+void af_call_tensor(struct call *c, struct tensor *t, const char *name, const char *shape,
+                    bool optional);
+const int32_t *af_call_indices(struct call *c, const char *name, const char *shape,
+                               bool optional, struct tensor *pages);
+int64_t af_call_integer(struct call *c);
+int32_t af_call_truth(struct call *c);
+float af_call_float(struct call *c);
+
+bool af_call_is_beside(const struct tensor *t, const struct tensor *q);
+bool af_call_is_contiguous(const struct tensor *t);
+bool af_call_has_rows(const struct tensor *t); /* whose elements are beside each other */
+
+/* Make a contiguous tensor beside q; one like another, unless the caller gave it. */
+void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
+                  const int64_t *sizes);
+void af_call_make_like(struct call *c, struct tensor *t, const struct tensor *like);
+
+#endif
