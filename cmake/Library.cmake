@@ -15,10 +15,9 @@ endif()
 if(APPLE)
     set(CMAKE_SHARED_LIBRARY_RUNTIME_C_FLAG "-Wl,-rpath,") # CMake asks Apple's tools for it
 endif()
-# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden, an
-# archive of zstd, too.
+# What the library does not use of engine/base goes; what is not ANYFLASH_API is hidden.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed -Wl,--exclude-libs,ALL)
+    set(ANYFLASH_LIBRARY_OPTIONS -Wl,--gc-sections -Wl,--as-needed)
 endif()
 
 # The object files of `rooms`, in `out`.
@@ -44,7 +43,7 @@ function(anyflash_engine_library target type)
     endif()
 endfunction()
 
-# On Linux `target` exports the names of tools/`file` alone.
+# On Linux `target` exports the names of tools/`file` alone, and none of an archive of zstd.
 function(anyflash_exports target file)
     if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
         return()
@@ -60,6 +59,7 @@ endfunction()
 
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
+anyflash_exports(anyflash_shared exports.txt)
 target_link_options(anyflash_shared PRIVATE ${ANYFLASH_LIBRARY_OPTIONS})
 # The static library has zstd inside if that was compiled here; else programs link it.
 if(TARGET zstd_source)

@@ -26,7 +26,7 @@ SYSTEM = "Operating System :: "
 #: By the first word of the platform: the classifier, and the licence of what zig links.
 PLATFORMS = {
     "any": ("OS Independent", ()),
-    "win": ("Microsoft :: Windows", ("licenses/mingw-w64.txt",)),
+    "win": ("Microsoft :: Windows", ("licenses/mingw-w64.txt", "licenses/zstd.txt")),
     "macosx": ("MacOS", ()),
 }
 

@@ -38,11 +38,14 @@ OF_ZIG = {
 NAME = "anyflash.cdx.json"
 
 
-def libraries():
-    """Components of sources.tsv; the hash is that of Debian's .dsc, which has the sources'."""
+def libraries(names=tuple(LICENSES)):
+    """Components of sources.tsv with these names; the hash is that of Debian's .dsc, which has
+    the sources'."""
     with open(SOURCES, newline="") as rows:
         for row in csv.DictReader(rows, delimiter="\t"):
             name, number = row["package"], row["version"]
+            if name not in names:
+                continue
             yield {
                 "type": "library",
                 "name": name,
@@ -86,7 +89,8 @@ def document(components, hashes=()):
 def into_wheel(path):
     files = wheel_file.read(path)
     components = list(libraries()) if "anyflash/bin/anyflash" in files else []
-    components += [of_zig("mingw-w64")] if "anyflash/anyflash.dll" in files else []
+    if "anyflash/anyflash.dll" in files:
+        components += [of_zig("mingw-w64"), *libraries(("libzstd",))]
     name = f"{wheel_file.info_folder(files)}/sboms/{NAME}"
     wheel_file.write(path, {**files, name: (document(components), False)})
 

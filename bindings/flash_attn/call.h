@@ -97,4 +97,14 @@ void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
                   const int64_t *sizes);
 void af_call_make_like(struct call *c, struct tensor *t, const struct tensor *like);
 
+/*
+ * Adds the five functions of flash-attn's extension to `module`, the Python module
+ * flash_attn_2_cuda, whose helpers they call; they run the kernels of anyflash_cuda.h. `python`
+ * and `torch` are handles of dlopen() with the functions of the interpreter and of torch's C
+ * shim. Only the module of the same build calls it. Fails with UNSUPPORTED, naming what Python
+ * or torch lacks, or NO_MEMORY.
+ */
+ANYFLASH_API int32_t anyflash_python_flash_attn(void *python, void *torch, void *module,
+                                                struct anyflash_error *err);
+
 #endif

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "anyflash/anyflash_python.h"
 #include "bindings/flash_attn/call.h"
 
 #define METH_FASTCALL 0x0080

@@ -37,16 +37,6 @@ ANYFLASH_API int32_t anyflash_python_interface(void);
  */
 ANYFLASH_API void *anyflash_python_attend(void *python, struct anyflash_error *err);
 
-/*
- * Adds the five functions of flash-attn's extension to `module`, the Python module
- * flash_attn_2_cuda, whose helpers they call (bindings/flash_attn/flash_attn_2_cuda); they run
- * the kernels of anyflash_cuda.h. `torch` is a handle of the library that exports torch's C
- * shim. In libanyflash_cuda, which is in wheels of flash-attn, and not in libanyflash_python.
- * Fails with UNSUPPORTED, naming what Python or torch lacks, or NO_MEMORY.
- */
-ANYFLASH_API int32_t anyflash_python_flash_attn(void *python, void *torch, void *module,
-                                                struct anyflash_error *err);
-
 #ifdef __cplusplus
 }
 #endif

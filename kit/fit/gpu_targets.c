@@ -142,7 +142,8 @@ enum af_answer af_driver_compiles(const struct af_view *view, int isa_major, int
     *cuda_out = NULL;
     if (isa == NULL)
         return AF_UNKNOWN;
-    *cuda_out = af_arena_format(arena, "%d.%d", isa->cuda_major, isa->cuda_minor);
+    if (arena != NULL)
+        *cuda_out = af_arena_format(arena, "%d.%d", isa->cuda_major, isa->cuda_minor);
     const struct af_dotted *serves = &view->driver_cuda;
     if (serves->count > 0)
         return compare_pair(serves->part[0], serves->part[1], isa->cuda_major,

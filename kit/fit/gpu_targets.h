@@ -28,7 +28,7 @@ enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu);
 /*
  * Whether the view's driver compiles PTX of ISA major.minor; UNKNOWN if the
  * driver or the ISA is not known. *cuda_out (in the arena) is set to the CUDA
- * version that is needed ("12.8"), or NULL.
+ * version that is needed ("12.8"), or NULL, as it is without an arena.
  */
 enum af_answer af_driver_compiles(const struct af_view *view, int isa_major, int isa_minor,
                                   struct af_arena *arena, const char **cuda_out);

@@ -286,6 +286,14 @@ void af_rule_driver(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     int major = af_fit_wheel_cuda_major(check->wheel);
     const char *need;
+    if (af_catalog_is_ptx(check->wheel)) {
+        if (view->gpu == AF_FACT_KNOWN && af_driver_compiles(view, 7, 8, NULL, &need) == AF_NO)
+            af_fit_wheel_check_add_reason(
+                check, AF_REASON_DRIVER,
+                "its PTX needs driver 520 or newer, but %s is installed",
+                view->driver_text == NULL ? "an older one" : view->driver_text);
+        return;
+    }
     if (view->gpu == AF_FACT_KNOWN && af_driver_serves(view, major, &need) == AF_NO)
         af_fit_wheel_check_add_reason(
             check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, but %s is installed",
@@ -401,6 +409,8 @@ static enum served serve(const struct af_fit_wheel_check *check, int gpu)
     bool first = af_starts_with(wheel->version, "0.") || af_starts_with(wheel->version, "1.");
     if (gpu < (first ? 75 : 80))
         return REFUSED;
+    if (af_catalog_is_ptx(wheel))
+        return SERVED;
     enum served code = code_for(wheel->sm, gpu);
     return gpu > 90 && gpu > sm_max(check) ? REFUSED : code;
 }

@@ -30,8 +30,8 @@ def place(quick_place, tmp_path):
     return quick_place
 
 
-def built(folder, **options):
-    return make_wheel(folder, version="2.8.3.post2", local=BUILT, metadata_local=True,
+def built(folder, local=BUILT, **options):
+    return make_wheel(folder, version="2.8.3.post2", local=local, metadata_local=True,
                       tag="py3-none-manylinux_2_17_x86_64", requires=("torch",), **options)
 
 
@@ -59,6 +59,17 @@ def test_a_built_wheel_is_planned_installed_known_and_undone(place):
     assert "cached" not in place.run("doctor").stdout
     assert place.run("undo").returncode == 0
     assert visible(place.tree()) == visible(before)
+
+
+def test_a_wheel_with_ptx_serves_every_newer_gpu(place):
+    wheel = built(place.home / ".cache/anyflash/build/0123456789abcdef/wheels",
+                  local="any.ptx")
+    for sm in ("8.0", "9.0", "12.1"):
+        answer = plan(place, "--arch", sm)
+        assert answer["decision"] == "wheel", answer
+        assert "complete, as PTX" in answer["headline"]
+        assert answer["steps"][0]["wheel"]["path"] == str(wheel)
+    assert plan(place, "--arch", "7.5")["decision"] != "wheel"
 
 
 def test_a_wheel_in_a_named_folder_is_a_candidate(place, tmp_path):

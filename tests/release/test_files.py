@@ -106,7 +106,7 @@ def test_a_static_program_also_has_a_c_library(tmp_path, sources):
 
 
 def test_every_library_inside_has_a_licence_and_its_text():
-    linked = re.findall(r"pkg_check_modules\((\w+)", (ROOT / "cmake/Kit.cmake").read_text())
+    linked = re.findall(r"pkg_check_modules\((\w+)", (ROOT / "CMakeLists.txt").read_text())
     pinned = (ROOT / "packaging/sources.tsv").read_text().splitlines()[1:]
     short = {name.removeprefix("lib").rstrip("3") for name in sbom.LICENSES}
     assert {name.rstrip("3") for name in linked} == short

@@ -31,6 +31,7 @@ struct row {
 #define T28 "torch=2.8.0+cu128 "
 #define BUILT                                                                                  \
     "flash_attn-2.8.3.post2+any.cu13.sm80.sm120.hd64.bf16-py3-none-manylinux_2_28_x86_64.whl"
+#define PTX "flash_attn-2.8.3.post2+any.ptx-py3-none-manylinux_2_28_x86_64.whl"
 
 static const struct row rows[] = {
     {"exact_wheel_fits", LINUX ADA "python=3.12 " T28, PY312_28, "-"},
@@ -151,6 +152,11 @@ static const struct row rows[] = {
      "sm-not-in-wheel"},
     {"built_wheel_needs_a_driver", LINUX ADA "driver=570.86.10 python=3.12 " T28, BUILT,
      "driver-too-old"},
+    {"ptx_serves_the_newest_gpu", LINUX "sm=13.0 python=3.15 torch=2.19.0+cu150", PTX, "-"},
+    {"ptx_serves_the_oldest_gpu", LINUX "sm=8.0 driver=520.61.05 python=3.12 " T28, PTX, "-"},
+    {"ptx_serves_no_older_gpu", LINUX "sm=7.5 python=3.12 " T28, PTX, "sm-unsupported"},
+    {"ptx_needs_a_driver", LINUX ADA "driver=515.43.04 python=3.12 " T28, PTX,
+     "driver-too-old"},
     {"built_wheel_needs_its_glibc", "os=linux arch=x86_64 glibc=2.27 python=3.12 " ADA T28,
      BUILT, "glibc-too-old"},
     {"built_wheel_is_for_its_platform", "os=linux arch=aarch64 glibc=2.35 python=3.12 " ADA T28,
@@ -240,15 +246,16 @@ static void test_verdict__stated_arch_replaces_the_gpus(void **state)
 /* The catalog with a wheel that was built on this machine. */
 static int load_with_built(void **state)
 {
-    static const char built[] = "/cache/" BUILT;
-    const char *const paths[] = {built, "/cache/numpy-2.0-py3-none-any.whl", "/cache/no wheel"};
+    static const char built[] = "/cache/" BUILT, ptx[] = "/cache/" PTX;
+    const char *const paths[] = {built, ptx, "/cache/numpy-2.0-py3-none-any.whl",
+                                 "/cache/no wheel"};
     struct anyflash_error err;
     size_t published;
     if (load_catalog(state) != 0)
         return -1;
     published = catalog.count;
     return af_catalog_add_files(&catalog, paths, AF_COUNT(paths), &err) == ANYFLASH_OK &&
-                   catalog.count == published + 1
+                   catalog.count == published + 2
                ? 0
                : -1;
 }
