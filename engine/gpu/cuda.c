@@ -8,17 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _WIN32
-#include <windows.h>
-#else
-#include <dlfcn.h>
-#endif
 
 #include "engine/base/base.h"
 #include "engine/gpu/driver.h"
 
 #define PACK_NAME "flash-attn-2.8.3.post2.kernels"
-#define PATH_BYTES 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct af_pack *pack; /* once set, it stays for the life of the process */
@@ -41,29 +35,10 @@ enum anyflash_status anyflash_cuda_open(const char *path, struct anyflash_error 
     return status;
 }
 
-/* The file of this library, or "". */
-static void find_library(char path[PATH_BYTES])
-{
-    path[0] = '\0';
-#ifdef _WIN32
-    HMODULE module;
-    if (GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
-                               GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
-                           (const char *)&pack, &module) &&
-        GetModuleFileNameA(module, path, PATH_BYTES) == PATH_BYTES)
-        path[0] = '\0'; /* cut */
-#else
-    Dl_info info;
-    if (dladdr((const void *)&pack, &info) != 0 && info.dli_fname != NULL &&
-        strlen(info.dli_fname) < PATH_BYTES)
-        memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
-#endif
-}
-
 /* The folder of this library, with a slash, or "". */
-static void find_folder(char folder[PATH_BYTES])
+static void find_folder(char folder[AF_PACK_PATH_BYTES])
 {
-    find_library(folder);
+    af_pack_find_library(folder);
     size_t len = strlen(folder);
     while (len > 0 && folder[len - 1] != '/' && folder[len - 1] != '\\')
         len--;
@@ -74,7 +49,7 @@ static void find_folder(char folder[PATH_BYTES])
 static enum anyflash_status need_pack(struct af_pack **pack_out, struct anyflash_error *err)
 {
     static const char *const places[] = {"", "../share/anyflash/", "../../share/anyflash/"};
-    char folder[PATH_BYTES], path[PATH_BYTES + 100];
+    char folder[AF_PACK_PATH_BYTES], path[AF_PACK_PATH_BYTES + 100];
     const char *named = getenv("ANYFLASH_KERNELS");
     enum anyflash_status status = ANYFLASH_E_NOT_FOUND;
     pthread_mutex_lock(&lock);

@@ -18,9 +18,9 @@
 struct af_pack;
 
 /*
- * Reads the index. Fails with NOT_FOUND or IO if it cannot be read, or if another user than
- * root could have written it; DATA if it is no pack, is cut short or damaged, or was made for
- * parameters that are not those of params.h.
+ * Reads the index. Fails with NOT_FOUND or IO if it cannot be read, or if somebody else could
+ * have written it than this user, root and the owner of this library; DATA if it is no pack,
+ * is cut short or damaged, or was made for parameters that are not those of params.h.
  */
 enum anyflash_status af_pack_open(const char *path, struct af_pack **pack_out,
                                   struct anyflash_error *err);
@@ -47,5 +47,10 @@ const char *af_pack_name(const struct af_pack *pack, size_t at);
  */
 enum anyflash_status af_pack_module(struct af_pack *pack, const char *name, char **ptx_out,
                                     struct anyflash_error *err);
+
+#define AF_PACK_PATH_BYTES 4096
+
+/* The file of this library, or "". */
+void af_pack_find_library(char path[AF_PACK_PATH_BYTES]);
 
 #endif
