@@ -131,7 +131,7 @@ static enum anyflash_status run(const struct memory *memory, int on_gpu,
     return status;
 }
 
-/* Runs everything on the GPU; `results` receives what `host` has as inputs, and the rest. */
+/* Copies the tensors to the GPU, runs all passes there, and copies them into `results`. */
 static int run_copied(const struct memory *host, const struct memory *results,
                       struct anyflash_error *err)
 {

@@ -125,7 +125,7 @@ void af_call_fill(struct call *c, const struct tensor *t, double value)
 
 /* ---- tensors ---- */
 
-/* False if the tensor has no memory, or no numbers for its sizes. */
+/* Reads address, sizes and strides; false if torch has none, as for a fake tensor. */
 static bool describe(struct tensor *t, void *handle)
 {
     return api.aoti_torch_get_data_ptr(handle, &t->data) == 0 &&
@@ -276,7 +276,7 @@ static int64_t item_bytes(int32_t dtype)
     return dtype == TORCH_INT64 ? 8 : dtype == TORCH_FLOAT32 ? 4 : dtype == TORCH_UINT8 ? 1 : 2;
 }
 
-/* Raises torch's error if there is no memory for so many elements, or makes room. */
+/* Has torch allocate as much, which frees what it has cached, or raises torch's own error. */
 static void reserve(struct call *c, int64_t bytes, int64_t dim, const int64_t *sizes)
 {
     for (int64_t i = 0; i < dim; i++)

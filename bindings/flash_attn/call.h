@@ -28,7 +28,7 @@ enum {
 };
 enum { TORCH_CUDA = 1 };
 
-/* A tensor of the caller, or a new one; None without `python`. */
+/* A tensor of the caller or a new one; `python` is NULL if the argument was None. */
 struct tensor {
     struct python_object *python;
     void *data;
@@ -49,7 +49,8 @@ struct call {
 };
 
 /*
- * Finds torch's functions in `torch`, a handle of dlopen(), and the module's _Tensor and _wrap.
+ * Looks up torch's functions in `torch`, a handle of dlopen(), and _Tensor and _wrap in the
+ * module.
  * Fails with UNSUPPORTED, naming what is missing.
  */
 enum anyflash_status af_call_load(void *torch, struct python_object *module,
@@ -76,9 +77,10 @@ struct python_object *af_call_module(struct call *c, const char *name,
 void af_call_fill(struct call *c, const struct tensor *t, double value);
 
 /*
- * Read the next argument. A shape has a letter for each dimension; a letter that is not known
- * yet becomes known. `optional`: it may be None. Index arrays are int32, beside q and
- * contiguous; of `pages` only the rows are.
+ * Read the next argument. In `shape` each dimension has a letter: the first tensor with that
+ * letter sets its size, the others must agree. An `optional` argument may be None. An index
+ * array must be int32, contiguous and on q's device; if `pages` is not NULL, it is a block
+ * table, and only its rows must be contiguous.
  */
 void af_call_tensor(struct call *c, struct tensor *t, const char *name, const char *shape,
                     bool optional);
@@ -92,7 +94,10 @@ bool af_call_is_beside(const struct tensor *t, const struct tensor *q);
 bool af_call_is_contiguous(const struct tensor *t);
 bool af_call_has_rows(const struct tensor *t); /* whose elements are beside each other */
 
-/* Make a contiguous tensor beside q; one like another, unless the caller gave it. */
+/*
+ * af_call_make() makes a contiguous tensor on q's device. af_call_make_like() makes one with
+ * the sizes and strides of `like`, unless *t holds the caller's tensor already.
+ */
 void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
                   const int64_t *sizes);
 void af_call_make_like(struct call *c, struct tensor *t, const struct tensor *like);

@@ -35,7 +35,7 @@ enum anyflash_status anyflash_cuda_open(const char *path, struct anyflash_error 
     return status;
 }
 
-/* The folder of this library, with a slash, or "". */
+/* The folder of this library, with a slash; "" if its path has none: never the current one. */
 static void find_folder(char folder[AF_PACK_PATH_BYTES])
 {
     af_pack_find_library(folder);
@@ -57,7 +57,8 @@ static enum anyflash_status need_pack(struct af_pack **pack_out, struct anyflash
         status = af_pack_open(named, &pack, err);
     } else if (pack == NULL) {
         find_folder(folder);
-        for (size_t i = 0; i < AF_COUNT(places) && status == ANYFLASH_E_NOT_FOUND; i++) {
+        for (size_t i = 0;
+             folder[0] != '\0' && i < AF_COUNT(places) && status == ANYFLASH_E_NOT_FOUND; i++) {
             snprintf(path, sizeof path, "%s%s%s", folder, places[i], PACK_NAME);
             status = af_pack_open(path, &pack, err);
         }

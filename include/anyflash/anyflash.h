@@ -23,8 +23,8 @@
  * numbers of enums never change their meaning.
  *
  * For CPUs the engine needs libc, libm and threads. A single cc command builds it, with the
- * kernels of all instruction sets of the architecture (`tests/run one-line` does that); the
- * fastest that the processor has are chosen at run time.
+ * kernels of all instruction sets of the architecture (`tests/run one-line` does that). At run
+ * time it takes the fastest ones that the processor supports.
  *
  * Valid C99, C11 and C++11.
  */

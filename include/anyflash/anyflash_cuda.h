@@ -14,12 +14,11 @@
  *     cudaMalloc(&cuda.workspace, cuda.workspace_bytes);
  *     status = anyflash_cuda_attend(&args, &cuda, &err);
  *
- * A problem is described as in anyflash.h; all pointers are to memory of one device, which has
- * a CUDA context already. A call checks its arguments, starts kernels on the stream and
- * returns; it allocates no memory of the device and waits for nothing. It can be captured in a
- * CUDA graph once its kernels are loaded (anyflash_cuda_prepare()); before, it fails with
- * UNSUPPORTED.
- * Index arrays (cu_seqlens, seqused_k, block_table, ...) are on the device and are
+ * Describe a problem as in anyflash.h, with pointers to memory of one device. The process must
+ * have a CUDA context on that device. A call checks its arguments, starts kernels on the stream
+ * and returns; it allocates no memory of the device and waits for nothing. It can be captured
+ * in a CUDA graph once its kernels are loaded (anyflash_cuda_prepare()); before, it fails with
+ * UNSUPPORTED. Index arrays (cu_seqlens, seqused_k, block_table, ...) are on the device and are
  * therefore not checked.
  *
  * What the kernels compute differently from anyflash_attend():

@@ -53,7 +53,7 @@ def assemble(ptxas, target, name, module):
 
 
 def rows(given):
-    """Rows of all kernels that the table does not have yet."""
+    """Assembles the kernels that are not in the table yet; yields their rows."""
     pack = pack_file.Pack(given.pack)
     # In the order of families, which are decompressed once.
     names = sorted(pack.kernels, key=lambda name: pack.kernels[name][0])[::given.every]

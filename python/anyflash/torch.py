@@ -33,7 +33,7 @@ from ._libtorch import libtorch_cpu, only_errors_logged
 
 #: Calls for which torch chooses its math kernel before it asks for anything else.
 _NEVER_ASKED = (
-    "torch computes the backward of float32 with up to 32 queries, in which it is faster\n"
+    "torch computes the backward of float32 calls with up to 32 queries: it is faster there\n"
     "torch computes by its math kernel, without asking anyflash and without counting: dropout, "
     "a head size of v that is not that of q, a mask that requires a gradient or has 3 "
     "dimensions, a last dimension with a stride"

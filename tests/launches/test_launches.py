@@ -404,19 +404,20 @@ def test_gradients_without_queries_or_keys_are_zero(sides, q_len, k_len):
     assert all(not each.any() for each in results)
 
 
-def grouped_packed():
+def grouped_packed(deterministic):
     """Arguments of varlen_bwd(): two sequences of 4 rows, and 3 rows of k that none has."""
     q, k = torch.ones(8, 4, 64).half(), torch.ones(11, 2, 64).half()
     ends, lse = torch.tensor([0, 4, 8], dtype=torch.int32), torch.zeros(4, 8)
     return (q, q, k, k, q, lse, None, None, None, ends, ends, None, 4, 4, 0.0, 0.1, True, False,
-            -1, -1, 0.0, False, None, None)
+            -1, -1, 0.0, deterministic, None, None)
 
 
-def test_rows_that_no_sequence_has_get_zero_gradients_if_asked_for(sides):
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_rows_that_no_sequence_has_get_zero_gradients_if_asked_for(sides, deterministic):
     """The kernels here write nothing, and new memory has what others left in it."""
     for side in sides:
         torch.full((1 << 16,), float("nan"))  # freed at once
-        results = side.module.varlen_bwd(*grouped_packed())
+        results = side.module.varlen_bwd(*grouped_packed(deterministic))
         side.launches()
         assert not any(each.any() for each in results)
 

@@ -21,7 +21,7 @@ _WINDOWS = os.name == "nt"
 _ON_CPU = False # tests, which start no kernel, pass tensors on the CPU
 _Tensor = torch.Tensor
 _handles = getattr(torch._C, "_aoti", None)
-_wrap = getattr(_handles, "alloc_tensor_by_stealing_from_void_ptr", None) # it takes a copy
+_wrap = getattr(_handles, "alloc_tensor_by_stealing_from_void_ptr", None) # it copies the handle
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda device: torch.cuda.current_stream(device).cuda_stream)
 _empty_like = torch.empty_like
@@ -79,7 +79,7 @@ def _random(generator, q, increment):
 
 
 def _padded(q, kcache, vcache, k, v, *rest):
-    """fwd_kvcache() for a head size that is no multiple of 8."""
+    """Pads the head size to a multiple of 8 and calls fwd_kvcache()."""
     dim = q.shape[-1]
     work = [each if each is None else pad(each, (0, -dim % 8))
             for each in (q, kcache, vcache, k, v)]
