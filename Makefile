@@ -13,13 +13,12 @@
 #   make kernels [HEAD_DIM=64,128] [DTYPE=bf16] [PASS=forward]
 #                compiles FlashAttention-2's kernels for every GPU into one file in dist/
 #
-#   make kernel-wheel ARCH=80,90   compiles FlashAttention-2 for these GPUs and every torch into dist/
 #
 #   make refresh   reads the sources of data/ again and shows what would change
 #
 # All other tests: tests/run --help.
 
-.PHONY: run test build page bench wheel release kernels kernel-wheel refresh format install uninstall clean
+.PHONY: run test build page bench wheel release kernels refresh format install uninstall clean
 
 PRESET ?= release
 TESTS = OFF
@@ -74,10 +73,6 @@ kernels:
 	@tools/packages.sh kernels
 	@packaging/kernels/make_pack.py $(if $(HEAD_DIM),--head-dim $(HEAD_DIM)) \
 		$(if $(DTYPE),--dtype $(DTYPE)) $(if $(PASS),--pass $(PASS))
-
-# Takes about two CPU hours for each architecture, and up to 7 GiB for each compiler.
-kernel-wheel: build
-	build/$(PRESET)/anyflash build --full --arch $(ARCH) --output dist
 
 # APPLY=1 puts the new files into data/ after showing the differences.
 refresh: build

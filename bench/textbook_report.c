@@ -5,10 +5,12 @@
 #include "bench/textbook_report.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/textbook.h"
-#include "kit/compile/governor/headroom.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 #define USABLE_PART 0.8    /* of the free memory; the rest is a reserve */
@@ -26,15 +28,37 @@ struct pair {
     struct af_pool *pool;
 };
 
+/* The number behind `key` at the start of a line of `path`; UINT64_MAX: none. */
+static uint64_t number_in(const char *path, const char *key)
+{
+    char line[200];
+    uint64_t found = UINT64_MAX;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] != 'm') /* "max" */
+            found = strtoull(line + strlen(key), NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* Free memory of the system, or of the container's control group. */
+static double free_bytes(void)
+{
+    uint64_t kib = number_in("/proc/meminfo", "MemAvailable:");
+    uint64_t most = number_in("/sys/fs/cgroup/memory.max", "");
+    uint64_t used = number_in("/sys/fs/cgroup/memory.current", "");
+    double left = kib == UINT64_MAX ? 0 : 1024.0 * (double)kib;
+    if (most == UINT64_MAX || used == UINT64_MAX)
+        return left;
+    return fmin(left, most > used ? (double)(most - used) : 0);
+}
+
 void af_textbook_start(struct af_textbook_report *report, const struct af_bench_facts *facts)
 {
-    struct af_headroom_previous previous = {0};
-    struct af_headroom headroom;
-    af_headroom_read(NULL, NULL, &previous, &headroom);
-    *report =
-        (struct af_textbook_report){.facts = *facts,
-                                    .start_seconds = af_bench_now_seconds(),
-                                    .usable_bytes = USABLE_PART * (double)headroom.left_bytes};
+    *report = (struct af_textbook_report){.facts = *facts,
+                                          .start_seconds = af_bench_now_seconds(),
+                                          .usable_bytes = USABLE_PART * free_bytes()};
 }
 
 /* The largest N, a multiple of 256, whose scores fit. */

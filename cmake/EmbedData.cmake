@@ -79,31 +79,41 @@ function(anyflash_embed_text target name)
     target_sources(${target} PRIVATE ${generated})
 endfunction()
 
-# anyflash_embed_glue(TARGET): what `anyflash build` compiles beside flash-attn's kernels, and
-# packs: `af_build_glue` in TARGET (kit/compile/build_steps.h).
-function(anyflash_embed_glue target)
-    set(generated ${PROJECT_BINARY_DIR}/generated/build_glue.c)
+# anyflash_embed_build_files(TARGET): the scripts of `anyflash build` and what they pack:
+# `af_build_files` and `af_build_library` in TARGET (kit/compile/build_steps.h).
+function(anyflash_embed_build_files target)
+    set(generated ${PROJECT_BINARY_DIR}/generated/build_files.c)
     set(text "${anyflash_long_strings}#include \"kit/compile/build_steps.h\"\n")
     set(rows)
     set(number 0)
+    set(kernels ${PROJECT_SOURCE_DIR}/packaging/kernels)
     file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-         ${PROJECT_SOURCE_DIR}/engine/cuda/*)
-    file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-         ${PROJECT_SOURCE_DIR}/include/anyflash/anyflash.h
-         ${PROJECT_SOURCE_DIR}/include/anyflash/anyflash_cuda.h)
-    foreach(file ${files} ${headers} LICENSE)
+         ${kernels}/*.py ${kernels}/*.cu* ${kernels}/*.h ${kernels}/*.gz)
+    list(FILTER files EXCLUDE REGEX "assemble.py")
+    foreach(file ${files} packaging/flash_attn_wheel.py packaging/version.py
+                 packaging/wheel_file.py bindings/flash_attn/flash_attn_2_cuda/__init__.py
+                 include/anyflash/anyflash.h LICENSE licenses/zstd.txt)
         set(source ${PROJECT_SOURCE_DIR}/${file})
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
         file(READ ${source} bytes HEX)
         string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
-        string(REGEX REPLACE "^engine/cuda/" "" name ${file})
         string(APPEND text "static const char file_${number}[] = \"${bytes}\";\n")
-        string(APPEND rows "{\"${name}\", file_${number}},\n")
+        string(APPEND rows "{\"${file}\", file_${number}, sizeof file_${number} - 1},\n")
         math(EXPR number "${number} + 1")
     endforeach()
-    string(APPEND text "const struct af_build_glue af_build_glue[] = {\n${rows}{0, 0}};\n")
+    string(APPEND text "const struct af_build_file af_build_files[] = {\n${rows}{0, 0, 0}};\n")
     file(CONFIGURE OUTPUT ${generated} CONTENT "${text}" @ONLY)
-    target_sources(${target} PRIVATE ${generated})
+    set(library ${PROJECT_BINARY_DIR}/generated/build_library.c)
+    if(TARGET anyflash_cuda)
+        set(bytes $<TARGET_FILE:anyflash_cuda>)
+    endif()
+    add_custom_command(OUTPUT ${library}
+        COMMAND ${CMAKE_COMMAND} -DIN=${bytes} -DOUT=${library} -DSTRIP=${CMAKE_STRIP}
+                -P ${PROJECT_SOURCE_DIR}/cmake/embed_library.cmake
+        DEPENDS $<TARGET_NAME_IF_EXISTS:anyflash_cuda>
+                ${PROJECT_SOURCE_DIR}/cmake/embed_library.cmake
+        COMMENT "Packing libanyflash_cuda" VERBATIM)
+    target_sources(${target} PRIVATE ${generated} ${library})
 endfunction()
 
 # anyflash_embed_causes(TARGET): the rows of data/causes.jsonl become part of TARGET.

@@ -35,9 +35,8 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBO
 anyflash_embed_text(af_kit_install known_answer_script kit/install/known_answer.py)
 anyflash_embed_text(af_kit_install load_extensions_script kit/install/load_extensions.py)
 anyflash_embed_text(af_kit_install sources data/sources.json)
-anyflash_room(kit/compile/governor)
 anyflash_room(kit/compile)
-anyflash_embed_glue(af_kit_compile)
+anyflash_embed_build_files(af_kit_compile)
 # The commands use the engine through anyflash.h alone.
 anyflash_room(kit/cli LIBRARIES af_engine_call m)
 

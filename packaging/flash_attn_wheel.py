@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Builds a wheel of flash-attn that works with every torch from 2.4 on and every Python:
 
-    flash_attn_wheel.py PACK LIBRARY PLATFORM [FOLDER]
+    flash_attn_wheel.py PACK LIBRARY PLATFORM [FOLDER] [--sources TREE]
 
-flash-attn's own Python files, from its published sdist; in the place of its extension the
-module of bindings/flash_attn with LIBRARY, which is libanyflash_cuda of a build; and PACK, the
-kernels that `make kernels` makes. PLATFORM is the wheel's: manylinux_2_28_x86_64, win_amd64.
+flash-attn's own Python files, from its published sdist (the unpacked TREE instead of a
+download); in the place of its extension the module of bindings/flash_attn with LIBRARY, which
+is libanyflash_cuda of a build; and PACK, the kernels that `make kernels` or `anyflash build`
+makes. PLATFORM is the wheel's: manylinux_2_28_x86_64, win_amd64.
 """
 
+import argparse
 import pathlib
 import sys
 import tarfile
@@ -21,7 +23,8 @@ import pack_file  # noqa: E402
 import sources  # noqa: E402
 
 MODULE = ROOT / "bindings" / "flash_attn" / "flash_attn_2_cuda" / "__init__.py"
-#: What a program is told about the wheel, and the local part of its version.
+#: The start of the local part of the version; what follows is in the name of a pack that is a
+#: part of the whole.
 LOCAL = "any.ptx"
 #: Lines of upstream's METADATA that are about its own files, or ask its authors.
 REPLACED = ("Name:", "Version:", "Summary:", "Home-page:", "Author:", "Author-email:",
@@ -30,26 +33,43 @@ REPLACED = ("Name:", "Version:", "Summary:", "Home-page:", "Author:", "Author-em
 LICENCES = {"LICENSE.anyflash": "LICENSE", "zstd.txt": "licenses/zstd.txt"}
 
 
-def upstream(sdist):
+def files_of(tree):
+    """(name, bytes) of the files of an sdist, packed or unpacked."""
+    if tree.is_dir():
+        for path in sorted(tree.rglob("*")):
+            if path.is_file():
+                yield path.relative_to(tree).as_posix(), path.read_bytes()
+        return
+    with tarfile.open(tree) as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.name.partition("/")[2], archive.extractfile(member).read()
+
+
+def upstream(tree):
     """({name: bytes} of the Python package, PKG-INFO, {name: bytes} of its licences)."""
     package, licences, about = {}, {}, b""
-    with tarfile.open(sdist) as archive:
-        for member in archive:
-            name = member.name.partition("/")[2]
-            if name.startswith("flash_attn/") and name.endswith(".py"):
-                package[name] = archive.extractfile(member).read()
-            elif name in ("LICENSE", "AUTHORS"):
-                licences[name] = archive.extractfile(member).read()
-            elif name == "PKG-INFO":
-                about = archive.extractfile(member).read()
+    for name, content in files_of(tree):
+        if name.startswith("flash_attn/") and name.endswith(".py"):
+            package[name] = content
+        elif name in ("LICENSE", "AUTHORS"):
+            licences[name] = content
+        elif name == "PKG-INFO":
+            about = content
     return package, about.decode(), licences
 
 
-def metadata(about, licences, kernels):
+def local_of(pack):
+    """"any.ptx", or "any.ptx.hd128.bf16" of flash-attn-2.8.3.post2-hd128-bf16.kernels."""
+    _, whole, part = pack.stem.partition(f"flash-attn-{sources.RELEASE}")
+    return LOCAL + (part.replace("-", ".") if whole else "")
+
+
+def metadata(about, licences, kernels, local):
     head = about.partition("\n\n")[0].splitlines()
     kept = [line for line in head if not line.startswith(REPLACED)]
     return "\n".join([
-        *kept, "Name: flash-attn", f"Version: {sources.RELEASE}+{LOCAL}",
+        *kept, "Name: flash-attn", f"Version: {sources.RELEASE}+{local}",
         "Summary: FlashAttention-2 for every torch from 2.4 on, with its kernels as PTX",
         *(f"License-File: {name}" for name in sorted(licences)), "",
         f"flash-attn {sources.RELEASE}, whose authors did not make this wheel: its Python "
@@ -59,32 +79,44 @@ def metadata(about, licences, kernels):
         "compute capability 8.0 and newer. Questions about this wheel are for anyflash.", ""])
 
 
-def contents(pack, library, platform):
-    sdist = sources.download(pathlib.Path(ROOT, "build", "kernels"))
-    package, about, licences = upstream(sdist)
+def contents(given):
+    tree = given.sources or sources.download(pathlib.Path(ROOT, "build", "kernels"))
+    package, about, licences = upstream(tree)
+    pack = pack_file.Pack(given.pack)
+    local = local_of(given.pack)
     licences |= {name: (ROOT / path).read_bytes() for name, path in LICENCES.items()}
-    licences["kernels.txt"] = pack_file.Pack(pack).licence().encode()
-    info = f"flash_attn-{sources.RELEASE}+{LOCAL}.dist-info"
+    licences["kernels.txt"] = pack.licence().encode()
+    info = f"flash_attn-{sources.RELEASE}+{local}.dist-info"
     files = package | {f"{info}/licenses/{name}": text for name, text in licences.items()}
-    kernels = len(pack_file.Pack(pack).kernels)
-    files[f"{info}/METADATA"] = metadata(about, licences, kernels).encode()
+    files[f"{info}/METADATA"] = metadata(about, licences, len(pack.kernels), local).encode()
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: anyflash ({version()})\n"
-                              f"Root-Is-Purelib: false\nTag: py3-none-{platform}\n").encode()
+                              "Root-Is-Purelib: false\n"
+                              f"Tag: py3-none-{given.platform}\n").encode()
     files |= {"flash_attn_2_cuda/__init__.py": MODULE.read_bytes(),
-              f"flash_attn_2_cuda/flash-attn-{sources.RELEASE}.kernels": pack.read_bytes()}
-    plain = {name: (content, False) for name, content in files.items()}
-    return plain | {f"flash_attn_2_cuda/{library.name}": (library.read_bytes(), True)}
+              f"flash_attn_2_cuda/flash-attn-{sources.RELEASE}.kernels": pack.data}
+    found = {name: (content, False) for name, content in files.items()}
+    found[f"flash_attn_2_cuda/{given.library.name}"] = given.library.read_bytes(), True
+    return found
 
 
 def main():
-    if len(sys.argv) not in (4, 5):
-        sys.exit(__doc__)
-    pack, library = map(pathlib.Path, sys.argv[1:3])
-    platform = sys.argv[3]
-    folder = pathlib.Path(*(sys.argv[4:] or [ROOT / "dist"]))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"flash_attn-{sources.RELEASE}+{LOCAL}-py3-none-{platform}.whl"
-    wheel_file.write(path, contents(pack, library, platform))
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pack", type=pathlib.Path)
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("platform")
+    parser.add_argument("folder", type=pathlib.Path, nargs="?", default=ROOT / "dist")
+    parser.add_argument("--sources", type=pathlib.Path, metavar="TREE")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    path = given.folder / (f"flash_attn-{sources.RELEASE}+{local_of(given.pack)}"
+                           f"-py3-none-{given.platform}.whl")
+    part = path.with_name(path.name + ".part")
+    try:
+        wheel_file.write(part, contents(given))
+    except pack_file.Damaged as failure:
+        sys.exit(f"error: '{given.pack}' cannot be read: {failure}")
+    part.replace(path)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

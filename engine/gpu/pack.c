@@ -441,8 +441,9 @@ enum anyflash_status af_pack_module(struct af_pack *pack, const char *name, char
     char *text = NULL, *ptx = NULL;
     uint64_t len = 0, bytes = 0;
     if (row == NULL)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' has no kernel '%s'", pack->path,
-                       name);
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' has no kernel '%s'; `anyflash build` makes a wheel with more",
+                       pack->path, name);
     const struct family *family = &pack->families[row->family];
     enum anyflash_status status =
         unpack(pack, family->offset, family->bytes, FAMILY_BYTES_MAX, &text, &len, err);

@@ -326,10 +326,9 @@ static void add_torch(struct af_builder *builder)
 }
 
 /*
- * The steps of a source build: `anyflash build` makes the wheel in an
- * environment of its own, within the available memory; then the wheel is
- * installed. The wheel's name ends with the glibc that it turns out to need, so
- * the last line that the build prints is the command to install it.
+ * The steps of a build: `anyflash build` makes the wheel, then it is installed. The wheel's
+ * name ends with the glibc that our library needs, so the last line that the build prints is
+ * the command to install it.
  */
 
 static void add_build(struct af_builder *builder)
@@ -344,8 +343,8 @@ static void add_build(struct af_builder *builder)
     for (size_t i = 0; words != NULL && i < count; i++)
         af_builder_words(builder, AF_STEP_WORDS(words[i]));
     af_builder_end(builder, AF_STEP_BUILD,
-                   "compile the part of flash-attn that is needed (--full: all of it); "
-                   "--check reports whether it can start, --dry-run what it needs");
+                   "compile the kernels that are needed (--full: all of them); --check "
+                   "reports whether it can start, --dry-run what it needs");
     af_builder_advice(builder, "install the wheel: the build prints the command at its end");
 }
 

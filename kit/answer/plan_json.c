@@ -143,8 +143,8 @@ static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_ar
 {
     const struct af_offer_build_needs *needs = &offer->needs;
     return json_pack(
-        "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "files",
-        (json_int_t)needs->file_count, "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
+        "{s:i, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "kernels",
+        needs->kernel_count, "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
         needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(), "peak_bytes",
         (json_int_t)needs->peak_bytes, "memory_bytes", (json_int_t)needs->memory_bytes,
         "disk_bytes", (json_int_t)needs->disk_bytes, "download_bytes",

@@ -174,14 +174,11 @@ static enum anyflash_status read_build(const struct af_plan_selection_texts *wor
                                        struct af_plan_read_notes *notes,
                                        struct anyflash_error *err)
 {
-    struct af_selection_total total;
     struct af_fit_options *fit = &request->fit;
     enum anyflash_status status =
         af_plan_read_selection(words, false, &request->selection, notes, err);
     if (status != ANYFLASH_OK || !is_build_said(words))
         return status;
-    af_selection_total(&request->selection, &total);
-    fit->build_peak_bytes = (int64_t)total.peak_bytes;
     fit->needs_softcap = (request->selection.features & AF_FLASH_SOFTCAP) != 0 &&
                          (words->model_path != NULL || words->features != NULL);
     fit->build_words = command_words(words, arena, &fit->build_word_count);

@@ -125,12 +125,7 @@ enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char
 
 bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel)
 {
-    return wheel->local != NULL && af_starts_with(wheel->local, "any.");
-}
-
-bool af_catalog_is_ptx(const struct af_catalog_wheel *wheel)
-{
-    return af_equal(wheel->local, "any.ptx");
+    return wheel->local != NULL && af_starts_with(wheel->local, "any.ptx");
 }
 
 void af_catalog_release(struct af_catalog *catalog)

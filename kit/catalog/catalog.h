@@ -92,11 +92,11 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
 enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char *const *paths,
                                           size_t count, struct anyflash_error *err);
 
-/* Whether the wheel's library was built without torch, and so works with each one. */
+/*
+ * Whether the wheel's library was built without torch, and so works with each one; its kernels
+ * are PTX 7.8, for every GPU of SM 8.0 or newer.
+ */
 bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel);
-
-/* Whether such a wheel has its kernels as PTX 7.8: for every GPU of SM 8.0 or newer. */
-bool af_catalog_is_ptx(const struct af_catalog_wheel *wheel);
 
 void af_catalog_release(struct af_catalog *catalog);
 

@@ -55,24 +55,6 @@ static void read_glibc(const char *platform, char version[GLIBC_BYTES])
         snprintf(version, GLIBC_BYTES, "2.%.*s", (int)len, platform + sizeof start - 1);
 }
 
-/* "8.0 12.0" of "+any.cu13.sm80.sm120.hd64"; the result is never longer than `local`. */
-static void read_targets(const char *local, char joined[AF_WHEEL_NAME_BYTES])
-{
-    size_t used = 0;
-    joined[0] = '\0';
-    for (const char *at = local; at != NULL; at = strchr(at + 1, '.')) {
-        char sm[16];
-        int64_t target = 0;
-        size_t len = strcspn(at + 1, ".");
-        if (!af_starts_with(at, ".sm") || len >= sizeof sm)
-            continue;
-        snprintf(sm, sizeof sm, "%.*s", (int)(len - 2), at + 3);
-        if (af_parse_i64(sm, 10, 999, &target))
-            used += (size_t)snprintf(joined + used, AF_WHEEL_NAME_BYTES - used, "%s%d.%d",
-                                     used == 0 ? "" : " ", (int)target / 10, (int)target % 10);
-    }
-}
-
 /* GitHub's "sha256:HEX"; a digest of another kind counts as none. */
 static bool read_digest(const char *digest, unsigned char sha256[AF_SHA256_BYTES])
 {
@@ -96,15 +78,12 @@ static enum anyflash_status add_row(const struct asset *asset,
                                     struct af_text *rows, struct anyflash_error *err)
 {
     char version[AF_WHEEL_NAME_BYTES];
-    char targets[AF_WHEEL_NAME_BYTES] = "";
     char glibc[GLIBC_BYTES];
     unsigned char sha256[AF_SHA256_BYTES];
     struct af_wheel_local local = {.cxx11abi = AF_UNKNOWN};
     const char *plus = strchr(wheel->version_text, '+');
     if (plus != NULL)
         af_wheel_local_parse(plus + 1, af_formats_torch_digits_of(source->source), &local);
-    if (plus != NULL && af_starts_with(plus, "+any."))
-        read_targets(plus, targets);
     read_glibc(wheel->platform, glibc);
     snprintf(version, sizeof version, "%.*s", (int)strcspn(wheel->version_text, "+"),
              wheel->version_text);
@@ -124,7 +103,6 @@ static enum anyflash_status add_row(const struct asset *asset,
         .torch = unless_empty(local.torch),
         .glibc_min = unless_empty(glibc),
         .glibc_basis = glibc[0] == '\0' ? NULL : "platform_tag",
-        .sm = unless_empty(targets),
         .sha256 = read_digest(asset->digest, sha256) ? sha256 : NULL,
         .cxx11abi = local.cxx11abi,
         .cxx11abi_effective = AF_UNKNOWN,

@@ -1,8 +1,8 @@
 /*
- * build_downloads.c: what a build gets from the package index: the CUDA compiler, unless the
- * system has a suitable one; the sources of flash-attn and their hash, through uv, which knows
- * the user's index; and uv, unless it is installed. Nothing is written to the user's
- * environment.
+ * build_downloads.c: what a build gets from the package index: NVRTC, unless torch brought one
+ * along; the sources of flash-attn and their hash, through uv, which knows the user's index;
+ * and uv, unless it is installed. And a pack from the address that the user names. Nothing is
+ * written to the user's environment.
  *
  * uv gets the release's requirements (none) from us, so it does not run setup.py to find them.
  */
@@ -15,7 +15,6 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/fit/rung.h"
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
@@ -23,6 +22,7 @@
 #include "kit/system/progress.h"
 
 #define LOCK_BYTES_MAX 65536u
+#define FOLDER_FILES_MAX 4096
 #define ARCHIVE_BYTES_MAX (UINT64_C(256) << 20)
 
 /* ---- tools ---- */
@@ -51,7 +51,7 @@ const char *af_build_uv(const struct af_build *build)
 static const char *what_of(const struct af_build *build, bool by_uv)
 {
     return build->offline ? "taking the build's tools from the installer's cache"
-           : by_uv        ? "getting the CUDA compiler from PyPI (for another index: "
+           : by_uv        ? "getting NVRTC from PyPI (for another index: "
                             "UV_DEFAULT_INDEX=URL)"
                           : "getting uv from PyPI (for another index: PIP_INDEX_URL=URL)";
 }
@@ -102,74 +102,75 @@ static enum anyflash_status prepare_uv(struct af_build *build,
     return status;
 }
 
-/* The toolkit with the static runtime, in one folder; its wheels are for any Python. */
-static enum anyflash_status install_toolkit(struct af_build *build,
-                                            const struct af_build_place *place,
-                                            struct anyflash_error *err)
+/* Its wheels are for any Python. */
+static enum anyflash_status install_nvrtc(struct af_build *build,
+                                          const struct af_build_place *place,
+                                          const char *folder, struct anyflash_error *err)
 {
-    static const char wanted[] =
-        "cuda-toolkit[nvcc,nvvm,crt,cccl,cudart]==" AF_TOOLKIT_INDEX_VERSION;
     const char *uv = NULL;
-    const char *folder = af_path_join(build->arena, place->tools, "toolkit");
     const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
     enum anyflash_status status = prepare_uv(build, place, &uv, err);
     if (status != ANYFLASH_OK)
         return status;
-    const char *argv[] = {uv,     "pip", "install", "--quiet", "--target", folder,
-                          wanted, NULL,  NULL,      NULL,      NULL};
-    size_t count = 7;
+    const char *argv[] = {uv,
+                          "pip",
+                          "install",
+                          "--quiet",
+                          "--no-deps",
+                          "--target",
+                          folder,
+                          AF_BUILD_NVRTC,
+                          AF_BUILD_RUNTIME,
+                          AF_BUILD_CCCL,
+                          NULL,
+                          NULL,
+                          NULL,
+                          NULL};
+    size_t count = 10;
     if (build->offline)
         argv[count++] = "--offline";
     if (python != NULL) {
         argv[count++] = "--python";
         argv[count++] = python;
     }
-    return folder == NULL
-               ? af_fail_memory(err)
-               : af_build_call(build, place->log, what_of(build, true), argv, NULL, err);
-}
-
-static bool is_complete(const struct af_build_place *place, const char *mark)
-{
-    return af_file_is_regular(mark) && af_file_is_executable(place->nvcc);
+    return af_build_call(build, place->log, what_of(build, true), argv, NULL, err);
 }
 
 /* Makes the folder; `mark` is written last, so that one with it is complete. */
 static enum anyflash_status fill(struct af_build *build, const struct af_build_place *place,
-                                 const char *mark, struct anyflash_error *err)
+                                 const char *folder, const char *mark,
+                                 struct anyflash_error *err)
 {
-    const char *text =
-        af_arena_format(build->arena, "CUDA %s from the package index\n", place->cuda_version);
-    if (text == NULL)
-        return af_fail_memory(err);
-    af_progress_message(&build->progress, "downloading the CUDA compiler");
+    static const char title[] = "NVRTC from the package index\n";
+    af_progress_message(&build->progress, "downloading NVRTC");
     enum anyflash_status status = af_folder_remove(place->tools, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(place->tools, 0755, err);
     if (status == ANYFLASH_OK)
-        status = install_toolkit(build, place, err);
-    return status == ANYFLASH_OK ? af_build_write_file(build->arena, mark, text, 0644, err)
-                                 : status;
+        status = install_nvrtc(build, place, folder, err);
+    return status == ANYFLASH_OK
+               ? af_build_write_file(build->arena, mark,
+                                     (struct af_span){title, sizeof title - 1}, err)
+               : status;
 }
 
-enum anyflash_status af_build_prepare_toolkit(struct af_build *build,
-                                              const struct af_build_place *place, int *lock,
-                                              struct anyflash_error *err)
+enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
+                                            const struct af_build_place *place, int *lock,
+                                            const char **folder_out, struct anyflash_error *err)
 {
-    const char *mark =
-        place->cuda_from_index ? af_path_join(build->arena, place->tools, "complete") : NULL;
+    const char *mark = af_path_join(build->arena, place->tools, "complete");
+    const char *folder = af_path_join(build->arena, place->tools, "packages");
     enum anyflash_status status = ANYFLASH_OK;
-    if (!place->cuda_from_index)
-        return ANYFLASH_OK;
-    if (mark == NULL)
+    if (mark == NULL || folder == NULL)
         return af_fail_memory(err);
+    *folder_out = folder;
     while (status == ANYFLASH_OK) {
         status = af_build_lock(build, place->tools, AF_BUILD_SHARED, lock, err);
-        if (status != ANYFLASH_OK || is_complete(place, mark))
+        if (status != ANYFLASH_OK || af_file_is_regular(mark))
             return status;
         status = af_build_lock(build, place->tools, AF_BUILD_ALONE, lock, err);
-        if (status == ANYFLASH_OK && !is_complete(place, mark)) /* else another build made it */
-            status = fill(build, place, mark, err);
+        if (status == ANYFLASH_OK && !af_file_is_regular(mark)) /* else another build made it */
+            status = fill(build, place, folder, mark, err);
     }
     return status;
 }
@@ -253,9 +254,10 @@ static enum anyflash_status find_archive(struct af_build *build,
     if (status != ANYFLASH_OK)
         return status;
     argv[0] = uv;
-    status = af_build_write_file(arena, settings, about, 0644, err);
+    status = af_build_write_file(arena, settings, (struct af_span){about, strlen(about)}, err);
     if (status == ANYFLASH_OK)
-        status = af_build_write_file(arena, wanted, requirement, 0644, err);
+        status = af_build_write_file(arena, wanted,
+                                     (struct af_span){requirement, strlen(requirement)}, err);
     if (status == ANYFLASH_OK)
         status = af_build_call(build, place->log,
                                "looking for the sources on PyPI (for another index: "
@@ -268,7 +270,7 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
 {
     const struct af_build *build = context;
     if (build->progress.transfer != NULL)
-        build->progress.transfer(build->progress.context, "sources of flash-attn", done,
+        build->progress.transfer(build->progress.context, "flash-attn", done,
                                  total < 0 ? 0 : (uint64_t)total);
     return !af_interrupted();
 }
@@ -325,7 +327,7 @@ static enum anyflash_status unpack(struct af_build *build, const struct af_build
                                          "flash_attn",      "LICENSE",
                                          "AUTHORS",         "PKG-INFO"};
     struct af_arena *arena = build->arena;
-    const char *staged = af_arena_format(arena, "%s" AF_GOVERN_NEW, place->sources);
+    const char *staged = af_arena_format(arena, "%s.new", place->sources);
     const char *argv[AF_COUNT(wanted) + 9] = {
         "tar", "-xzf", archive, "--no-same-owner", "--strip-components=1", "-C", staged};
     for (size_t i = 0; i < AF_COUNT(wanted); i++)
@@ -379,4 +381,76 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
     if (lock >= 0)
         close(lock);
     return status;
+}
+
+/* ---- packs ---- */
+
+/* The only pack in the folder. */
+static enum anyflash_status pack_in(struct af_build *build, const char *folder,
+                                    const char **path_out, struct anyflash_error *err)
+{
+    const char **names;
+    const char *found = NULL;
+    size_t count, packs = 0;
+    enum anyflash_status status =
+        af_folder_list(build->arena, folder, FOLDER_FILES_MAX, &names, &count, NULL, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        if (af_ends_with(names[i], ".kernels")) {
+            found = names[i];
+            packs++;
+        }
+    if (status == ANYFLASH_OK && packs != 1)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       packs == 0 ? "'%s' has no file that ends with .kernels"
+                                  : "'%s' has several files that end with .kernels: name one",
+                       af_text_scrub(build->arena, folder, 200));
+    if (status == ANYFLASH_OK &&
+        (*path_out = af_path_join(build->arena, folder, found)) == NULL)
+        return af_fail_memory(err);
+    return status;
+}
+
+/* Downloads the pack; the hashes in it say whether it is complete. */
+static enum anyflash_status download_pack(struct af_build *build,
+                                          const struct af_build_place *place,
+                                          const char **path_out, struct anyflash_error *err)
+{
+    struct af_arena *arena = build->arena;
+    const char *name = af_arena_text_n(arena, af_path_name(build->pack),
+                                       strcspn(af_path_name(build->pack), "?#"));
+    const char *path = name == NULL ? NULL : af_path_join(arena, place->packs, name);
+    const struct af_http http = {.allow_http = build->allow_http};
+    struct af_download_result result;
+    const struct af_download job = {.url = build->pack,
+                                    .path = path,
+                                    .size_bytes = -1,
+                                    .max_bytes = ARCHIVE_BYTES_MAX,
+                                    .progress = show_progress,
+                                    .context = build};
+    if (path == NULL)
+        return af_fail_memory(err);
+    if (!af_ends_with(name, ".kernels"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "the name of a pack ends with .kernels");
+    if (build->offline)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "the pack cannot be downloaded because of --offline");
+    enum anyflash_status status = af_folder_make(place->packs, 0755, err);
+    *path_out = path;
+    return status == ANYFLASH_OK ? af_download_run(&http, &job, &result, err) : status;
+}
+
+enum anyflash_status af_build_prepare_pack(struct af_build *build,
+                                           const struct af_build_place *place,
+                                           const char **path_out, struct anyflash_error *err)
+{
+    if (strstr(build->pack, "://") != NULL)
+        return download_pack(build, place, path_out, err);
+    const char *path = af_file_real_path(build->arena, build->pack);
+    if (path == NULL)
+        return build->arena->failed
+                   ? af_fail_memory(err)
+                   : af_fail(err, ANYFLASH_E_NOT_FOUND, "--pack: '%s' does not exist",
+                             af_text_scrub(build->arena, build->pack, 200));
+    *path_out = path;
+    return af_file_is_folder(path) ? pack_in(build, path, path_out, err) : ANYFLASH_OK;
 }

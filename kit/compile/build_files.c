@@ -28,16 +28,13 @@
 #define POLL_NANOSECONDS 100000000L
 
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
-                                         const char *text, int mode, struct anyflash_error *err)
+                                         struct af_span bytes, struct anyflash_error *err)
 {
     struct af_span old;
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
-        af_text_span_equal(old, text))
+        old.len == bytes.len && memcmp(old.data, bytes.data, bytes.len) == 0)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_file_write_text(arena, path, text, err);
-    if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
-        status = af_file_fail("change", path, err);
-    return status;
+    return af_file_write(arena, path, &bytes, 1, err);
 }
 
 static void add_to_log(const char *log, struct af_span text)
@@ -108,17 +105,18 @@ static bool is_wanted(void *context)
 }
 
 enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
-                                   const char *const *argv, const char *const *environment,
+                                   const char *const *argv, struct af_span *output_out,
                                    struct anyflash_error *err)
 {
-    const struct af_program program = {
-        .argv = argv, .environment = environment, .go_on = is_wanted};
+    const struct af_program program = {.argv = argv, .go_on = is_wanted};
     struct af_program_result result;
     enum anyflash_status status = af_program_run(&program, build->arena, &result, err);
     if (status != ANYFLASH_OK)
         return status;
     add_to_log(log, result.output);
     add_to_log(log, result.errors);
+    if (output_out != NULL)
+        *output_out = result.output;
     if (result.exit_code == 0)
         return ANYFLASH_OK;
     if (result.exit_code == 127)

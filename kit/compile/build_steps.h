@@ -8,32 +8,37 @@
 #include "kit/compile/build.h"
 
 /*
- * A file of engine/cuda, with its path there, or of include/anyflash as "include/anyflash/...",
- * or "LICENSE"; embedded. The last has no name.
+ * The scripts and the files that they need, by their paths in the sources of this program;
+ * embedded. The last has no name.
  */
-struct af_build_glue {
+struct af_build_file {
     const char *name;
-    const char *text;
+    const char *bytes;
+    size_t size;
 };
-extern const struct af_build_glue af_build_glue[];
+extern const struct af_build_file af_build_files[];
 
-/* place.c: approximate bytes on disk that an earlier build already occupies. */
-int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place);
+/* libanyflash_cuda of this build; its size is 0 where there is none (macOS). */
+extern const struct af_build_file af_build_library;
+
+/* What is installed from the package index where torch brings no NVRTC. */
+#define AF_BUILD_NVRTC "nvidia-cuda-nvrtc==13.0.88"
+#define AF_BUILD_RUNTIME "nvidia-cuda-runtime==13.0.96" /* headers of it and of the next */
+#define AF_BUILD_CCCL "nvidia-cuda-cccl==13.0.85"
 
 /* build_files.c */
 
-/* Writes a small file atomically, unless it has this text already. */
+/* Writes a file atomically, unless it has these bytes already. */
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
-                                         const char *text, int mode,
-                                         struct anyflash_error *err);
+                                         struct af_span bytes, struct anyflash_error *err);
 
 /*
- * Runs a program that must succeed; argv is NULL-terminated. Its output is appended
- * to the log (NULL: nowhere). A failure names `what` and the cause that the program
- * printed.
+ * Runs a program that must succeed; argv is NULL-terminated. Its output is appended to the
+ * log (NULL: nowhere); *output_out (NULL: not wanted) is what it wrote to stdout. A failure
+ * names `what` and the cause that the program printed.
  */
 enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
-                                   const char *const *argv, const char *const *environment,
+                                   const char *const *argv, struct af_span *output_out,
                                    struct anyflash_error *err);
 
 enum af_build_lock_mode {
@@ -64,58 +69,23 @@ bool af_build_try_lock(const char *path, int *fd_out);
 const char *af_build_uv(const struct af_build *build);
 
 /*
- * Gets the toolkit of the package index, if the build uses it. *lock (-1 before) is shared
- * with other builds; the caller closes it when the build has ended.
+ * Gets NVRTC and NVIDIA's headers of the package index; *folder_out has them as
+ * site-packages has. *lock (-1 before) is shared with other builds; the caller closes it when
+ * the build has ended.
  */
-enum anyflash_status af_build_prepare_toolkit(struct af_build *build,
-                                              const struct af_build_place *place, int *lock,
-                                              struct anyflash_error *err);
+enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
+                                            const struct af_build_place *place, int *lock,
+                                            const char **folder_out,
+                                            struct anyflash_error *err);
+
+/* Gets the pack that the user named: *path_out is a file. */
+enum anyflash_status af_build_prepare_pack(struct af_build *build,
+                                           const struct af_build_place *place,
+                                           const char **path_out, struct anyflash_error *err);
 
 /* Downloads the sources, checks their hash and unpacks what is needed. */
 enum anyflash_status af_build_prepare_sources(struct af_build *build,
                                               const struct af_build_place *place,
                                               struct anyflash_error *err);
-
-/* compile_jobs.c */
-
-/* A file of flash-attn with its conditions on the GPU settled, in the arena. */
-const char *af_build_settle(const struct af_selection *selection, const char *text,
-                            struct af_arena *arena);
-
-struct af_build_jobs {
-    struct af_govern_job *rows;
-    size_t count;
-};
-
-/* The options of both compilers that do not depend on the build, as one text. */
-const char *af_build_flags(struct af_arena *arena);
-
-/* The compiler calls of the build, the longest first. Writes nothing. */
-enum anyflash_status af_build_list_jobs(struct af_build *build,
-                                        const struct af_build_place *place,
-                                        struct af_build_jobs *jobs_out,
-                                        struct anyflash_error *err);
-
-/* Writes what they compile: copies of flash-attn's files, and our glue. */
-enum anyflash_status af_build_write_sources(struct af_build *build,
-                                            const struct af_build_place *place,
-                                            struct anyflash_error *err);
-
-/* wheel.c */
-
-/* Links and checks the library; *glibc_out: the glibc 2.x that it needs. */
-enum anyflash_status af_build_link(struct af_build *build, const struct af_build_place *place,
-                                   const struct af_build_jobs *jobs, int *glibc_out,
-                                   struct anyflash_error *err);
-
-/* Packs the library, our module and flash-attn's Python files. */
-enum anyflash_status af_build_pack(struct af_build *build, const struct af_build_place *place,
-                                   int glibc, const char **wheel_out,
-                                   struct anyflash_error *err);
-
-/* build.c */
-
-/* The line that best explains why a compiler failed, from what it printed; or NULL. */
-const char *af_build_first_error(struct af_arena *arena, const char *output);
 
 #endif

@@ -268,6 +268,12 @@ static bool is_only_way(const struct af_decision *decision, enum af_rung_kind ki
            decision->rungs[AF_RUNG_BUILD].answer == AF_NO;
 }
 
+/* Then a build that may lack memory or disk is not what to begin with. */
+static bool torch_can_change(const struct af_decision *decision)
+{
+    return decision->rungs[AF_RUNG_TORCH_CHANGE].answer == AF_YES;
+}
+
 static void recommend(const struct af_fit_context *fit, struct af_decision *decision)
 {
     const char *missing = missing_fact(fit);
@@ -284,6 +290,8 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
+        if (unknown && kind == AF_RUNG_BUILD && torch_can_change(decision))
+            continue;
         if (unknown && missing != NULL && !is_only_way(decision, (enum af_rung_kind)kind)) {
             decision->missing_fact = missing_of(rung) != NULL ? missing_of(rung) : missing;
             return; /* the choice between this rung and lower ones depends on this fact */

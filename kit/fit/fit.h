@@ -22,13 +22,13 @@
 enum af_rung_kind {
     AF_RUNG_WHEEL,
     AF_RUNG_TORCH_KERNELS,
-    AF_RUNG_TORCH_CHANGE,
     AF_RUNG_BUILD,
+    AF_RUNG_TORCH_CHANGE,
     AF_RUNG_ENGINE,
     AF_RUNG_COUNT
 };
 
-/* "wheel", "torch-kernels", "torch-change", "build", "engine": the names used in JSON. */
+/* "wheel", "torch-kernels", "build", "torch-change", "engine": the names used in JSON. */
 const char *af_rung_name(enum af_rung_kind kind);
 
 /* Looks up a rung by name; false if there is no such rung. */
@@ -65,18 +65,15 @@ struct af_prerequisite {
     const char *why;      /* the reason in words; NULL: the evidence is enough */
 };
 
-/* What only the rung of a source build has. */
+/* What only the rung of a build has. */
 struct af_rung_source_build {
     const struct af_prerequisite *prerequisites;
     size_t prerequisite_count;
     int jobs;                 /* compilers at a time */
-    const char *arch_list;    /* FLASH_ATTN_CUDA_ARCHS, such as "80;90" */
-    const char *gpu_list;     /* the GPUs for these, such as "89,90"; NULL: unknown */
+    const char *arch_list;    /* FLASH_ATTN_CUDA_ARCHS of its own build, such as "80;90" */
     const char *flash_attn;   /* the version to build */
     const char *const *words; /* options of `anyflash build`, as given */
     size_t word_count;
-    const struct af_toolkit *toolkit; /* of the system, that is used; NULL: none */
-    bool toolkit_from_index;          /* the compiler comes from the package index */
 };
 
 struct af_rung {
@@ -119,13 +116,6 @@ struct af_proved_wheel {
     const char *built_for; /* "torch 2.7 or 2.8", from the bytes; NULL: unknown */
 };
 
-/* Where the CUDA compiler of a source build comes from. */
-enum af_fit_toolkit_from {
-    AF_FIT_TOOLKIT_AUTO,   /* the system's if torch accepts it, else the package index's */
-    AF_FIT_TOOLKIT_SYSTEM, /* only the system's */
-    AF_FIT_TOOLKIT_INDEX   /* only the index's */
-};
-
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
@@ -140,15 +130,11 @@ struct af_fit_options {
     enum af_rung_kind preference;
     const struct af_proved_wheel *known; /* proofs for the only machine; borrowed */
     size_t known_count;
-    /* The requested source build; 0 and NULL: the default of rung.h. */
-    int64_t build_peak_bytes; /* of its largest compiler */
-    int64_t build_disk_bytes;
-    int64_t build_memory_bytes;     /* at most this many; 0: what the machine has */
-    const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
-    size_t build_word_count;
-    const int *build_targets; /* 80, 86, 90, ..., replace the GPUs */
+    const char *const *build_words; /* options of `anyflash build`: "--head-dim", ...; NULL: */
+    size_t build_word_count;        /* those of rung.h */
+    bool upstream_build;      /* the build rung is that of flash-attn's own sources (rung.h) */
+    const int *build_targets; /* its GPUs, 80, 86, 90, ..., instead of the machine's */
     size_t build_target_count;
-    enum af_fit_toolkit_from build_toolkit;
 };
 
 /* One of the wheels that people try first, and why it does not fit this machine. */

@@ -1,6 +1,6 @@
 /*
- * prerequisites.c: the tools, the memory and the disk space that a source build
- * needs.
+ * prerequisites.c: the tools that flash-attn's own source build needs, and the memory and the
+ * disk space of both builds.
  *
  * nvcc refuses host compilers above the limit in its host_config.h. The kernels are C++17.
  */
@@ -26,10 +26,11 @@ static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
 }
 
 /* Whether the system's toolkit can be used, or the reason why not. */
-static void check_system(const struct af_view *view, struct af_toolkit_choice *choice)
+static void choose_toolkit(const struct af_view *view, struct af_toolkit_choice *choice)
 {
-    const struct af_toolkit *toolkit = choice->here;
+    const struct af_toolkit *toolkit = system_toolkit(view->machine);
     const char *need = NULL;
+    choice->here = toolkit;
     if (toolkit == NULL) {
         bool unknown = view->machine->toolkits.state == AF_FACT_UNKNOWN;
         choice->answer = unknown ? AF_UNKNOWN : AF_NO;
@@ -51,37 +52,6 @@ static void check_system(const struct af_view *view, struct af_toolkit_choice *c
     } else {
         choice->answer = AF_YES;
     }
-}
-
-/* Whether the package index has a toolkit for this platform and driver. */
-static bool index_has_one(const struct af_view *view)
-{
-    const char *need = NULL;
-    bool platform = view->os != NULL && strcmp(view->os, "linux") == 0 && !view->musl &&
-                    view->arch != NULL &&
-                    (strcmp(view->arch, "x86_64") == 0 || strcmp(view->arch, "aarch64") == 0);
-    return platform && af_driver_serves(view, AF_TOOLKIT_INDEX_CUDA, &need) != AF_NO;
-}
-
-static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
-                                               enum af_fit_toolkit_from from)
-{
-    struct af_toolkit_choice choice = {.here = system_toolkit(view->machine)};
-    check_system(view, &choice);
-    if ((choice.answer == AF_YES && from != AF_FIT_TOOLKIT_INDEX) ||
-        from == AF_FIT_TOOLKIT_SYSTEM)
-        return choice;
-    if (!index_has_one(view)) {
-        if (choice.answer == AF_YES) { /* usable, but the user asked for the index's only */
-            choice.answer = AF_NO;
-            choice.id = AF_REASON_NO_INDEX_TOOLKIT;
-        }
-        return choice;
-    }
-    choice.answer = AF_YES;
-    choice.from_index = true;
-    af_dotted_parse(AF_TOOLKIT_INDEX_VERSION, &choice.version);
-    return choice;
 }
 
 /* Whether the tables say that nvcc of this version supports `target`. */
@@ -120,51 +90,20 @@ static const char *system_text(const struct af_rung_build_target *build)
                            af_fact_text_or(&toolkit->root, "given"));
 }
 
-static const char *index_text(const struct af_rung_build_target *build)
-{
-    const struct af_dotted *version = &build->toolkit.version;
-    struct af_arena *arena = build->context->arena;
-    const char *seen = build->toolkit.here == NULL
-                           ? "the system has none, which is fine"
-                           : af_arena_format(arena, "the system's is %s", system_text(build));
-    return af_arena_format(arena, "CUDA %d.%d will be downloaded from PyPI (%s)",
-                           version->part[0], version->part[1], seen);
-}
-
 static void check_toolkit(struct af_rung_build_target *build)
 {
-    struct af_rung *rung = build->context->rung;
-    const char *need = NULL;
-    build->toolkit = choose_toolkit(build->view, build->context->fit->options->build_toolkit);
-    bool old_driver =
-        af_driver_serves(build->view, AF_TOOLKIT_INDEX_CUDA, &need) == AF_NO && need != NULL;
-    if (build->toolkit.from_index)
-        af_rung_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,
-                          index_text(build));
-    else if (build->toolkit.answer == AF_NO && old_driver)
-        af_rung_build_row(
-            build, "cuda-toolkit", AF_NO, build->toolkit.id,
-            af_arena_format(build->context->arena,
-                            "%s; PyPI has compilers only for CUDA %d and newer, which need "
-                            "driver %s",
-                            system_text(build), AF_TOOLKIT_INDEX_CUDA, need));
-    else
-        af_rung_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
-                          system_text(build));
+    choose_toolkit(build->view, &build->toolkit);
+    af_rung_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
+                      system_text(build));
     if (build->toolkit.answer == AF_YES)
         check_targets(build);
-    rung->build.toolkit_from_index = build->toolkit.from_index;
-    if (build->toolkit.answer == AF_YES && !build->toolkit.from_index)
-        rung->build.toolkit = build->toolkit.here;
 }
 
 int64_t af_rung_build_gcc_limit(const struct af_rung_build_target *build)
 {
     const struct af_toolkit_choice *toolkit = &build->toolkit;
     const struct af_dotted *version = &toolkit->version;
-    int64_t limit = toolkit->from_index || toolkit->here == NULL
-                        ? -1
-                        : af_fact_int_or(&toolkit->here->gcc_max, -1);
+    int64_t limit = toolkit->here == NULL ? -1 : af_fact_int_or(&toolkit->here->gcc_max, -1);
     if (limit >= 0 || version->count == 0)
         return limit;
     const struct af_cuda_toolkit *row =
@@ -242,46 +181,35 @@ static const struct af_disk *disk_of(const struct af_machine *machine)
     return NULL;
 }
 
-/* Compilers at a time that memory and cores allow; 0: not even one. */
-static int jobs_of(int64_t memory_bytes, int64_t cores)
-{
-    int64_t jobs = (memory_bytes - AF_RUNG_BUILD_BASE_BYTES) / AF_RUNG_BUILD_JOB_BYTES;
-    if (cores > 0 && jobs > cores)
-        jobs = cores;
-    return jobs < 0 ? 0 : jobs > 512 ? 512 : (int)jobs;
-}
-
 static void check_memory(struct af_rung_build_target *build)
 {
     const struct af_resources *resources = &build->view->machine->resources;
+    bool upstream = build->context->fit->options->upstream_build;
     int64_t memory = memory_of(resources);
-    int64_t need = build->context->fit->options->build_peak_bytes;
-    int64_t most = build->context->fit->options->build_memory_bytes;
-    if (most > 0 && (memory < 0 || most < memory))
-        memory = most;
+    int64_t cores = af_fact_int_or(&resources->cores, -1);
+    int64_t base = upstream ? AF_RUNG_UPSTREAM_BASE_BYTES : 0;
+    int64_t need = upstream ? AF_RUNG_UPSTREAM_JOB_BYTES : AF_RUNG_BUILD_MEMORY_BYTES;
     if (memory < 0) {
         af_rung_build_row(build, "memory", AF_UNKNOWN, AF_REASON_UNKNOWN_MEMORY,
                           resources->memory_available_bytes.source);
         return;
     }
-    need = need > 0 ? need : AF_RUNG_BUILD_SLIM_BYTES;
-    const char *evidence = af_arena_format(
-        build->context->arena,
-        "%.1f GiB free; %.1f GiB for the largest compiler, %.1f GiB for the rest",
-        (double)memory / GIB, (double)need / GIB, (double)AF_RUNG_BUILD_BASE_BYTES / GIB);
-    af_rung_build_row(build, "memory",
-                      memory >= need + AF_RUNG_BUILD_BASE_BYTES ? AF_YES : AF_NO, AF_REASON_OOM,
-                      evidence);
-    build->context->rung->build.jobs = jobs_of(memory, af_fact_int_or(&resources->cores, -1));
-    build->context->rung->price.memory_bytes = AF_RUNG_BUILD_BASE_BYTES + need;
+    int64_t jobs = (memory - base) / need;
+    jobs = cores > 0 && jobs > cores ? cores : jobs > 512 ? 512 : jobs;
+    af_rung_build_row(build, "memory", jobs > 0 ? AF_YES : AF_NO, AF_REASON_OOM,
+                      af_arena_format(build->context->arena,
+                                      "%.1f GiB free; %.1f GiB for the largest compiler",
+                                      (double)memory / GIB, (double)need / GIB));
+    build->context->rung->build.jobs = jobs < 0 ? 0 : (int)jobs;
+    build->context->rung->price.memory_bytes = base + need;
 }
 
 static void check_disk(struct af_rung_build_target *build)
 {
     const struct af_disk *disk = disk_of(build->view->machine);
     int64_t free_bytes = disk == NULL ? -1 : af_fact_int_or(&disk->free_bytes, -1);
-    int64_t need = build->context->fit->options->build_disk_bytes;
-    need = need > 0 ? need : AF_RUNG_BUILD_DISK_BYTES;
+    bool upstream = build->context->fit->options->upstream_build;
+    int64_t need = upstream ? AF_RUNG_UPSTREAM_DISK_BYTES : AF_RUNG_BUILD_DISK_BYTES;
     build->context->rung->price.disk_bytes = need;
     if (free_bytes < 0) {
         af_rung_build_row(build, "disk", AF_UNKNOWN, AF_REASON_UNKNOWN_DISK, NULL);
@@ -295,7 +223,7 @@ static void check_disk(struct af_rung_build_target *build)
                         read_only ? ", which is not writable" : "", (double)need / GIB);
     af_rung_build_row(build, "disk", free_bytes >= need && !read_only ? AF_YES : AF_NO,
                       read_only ? AF_REASON_DISK_READ_ONLY : AF_REASON_DISK, evidence);
-    if (disk->in_memory.state == AF_FACT_KNOWN)
+    if (upstream && disk->in_memory.state == AF_FACT_KNOWN)
         af_rung_build_row(
             build, "temporary-folder", disk->in_memory.value.truth ? AF_NO : AF_YES,
             AF_REASON_DISK_IN_MEMORY,

@@ -286,7 +286,7 @@ void af_rule_driver(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     int major = af_fit_wheel_cuda_major(check->wheel);
     const char *need;
-    if (af_catalog_is_ptx(check->wheel)) {
+    if (af_catalog_is_torch_free(check->wheel)) {
         if (view->gpu == AF_FACT_KNOWN && af_driver_compiles(view, 7, 8, NULL, &need) == AF_NO)
             af_fit_wheel_check_add_reason(
                 check, AF_REASON_DRIVER,
@@ -409,7 +409,7 @@ static enum served serve(const struct af_fit_wheel_check *check, int gpu)
     bool first = af_starts_with(wheel->version, "0.") || af_starts_with(wheel->version, "1.");
     if (gpu < (first ? 75 : 80))
         return REFUSED;
-    if (af_catalog_is_ptx(wheel))
+    if (af_catalog_is_torch_free(wheel))
         return SERVED;
     enum served code = code_for(wheel->sm, gpu);
     return gpu > 90 && gpu > sm_max(check) ? REFUSED : code;

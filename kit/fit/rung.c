@@ -9,8 +9,8 @@
 #include "kit/base/text.h"
 #include "kit/catalog/publisher.h"
 
-static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "torch-change",
-                                                      "build", "engine"};
+static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "build",
+                                                      "torch-change", "engine"};
 
 const char *af_rung_name(enum af_rung_kind kind)
 {

@@ -62,38 +62,39 @@ void af_rung_torch_for_gpu(struct af_rung_context *context);
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);
 
 /*
- * Whether flash-attn can be built from source on a machine: the prerequisites one by one, with
- * evidence, and the command that fixes what is missing.
+ * Whether flash-attn can be made here, prerequisite by prerequisite, with evidence, and the
+ * command that fixes what is missing. There are two ways:
  *
- * torch is not needed: the wheel works with every torch from AF_RUNG_BUILD_TORCH_MINOR on.
- * The CUDA toolkit comes from the system if the driver runs what it makes, else from the
- * Python package index; a system without a toolkit is normal. The package index has complete
- * compilers from CUDA 13 on, for glibc on x86_64 and aarch64; its packages for CUDA 12
- * contain no nvcc.
+ * `anyflash build` compiles the kernels to PTX, with NVRTC, for every GPU, torch and Python.
+ * Neither a CUDA toolkit nor a C++ compiler is needed. This is the rung of a decision.
+ *
+ * flash-attn's own source build (options->upstream_build) makes machine code for the GPUs and
+ * the torch that are here. It needs nvcc and a C++ compiler that nvcc accepts.
  */
 
-#define AF_TOOLKIT_INDEX_CUDA 13
-#define AF_TOOLKIT_INDEX_VERSION "13.0.2" /* has all targets; needs the oldest driver of 13 */
 #define AF_RUNG_BUILD_FLASH_ATTN "2.8.3.post2" /* the version that is built */
 #define AF_RUNG_BUILD_TORCH_MINOR 4 /* torch 2.4: the oldest that the wheel supports */
 
 /*
- * What a build needs, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
- * largest compiler process (backward, head size 256), of the largest one for head
- * size 128, and of the build itself; bytes to download; bytes on disk.
+ * What `anyflash build` needs, measured with NVRTC 13.0: memory of the largest compiler
+ * (backward), bytes to download, and bytes on disk with a margin.
  */
-#define AF_RUNG_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */
-#define AF_RUNG_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
-#define AF_RUNG_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
+#define AF_RUNG_BUILD_MEMORY_BYTES INT64_C(6442450944) /* 6 GiB */
 #define AF_RUNG_BUILD_SDIST_BYTES INT64_C(8400000)
-#define AF_RUNG_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* of the package index */
-#define AF_RUNG_BUILD_DISK_BYTES INT64_C(1610612736)   /* a slim build and a margin: 1.5 GiB */
+#define AF_RUNG_BUILD_NVRTC_BYTES INT64_C(95000000) /* if torch brings none */
+#define AF_RUNG_BUILD_DISK_BYTES INT64_C(1073741824)
 
-/* Adds the rung of a source build to the decision of the context. */
+/* What flash-attn's own build needs, measured with CUDA 13.0 and gcc 12. */
+#define AF_RUNG_UPSTREAM_JOB_BYTES INT64_C(7194070221) /* 6.7 GiB: head size 256, backward */
+#define AF_RUNG_UPSTREAM_BASE_BYTES INT64_C(536870912)
+#define AF_RUNG_UPSTREAM_DISK_BYTES INT64_C(3221225472)
+#define AF_RUNG_UPSTREAM_CPU_SECONDS 8000.0 /* all files for one target */
+
+/* Adds the rung of a build to the decision of the context. */
 void af_rung_build(struct af_rung_context *context);
 
 /*
- * The rung of a source build alone, on one machine, with all its prerequisites: what
+ * The rung of a build alone, on one machine, with all its prerequisites: what
  * `anyflash build --check` shows. Needs no catalog. Texts in `arena`.
  */
 enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
@@ -112,8 +113,7 @@ struct af_toolkit_choice {
     enum af_answer answer;
     enum af_reason_id id;          /* if the answer is not YES */
     const struct af_toolkit *here; /* the system's toolkit; NULL: none */
-    bool from_index;               /* if YES: from the package index, not `here` */
-    struct af_dotted version;      /* of the chosen toolkit; count 0: unknown */
+    struct af_dotted version;      /* of it; count 0: unknown */
 };
 
 /* The build whose prerequisites are checked. */
@@ -123,8 +123,6 @@ struct af_rung_build_target {
     const struct af_catalog_flash_release *release; /* to build */
     int sms[AF_VIEW_GPUS_MAX];                      /* targets, 80, 90, ...; each once */
     size_t sm_count;
-    int gpus[AF_VIEW_GPUS_MAX]; /* that they serve, 86, 89, 90, ...; each once */
-    size_t gpu_count;
     struct af_toolkit_choice toolkit;
     struct af_prerequisite *rows;
     size_t row_count;
@@ -137,7 +135,7 @@ struct af_rung_build_target {
 void af_rung_build_row(struct af_rung_build_target *build, const char *name,
                        enum af_answer answer, enum af_reason_id id, const char *evidence);
 
-/* Checks the toolkit and the host compiler. */
+/* Checks the toolkit and the host compiler of flash-attn's own build. */
 void af_rung_build_check_tools(struct af_rung_build_target *build);
 
 /* The newest gcc that the toolkit's nvcc accepts: host_config.h, else the table; -1 unknown. */

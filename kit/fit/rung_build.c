@@ -1,9 +1,9 @@
 /*
- * rung_build.c: the rung of a source build: release, platform and GPUs, and the
- * commands that fix what is missing, for the machine's distribution.
+ * rung_build.c: the rung of a build: release, platform, torch and GPUs, and the commands that
+ * fix what is missing, for the machine's distribution.
  *
- * Targets are 80, 87, 90, 100, 110 and 120; 80 also runs on GPUs of 8.6 and 8.9. Without a
- * visible GPU the user must state the target.
+ * Targets of flash-attn's own build are 80, 87, 90, 100, 110 and 120; 80 also runs on GPUs of
+ * 8.6 and 8.9.
  */
 #include "kit/fit/rung.h"
 
@@ -64,9 +64,9 @@ static const char *older_compiler(const struct af_rung_build_target *build, int 
         if (path != NULL && af_fact_is(&list->rows[i].family, "gcc") &&
             af_dotted_parse(af_fact_text_or(&list->rows[i].version, NULL), &version) &&
             version.part[0] <= major)
-            return af_arena_format(arena, "CXX=%s anyflash build", path);
+            return af_arena_format(arena, "CXX=%s before the command that compiles", path);
     }
-    return af_arena_format(arena, "%sCXX=g++-%d anyflash build",
+    return af_arena_format(arena, "%sCXX=g++-%d before the command that compiles",
                            family_of(build->view->machine) == DEBIAN
                                ? af_arena_format(arena, "apt-get install g++-%d, then ", major)
                                : "install an older g++, then ",
@@ -123,7 +123,7 @@ static const char *fix_of(const struct af_rung_build_target *build, enum af_reas
                                "--reinstall-package torch torch",
                                python);
     case AF_REASON_NO_GPU:
-        return "name the GPU to build for: anyflash build --arch 9.0";
+        return "on a machine without a GPU, say which: anyflash build --check --arch 9.0";
     case AF_REASON_DISK:
         return "ANYFLASH_CACHE=FOLDER anyflash build, with a folder on a larger disk, or free "
                "space: anyflash build --clean";
@@ -169,7 +169,6 @@ static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
 static void add_gpu(struct af_rung_build_target *build, int sm)
 {
     add_once(build->sms, &build->sm_count, target_of(sm));
-    add_once(build->gpus, &build->gpu_count, sm);
 }
 
 /* "80;90"; NULL of none. */
@@ -250,15 +249,24 @@ static void check_gpus(struct af_rung_build_target *build)
                           served_text(build, served));
 }
 
+static bool is_upstream(const struct af_rung_build_target *build)
+{
+    return build->context->fit->options->upstream_build;
+}
+
 static void check_platform(struct af_rung_build_target *build)
 {
     const struct af_view *view = build->view;
     struct af_version python;
+    bool known = view->arch == NULL || strcmp(view->arch, "x86_64") == 0 ||
+                 strcmp(view->arch, "aarch64") == 0;
     if (view->os == NULL)
         af_rung_build_row(build, "platform", AF_UNKNOWN, af_view_unknown_platform(view), NULL);
-    else if (strcmp(view->os, "linux") != 0)
+    else if (strcmp(view->os, "linux") != 0 || view->musl || !known)
         af_rung_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
-                          af_arena_format(build->context->arena, "this is %s", view->os));
+                          af_arena_format(build->context->arena, "this is %s%s%s", view->os,
+                                          view->musl ? " without glibc" : "",
+                                          known ? "" : " on another processor"));
     else
         af_rung_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
                           af_arena_format(build->context->arena, "linux %s",
@@ -273,12 +281,24 @@ static void check_platform(struct af_rung_build_target *build)
                                           build->release->python_requires, view->python_text));
 }
 
-/* The build needs no torch, but one that is here must be able to use the wheel. */
+/* The build needs no torch, but the wheel needs one that was compiled for the GPU. */
 static void check_torch(struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
+    const struct af_view_gpu *without = af_rung_gpu_without_torch(build->view);
+    const char *need = NULL;
+    if (torch->state == AF_FACT_ABSENT)
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);
     if (torch->state != AF_FACT_KNOWN)
         return;
+    if (torch->cuda_major > 0 &&
+        af_driver_serves(build->view, torch->cuda_major, &need) == AF_NO)
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_DRIVER,
+                          af_arena_format(build->context->arena, "torch %s needs driver %s",
+                                          torch->text, need));
+    if (without != NULL)
+        af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_SM,
+                          af_arena_format(build->context->arena, "torch %s", torch->text));
     if (torch->cuda == AF_FACT_ABSENT && !af_view_uses_rocm(build->view))
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
     else if (torch->major == 2 && torch->minor < AF_RUNG_BUILD_TORCH_MINOR)
@@ -350,11 +370,31 @@ static void refuse_vendor(struct af_rung_build_target *build)
         af_arena_format(build->context->arena, "%s is not an NVIDIA GPU", view->gpu_source));
 }
 
+/* Whether the driver compiles PTX 7.8, which is that of CUDA 11.8. */
+static void check_driver(struct af_rung_build_target *build)
+{
+    const struct af_view *view = build->view;
+    const char *need = NULL;
+    enum af_answer answer =
+        view->gpu == AF_FACT_KNOWN ? af_driver_compiles(view, 7, 8, NULL, &need) : AF_UNKNOWN;
+    if (answer == AF_NO)
+        af_rung_build_row(
+            build, "driver", AF_NO, AF_REASON_DRIVER,
+            af_arena_format(build->context->arena, "%s is installed, 520 or newer is needed",
+                            view->driver_text == NULL ? "an older one" : view->driver_text));
+    else if (answer == AF_YES)
+        af_rung_build_row(build, "driver", AF_YES, AF_REASON_DRIVER,
+                          view->driver_text == NULL ? "new enough" : view->driver_text);
+}
+
 static void check_needs(struct af_rung_build_target *build)
 {
     check_torch(build);
     check_gpus(build);
-    af_rung_build_check_tools(build);
+    if (is_upstream(build))
+        af_rung_build_check_tools(build);
+    else
+        check_driver(build);
     af_rung_build_check_resources(build);
 }
 
@@ -372,11 +412,9 @@ static void fit(struct af_rung_build_target *build)
     rung->build.prerequisites = build->rows;
     rung->build.prerequisite_count = build->row_count;
     rung->build.arch_list = af_arena_text(build->context->arena, arch_list(build));
-    rung->build.gpu_list = list_of(build->context->arena, build->gpus, build->gpu_count, ",");
     rung->build.flash_attn = af_arena_text(build->context->arena, build->release->version);
     rung->price.download_bytes =
-        AF_RUNG_BUILD_SDIST_BYTES +
-        (rung->build.toolkit_from_index ? AF_RUNG_BUILD_TOOLKIT_BYTES : 0);
+        AF_RUNG_BUILD_SDIST_BYTES + (is_upstream(build) ? 0 : AF_RUNG_BUILD_NVRTC_BYTES);
 }
 
 /* The release to build: the one that was asked for, else the newest. */
@@ -404,11 +442,8 @@ void af_rung_build(struct af_rung_context *context)
     else
         fit(&build);
     af_rung_finish(context);
-    context->rung->summary =
-        context->rung->answer == AF_NO
-            ? "a source build is not possible here"
-            : af_arena_format(context->arena, "build part of flash-attn %s for every torch",
-                              context->rung->build.flash_attn);
+    context->rung->summary = context->rung->answer == AF_NO ? "a build is not possible here"
+                                                            : "a wheel of PTX for every torch";
 }
 
 enum anyflash_status af_rung_build_alone(const struct af_machine *machine,

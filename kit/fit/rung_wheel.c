@@ -600,29 +600,22 @@ static void say_glibc(struct af_rung_context *context, const struct af_candidate
 
 /*
  * What the kernels of a file built here are for, from a local version such as
- * "any.cu13.sm90.hd64.bf16.bwd": "head size 64, bf16, backward".
+ * "any.ptx.hd64.bf16.forward": "head size 64, bf16, forward".
  */
 static const char *contents_text(struct af_arena *arena, const char *local)
 {
     const char *text = NULL;
-    if (af_equal(local, "any.ptx"))
-        return "complete, as PTX";
     for (const char *at = local; at != NULL; at = strchr(at, '.')) {
         at += *at == '.';
         int len = (int)strcspn(at, ".");
         bool is_head = af_starts_with(at, "hd");
-        bool is_backward = len == 3 && af_starts_with(at, "bwd");
-        if (len == 4 && af_starts_with(at, "full"))
-            return "complete";
-        if (af_starts_with(at, "any") || af_starts_with(at, "cu") || af_starts_with(at, "sm"))
+        if (af_starts_with(at, "any") || af_starts_with(at, "ptx"))
             continue;
         text = af_arena_format(arena, "%s%s%s%.*s", text == NULL ? "has only " : text,
                                text == NULL ? "" : ", ", is_head ? "head size " : "",
-                               is_backward ? 0 : len - 2 * is_head, at + 2 * is_head);
-        if (is_backward && text != NULL)
-            text = af_arena_format(arena, "%sbackward", text);
+                               len - 2 * is_head, at + 2 * is_head);
     }
-    return text == NULL ? "" : text;
+    return text == NULL ? "complete, as PTX" : text;
 }
 
 /* "official", "community build by mjun0812; URL not checked" */

@@ -1,7 +1,7 @@
 /*
  * cgroup.c: finds control groups of version 1 and 2, and their parents. Source: the
  * kernel's documentation, cgroup-v1/memory.rst and cgroup-v2.rst. Used by the probe
- * of memory and cores, and by the build governor.
+ * of memory and cores.
  */
 #include "kit/probe/probes.h"
 

@@ -1,6 +1,6 @@
 /*
  * probes.h: the probes of probe.c, and what they share. Private to this room, except for
- * control groups, which kit/compile/governor reads, too.
+ * control groups.
  *
  * A probe fills its groups of the machine and never fails: a fact that it cannot read is
  * unknown, with the reason; if memory runs out, machine->arena.failed is set. Order matters

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "kit/base/text.h"
-#include "kit/compile/offer/offer.h"
+#include "kit/fit/rung.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/project_wheels.h"
 
@@ -67,22 +67,17 @@ static void add_toolkit(struct af_text *out, const char *torch, int *cuda_out)
 }
 
 /* What compiling all kernels costs for the GPUs that the toolkit knows. */
-static void add_costs(struct af_text *out, struct af_arena *arena, int cuda)
+static void add_costs(struct af_text *out, int cuda)
 {
-    static const int archs[] = {80, 90, 100, 120};
-    struct af_selection selection = {0};
-    size_t count = cuda >= BLACKWELL_CUDA ? AF_COUNT(archs) : 2;
-    af_selection_all(&selection);
-    for (size_t i = 0; i < count; i++)
-        af_selection_add_arch(&selection, archs[i]);
-    struct af_offer_build_needs needs = af_offer_build_needs_of(&selection, JOBS, 0, false);
+    int targets = cuda >= BLACKWELL_CUDA ? 4 : 2; /* 8.0, 9.0, 10.0 and 12.0 */
+    double each = (double)AF_RUNG_UPSTREAM_JOB_BYTES / GIB;
     af_text_format(
         out,
         "- %.0f GiB of memory: %d compilers at once need up to %.0f GiB each; %.0f GiB "
         "of disk\n",
-        (double)needs.memory_bytes / GIB + 0.5, JOBS, (double)needs.peak_bytes / GIB + 0.5,
-        (double)needs.disk_bytes / GIB + 1);
-    af_text_format(out, "- %s with %d cores\n", af_offer_build_time_text(arena, &needs), JOBS);
+        JOBS * each + 1, JOBS, each + 0.5, (double)AF_RUNG_UPSTREAM_DISK_BYTES / GIB * targets);
+    af_text_format(out, "- about %.1f hours with %d cores\n",
+                   AF_RUNG_UPSTREAM_CPU_SECONDS * targets / JOBS / 3600, JOBS);
 }
 
 /* Whether a heading starts at `at`: of Markdown, or underlined, as in both formats. */
@@ -144,7 +139,7 @@ static bool make_section(struct af_project_checker *checker,
     af_text_format(&out, "- torch%s%s, installed before flash-attn\n", torch == NULL ? "" : " ",
                    torch == NULL ? "" : torch->pinned);
     add_toolkit(&out, torch == NULL ? NULL : torch->pinned, &cuda);
-    add_costs(&out, checker->arena, cuda);
+    add_costs(&out, cuda);
     af_text_format(&out,
                    "\nIn this order%s\n\n"
                    "    pip install %s\n"

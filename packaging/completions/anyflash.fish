@@ -4,7 +4,7 @@ complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from h
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a install -d 'install what the plan chose; can be undone'
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a run -d 'run pip or uv pip with the flash-attn wheel that fits'
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a undo -d 'undo the last installation, byte for byte'
-complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a build -d 'compile a wheel: only what one model needs (minutes) or everything'
+complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a build -d 'make a wheel that fits every torch, Python and GPU since 8.0'
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a find -d 'search the catalog of published wheels'
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a inspect -d 'prove whether a compiled extension loads and runs here'
 complete -c anyflash -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a config -d 'print or write the wheel as configuration for uv, pip and others'
@@ -40,7 +40,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from plan' -l wheel -d 'check th
 complete -c anyflash -n '__fish_seen_subcommand_from plan' -l all -d 'list every wheel with its verdict, best first'
 complete -c anyflash -n '__fish_seen_subcommand_from find plan' -l limit -d 'list at most N wheels' -x
 complete -c anyflash -n '__fish_seen_subcommand_from inspect' -l against -d 'the environment to check with: its folder or its interpreter (default: the one that doctor uses)' -r
-complete -c anyflash -n '__fish_seen_subcommand_from config inspect install run update' -l allow-http -d 'also allow unencrypted URLs (http://), for example of your own server'
+complete -c anyflash -n '__fish_seen_subcommand_from build config inspect install run update' -l allow-http -d 'also allow unencrypted URLs (http://), for example of your own server'
 complete -c anyflash -n '__fish_seen_subcommand_from inspect' -l torch -d 'check with this torch, which need not be installed, for example 2.9.1+cu128' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build install package run' -l dry-run -d 'print the plan and change nothing'
 complete -c anyflash -n '__fish_seen_subcommand_from install' -l download-only -d 'only download the files, for a machine without network' -r
@@ -63,9 +63,8 @@ complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l dtype -d 'bu
 complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l features -d 'build with these features: window, softcap, alibi, dropout; or all, or none' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l inference -d 'build without the backward pass'
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l full -d 'build everything, as flash-attn itself does'
-complete -c anyflash -n '__fish_seen_subcommand_from build' -l memory -d 'use at most this much memory, for example 8G (default: all available memory)' -x
-complete -c anyflash -n '__fish_seen_subcommand_from build' -l jobs -d 'run at most N compilers at once (default: the number of idle cores)' -x
-complete -c anyflash -n '__fish_seen_subcommand_from build' -l toolkit -d 'where to get the CUDA compiler: system, index (PyPI) or auto (default: the system\'s if it fits torch)' -x -a 'auto system index'
+complete -c anyflash -n '__fish_seen_subcommand_from build' -l pack -d 'take the kernels from this file, folder or URL, instead of compiling them' -x
+complete -c anyflash -n '__fish_seen_subcommand_from build' -l jobs -d 'run N compilers at once (default: as many as cores and memory allow)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l clean -d 'remove what builds keep in the cache; with --dry-run only list it'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l quick -d 'only a few shapes, in less than 10 seconds'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l filter -d 'only shapes whose name contains all these words, for example: forward bf16 D64' -x

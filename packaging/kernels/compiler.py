@@ -67,13 +67,16 @@ def number_in(path):
         return 1 << 63
 
 
-def jobs_allowed():
+def jobs_allowed(compiler_bytes=COMPILER_BYTES):
     """How many compilers the memory and the cores of this machine allow at once."""
-    with open("/proc/meminfo") as lines:
-        free = next(int(line.split()[1]) << 10 for line in lines if "MemAvailable" in line)
+    try:
+        with open("/proc/meminfo") as lines:
+            free = next(int(line.split()[1]) << 10 for line in lines if "MemAvailable" in line)
+    except (OSError, StopIteration):
+        return 1  # not Linux: nothing is known
     free = min(free, number_in("/sys/fs/cgroup/memory.max"),
                number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-    return max(1, min(free // COMPILER_BYTES, len(os.sched_getaffinity(0))))
+    return max(1, min(free // compiler_bytes, len(os.sched_getaffinity(0))))
 
 
 def escaped(path):

@@ -49,8 +49,8 @@ def name_of(demangled):
 
 def names(mangled):
     """{mangled: name} of kernels."""
-    if not mangled:
-        return {}
+    if all(not name.startswith("_Z") for name in mangled):
+        return {name: name for name in mangled}  # of functions of C
     done = subprocess.run(["c++filt"], input="\n".join(mangled), text=True, check=True,
                           capture_output=True)
     return dict(zip(mangled, map(name_of, done.stdout.splitlines())))

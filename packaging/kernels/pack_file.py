@@ -10,7 +10,8 @@
     pack.module("af_fill")
 
 Kernels that are added together are compressed together, in their order, and equal pieces are
-stored once. The program zstd compresses. Equal input gives equal bytes. A damaged file raises
+stored once. The program zstd compresses; where there is none, texts are stored as they are, in
+frames of zstd without compression. Equal input gives equal bytes. A damaged file raises
 Damaged, whose text says what is wrong.
 """
 
@@ -19,6 +20,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -34,8 +36,79 @@ class Damaged(ValueError):
     """The file is not a complete pack."""
 
 
+#: A frame of one segment that states size and checksum of its content (RFC 8878, 3.1.1).
+STORED = struct.Struct("<IBQ")
+STORED_START = 0xFD2FB528, 0xE4
+BLOCK_BYTES_MAX = 128 << 10
+
+
+PRIMES = (11400714785074694791, 14029467366897019727, 1609587929392839161,
+          9650029242287828579, 2870177450012600261)
+U64 = (1 << 64) - 1
+
+
+def mixed(lane, number):
+    lane = (lane + number * PRIMES[1]) & U64
+    return ((lane << 31 | lane >> 33) * PRIMES[0]) & U64
+
+
+def checksum(raw):
+    """XXH64 with seed 0, the lower 32 bits of which end a frame of zstd."""
+    p1, p2, p3, p4, p5 = PRIMES
+    whole, total = len(raw) & ~31, p5
+    if whole:
+        lanes = [p1 + p2 & U64, p2, 0, -p1 & U64]
+        for numbers in struct.iter_unpack("<4Q", memoryview(raw)[:whole]):
+            lanes = [mixed(lane, number) for lane, number in zip(lanes, numbers)]
+        total = sum(lane << turn | lane >> 64 - turn
+                    for lane, turn in zip(lanes, (1, 7, 12, 18))) & U64
+        for lane in lanes:
+            total = ((total ^ mixed(0, lane)) * p1 + p4) & U64
+    total, at = total + len(raw) & U64, whole
+    for size, turn, first, second, last in ((8, 27, None, p1, p4), (4, 23, p1, p2, p3),
+                                            (1, 11, p5, p1, 0)):
+        while len(raw) - at >= size:
+            number = int.from_bytes(raw[at:at + size], "little")
+            total ^= mixed(0, number) if first is None else number * first & U64
+            total = ((total << turn | total >> 64 - turn) * second + last) & U64
+            at += size
+    total = (total ^ total >> 33) * p2 & U64
+    total = (total ^ total >> 29) * p3 & U64
+    return total ^ total >> 32
+
+
+def stored(raw):
+    """One zstd frame, whose blocks are not compressed."""
+    starts = range(0, max(len(raw), 1), BLOCK_BYTES_MAX)
+    blocks = [raw[at:at + BLOCK_BYTES_MAX] for at in starts]
+    heads = [len(block) << 3 for block in blocks]
+    heads[-1] |= 1  # the last one
+    return STORED.pack(*STORED_START, len(raw)) + b"".join(
+        head.to_bytes(3, "little") + block for head, block in zip(heads, blocks)
+    ) + (checksum(raw) & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def stored_content(packed):
+    """What stored() was given; None if another program made the frame."""
+    if len(packed) < STORED.size or STORED.unpack_from(packed)[:2] != STORED_START:
+        return None
+    raw, at, head = [], STORED.size, 0
+    while not head & 1:
+        head = int.from_bytes(packed[at:at + 3], "little")
+        if head & 6 or at + 3 + (head >> 3) > len(packed):
+            return None
+        raw.append(packed[at + 3:at + 3 + (head >> 3)])
+        at += 3 + (head >> 3)
+    raw = b"".join(raw)
+    good = STORED.unpack_from(packed)[2] == len(raw) and (
+        checksum(raw) & 0xFFFFFFFF).to_bytes(4, "little") == packed[at:]
+    return raw if good else None
+
+
 def compress(raw):
     """One zstd frame, which states the size and the checksum of its content."""
+    if not shutil.which("zstd"):
+        return stored(raw)
     command = ["zstd", "-q", "-c", "-19", "--single-thread", "--check",
                f"--stream-size={len(raw)}"]
     return subprocess.run(command, input=raw, check=True, stdout=subprocess.PIPE).stdout
@@ -43,6 +116,13 @@ def compress(raw):
 
 def decompress(packed, bytes_max, what):
     """The content of a zstd frame, which is `what` of a pack, at most bytes_max bytes."""
+    raw = stored_content(packed)
+    if raw is not None:
+        if len(raw) > bytes_max:
+            raise Damaged(f"{what} has more than {bytes_max} bytes")
+        return raw
+    if not shutil.which("zstd"):
+        raise Damaged(f"{what} is compressed, and the program zstd is not installed")
     with tempfile.TemporaryFile() as given:
         given.write(packed)
         given.seek(0)
@@ -87,7 +167,7 @@ class Writer:
         self.licence = None
         self.kernels = {}
         self.families = []  # (raw size, the compressed bytes, which are being made)
-        cores = len(os.sched_getaffinity(0))
+        cores = os.cpu_count() or 1
         self.compressors = concurrent.futures.ThreadPoolExecutor(cores)
 
     def close(self, family):

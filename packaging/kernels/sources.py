@@ -22,7 +22,7 @@ PARTS = ("LICENSE", "csrc/flash_attn/src", "csrc/cutlass/include")
 KERNELS = "csrc/flash_attn/src"
 INCLUDES = (KERNELS, "csrc/flash_attn", "csrc/cutlass/include")
 #: Stand-ins for the two headers of torch that the kernels' files include.
-TORCH_HEADERS = pathlib.Path(__file__).resolve().parents[2] / "engine" / "cuda" / "torch"
+TORCH_HEADERS = pathlib.Path(__file__).resolve().parent / "torch"
 #: pip runs the sdist's setup.py to read its metadata, and that imports torch.
 TORCH_MODULES = {
     "torch/__init__.py": "class version:\n    hip = None\n",

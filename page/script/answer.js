@@ -168,8 +168,8 @@ function buildParts(builds) {
         commandBlock(one.command, false, `${one.name} build`)]);
 }
 
-const OPTIONS = { wheel: "Wheel", "torch-kernels": "Kernels that are part of torch", "torch-change": "Another torch",
-                  build: "Build from source", engine: "Without FlashAttention" };
+const OPTIONS = { wheel: "Wheel", "torch-kernels": "Kernels that are part of torch", build: "A wheel of PTX, made on your machine",
+                  "torch-change": "Another torch", engine: "Without FlashAttention" };
 
 function rungDetails(rung, plan) {
     const moves = rung.moves.map((move) => element("li", null, move.to === null

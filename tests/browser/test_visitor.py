@@ -208,7 +208,8 @@ def test_a_command_of_the_program_comes_after_getting_it(page):
     page.paste(OUT_OF_MEMORY)
     commands = page.run("return [...document.querySelectorAll('#diagnosis-body details code')]"
                         ".map(one => one.textContent)")
-    assert commands == [f"uv pip install {RELEASE}manylinux_2_28_x86_64.whl", "anyflash build"]
+    assert commands == [f"uv pip install {RELEASE}manylinux_2_28_x86_64.whl",
+                        "anyflash build --check"]
 
 
 @pytest.mark.parametrize("more, platform", [

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from bad_world import SELECTION, World
+from world import SELECTION, World
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another owner")
-KEPT = ["", "build", "build/tools-uv", "build/sources"]
+KEPT = ["", "build", "build/tools-uv", "build/sources", "build/tools-nvrtc"]
 
 
 @pytest.fixture
@@ -20,7 +20,8 @@ def trap(world, cache):
     """A uv in the cache that says when it runs."""
     uv = cache / "build/tools-uv/bin/uv"
     uv.parent.mkdir(parents=True)
-    (cache / "build/sources").mkdir(exist_ok=True)
+    for kept in ("sources", "tools-nvrtc"):
+        (cache / "build" / kept).mkdir(exist_ok=True)
     uv.write_text(f"#!/bin/sh\ntouch {world.folder}/ran\n")
     uv.chmod(0o755)
     for path in (cache, *(path for path in cache.rglob("*") if path.is_dir())):
@@ -30,7 +31,7 @@ def trap(world, cache):
 
 def refused(world, text, more=None):
     shutil.rmtree(world.folder / "ran", ignore_errors=True)
-    for words in ([], ["--check"], ["--toolkit", "index"]):
+    for words in ([], ["--check"]):
         said = world.run(*SELECTION, *words, more=more or {})
         assert said.code != 0 and said.compiled == [] and text in said.err + said.out, said
         assert not (world.folder / "ran").exists()

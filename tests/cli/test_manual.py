@@ -107,7 +107,6 @@ def test_completion_is_valid_for_its_shell(shell):
     (["anyflash", "plan", "--prefer", "=", "bu"], "build"),
     (["anyflash", "help", "fi"], "find"),
     (["anyflash", "find", "--lim"], "--limit"),
-    (["anyflash", "build", "--toolkit", "sy"], "system"),
     (["anyflash", "config", "py"], "pylock"),
     (["anyflash", "shim", "in"], "install"),
     (["anyflash", "plan", "--given", "cxx"], "cxx11abi="),

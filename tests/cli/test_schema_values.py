@@ -29,7 +29,7 @@ TABLES = [
     ("common", "rung_name", ["kit/fit/rung.c"], table("rung_names")),
     ("common", "effect", ["kit/fit/fit_json.c"], table("effects")),
     ("common", "prerequisite/properties/name",
-     ["kit/fit/prerequisites.c", "kit/fit/rung_build.c", "kit/compile/preflight.c"],
+     ["kit/fit/prerequisites.c", "kit/fit/rung_build.c", "kit/compile/build_check.c"],
      (r"(.*)", r'(?:\badd\(checking,|\baf_rung_build_row\(\s*\w+,)\s*"([^"]+)"')),
     ("common", "step/properties/kind", ["kit/answer/plan_json.c"], table("kind_names")),
     ("bench", "operation", ["bench/cases.c"], table("names")),

@@ -40,7 +40,6 @@ def test_each_kind_of_configuration(anyflash, kind):
 
 @pytest.mark.parametrize("words", [
     ("build", "--check"),
-    ("build", "--check", "--toolkit", "index"),  # as where there is no CUDA toolkit
     ("build", "--clean", "--dry-run"),
     ("doctor",),
     ("find", "torch=2.9", "--limit", "20"),

@@ -9,7 +9,7 @@ from conftest import PROGRAM, PYTHON_TAG, make_wheel, visible
 from test_plan import fake_torch
 
 GIVEN = ("--here", "--given", "sm=8.9", "--given", "driver=580.65.06")
-BUILT = "any.cu13.sm80.hd64.bf16"
+BUILT = "any.ptx.hd64.bf16"
 
 
 @pytest.fixture

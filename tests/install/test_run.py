@@ -264,13 +264,13 @@ def test_signal_ends_the_command_and_leaves_nothing(project, number):
 
 def test_wheel_that_was_built_here_is_a_candidate(project):
     built = make_wheel(project.home / ".cache/anyflash/build/0123456789abcdef/wheels",
-                       version="2.8.3.post2", local="any.cu13.sm80.hd64.bf16",
+                       version="2.8.3.post2", local="any.ptx.hd64.bf16",
                        metadata_local=True, tag="py3-none-manylinux_2_17_x86_64",
                        requires=("torch",))
     write(project, "flash_attn==2.8.3.post2\n")
     done = run(project, "-r", "requirements.txt")
     assert done.returncode == 0 and built.name in done.stderr, done.all
-    assert version(project) == "2.8.3.post2+any.cu13.sm80.hd64.bf16"
+    assert version(project) == "2.8.3.post2+any.ptx.hd64.bf16"
 
 
 def test_environment_that_is_gone_is_named(project):

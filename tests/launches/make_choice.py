@@ -38,7 +38,7 @@ def main():
     sdist, cuda = found_sources(given)
     kernels = sdist / "csrc" / "flash_attn" / "src"
     upstream_launches.templates(kernels, given.folder / "templates")
-    folders = [given.folder / "templates", ROOT / "engine" / "cuda" / "torch", kernels,
+    folders = [given.folder / "templates", ROOT / "packaging" / "kernels" / "torch", kernels,
                sdist / "csrc" / "cutlass" / "include", *cuda, ROOT, ROOT / "include"]
     includes = [f"-I{folder}" for folder in folders]
     objects = []

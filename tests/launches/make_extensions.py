@@ -2,11 +2,10 @@
 """Puts both sides of test_launches.py into a folder: `make_extensions.py FOLDER BUILD`.
 
 It runs in a Python with torch. Ours are the Python module, libanyflash_cuda of BUILD, a pack
-without code and a stand-in for NVIDIA's driver; in the folder "glue" the module of `anyflash
-build`, whose glue is compiled with functions in the place of the kernels. flash-attn's
-extension is compiled with such functions, too: they keep their parameters (record.cpp). The
-sources of flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA
-compiler is needed. flash_api.cpp takes a minute.
+without code and a stand-in for NVIDIA's driver. flash-attn's extension is compiled with
+functions in the place of the kernels, which keep their parameters (record.cpp). The sources of
+flash-attn and CUDA's headers are downloaded once (tests/real/builds.py); no CUDA compiler is
+needed. flash_api.cpp takes a minute.
 """
 import pathlib
 import shutil
@@ -18,7 +17,6 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = ROOT / "tests" / "launches"
-GLUE = ROOT / "engine" / "cuda"
 MODULE = ROOT / "bindings" / "flash_attn" / "flash_attn_2_cuda" / "__init__.py"
 sys.path.insert(0, str(ROOT / "tests" / "real"))
 import builds
@@ -42,16 +40,6 @@ def make_ours(folder, build):
                    build / "tests" / "fake_driver" / "libcuda.so.1"):
         shutil.copy(source, package)
     stub_pack.write(package / "flash-attn-2.8.3.post2.kernels")
-
-
-def make_glue(folder, kernels, cuda):
-    package = folder / "glue" / "flash_attn_2_cuda"
-    package.mkdir(parents=True, exist_ok=True)
-    shutil.copy(GLUE / "python" / "flash_attn_2_cuda" / "__init__.py", package)
-    compile_library(package / "libanyflash_cuda.so",
-                    [*GLUE.glob("*.cpp"), HERE / "record.cpp", HERE / "cuda.cpp"],
-                    [GLUE / "torch", GLUE, ROOT / "include", *kernels, *cuda],
-                    ["-DWITH_GLUE", "-fvisibility=hidden"])
 
 
 def make_upstream(folder, kernels, cuda):
@@ -80,7 +68,6 @@ def main():
                sources / "cutlass" / "include"]
     cuda, _ = builds.cuda_folders(int((torch.version.cuda or "13").split(".", maxsplit=1)[0]))
     make_ours(folder, build)
-    make_glue(folder, kernels, cuda)
     make_upstream(folder, kernels, cuda)
 
 

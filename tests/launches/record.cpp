@@ -1,7 +1,6 @@
 /*
  * record.cpp: keeps what FlashAttention-2's kernels are given, for test_launches.py to read:
- * functions in the place of all kernels or, with REAL_KERNELS, CUDA's runtime under the
- * compiled kernels of a build.
+ * functions in the place of all kernels.
  */
 #include <string>
 #include <type_traits>
@@ -21,12 +20,6 @@ struct launch {
 };
 static std::vector<launch> launches;
 
-#ifdef REAL_KERNELS
-#define KERNEL __attribute__((weak)) /* unless the build has it */
-#else
-#define KERNEL
-#endif
-
 template <typename T, typename Params>
 static void keep(const char *pass, int dim, bool causal, const Params &params)
 {
@@ -38,19 +31,17 @@ static void keep(const char *pass, int dim, bool causal, const Params &params)
 
 namespace FLASH_NAMESPACE {
 #define KERNELS(dim, type, causal)                                                             \
-    template <>                                                                                \
-    KERNEL void run_mha_fwd_<type, dim, causal>(Flash_fwd_params & params, cudaStream_t)       \
+    template <> void run_mha_fwd_<type, dim, causal>(Flash_fwd_params & params, cudaStream_t)  \
     {                                                                                          \
         keep<type>("forward", dim, causal, params);                                            \
     }                                                                                          \
     template <>                                                                                \
-    KERNEL void run_mha_fwd_splitkv_dispatch<type, dim, causal>(Flash_fwd_params & params,     \
-                                                                cudaStream_t)                  \
+    void run_mha_fwd_splitkv_dispatch<type, dim, causal>(Flash_fwd_params & params,            \
+                                                         cudaStream_t)                         \
     {                                                                                          \
         keep<type>("split", dim, causal, params);                                              \
     }                                                                                          \
-    template <>                                                                                \
-    KERNEL void run_mha_bwd_<type, dim, causal>(Flash_bwd_params & params, cudaStream_t)       \
+    template <> void run_mha_bwd_<type, dim, causal>(Flash_bwd_params & params, cudaStream_t)  \
     {                                                                                          \
         keep<type>("backward", dim, causal, params);                                           \
     }
@@ -66,104 +57,6 @@ HEAD_DIM(128)
 HEAD_DIM(192)
 HEAD_DIM(256)
 } // namespace FLASH_NAMESPACE
-
-#ifdef REAL_KERNELS
-
-#include <map>
-
-static std::map<const void *, std::string> kernels; /* names, by host function */
-
-template <typename T> static std::string bytes_of(const T *value)
-{
-    return std::string((const char *)value, sizeof *value);
-}
-
-static std::string text_of(dim3 size)
-{
-    return " " + std::to_string(size.x) + "x" + std::to_string(size.y) + "x" +
-           std::to_string(size.z);
-}
-
-/* The first argument is the parameters; the kernel that converts dq has a number, too. */
-static cudaError_t launch_kernel(const void *function, dim3 grid, dim3 block, void **arguments,
-                                 size_t shared_bytes)
-{
-    const std::string &name = kernels.at(function);
-    const bool backward = name.find("flash_bwd") != std::string::npos;
-    const bool converts = name.find("flash_bwd_convert_dq_kernel") != std::string::npos;
-    const std::string splits = converts ? " " + std::to_string(*(int *)arguments[1]) : "";
-    launches.push_back(
-        {name + text_of(grid) + text_of(block) + " " + std::to_string(shared_bytes) + splits,
-         backward ? bytes_of((Flash_bwd_params *)arguments[0])
-                  : bytes_of((Flash_fwd_params *)arguments[0])});
-    return cudaSuccess;
-}
-
-struct configuration {
-    dim3 grid, block;
-    size_t shared_bytes;
-    cudaStream_t stream;
-};
-static configuration next;
-
-extern "C" {
-void **__cudaRegisterFatBinary(void *)
-{
-    static void *handle;
-    return &handle;
-}
-void __cudaRegisterFatBinaryEnd(void **)
-{
-}
-void __cudaUnregisterFatBinary(void **)
-{
-}
-void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int)
-{
-}
-void __cudaRegisterFunction(void **, const char *function, char *, const char *name, int,
-                            uint3 *, uint3 *, dim3 *, dim3 *, int *)
-{
-    kernels[function] = name;
-}
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
-                                     cudaStream_t stream)
-{
-    next = {grid, block, shared_bytes, stream};
-    return 0;
-}
-cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes,
-                                       void *stream)
-{
-    *grid = next.grid;
-    *block = next.block;
-    *shared_bytes = next.shared_bytes;
-    *(cudaStream_t *)stream = next.stream;
-    return cudaSuccess;
-}
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
-                             size_t shared_bytes, cudaStream_t)
-{
-    return launch_kernel(function, grid, block, arguments, shared_bytes);
-}
-/* CUDA 13 starts kernels by handles; here a handle is the address of the host function. */
-cudaError_t __cudaGetKernel(const void **kernel, const void *function)
-{
-    *kernel = function;
-    return cudaSuccess;
-}
-cudaError_t __cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
-                               size_t shared_bytes, cudaStream_t)
-{
-    return launch_kernel(kernel, grid, block, arguments, shared_bytes);
-}
-cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
-{
-    return cudaSuccess;
-}
-}
-
-#endif
 
 EXPORT size_t take_launch(const char **name_out, const char **bytes_out)
 {

@@ -3,16 +3,17 @@
 
     stub_pack.py FILE
 
-fake_driver.c loads its kernels. kernel_names.txt.xz has the names in the full pack of
+fake_driver.c loads its kernels. kernel_names.txt.gz has the names in the full pack of
 flash-attn 2.8.3.post2, sorted; `stub_pack.py --names PACK` writes it anew.
 """
 import argparse
+import gzip
 import lzma
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ROOT / "tests" / "launches" / "kernel_names.txt.xz"
+NAMES = ROOT / "packaging" / "kernels" / "kernel_names.txt.gz"
 MEMBERS = ROOT / "tests" / "pack" / "members.ptx.xz"
 sys.path.insert(0, str(ROOT / "packaging" / "kernels"))
 import make_pack
@@ -22,7 +23,7 @@ HEAD = ".version 7.8\n.target sm_80\n.address_size 64\n"
 
 
 def names():
-    return lzma.decompress(NAMES.read_bytes()).decode().splitlines()
+    return gzip.decompress(NAMES.read_bytes()).decode().splitlines()
 
 
 def layout():
@@ -49,7 +50,7 @@ def main():
         write(given.file)
         return
     text = "".join(f"{name}\n" for name in sorted(pack_file.Pack(given.file).kernels))
-    NAMES.write_bytes(lzma.compress(text.encode(), preset=9))
+    NAMES.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ import stub_pack
 
 FOLDER = os.environ.get("LAUNCHES", "build/launches")
 COUNT = int(os.environ.get("LAUNCHES_COUNT", "2000"))
-GLUE = os.environ.get("LAUNCHES_GLUE") # test the module of `anyflash build`
 SEED = int(os.environ.get("LAUNCHES_SEED", "1"))
 CODES = {("whole", 1): "B", ("whole", 4): "i", ("whole", 8): "q", ("float", 4): "f",
          ("pointer", 8): "Q", ("random", 24): "24s", ("random", 32): "32s"}
@@ -101,18 +100,8 @@ def members_of(path):
     return [line.split() for line in library.members().decode().splitlines()]
 
 
-def open_glue(folder):
-    ours, theirs = f"{folder}/glue/flash_attn_2_cuda/", f"{folder}/upstream_cuda.so"
-    module = load("flash_attn_2_cuda", ours + "__init__.py")
-    module._ON_CPU = True
-    return tuple(Side(one, path, members_of(path)) for one, path in (
-        (module, ours + "libanyflash_cuda.so"), (load("upstream_cuda", theirs), theirs)))
-
-
 def open_sides(folder):
     """(ours, theirs) of a folder that make_extensions.py filled."""
-    if GLUE:
-        return open_glue(folder)
     ours, theirs = f"{folder}/flash_attn_2_cuda/", f"{folder}/upstream_cuda.so"
     driver = f"{ours}libcuda.so.1"
     ctypes.CDLL(driver)  # before the library asks for one of that name
@@ -256,7 +245,7 @@ def compare(sides, function, arguments, draw, q):
     backward = "bwd" in function
     answers = [call(side, function, arguments, draw) for side in sides]
     (ours, our_launches), (theirs, their_launches) = answers
-    if not GLUE and draw.dropout and "do not support dropout with pages" in str(ours):
+    if draw.dropout and "do not support dropout with pages" in str(ours):
         return "refused"
     if our_launches is None or their_launches is None:
         assert (our_launches, their_launches) == (None, None), (function, ours, theirs)

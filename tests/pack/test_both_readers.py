@@ -5,6 +5,7 @@ import random
 import subprocess
 
 import make_pack
+import pack_file
 import pytest
 from pack_file import Damaged, Pack, Writer
 
@@ -15,8 +16,16 @@ DAMAGES = 150
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs the program print_pack: ctest")
 
 
-@pytest.fixture(scope="module")
-def path(recorded, twins, tmp_path_factory):
+@pytest.fixture(scope="module", params=["zstd", "stored"])
+def path(request, recorded, twins, tmp_path_factory):
+    """A pack, also one that was made where there is no zstd."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "stored":
+            patch.setattr(pack_file, "compress", pack_file.stored)
+        return write(recorded, twins, tmp_path_factory)
+
+
+def write(recorded, twins, tmp_path_factory):
     structs, members = make_pack.layout(recorded["members"])
     writer = Writer()
     writer.add_licence("a licence\n")

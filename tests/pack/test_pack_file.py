@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 import re
+import subprocess
 
 import kernel_names
 import make_pack
@@ -178,6 +179,19 @@ def kernel_line(text):
 def test_an_index_that_contradicts_itself_is_refused(path, tmp_path, change, said):
     data = with_index(path, change)
     assert re.fullmatch(said, refused(tmp_path / "a", data))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 31, 32, 33, 100, 131072, 131073, 300000])
+def test_what_is_stored_is_a_frame_that_zstd_reads(size, tmp_path):
+    raw = random.Random(size).randbytes(size)
+    packed = pack_file.stored(raw)
+    (tmp_path / "frame").write_bytes(packed)
+    done = subprocess.run(["zstd", "-d", "-c", tmp_path / "frame"], capture_output=True)
+    assert done.returncode == 0 and done.stdout == raw, done.stderr
+    assert pack_file.stored_content(packed) == raw
+    for at in {0, 5, len(packed) - 1, len(packed) // 2}:  # it is noticed, by a checksum
+        bad = packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1:]
+        assert pack_file.stored_content(bad) is None
 
 
 def test_a_family_that_decompresses_to_more_is_refused(path, tmp_path):

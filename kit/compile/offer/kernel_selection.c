@@ -1,6 +1,5 @@
 /*
- * kernel_selection.c: selections: parses them, derives their GPUs and files, and prints
- * them.
+ * kernel_selection.c: parses selections and prints them.
  */
 #include "kit/compile/offer/kernel_selection.h"
 
@@ -11,8 +10,6 @@
 
 #define ALL_HEAD_DIMS ((1u << AF_SELECTION_HEAD_DIMS) - 1)
 #define WORD_BYTES 32
-#define JOIN_KERNELS_MAX 48 /* of both files together */
-#define KIB 1024
 
 static const int head_dims[AF_SELECTION_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
 
@@ -46,105 +43,6 @@ bool af_selection_add_head_dim(struct af_selection *selection, int64_t head_dim)
         }
     }
     return false;
-}
-
-/*
- * Compute capability of GPUs, the target that is compiled for them, and shared memory:
- * the maximum of a block, and that of a multiprocessor. 80 is for all of 8.x but 8.7,
- * with no property known; 86 is for 8.6 and 8.9 only. 8.7 (Orin) may not run code for 8.0.
- */
-static const struct {
-    int arch, target;
-    struct af_selection_gpu gpu;
-} targets[] = {
-    {80, 80, {0, 0, AF_UNKNOWN}},
-    {86, 80, {99 * KIB, 100 * KIB, AF_YES}},
-    {87, 87, {163 * KIB, 164 * KIB, AF_YES}},
-    {90, 90, {227 * KIB, 228 * KIB, AF_NO}},
-    {100, 100, {227 * KIB, 228 * KIB, AF_NO}},
-    {110, 110, {227 * KIB, 228 * KIB, AF_NO}},
-    {120, 120, {99 * KIB, 100 * KIB, AF_NO}},
-};
-
-static size_t row_of(int arch)
-{
-    size_t row = 0;
-    while (targets[row].arch != arch)
-        row++;
-    return row;
-}
-
-int af_selection_target(int arch)
-{
-    return targets[row_of(arch)].target;
-}
-
-static int arch_of(int sm)
-{
-    switch (sm / 10) {
-    case 8:
-        return sm == 87 ? 87 : sm == 86 || sm == 89 ? 86 : 80;
-    case 9:
-        return 90;
-    case 10: /* Thor was 10.1 up to CUDA 12.9 */
-        return sm == 101 ? 110 : 100;
-    case 11:
-        return 110;
-    case 12:
-        return 120;
-    default:
-        return 0;
-    }
-}
-
-bool af_selection_add_arch(struct af_selection *selection, int sm)
-{
-    int arch = arch_of(sm);
-    size_t at = 0;
-    if (arch == 0)
-        return false;
-    while (at < selection->arch_count && selection->archs[at] < arch)
-        at++;
-    if (at < selection->arch_count && selection->archs[at] == arch)
-        return true;
-    if (at > 0 && arch == 86 && selection->archs[at - 1] == 80)
-        return true;
-    if (at < selection->arch_count && arch == 80 && selection->archs[at] == 86) {
-        selection->archs[at] = arch;
-        return true;
-    }
-    memmove(&selection->archs[at + 1], &selection->archs[at],
-            (selection->arch_count - at) * sizeof selection->archs[0]);
-    selection->archs[at] = arch;
-    selection->arch_count++;
-    return true;
-}
-
-/*
- * Backward of head size 256 with dropout: for GPUs with little shared memory the
- * launcher silently launches nothing. A wheel for 8.6 also runs on 8.0, so it must
- * keep the kernel for much memory.
- */
-static bool needs_much_memory(const struct af_selection *selection)
-{
-    return selection->backward && (selection->features & AF_FLASH_DROPOUT) != 0 &&
-           (selection->head_dims & 1u << (AF_SELECTION_HEAD_DIMS - 1)) != 0;
-}
-
-void af_selection_gpu(const struct af_selection *selection, struct af_selection_gpu *gpu_out)
-{
-    struct af_selection_gpu all = {0, 0, AF_UNKNOWN};
-    for (size_t i = 0; i < selection->arch_count; i++) {
-        const struct af_selection_gpu *one = &targets[row_of(selection->archs[i])].gpu;
-        if (i == 0)
-            all = *one;
-        if (one->smem_per_block != all.smem_per_block ||
-            (selection->archs[i] == 86 && needs_much_memory(selection)))
-            all.smem_per_block = all.smem_per_sm = 0;
-        if (one->is_sm8x != all.is_sm8x)
-            all.is_sm8x = AF_UNKNOWN;
-    }
-    *gpu_out = all;
 }
 
 /* The next word of a list with commas; false at its end. */
@@ -205,12 +103,11 @@ enum anyflash_status af_selection_read_dtypes(const char *list, struct af_select
 static const struct {
     const char *word;
     enum af_flash_feature feature;
-    const char *macro;
 } features[] = {
-    {"window", AF_FLASH_LOCAL, "-DFLASHATTENTION_DISABLE_LOCAL"},
-    {"softcap", AF_FLASH_SOFTCAP, "-DFLASHATTENTION_DISABLE_SOFTCAP"},
-    {"alibi", AF_FLASH_ALIBI, "-DFLASHATTENTION_DISABLE_ALIBI"},
-    {"dropout", AF_FLASH_DROPOUT, "-DFLASHATTENTION_DISABLE_DROPOUT"},
+    {"window", AF_FLASH_LOCAL},
+    {"softcap", AF_FLASH_SOFTCAP},
+    {"alibi", AF_FLASH_ALIBI},
+    {"dropout", AF_FLASH_DROPOUT},
 };
 
 enum anyflash_status af_selection_read_features(const char *list,
@@ -232,78 +129,6 @@ enum anyflash_status af_selection_read_features(const char *list,
                           "window, softcap, alibi, dropout, 'all' or 'none'");
     }
     return ANYFLASH_OK;
-}
-
-static const struct {
-    const char *word;
-    enum af_flash_operation pass;
-} passes[] = {
-    /* the longest to compile first; */
-    {"bwd", AF_FLASH_BACKWARD},
-    {"fwd_split", AF_FLASH_FORWARD_SPLIT},
-    {"fwd", AF_FLASH_FORWARD},
-};
-
-static const char *pass_word(enum af_flash_operation pass)
-{
-    for (size_t i = 0; i < AF_COUNT(passes); i++) {
-        if (passes[i].pass == pass)
-            return passes[i].word;
-    }
-    return "";
-}
-
-const char *af_selection_file_name(const struct af_selection_file *file, struct af_arena *arena)
-{
-    return af_arena_format(arena, "flash_%s_hdim%d_%s%s_sm80.cu", pass_word(file->pass),
-                           file->head_dim, file->dtype == AF_SELECTION_FP16 ? "fp16" : "bf16",
-                           file->joined   ? "_both"
-                           : file->causal ? "_causal"
-                                          : "");
-}
-
-size_t af_selection_units(const struct af_selection *selection,
-                          struct af_selection_file *units_out)
-{
-    static const enum af_selection_dtype dtypes[] = {AF_SELECTION_BF16, AF_SELECTION_FP16};
-    size_t count = 0;
-    for (size_t pass = 0; pass < AF_COUNT(passes); pass++)
-        for (size_t size = AF_SELECTION_HEAD_DIMS; size-- > 0;)
-            for (size_t type = 0; type < AF_COUNT(dtypes); type++) {
-                struct af_selection_file unit = {passes[pass].pass, head_dims[size],
-                                                 dtypes[type], false, selection->joins};
-                if ((selection->head_dims & 1u << size) == 0 ||
-                    (selection->dtypes & unit.dtype) == 0 ||
-                    (unit.pass == AF_FLASH_BACKWARD && !selection->backward))
-                    continue;
-                unit.joined =
-                    unit.joined && af_selection_kernels(selection, &unit) <= JOIN_KERNELS_MAX;
-                units_out[count++] = unit;
-                unit.causal = true;
-                if (!unit.joined)
-                    units_out[count++] = unit;
-            }
-    return count;
-}
-
-void af_selection_macros(const struct af_selection *selection,
-                         const char *macros_out[AF_SELECTION_MACROS_MAX + 1])
-{
-    size_t count = 0;
-    for (size_t i = 0; i < AF_COUNT(features); i++) {
-        if ((selection->features & features[i].feature) == 0)
-            macros_out[count++] = features[i].macro;
-    }
-    macros_out[count] = NULL;
-}
-
-/* Whether it is everything. */
-static bool is_all(const struct af_selection *selection)
-{
-    struct af_selection full;
-    af_selection_all(&full);
-    return selection->head_dims == full.head_dims && selection->dtypes == full.dtypes &&
-           selection->features == full.features && selection->backward;
 }
 
 /* Adds `text` after `separator`, which the first one does not get. */
@@ -362,39 +187,13 @@ const char *af_selection_text(const struct af_selection *selection, struct af_ar
     add_dtypes(selection, &text, ", ");
     add(&text, ", ", selection->backward ? "forward and backward" : "forward only");
     add_features(selection, &text, ", ");
-    for (size_t i = 0; i < selection->arch_count; i++)
-        af_text_format(&text, ", SM %d.%d%s", selection->archs[i] / 10,
-                       selection->archs[i] % 10, selection->archs[i] == 86 ? " and 8.9" : "");
     return af_text_take(&text, arena);
 }
 
-const char *af_selection_local(const struct af_selection *selection, struct af_arena *arena)
+const char *af_selection_sizes(const struct af_selection *selection, struct af_arena *arena)
 {
     struct af_text text = {0};
     int sizes[AF_SELECTION_HEAD_DIMS];
-    bool full = is_all(selection);
-    if (full)
-        add(&text, ".", "full");
-    add_numbers(&text, full ? ".sm" : "sm", ".sm", selection->archs, selection->arch_count);
-    if (full)
-        return af_text_take(&text, arena);
-    size_t count = af_selection_head_dims(selection, sizes);
-    add_numbers(&text, text.len > 0 ? ".hd" : "hd", ".hd", sizes, count);
-    add_dtypes(selection, &text, ".");
-    if (selection->backward)
-        add(&text, ".", "bwd");
-    add_features(selection, &text, ".");
-    return af_text_take(&text, arena);
-}
-
-const char *af_selection_options(const struct af_selection *selection, struct af_arena *arena)
-{
-    struct af_text text = {0};
-    int sizes[AF_SELECTION_HEAD_DIMS];
-    add_numbers(&text, "--head-dim ", ",", sizes, af_selection_head_dims(selection, sizes));
-    af_text_format(&text, " --dtype %s --features %s", af_selection_dtypes(selection),
-                   af_selection_features(selection, arena));
-    af_text_add(&text, selection->backward ? "" : " --inference");
-    add_numbers(&text, " --arch ", ",", selection->archs, selection->arch_count);
+    add_numbers(&text, "", ",", sizes, af_selection_head_dims(selection, sizes));
     return af_text_take(&text, arena);
 }

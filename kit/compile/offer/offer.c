@@ -4,62 +4,66 @@
 #include "kit/compile/offer/offer.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/shell.h"
 #include "kit/base/text.h"
 
 #define HOUR 3600.0
-
-/* Disk for objects, libraries and wheel, as a multiple of the wheel. */
-#define DISK_OF_WHEEL 9
 #define OTHER_WORDS_MAX 8 /* of a command, besides the selection */
 
-/* Memory of the first compilers together: those that start before one has ended. */
-static uint64_t memory_at_once(const struct af_selection *selection, int64_t cores,
-                               uint64_t limit)
+/*
+ * Measured with NVRTC 13.0 on one core of a Zen 4, for one head size and type without features:
+ * kernels, and CPU seconds. A feature multiplies both.
+ */
+#define FORWARD_KERNELS 46
+#define BACKWARD_KERNELS 18
+#define FORWARD_SECONDS 330.0
+#define BACKWARD_SECONDS 190.0
+#define LONGEST_SECONDS 150.0  /* of a single program: backward */
+#define KERNEL_BYTES 11000     /* in a wheel */
+#define PTX_BYTES 500000       /* in the cache */
+#define PASSING_BYTES 40000000 /* the sources, unpacked */
+static const struct {
+    enum af_flash_feature feature;
+    double factor;
+} features[] = {{AF_FLASH_LOCAL, 1.35},
+                {AF_FLASH_SOFTCAP, 1.6},
+                {AF_FLASH_ALIBI, 1.3},
+                {AF_FLASH_DROPOUT, 1.25}};
+
+/* How often the work of one head size and type without features is done. */
+static double times_of(const struct af_selection *selection)
 {
-    struct af_selection_file files[AF_SELECTION_FILES_MAX];
-    size_t count = af_selection_units(selection, files);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < count && cores > 0; i++) {
-        uint64_t one = af_selection_file_cost(selection, &files[i]).peak_bytes;
-        if (limit > 0 && bytes + one > limit)
-            continue;
-        bytes += one;
-        cores--;
-    }
-    return bytes + AF_RUNG_BUILD_BASE_BYTES;
+    int sizes[AF_SELECTION_HEAD_DIMS];
+    bool both = selection->dtypes == (AF_SELECTION_BF16 | AF_SELECTION_FP16);
+    double times = (double)af_selection_head_dims(selection, sizes) * (both ? 2 : 1);
+    for (size_t i = 0; i < AF_COUNT(features); i++)
+        if ((selection->features & features[i].feature) != 0)
+            times *= features[i].factor;
+    return times;
 }
 
 struct af_offer_build_needs af_offer_build_needs_of(const struct af_selection *selection,
-                                                    int64_t cores, uint64_t memory_bytes,
-                                                    bool toolkit_from_index)
+                                                    int64_t cores, uint64_t memory_bytes)
 {
-    struct af_selection_total total;
-    af_selection_total(selection, &total);
-    int64_t running = cores < 1 ? 1 : cores;
-    if (running > (int64_t)total.file_count)
-        running = (int64_t)total.file_count;
+    const uint64_t one = AF_RUNG_BUILD_MEMORY_BYTES;
+    double times = times_of(selection);
+    double kernels = times * (FORWARD_KERNELS + (selection->backward ? BACKWARD_KERNELS : 0));
+    uint64_t jobs = cores < 1 ? 1 : (uint64_t)cores;
+    if (memory_bytes > 0 && jobs > memory_bytes / one)
+        jobs = memory_bytes / one;
     struct af_offer_build_needs needs = {
-        .file_count = total.file_count,
-        .cpu_seconds = total.cpu_seconds,
-        .peak_bytes = total.peak_bytes,
-        .memory_bytes = memory_at_once(selection, running, memory_bytes),
-        .wheel_bytes = total.wheel_bytes,
-        .disk_bytes = (uint64_t)(AF_RUNG_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
-                                 AF_OFFER_BUILD_COMPILER_DISK * running) +
-                      DISK_OF_WHEEL * total.wheel_bytes,
-        .download_bytes = AF_RUNG_BUILD_SDIST_BYTES};
-    if (toolkit_from_index) {
-        needs.download_bytes += AF_RUNG_BUILD_TOOLKIT_BYTES;
-        needs.disk_bytes += AF_OFFER_BUILD_TOOLKIT_DISK;
-    }
-    if (cores > 0)
-        needs.wall_seconds =
-            af_selection_wall_seconds(selection, cores > 4096 ? 4096 : (int)cores,
-                                      memory_bytes == 0 ? UINT64_MAX / 2 : memory_bytes);
+        .kernel_count = (int)kernels,
+        .cpu_seconds = times * (FORWARD_SECONDS + (selection->backward ? BACKWARD_SECONDS : 0)),
+        .peak_bytes = one,
+        .memory_bytes = one * (jobs == 0 ? 1 : jobs),
+        .download_bytes = AF_RUNG_BUILD_SDIST_BYTES + AF_RUNG_BUILD_NVRTC_BYTES,
+        .wheel_bytes = (uint64_t)(kernels * KERNEL_BYTES)};
+    needs.disk_bytes = (uint64_t)(kernels * PTX_BYTES) + needs.wheel_bytes + PASSING_BYTES +
+                       3 * AF_RUNG_BUILD_NVRTC_BYTES;
+    if (cores > 0 && jobs > 0)
+        needs.wall_seconds = fmax(needs.cpu_seconds / (double)jobs, LONGEST_SECONDS);
     return needs;
 }
 
@@ -69,26 +73,6 @@ void af_selection_usual(struct af_selection *selection)
     selection->head_dims = 0;
     selection->dtypes = AF_SELECTION_BF16;
     af_selection_add_head_dim(selection, 128);
-}
-
-/* "89,90": the GPUs, or else all targets of the release. */
-static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
-{
-    char *list = af_arena_text(arena, rung->build.gpu_list == NULL ? rung->build.arch_list
-                                                                   : rung->build.gpu_list);
-    for (char *at = list; at != NULL && *at != '\0'; at++)
-        *at = *at == ';' ? ',' : *at;
-    return list;
-}
-
-static void add_archs(struct af_selection *selection, const char *list)
-{
-    selection->arch_count = 0;
-    while (list != NULL && *list != '\0') {
-        af_selection_add_arch(selection, (int)strtol(list, NULL, 10));
-        list += strcspn(list, ",");
-        list += *list == ',';
-    }
 }
 
 const char *const *af_offer_build_command(const struct af_rung *rung,
@@ -111,8 +95,6 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
         words[count++] = "--full";
     for (size_t i = 0; !full && i < rung->build.word_count; i++)
         words[count++] = rung->build.words[i];
-    words[count++] = "--arch";
-    words[count++] = arch_option(rung, arena);
     *argc_out = count;
     return words;
 }
@@ -137,14 +119,11 @@ void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *
         struct af_selection chosen = *selection;
         if (i > 0)
             af_selection_all(&chosen);
-        chosen.joins = cores > 0 && cores <= AF_SELECTION_JOIN_CORES;
-        add_archs(&chosen, arch_option(rung, arena));
         offers_out[i] = (struct af_offer_build_offer){
             .name = i == 0 ? "slim" : "full",
             .holds = af_selection_text(&chosen, arena),
             .needs = af_offer_build_needs_of(&chosen, cores < 0 ? 0 : cores,
-                                             memory < 0 ? 0 : (uint64_t)memory,
-                                             rung->build.toolkit_from_index)};
+                                             memory < 0 ? 0 : (uint64_t)memory)};
         offers_out[i].argv =
             af_offer_build_command(rung, machine, i > 0, arena, &offers_out[i].argc);
     }

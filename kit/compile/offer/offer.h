@@ -1,8 +1,7 @@
 /*
- * offer.h: what `anyflash build` would build here, how long it would take, with
- * how much memory and disk, and the command to type: for the part that a model
- * needs, and for all of it. Pure: estimates from the machine's facts, by the
- * measured model of kernel_selection.h.
+ * offer.h: what `anyflash build` would make here, how long it would take, with how much memory
+ * and disk, and the command to type: for the part that a model needs, and for all of it. Pure:
+ * estimates from the machine's facts, by measured times (bench/results/pack.md).
  */
 #ifndef AF_KIT_COMPILE_OFFER_OFFER_H
 #define AF_KIT_COMPILE_OFFER_OFFER_H
@@ -10,22 +9,16 @@
 #include "kit/compile/offer/kernel_selection.h"
 #include "kit/fit/rung.h"
 
-/* More needs of a build: bytes on disk, measured as those of rung.h. */
-#define AF_OFFER_BUILD_SOURCES_DISK                                                            \
-    INT64_C(30000000) /* unpacked, without the tests and other projects */
-#define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
-#define AF_OFFER_BUILD_COMPILER_DISK INT64_C(130000000) /* temporary files of one compiler */
-
 /* A build as numbers. */
 struct af_offer_build_needs {
-    size_t file_count;
+    int kernel_count; /* approximately, as what follows */
     double cpu_seconds;
     double wall_seconds;     /* 0: unknown, or not enough memory for one compiler */
     uint64_t peak_bytes;     /* of the largest compiler */
-    uint64_t memory_bytes;   /* of all compilers that run at once, with the build itself */
+    uint64_t memory_bytes;   /* of all compilers that run at once */
     uint64_t disk_bytes;     /* while the build runs */
-    uint64_t download_bytes; /* sources, the package index's compiler */
-    uint64_t wheel_bytes;    /* approximately */
+    uint64_t download_bytes; /* sources; NVRTC, if torch brings none */
+    uint64_t wheel_bytes;
 };
 
 /*
@@ -33,8 +26,7 @@ struct af_offer_build_needs {
  * empty.
  */
 struct af_offer_build_needs af_offer_build_needs_of(const struct af_selection *selection,
-                                                    int64_t cores, uint64_t memory_bytes,
-                                                    bool toolkit_from_index);
+                                                    int64_t cores, uint64_t memory_bytes);
 
 /* The selection if no model is named: head size 128, bf16, all features, backward. */
 void af_selection_usual(struct af_selection *selection);
@@ -49,8 +41,8 @@ struct af_offer_build_offer {
 #define AF_OFFER_BUILD_OFFERS 2
 
 /*
- * The offers of a build rung, for its targets: `selection`, which the rung's build_words
- * select, then everything. Texts in the arena; the caller checks arena->failed.
+ * The offers of a build rung: `selection`, which the rung's build_words select, then
+ * everything. Texts in the arena; the caller checks arena->failed.
  */
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
                            const struct af_selection *selection, struct af_arena *arena,

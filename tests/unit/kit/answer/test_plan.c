@@ -178,11 +178,11 @@ static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state
     const char *machine = LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8 "
                                     "cuda_toolkit=none gcc=12 ram_gb=16 cores=8 disk_gb=100";
     const char *text = plan_for(machine, NULL, &options);
-    assert_has(text, "anyflash build --head-dim 128 --dtype bf16 --arch 89\n");
+    assert_has(text, "anyflash build --head-dim 128 --dtype bf16\n");
     options.build_words = words;
     options.build_word_count = AF_COUNT(words);
     text = plan_for(machine, NULL, &options);
-    assert_has(text, "anyflash build --for 'my model/config.json' --inference --arch 89\n");
+    assert_has(text, "anyflash build --for 'my model/config.json' --inference\n");
 }
 
 #define LINUX_T4 LINUX "sm=7.5 driver=580.65.06 uv=0.13.8 "

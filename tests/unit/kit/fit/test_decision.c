@@ -6,6 +6,7 @@
 
 #include "kit/catalog/tables.h"
 #include "kit/fit/fit.h"
+#include "kit/fit/rung.h"
 #include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
@@ -365,7 +366,6 @@ static void test_decision__build_counts_jobs_by_memory(void **state)
     const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
     assert_int_equal(rung->answer, AF_YES);
     assert_int_equal(rung->build.jobs, 2);
-    assert_string_equal(rung->build.arch_list, "80");
     assert_string_equal(rung->build.words[1], "128");
     af_decision_release(&decision);
 }
@@ -381,59 +381,73 @@ static const struct af_prerequisite *row_of(const struct af_rung *rung, const ch
     return NULL;
 }
 
-static void assert_row(const char *words, const char *name, enum af_answer answer,
-                       const char *evidence, const char *fix)
+static void assert_row_of(const struct af_rung *rung, const char *words, const char *name,
+                          enum af_answer answer, const char *evidence, const char *fix)
 {
-    struct af_decision decision;
-    decide(&decision, words);
-    const struct af_prerequisite *row = row_of(&decision.rungs[AF_RUNG_BUILD], name);
+    const struct af_prerequisite *row = row_of(rung, name);
     if (row->answer != answer || strstr(row->evidence, evidence) == NULL)
         fail_msg("%s for %s: %d, '%s'", name, words, (int)row->answer, row->evidence);
     if (fix == NULL)
         assert_null(row->fix);
     else if (row->fix == NULL || strstr(row->fix, fix) == NULL)
         fail_msg("%s for %s: fix '%s'", name, words, row->fix);
+}
+
+static void assert_row(const char *words, const char *name, enum af_answer answer,
+                       const char *evidence, const char *fix)
+{
+    struct af_decision decision;
+    decide(&decision, words);
+    assert_row_of(&decision.rungs[AF_RUNG_BUILD], words, name, answer, evidence, fix);
     af_decision_release(&decision);
+}
+
+/* The same of flash-attn's own source build. */
+static void assert_upstream(const char *words, const char *name, enum af_answer answer,
+                            const char *evidence, const char *fix)
+{
+    const struct af_fit_options options = {.upstream_build = true};
+    struct af_machine machine;
+    struct af_arena arena;
+    struct af_rung rung;
+    machine_of(&machine, words);
+    af_arena_init(&arena);
+    assert_int_equal(af_rung_build_alone(&machine, &options, &arena, &rung, NULL), ANYFLASH_OK);
+    assert_row_of(&rung, words, name, answer, evidence, fix);
+    af_arena_release(&arena);
+    af_machine_release(&machine);
 }
 
 #define SPACE "ram_gb=64 cores=8 disk_gb=100 "
 #define CU132 LINUX GPU "python=3.12 torch=2.15.0+cu132 " SPACE
 #define CU128 LINUX GPU "python=3.12 torch=2.8.0+cu128 " SPACE
 
-static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void **state)
+static void test_build__needs_no_compiler_and_a_driver_from_520(void **state)
 {
     struct af_decision decision;
     (void)state;
-    decide(&decision, CU132 "gcc=12 cuda_toolkit=none");
-    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
-    assert_int_equal(rung->answer, AF_YES);
-    assert_true(rung->build.toolkit_from_index);
+    decide(&decision, CU132 "gcc=none cuda_toolkit=none");
+    assert_int_equal(decision.rungs[AF_RUNG_BUILD].answer, AF_YES);
     af_decision_release(&decision);
-    assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
-               "CUDA 13.0 will be downloaded from PyPI", NULL);
-    assert_row(CU128 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
-               "CUDA 13.0 will be downloaded from PyPI", NULL);
+    assert_row(LINUX "sm=8.9 driver=515.43.04 python=3.12 torch=2.8.0+cu128 " SPACE, "driver",
+               AF_NO, "520 or newer", "");
+    assert_row(LINUX "sm=12.1 driver=580.95.05 python=3.12 torch=2.15.0+cu132 " SPACE, "driver",
+               AF_YES, "580", NULL);
 }
 
-static void test_build__prefers_the_systems_toolkit_whatever_torch_has(void **state)
-{
-    (void)state;
-    assert_row(CU132 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
-    assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES, "CUDA 12.8 in", NULL);
-    assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
-}
-
-static void test_build__for_a_driver_of_cuda_12_needs_the_systems(void **state)
+static void test_upstream__needs_a_toolkit_that_the_driver_serves(void **state)
 {
     static const char old[] = LINUX "sm=8.9 driver=550.54.14 " SPACE;
     char words[400];
     (void)state;
+    assert_upstream(CU132 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in",
+                    NULL);
     snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=none distribution=ubuntu");
-    assert_row(words, "cuda-toolkit", AF_NO, "only for CUDA 13 and newer", "cuda-toolkit-12-8");
+    assert_upstream(words, "cuda-toolkit", AF_NO, "none found", "cuda-toolkit-12-8");
     snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=13.0");
-    assert_row(words, "cuda-toolkit", AF_NO, "need driver 580", "");
+    assert_upstream(words, "cuda-toolkit", AF_NO, "CUDA 13.0", "");
     snprintf(words, sizeof words, "%s%s", old, "gcc=12 cuda_toolkit=12.4");
-    assert_row(words, "cuda-toolkit", AF_YES, "CUDA 12.4 in", NULL);
+    assert_upstream(words, "cuda-toolkit", AF_YES, "CUDA 12.4 in", NULL);
 }
 
 static void test_build__needs_no_torch_but_one_that_can_use_the_wheel(void **state)
@@ -447,16 +461,17 @@ static void test_build__needs_no_torch_but_one_that_can_use_the_wheel(void **sta
                "torch 2.3.1", "");
 }
 
-static void test_build__knows_the_host_compilers_it_may_take(void **state)
+static void test_upstream__knows_the_host_compilers_it_may_take(void **state)
 {
     (void)state;
-    assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "accepts gcc up to 15",
-               "CXX=g++-15");
-    assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
-    assert_row(CU132 "cuda_toolkit=none gcc=8", "host-compiler", AF_NO, "gcc 9 or newer",
-               "g++");
-    assert_row(CU128 "cuda_toolkit=12.8 gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
-    assert_row(CU132 "cuda_toolkit=none gcc=none", "host-compiler", AF_NO, "", "g++");
+    assert_upstream(CU132 "cuda_toolkit=13.0 gcc=16", "host-compiler", AF_NO,
+                    "accepts gcc up to 15", "CXX=g++-15");
+    assert_upstream(CU132 "cuda_toolkit=13.0 gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
+    assert_upstream(CU132 "cuda_toolkit=13.0 gcc=8", "host-compiler", AF_NO, "gcc 9 or newer",
+                    "g++");
+    assert_upstream(CU132 "cuda_toolkit=13.0 gcc=none", "host-compiler", AF_NO, "", "g++");
+    assert_upstream(LINUX "sm=12.0 torch=2.8.0+cu128 cuda_toolkit=12.4 gcc=12 " SPACE,
+                    "gpu-target", AF_NO, "nvcc 12.4, SM 12.0", "newer CUDA toolkit");
 }
 
 static void test_build__refuses_a_gpu_older_than_ampere(void **state)
@@ -470,24 +485,9 @@ static void test_build__names_the_room_it_needs(void **state)
 {
     (void)state;
     assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "memory",
-               AF_NO, "4.0 GiB free; 6.2 GiB", "more memory");
-    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "disk",
-               AF_NO, "1.0 GiB free", "ANYFLASH_CACHE");
-}
-
-static void test_decision__build_names_what_is_missing(void **state)
-{
-    struct af_decision decision;
-    (void)state;
-    decide(&decision, LINUX "sm=12.0 python=3.12 torch=2.8.0+cu128 cuda_toolkit=12.4 gcc=14 "
-                            "ram_gb=4 cores=8 disk_gb=1");
-    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
-    assert_int_equal(rung->answer, AF_NO);
-    assert_true(rung_has(rung, AF_REASON_NVCC_OLD));
-    assert_true(rung_has(rung, AF_REASON_GCC_NEW));
-    assert_true(rung_has(rung, AF_REASON_OOM));
-    assert_true(rung_has(rung, AF_REASON_DISK));
-    af_decision_release(&decision);
+               AF_NO, "4.0 GiB free; 6.0 GiB", "more memory");
+    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=0.5", "disk",
+               AF_NO, "0.5 GiB free", "ANYFLASH_CACHE");
 }
 
 static void test_decision__refuses_an_arch_that_is_none(void **state)
@@ -629,11 +629,9 @@ int main(void)
         cmocka_unit_test(test_decision__unknown_version_has_its_reason),
         cmocka_unit_test(test_decision__wheel_must_fit_all_machines),
         cmocka_unit_test(test_decision__build_counts_jobs_by_memory),
-        cmocka_unit_test(test_decision__build_names_what_is_missing),
-        cmocka_unit_test(test_build__takes_the_indexs_toolkit_where_the_system_has_none),
-        cmocka_unit_test(test_build__prefers_the_systems_toolkit_whatever_torch_has),
-        cmocka_unit_test(test_build__for_a_driver_of_cuda_12_needs_the_systems),
-        cmocka_unit_test(test_build__knows_the_host_compilers_it_may_take),
+        cmocka_unit_test(test_build__needs_no_compiler_and_a_driver_from_520),
+        cmocka_unit_test(test_upstream__needs_a_toolkit_that_the_driver_serves),
+        cmocka_unit_test(test_upstream__knows_the_host_compilers_it_may_take),
         cmocka_unit_test(test_build__needs_no_torch_but_one_that_can_use_the_wheel),
         cmocka_unit_test(test_build__refuses_a_gpu_older_than_ampere),
         cmocka_unit_test(test_build__names_the_room_it_needs),

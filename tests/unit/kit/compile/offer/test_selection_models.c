@@ -124,7 +124,10 @@ static void test_models__ask_for_what_they_use(void **state)
         if (af_selection_read_model((struct af_span){json, strlen(json)}, models[i].name, true,
                                     &selection, &remark, &err) != ANYFLASH_OK)
             fail_msg("%s", err.message);
-        const char *options = af_selection_options(&selection, &arena);
+        const char *options = af_arena_format(&arena, "--head-dim %s --dtype %s --features %s",
+                                              af_selection_sizes(&selection, &arena),
+                                              af_selection_dtypes(&selection),
+                                              af_selection_features(&selection, &arena));
         if (strcmp(options, models[i].options) != 0)
             fail_msg("%s: %s, not %s", models[i].name, options, models[i].options);
     }
