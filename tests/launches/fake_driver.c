@@ -10,7 +10,6 @@
  *   FAKE_CUDA_FORGET=1         launches are not kept, for timing the caller
  */
 #include <math.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +18,12 @@
 
 #include "engine/gpu/params.h"
 
+#ifdef _WIN32 /* nvcuda.dll, whose test has one thread */
+#define EXPORT __declspec(dllexport)
+#else
+#include <pthread.h>
 #define EXPORT __attribute__((visibility("default")))
+#endif
 #define LAUNCHES_MAX 64
 #define DEVICES_MAX 8
 
@@ -37,7 +41,6 @@ struct launch {
 static struct launch launches[LAUNCHES_MAX];
 static int launch_count, launch_taken;
 static int loads, retained[DEVICES_MAX], made[DEVICES_MAX] = {1};
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int capturing;
 static bool forgets;
 static _Thread_local int stack[8] = {0};
@@ -312,6 +315,19 @@ static void run_small(const char *name, void **params)
     }
 }
 
+static struct launch *next_launch(void)
+{
+#ifdef _WIN32
+    return &launches[launch_count++];
+#else
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    struct launch *launch = &launches[launch_count++];
+    pthread_mutex_unlock(&lock);
+    return launch;
+#endif
+}
+
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **params, void **extra)
@@ -329,9 +345,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
     }
     if (launch_count == LAUNCHES_MAX)
         return 701;
-    pthread_mutex_lock(&lock);
-    struct launch *launch = &launches[launch_count++];
-    pthread_mutex_unlock(&lock);
+    struct launch *launch = next_launch();
     snprintf(launch->text, sizeof launch->text, "%s %ux%ux%u %ux%ux%u %u", kernel->name, grid_x,
              grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     if (strstr(kernel->name, "convert_dq") != NULL)
