@@ -104,13 +104,15 @@ function(anyflash_embed_build_files target)
     string(APPEND text "const struct af_build_file af_build_files[] = {\n${rows}{0, 0, 0}};\n")
     file(CONFIGURE OUTPUT ${generated} CONTENT "${text}" @ONLY)
     set(library ${PROJECT_BINARY_DIR}/generated/build_library.c)
-    if(TARGET anyflash_cuda)
+    set(bytes ${ANYFLASH_CUDA_LIBRARY})
+    if(TARGET anyflash_cuda AND NOT bytes)
         set(bytes $<TARGET_FILE:anyflash_cuda>)
+        set(made anyflash_cuda)
     endif()
     add_custom_command(OUTPUT ${library}
         COMMAND ${CMAKE_COMMAND} -DIN=${bytes} -DOUT=${library} -DSTRIP=${CMAKE_STRIP}
                 -P ${PROJECT_SOURCE_DIR}/cmake/embed_library.cmake
-        DEPENDS $<TARGET_NAME_IF_EXISTS:anyflash_cuda>
+        DEPENDS ${made} ${ANYFLASH_CUDA_LIBRARY}
                 ${PROJECT_SOURCE_DIR}/cmake/embed_library.cmake
         COMMENT "Packing libanyflash_cuda" VERBATIM)
     target_sources(${target} PRIVATE ${generated} ${library})

@@ -1,6 +1,7 @@
 #!/bin/sh
 # dist/anyflash-VERSION-linux-ARCH.tar.gz: the static program with manual page, completions and
-# licences: packaging/program.sh ARCH. It runs on every Linux, also with musl or an old glibc.
+# licences: packaging/program.sh ARCH. It runs on every Linux, also with musl or an old glibc; the
+# library that it puts into wheels is for glibc 2.28.
 set -eu
 cd "$(dirname "$0")/.."
 arch=$1
@@ -8,6 +9,7 @@ folder=build/release-$arch-static
 
 cmake -G Ninja -B $folder --toolchain cmake/zig.cmake -DANYFLASH_TARGET="$arch-linux-musl" \
     -DANYFLASH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-s \
+    -DANYFLASH_CUDA_LIBRARY="$(packaging/cuda_library.sh "$arch-linux-gnu.2.28")" \
     -DCMAKE_C_FLAGS_RELEASE="-O2 -DNDEBUG -ffile-prefix-map=$PWD=." >$folder.log
 cmake --build $folder --target anyflash manual >$folder.log || { cat $folder.log >&2; exit 1; }
 version=$(python3 -B packaging/version.py)
