@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/screen.h"
@@ -94,6 +95,15 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
 
 /* ---- the build ---- */
 
+/* --pack without a password; NULL if it was not given. */
+static const char *shown_pack(struct af_cli *cli, const struct build *build)
+{
+    return build->build.pack == NULL
+               ? NULL
+               : af_text_scrub(&cli->arena,
+                               af_url_without_secrets(&cli->arena, build->build.pack), 300);
+}
+
 /* "about 8 min (64 kernels), 6.0 GiB of memory for each compiler". */
 static void view_estimate(struct af_cli *cli, const struct build *build)
 {
@@ -104,7 +114,7 @@ static void view_estimate(struct af_cli *cli, const struct build *build)
                      build->build.version);
     if (build->build.pack != NULL) {
         af_screen_add(&screen, LABEL_COLUMNS, "  kernels", AF_TONE_PLAIN,
-                      af_text_scrub(&cli->arena, build->build.pack, 300));
+                      shown_pack(cli, build));
     } else {
         af_screen_add(&screen, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
                       af_selection_text(&build->build.selection, &cli->arena));
@@ -146,8 +156,9 @@ static enum anyflash_status result_json(struct af_cli *cli, const struct build *
             "anyflash-build/1", "version", build->build.version, "holds",
             packed ? json_null()
                    : af_json_text(af_selection_text(&build->build.selection, &cli->arena)),
-            "pack", af_json_text(build->build.pack), "folder", build->place.folder, "kernels",
-            packed ? json_null() : json_integer(needs->kernel_count), "estimated_seconds",
+            "pack", af_json_text(shown_pack(cli, build)), "folder", build->place.folder,
+            "kernels", packed ? json_null() : json_integer(needs->kernel_count),
+            "estimated_seconds",
             !packed && needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(),
             "peak_bytes", packed ? json_null() : json_integer((json_int_t)needs->peak_bytes),
             "wheel", result->wheel, "reason", result->reason, "seconds", result->seconds),
@@ -449,6 +460,8 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
         status = af_build_check(&build->build, false, NULL, 0, &check, err);
     if (status == ANYFLASH_OK && builds)
         status = refuse(cli, &check, err);
+    if (status == ANYFLASH_OK && builds && build->build.jobs == 0)
+        build->build.jobs = check.jobs > 0 ? (unsigned)check.jobs : 1;
     if (status == ANYFLASH_OK)
         status = af_build_find_place(&build->build, &build->place, err);
     return status == ANYFLASH_OK ? make(cli, build, exit_out, err) : status;

@@ -53,10 +53,8 @@ static enum anyflash_status check_source(struct af_cli_wanted *wanted, const cha
 {
     if (list == NULL || !names_flash(list))
         return ANYFLASH_OK;
-    wanted->cli->hint = af_arena_format(&wanted->cli->arena,
-                                        "`anyflash build` compiles a wheel; without %s one "
-                                        "that fits is installed",
-                                        what);
+    wanted->cli->hint =
+        af_arena_format(&wanted->cli->arena, "without %s a wheel that fits is installed", what);
     return af_fail(err, ANYFLASH_E_ARGUMENT, "%s asks for flash-attn from source", what);
 }
 
@@ -381,6 +379,8 @@ static const char *place_text(struct af_cli_wanted *wanted,
                                  (intmax_t)place->line);
 }
 
+#define BUILD "`anyflash build --head-dim 128 --dtype bf16` makes one for every torch"
+
 /* Why there is no wheel to give, and what would help. */
 static void refuse_answer(struct af_cli_wanted *wanted)
 {
@@ -389,6 +389,8 @@ static void refuse_answer(struct af_cli_wanted *wanted)
     const struct af_rung *change = &decision->rungs[AF_RUNG_TORCH_CHANGE];
     const struct af_reason *problem = decision->environment_problem;
     const char *torch = wanted->torch == NULL ? "this torch" : wanted->torch;
+    bool builds = decision->rungs[AF_RUNG_BUILD].answer == AF_YES;
+    const char *before = builds ? BUILD "; " : "";
     const char *other =
         change->torch_cuda == NULL
             ? change->torch_version
@@ -404,18 +406,20 @@ static void refuse_answer(struct af_cli_wanted *wanted)
         wanted,
         af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",
                         place_text(wanted, wanted->flash), wanted->flash->specifier, torch),
-        "`anyflash plan` shows every option; `anyflash build` compiles a wheel");
+        builds ? BUILD ", with other kernels, too; `anyflash plan` shows every option"
+               : "`anyflash plan` shows every option");
     if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
         !allows(wanted, PACKAGE, change->wheel->version))
         return;
     if (allows(wanted, "torch", change->torch_version))
-        wanted->hint = af_arena_format(
-            arena, "torch %s has one: add --allow-torch-change %s before --", other, other);
+        wanted->hint =
+            af_arena_format(arena, "%storch %s has one: add --allow-torch-change %s before --",
+                            before, other, other);
     else
         wanted->hint = af_arena_format(arena,
-                                       "torch %s has one: change the version that the "
+                                       "%storch %s has one: change the version that the "
                                        "project pins",
-                                       other);
+                                       before, other);
 }
 
 bool af_cli_wanted_has_hashes(const struct af_cli_wanted *wanted)

@@ -22,6 +22,7 @@
 #define GLIBC_LEAST 17 /* manylinux2014, the oldest of these tags */
 #define WORDS_MAX 40
 #define LIBRARY "libanyflash_cuda.so"
+#define LACKS_CCCL 3 /* exit code of `nvrtc.py find` */
 
 static double now_seconds(void)
 {
@@ -119,20 +120,21 @@ static enum anyflash_status write_scripts(struct af_build *build,
 }
 
 /*
- * Finds NVRTC: the one that this Python's packages or a CUDA toolkit have, else that of the
- * package index.
+ * Finds NVRTC: the one of this Python's packages or of the CUDA toolkit in use, else that of
+ * the package index; from there also the headers that a torch lacks. folders_out: one or two.
  */
 static enum anyflash_status find_nvrtc(struct af_build *build,
                                        const struct af_build_place *place, int *lock,
-                                       const char **folder_out, struct anyflash_error *err)
+                                       const char *folders_out[2], struct anyflash_error *err)
 {
+    const struct af_toolkit *toolkit = af_machine_toolkit(build->machine);
     struct command command;
     struct af_program_result result;
     enum anyflash_status status =
         start(&command, build, place, "packaging/kernels/nvrtc.py", err);
     add(&command, "find");
-    for (size_t i = 0; i < build->machine->toolkits.count; i++)
-        add(&command, af_fact_text_or(&build->machine->toolkits.rows[i].root, "/"));
+    if (toolkit != NULL)
+        add(&command, af_fact_text_or(&toolkit->root, NULL));
     add(&command, NULL);
     const struct af_program program = {.argv = command.words};
     if (status == ANYFLASH_OK)
@@ -140,11 +142,16 @@ static enum anyflash_status find_nvrtc(struct af_build *build,
     if (status != ANYFLASH_OK)
         return status;
     struct af_span line;
-    if (result.exit_code == 0 && af_text_line(&result.output, &line) && line.len > 0) {
-        *folder_out = af_arena_text_n(build->arena, line.data, line.len);
-        return *folder_out == NULL ? af_fail_memory(err) : ANYFLASH_OK;
-    }
-    return af_build_prepare_nvrtc(build, place, lock, folder_out, err);
+    bool found = (result.exit_code == 0 || result.exit_code == LACKS_CCCL) &&
+                 af_text_line(&result.output, &line) && line.len > 0;
+    if (!found)
+        return af_build_prepare_nvrtc(build, place, false, lock, &folders_out[0], err);
+    folders_out[0] = af_arena_text_n(build->arena, line.data, line.len);
+    if (folders_out[0] == NULL)
+        return af_fail_memory(err);
+    return result.exit_code == 0
+               ? ANYFLASH_OK
+               : af_build_prepare_nvrtc(build, place, true, lock, &folders_out[1], err);
 }
 
 /* The one pack in the folder of packs, which was empty before. */
@@ -159,9 +166,9 @@ static enum anyflash_status made_pack(struct af_build *build,
 
 /* Compiles the kernels; *reason_out if they do not compile. */
 static enum anyflash_status make_pack(struct af_build *build,
-                                      const struct af_build_place *place, const char *nvrtc,
-                                      const char **pack_out, const char **reason_out,
-                                      struct anyflash_error *err)
+                                      const struct af_build_place *place,
+                                      const char *const nvrtc[2], const char **pack_out,
+                                      const char **reason_out, struct anyflash_error *err)
 {
     struct af_arena *arena = build->arena;
     const struct af_selection *selection = &build->selection;
@@ -171,7 +178,8 @@ static enum anyflash_status make_pack(struct af_build *build,
     enum anyflash_status status =
         start(&command, build, place, "packaging/kernels/make_pack.py", err);
     add(&command, "--quiet");
-    add_option(&command, "--nvrtc", nvrtc);
+    for (size_t i = 0; i < 2 && nvrtc[i] != NULL; i++)
+        add_option(&command, "--nvrtc", nvrtc[i]);
     add_option(&command, "--sources", place->sources);
     add_option(&command, "--work", place->work);
     add_option(&command, "--output", place->packs);
@@ -262,7 +270,7 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
                                  struct af_build_result *result, struct anyflash_error *err)
 {
     const char *pack = NULL;
-    const char *nvrtc = NULL;
+    const char *nvrtc[2] = {NULL, NULL};
     int tools = -1;
     enum anyflash_status status = write_scripts(build, place, err);
     if (status == ANYFLASH_OK)
@@ -270,7 +278,7 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
     if (status == ANYFLASH_OK && build->pack != NULL) {
         status = af_build_prepare_pack(build, place, &pack, err);
     } else if (status == ANYFLASH_OK) {
-        status = find_nvrtc(build, place, &tools, &nvrtc, err);
+        status = find_nvrtc(build, place, &tools, nvrtc, err);
         if (status == ANYFLASH_OK)
             status = make_pack(build, place, nvrtc, &pack, &result->reason, err);
     }

@@ -40,7 +40,8 @@ struct af_build_place {
     const char *packs;
     const char *log;
     const char *output; /* folder of the finished wheels */
-    const char *tools;  /* the package index's NVRTC, shared by builds */
+    const char *tools;  /* the package index's NVRTC, shared by builds; not in `folder` */
+    const char *cccl;   /* its headers of CCCL alone, likewise */
 };
 
 /* The folder of all builds, in the cache folder; NULL without a home folder. */

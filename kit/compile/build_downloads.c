@@ -102,75 +102,82 @@ static enum anyflash_status prepare_uv(struct af_build *build,
     return status;
 }
 
+/* What is got, and where to. */
+struct tools {
+    const char *folder;   /* of all of it */
+    const char *packages; /* in it */
+    const char *mark;     /* in it, written last, so that a folder with it is complete */
+    bool only_cccl;
+};
+
 /* Its wheels are for any Python. */
 static enum anyflash_status install_nvrtc(struct af_build *build,
                                           const struct af_build_place *place,
-                                          const char *folder, struct anyflash_error *err)
+                                          const struct tools *tools, struct anyflash_error *err)
 {
     const char *uv = NULL;
+    const char *argv[16];
+    size_t count = 0;
     const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
     enum anyflash_status status = prepare_uv(build, place, &uv, err);
     if (status != ANYFLASH_OK)
         return status;
-    const char *argv[] = {uv,
-                          "pip",
-                          "install",
-                          "--quiet",
-                          "--no-deps",
-                          "--target",
-                          folder,
-                          AF_BUILD_NVRTC,
-                          AF_BUILD_RUNTIME,
-                          AF_BUILD_CCCL,
-                          NULL,
-                          NULL,
-                          NULL,
-                          NULL};
-    size_t count = 10;
+    const char *const first[] = {uv,          "pip",      "install",       "--quiet",
+                                 "--no-deps", "--target", tools->packages, AF_BUILD_CCCL};
+    for (size_t i = 0; i < AF_COUNT(first); i++)
+        argv[count++] = first[i];
+    if (!tools->only_cccl) {
+        argv[count++] = AF_BUILD_NVRTC;
+        argv[count++] = AF_BUILD_RUNTIME;
+    }
     if (build->offline)
         argv[count++] = "--offline";
     if (python != NULL) {
         argv[count++] = "--python";
         argv[count++] = python;
     }
+    argv[count] = NULL;
     return af_build_call(build, place->log, what_of(build, true), argv, NULL, err);
 }
 
-/* Makes the folder; `mark` is written last, so that one with it is complete. */
 static enum anyflash_status fill(struct af_build *build, const struct af_build_place *place,
-                                 const char *folder, const char *mark,
-                                 struct anyflash_error *err)
+                                 const struct tools *tools, struct anyflash_error *err)
 {
-    static const char title[] = "NVRTC from the package index\n";
-    af_progress_message(&build->progress, "downloading NVRTC");
-    enum anyflash_status status = af_folder_remove(place->tools, err);
+    const char *title = tools->only_cccl ? "headers of CCCL from the package index\n"
+                                         : "NVRTC from the package index\n";
+    af_progress_message(&build->progress, "downloading %s",
+                        tools->only_cccl ? "NVIDIA's headers (CCCL)" : "NVRTC");
+    enum anyflash_status status = af_folder_remove(tools->folder, err);
     if (status == ANYFLASH_OK)
-        status = af_folder_make(place->tools, 0755, err);
+        status = af_folder_make(tools->folder, 0755, err);
     if (status == ANYFLASH_OK)
-        status = install_nvrtc(build, place, folder, err);
+        status = install_nvrtc(build, place, tools, err);
     return status == ANYFLASH_OK
-               ? af_build_write_file(build->arena, mark,
-                                     (struct af_span){title, sizeof title - 1}, err)
+               ? af_build_write_file(build->arena, tools->mark,
+                                     (struct af_span){title, strlen(title)}, err)
                : status;
 }
 
 enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
-                                            const struct af_build_place *place, int *lock,
-                                            const char **folder_out, struct anyflash_error *err)
+                                            const struct af_build_place *place, bool only_cccl,
+                                            int *lock, const char **folder_out,
+                                            struct anyflash_error *err)
 {
-    const char *mark = af_path_join(build->arena, place->tools, "complete");
-    const char *folder = af_path_join(build->arena, place->tools, "packages");
+    struct af_arena *arena = build->arena;
+    const char *folder = only_cccl ? place->cccl : place->tools;
+    const struct tools tools = {folder, af_path_join(arena, folder, "packages"),
+                                af_path_join(arena, folder, "complete"), only_cccl};
     enum anyflash_status status = ANYFLASH_OK;
-    if (mark == NULL || folder == NULL)
+    if (arena->failed)
         return af_fail_memory(err);
-    *folder_out = folder;
+    *folder_out = tools.packages;
     while (status == ANYFLASH_OK) {
-        status = af_build_lock(build, place->tools, AF_BUILD_SHARED, lock, err);
-        if (status != ANYFLASH_OK || af_file_is_regular(mark))
+        status = af_build_lock(build, folder, AF_BUILD_SHARED, lock, err);
+        if (status != ANYFLASH_OK || af_file_is_regular(tools.mark))
             return status;
-        status = af_build_lock(build, place->tools, AF_BUILD_ALONE, lock, err);
-        if (status == ANYFLASH_OK && !af_file_is_regular(mark)) /* else another build made it */
-            status = fill(build, place, folder, mark, err);
+        status = af_build_lock(build, folder, AF_BUILD_ALONE, lock, err);
+        if (status == ANYFLASH_OK && !af_file_is_regular(tools.mark)) /* not by another build */
+            status = fill(build, place, &tools, err);
     }
     return status;
 }

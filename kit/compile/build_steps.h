@@ -21,10 +21,10 @@ extern const struct af_build_file af_build_files[];
 /* libanyflash_cuda of this build; its size is 0 where there is none (macOS). */
 extern const struct af_build_file af_build_library;
 
-/* What is installed from the package index where torch brings no NVRTC. */
+/* What is installed from the package index where torch brings no NVRTC; else CCCL alone. */
 #define AF_BUILD_NVRTC "nvidia-cuda-nvrtc==13.0.88"
 #define AF_BUILD_RUNTIME "nvidia-cuda-runtime==13.0.96" /* headers of it and of the next */
-#define AF_BUILD_CCCL "nvidia-cuda-cccl==13.0.85"
+#define AF_BUILD_CCCL "nvidia-cuda-cccl-cu12==12.9.27"  /* serves NVRTC 12.1 to 13 */
 
 /* build_files.c */
 
@@ -69,13 +69,13 @@ bool af_build_try_lock(const char *path, int *fd_out);
 const char *af_build_uv(const struct af_build *build);
 
 /*
- * Gets NVRTC and NVIDIA's headers of the package index; *folder_out has them as
- * site-packages has. *lock (-1 before) is shared with other builds; the caller closes it when
- * the build has ended.
+ * Gets NVRTC and NVIDIA's headers of the package index, or CCCL's headers alone; *folder_out
+ * has them as site-packages has. *lock (-1 before) is shared with other builds; the caller
+ * closes it when the build has ended.
  */
 enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
-                                            const struct af_build_place *place, int *lock,
-                                            const char **folder_out,
+                                            const struct af_build_place *place, bool only_cccl,
+                                            int *lock, const char **folder_out,
                                             struct anyflash_error *err);
 
 /* Gets the pack that the user named: *path_out is a file. */

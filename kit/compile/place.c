@@ -80,10 +80,11 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     place.log = af_arena_format(arena, "%s/log", place.folder);
     place.output = af_arena_format(arena, "%s/wheels", place.folder);
     place.tools = af_arena_format(arena, "%s/tools-nvrtc", root);
+    place.cccl = af_arena_format(arena, "%s/tools-cccl", root);
     if (arena->failed)
         return af_fail_memory(err);
-    const char *const kept[] = {place.tools, place.folder, place.scripts, place.sources,
-                                place.work};
+    const char *const kept[] = {place.tools,   place.cccl,    place.folder,
+                                place.scripts, place.sources, place.work};
     for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++)
         status = af_file_check_owner(kept[i], VARIABLE, err);
     if (status == ANYFLASH_OK)

@@ -227,6 +227,7 @@ def main():
     missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
     if missing and not given.nvrtc:
         sys.exit(f"error: programs are missing; install {' '.join(missing)}")
+    os.umask(os.umask(0) | 0o022)  # later runs use what this one leaves
     given.work.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     try:

@@ -5,7 +5,8 @@ for CUDA brings along: no nvcc and no host compiler.
     programs = write_programs(names, folder)   # {source: its kernels}
     compile_all(found, {source: title(kernels), ...}, includes, folder, jobs)
 
-`nvrtc.py find FOLDER ...` prints the folder that find() needs, if a Python has one.
+`nvrtc.py find FOLDER ...` prints the folder that find() needs: that of this Python's packages
+or one of FOLDER. Exit code 3: it lacks CCCL's headers, which torch does not bring along.
 
 A program is a source with up to PROGRAM_KERNELS kernels of one kind; its kernel number i is the
 function k<i>. Each is compiled by a process of its own, `nvrtc.py compile`, because a compiler
@@ -87,11 +88,7 @@ class Unusable(Exception):
 def find(folders):
     """(path of NVRTC, folders of headers) in the folders of Python's packages, the first that
     has one wins; what a folder with NVRTC lacks may be in another one."""
-    library = newest(folders, (
-        "nvidia/*/lib/libnvrtc.so.*[0-9]", "lib64/libnvrtc.so.*[0-9]", "lib/libnvrtc.so.*[0-9]",
-        "nvidia/*/bin/nvrtc64_*_0.dll", "nvidia/*/bin/*/nvrtc64_*_0.dll",
-        "torch/lib/nvrtc64_*_0.dll"))
-    half = newest(folders, ("nvidia/*/include/cuda_fp16.h", "include/cuda_fp16.h"))
+    library, half = newest_pair(folders)
     standard = newest(folders, ("nvidia/*/include/cccl/cuda/std/utility",
                                 "nvidia/*/include/cuda/std/utility",
                                 "include/cccl/cuda/std/utility", "include/cuda/std/utility"))
@@ -100,6 +97,15 @@ def find(folders):
         if one is None:
             raise Unusable(f"{what} is in none of {', '.join(map(str, folders))}")
     return library, [standard.parents[2], half.parent]
+
+
+def newest_pair(folders):
+    """(NVRTC, a header of its CUDA) in the folders; None for what is not there."""
+    library = newest(folders, (
+        "nvidia/*/lib/libnvrtc.so.*[0-9]", "lib64/libnvrtc.so.*[0-9]", "lib/libnvrtc.so.*[0-9]",
+        "nvidia/*/bin/nvrtc64_*_0.dll", "nvidia/*/bin/*/nvrtc64_*_0.dll",
+        "torch/lib/nvrtc64_*_0.dll"))
+    return library, newest(folders, ("nvidia/*/include/cuda_fp16.h", "include/cuda_fp16.h"))
 
 
 def newest(folders, patterns):
@@ -267,21 +273,24 @@ def version(library):
     return f"{major.value}.{minor.value}"
 
 
-def print_complete(folders):
-    """Prints the first folder that has all: this Python's packages, or one of `folders`."""
+def print_found(folders):
+    """Prints the first folder that has all, else the first that has NVRTC."""
+    partly = []
     for folder in (sysconfig.get_path("platlib"), *folders):
         try:
             find([folder])
         except Unusable:
+            partly += [folder] if None not in newest_pair([folder]) else []
             continue
         print(folder)
         return
-    sys.exit(1)
+    print(*partly[:1])
+    sys.exit(3 if partly else 1)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["find"]:
-        print_complete(sys.argv[2:])
+        print_found(sys.argv[2:])
     elif sys.argv[1:2] == ["compile"] and len(sys.argv) > 5:
         compile_one(*sys.argv[2:5], sys.argv[5:])
     else:

@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-from world import FILES, ROOT, SELECTION, VERSION, World
+from world import FILES, ROOT, SELECTION, VERSION, World, write
 
 import make_pack
 import nvrtc
@@ -120,6 +120,19 @@ def test_a_build_that_grows_compiles_only_what_is_new(world):
     assert more.compiled and not set(more.compiled) & set(first.compiled), more
 
 
+@pytest.mark.parametrize("umask", [0o002, 0o000])
+def test_nobody_else_may_write_what_later_builds_use(world, umask):
+    before = os.umask(umask)
+    try:
+        first, again = world.run(), world.run()
+    finally:
+        os.umask(before)
+    assert first.code == again.code == 0 and again.compiled == [], again
+    loose = [path for path in world.folder.glob("cache/build/*/ptx/**/*")
+             if path.stat().st_mode & 0o022]
+    assert not loose
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_build_goes_on_where_it_stopped(world, number):
     slow = {"FAKE_NVRTC_SLEEP": "0.4"}
@@ -200,8 +213,9 @@ def test_a_pack_that_is_not_whole_is_refused(world, pack, spoil, text):
 
 
 def test_an_address_needs_the_network(world):
-    said = world.run("--pack", "https://x.invalid/some.kernels")
+    said = world.run("--pack", "https://me:secret@x.invalid/some.kernels?token=secret")
     assert said.code == 3 and "--offline" in said.err, said
+    assert "secret" not in said.out + said.err, said
 
 
 @pytest.mark.parametrize("words, text", [
@@ -226,6 +240,37 @@ def test_the_same_build_at_once_is_refused(world):
     finally:
         os.killpg(first.pid, signal.SIGKILL)
         first.communicate(timeout=60)
+
+
+UV = """#!/bin/sh
+echo "$@" >>{calls}
+while [ "$1" != --target ]; do shift; done
+mkdir -p "$2/nvidia/cu13/lib" "$2/nvidia/cu13/include/cuda/std"
+cp {library} "$2/nvidia/cu13/lib/libnvrtc.so.13"
+touch "$2/nvidia/cu13/include/cuda_fp16.h" "$2/nvidia/cu13/include/cuda/std/utility"
+"""
+
+
+@pytest.mark.parametrize("lacks, packages", [
+    ("include/cuda", {"cccl"}),  # as a torch for CUDA
+    ("lib64", {"nvrtc", "runtime", "cccl"}),
+    ("include/cuda_fp16.h", {"nvrtc", "runtime", "cccl"}),
+])
+def test_only_what_is_missing_is_downloaded_and_once(world, lacks, packages):
+    calls = world.folder / "calls"
+    write(world.folder / "bin" / "uv",
+          UV.format(calls=calls, library=world.cuda / "kept.so"), 0o755)
+    shutil.copy(world.cuda / "lib64" / "libnvrtc.so.13", world.cuda / "kept.so")
+    lost = world.cuda / lacks
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+    said = world.run()
+    assert said.code == 0, said
+    asked = {word.split("==")[0].removeprefix("nvidia-cuda-").removesuffix("-cu12")
+             for word in calls.read_text().split() if word.startswith("nvidia-")}
+    assert asked == packages and world.run().code == 0
+    assert len(calls.read_text().splitlines()) == 1
+    cleaned = world.run_clean()
+    assert "from the package index" in cleaned, cleaned
 
 
 def test_sources_that_are_not_the_published_ones_are_refused(world):

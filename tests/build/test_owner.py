@@ -8,7 +8,8 @@ import pytest
 from world import SELECTION, World
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another owner")
-KEPT = ["", "build", "build/tools-uv", "build/sources", "build/tools-nvrtc"]
+KEPT = ["", "build", "build/tools-uv", "build/sources", "build/tools-nvrtc",
+        "build/tools-cccl"]
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def trap(world, cache):
     """A uv in the cache that says when it runs."""
     uv = cache / "build/tools-uv/bin/uv"
     uv.parent.mkdir(parents=True)
-    for kept in ("sources", "tools-nvrtc"):
+    for kept in ("sources", "tools-nvrtc", "tools-cccl"):
         (cache / "build" / kept).mkdir(exist_ok=True)
     uv.write_text(f"#!/bin/sh\ntouch {world.folder}/ran\n")
     uv.chmod(0o755)

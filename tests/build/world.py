@@ -125,6 +125,11 @@ class World:
     def run(self, *options, **keywords):
         return self.said(self.start(*(options or SELECTION), **keywords))
 
+    def run_clean(self):
+        """What `--clean` prints."""
+        return subprocess.run([os.environ["ANYFLASH"], "build", "--clean"], text=True,
+                              capture_output=True, env=self.environment(), check=True).stdout
+
     def compiled(self):
         return sorted(line.split()[0] for line in self.log.read_text().splitlines())
 
