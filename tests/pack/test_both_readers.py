@@ -60,6 +60,17 @@ def by_c(path):
     return found
 
 
+def test_the_program_and_the_library_decompress_the_same(path, monkeypatch):
+    by_library = by_python(path)
+    monkeypatch.setattr(pack_file, "find_library", lambda: None)
+    assert by_library and by_python(path) == by_library
+    monkeypatch.setattr(pack_file.shutil, "which", lambda name: None)  # neither is here
+    data = path.read_bytes()
+    index = data[pack_file.HEAD.size:][:pack_file.HEAD.unpack_from(data)[1]]
+    stored = pack_file.stored_content(index) is not None
+    assert by_python(path) == (by_library if stored else None)
+
+
 def test_both_read_the_same_kernels(path):
     kernels = by_python(path)
     assert len(kernels) > 10 and by_c(path) == kernels
