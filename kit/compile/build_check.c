@@ -154,14 +154,9 @@ static void check_python(struct checking *checking)
 {
     struct af_build *build = checking->build;
     const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
-    const char *const argv[] = {
-        python,
-        "-E",
-        "-s",
-        "-c",
-        "import ctypes, gzip, sys, zipfile; print('%d.%d' % sys.version_info[:2]); "
-        "sys.exit(sys.version_info < (3, 9))",
-        NULL};
+    static const char script[] = "import ctypes, gzip, sys, zipfile; print(sys.version); "
+                                 "sys.exit(sys.version_info < (3, 9))";
+    const char *const argv[] = {python, "-E", "-s", "-c", script, NULL};
     const char *why = NULL;
     const char *text = ask(checking, argv, &why);
     add(checking, "python", text != NULL ? AF_YES : AF_NO, text != NULL ? python : why,
