@@ -10,7 +10,9 @@ makes. PLATFORM is the wheel's: manylinux_2_28_x86_64, win_amd64.
 """
 
 import argparse
+import gzip
 import pathlib
+import re
 import sys
 import tarfile
 
@@ -22,6 +24,8 @@ sys.path.insert(0, str(ROOT / "packaging" / "kernels"))
 import pack_file  # noqa: E402
 import sources  # noqa: E402
 
+ALL_KERNELS = gzip.decompress(
+    (ROOT / "packaging" / "kernels" / "kernel_names.txt.gz").read_bytes()).decode()
 MODULE = ROOT / "bindings" / "flash_attn" / "flash_attn_2_cuda" / "__init__.py"
 #: The start of the local part of the version; what follows is in the name of a pack that is a
 #: part of the whole.
@@ -59,10 +63,26 @@ def upstream(tree):
     return package, about.decode(), licences
 
 
-def local_of(pack):
-    """"any.ptx", or "any.ptx.hd128.bf16" of flash-attn-2.8.3.post2-hd128-bf16.kernels."""
-    _, whole, part = pack.stem.partition(f"flash-attn-{sources.RELEASE}")
-    return LOCAL + (part.replace("-", ".") if whole else "")
+def checked(path):
+    """The pack, if it is of this flash-attn and every part is what was written."""
+    pack = pack_file.Pack(path)
+    release = pack.rows["flash-attn"][0][0]
+    if release != sources.RELEASE:
+        raise pack_file.Damaged(f"it is of flash-attn {release}, not {sources.RELEASE}")
+    for number in range(len(pack.families)):
+        pack.family(number)
+    return pack
+
+
+def local_of(path, pack):
+    """"any.ptx" of a pack with all kernels; else "any.ptx.hd128.bf16" of a file that is called
+    flash-attn-2.8.3.post2-hd128-bf16.kernels, and "any.ptx.part" of one with another name."""
+    if set(pack.kernels) >= set(filter(None, ALL_KERNELS.splitlines())):
+        return LOCAL
+    _, whole, part = path.stem.partition(f"flash-attn-{sources.RELEASE}")
+    if not whole or not re.fullmatch(r"(-[a-z0-9]+)+", part, re.ASCII):
+        return f"{LOCAL}.part"
+    return LOCAL + part.replace("-", ".")
 
 
 def metadata(about, licences, kernels, local):
@@ -79,11 +99,11 @@ def metadata(about, licences, kernels, local):
         "compute capability 8.0 and newer. Questions about this wheel are for anyflash.", ""])
 
 
-def contents(given):
+def contents(given, pack, local):
     tree = given.sources or sources.download(pathlib.Path(ROOT, "build", "kernels"))
+    if tree.is_dir():
+        sources.check(tree)
     package, about, licences = upstream(tree)
-    pack = pack_file.Pack(given.pack)
-    local = local_of(given.pack)
     licences |= {name: (ROOT / path).read_bytes() for name, path in LICENCES.items()}
     licences["kernels.txt"] = pack.licence().encode()
     info = f"flash_attn-{sources.RELEASE}+{local}.dist-info"
@@ -109,13 +129,15 @@ def main():
     parser.add_argument("--sources", type=pathlib.Path, metavar="TREE")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    path = given.folder / (f"flash_attn-{sources.RELEASE}+{local_of(given.pack)}"
+    try:
+        pack = checked(given.pack)
+    except pack_file.Damaged as failure:
+        sys.exit(f"error: '{given.pack}' cannot be used: {failure}")
+    local = local_of(given.pack, pack)
+    path = given.folder / (f"flash_attn-{sources.RELEASE}+{local}"
                            f"-py3-none-{given.platform}.whl")
     part = path.with_name(path.name + ".part")
-    try:
-        wheel_file.write(part, contents(given))
-    except pack_file.Damaged as failure:
-        sys.exit(f"error: '{given.pack}' cannot be read: {failure}")
+    wheel_file.write(part, contents(given, pack, local))
     part.replace(path)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 

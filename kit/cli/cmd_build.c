@@ -73,6 +73,30 @@ static enum anyflash_status read_jobs(const struct af_cli *cli, struct af_build 
     return ANYFLASH_OK;
 }
 
+/* A pack is taken as it is. */
+static enum anyflash_status check_pack(const struct af_cli *cli, struct anyflash_error *err)
+{
+    static const struct {
+        enum af_option_id id;
+        const char *name;
+    } others[] = {{AF_OPTION_FOR, "for"},
+                  {AF_OPTION_HEAD_DIM, "head-dim"},
+                  {AF_OPTION_DTYPE, "dtype"},
+                  {AF_OPTION_FEATURES, "features"},
+                  {AF_OPTION_INFERENCE, "inference"},
+                  {AF_OPTION_FULL, "full"},
+                  {AF_OPTION_JOBS, "jobs"},
+                  {AF_OPTION_CHECK, "check"}};
+    const struct af_options *options = &cli->options;
+    const char *pack = options->values[AF_OPTION_PACK];
+    for (size_t i = 0; pack != NULL && i < AF_COUNT(others); i++)
+        if (af_option_given(options, others[i].id))
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "--%s cannot be used with --pack, which is taken as it is",
+                           others[i].name);
+    return ANYFLASH_OK;
+}
+
 /* Reads the options. --check works without a selection. */
 static enum anyflash_status read_options(struct af_cli *cli, struct build *build, bool checks,
                                          struct anyflash_error *err)
@@ -86,7 +110,9 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
                           .version = AF_RUNG_BUILD_FLASH_ATTN,
                           .offline = build->change.run.offline,
                           .allow_http = af_option_given(options, AF_OPTION_ALLOW_HTTP)};
-    enum anyflash_status status = read_jobs(cli, &build->build, err);
+    enum anyflash_status status = check_pack(cli, err);
+    if (status == ANYFLASH_OK)
+        status = read_jobs(cli, &build->build, err);
     bool must = !checks && build->build.pack == NULL;
     if (status == ANYFLASH_OK)
         status = af_cli_read_selection(cli, must, &build->build.selection, err);
@@ -152,16 +178,17 @@ static enum anyflash_status result_json(struct af_cli *cli, const struct build *
     return af_cli_json_take(
         cli,
         json_pack(
-            "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:s?, s:s?, s:f}", "schema",
+            "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f}", "schema",
             "anyflash-build/1", "version", build->build.version, "holds",
             packed ? json_null()
                    : af_json_text(af_selection_text(&build->build.selection, &cli->arena)),
-            "pack", af_json_text(shown_pack(cli, build)), "folder", build->place.folder,
-            "kernels", packed ? json_null() : json_integer(needs->kernel_count),
-            "estimated_seconds",
+            "pack", af_json_text(shown_pack(cli, build)), "folder",
+            af_json_text(build->place.folder), "kernels",
+            packed ? json_null() : json_integer(needs->kernel_count), "estimated_seconds",
             !packed && needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(),
             "peak_bytes", packed ? json_null() : json_integer((json_int_t)needs->peak_bytes),
-            "wheel", result->wheel, "reason", result->reason, "seconds", result->seconds),
+            "wheel", af_json_text(result->wheel), "reason", af_json_text(result->reason),
+            "seconds", result->seconds),
         err);
 }
 
@@ -216,7 +243,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool json = af_option_given(&cli->options, AF_OPTION_JSON);
     estimate(build);
-    if (!json)
+    if (!json && !af_option_given(&cli->options, AF_OPTION_QUIET))
         view_estimate(cli, build);
     enum anyflash_status status = af_cli_finish(cli, err);
     if (status == ANYFLASH_OK && !dry && !json) { /* show it before the build */

@@ -4,8 +4,10 @@
 #include "kit/compile/build_steps.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -200,7 +202,9 @@ static enum anyflash_status make_pack(struct af_build *build,
         status = af_program_run_foreground(&program, arena, &exit_code, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (exit_code > 128 || af_interrupted())
+    if (exit_code > 128 && !af_interrupted())
+        raise(exit_code - 128); /* it was in the foreground, and we were not sent the signal */
+    if (exit_code > 128)
         return af_fail(err, ANYFLASH_E_TIMEOUT,
                        "interrupted: run the same command again to continue");
     if (exit_code == 127)
@@ -259,7 +263,9 @@ static enum anyflash_status make_wheel(struct af_build *build,
     status = af_build_call(build, place->log, "packing the wheel", command.words, &said, err);
     if (status != ANYFLASH_OK)
         return status;
-    const char *end = memmem(said.data, said.len, ".whl: ", 6);
+    const char *end = NULL;
+    for (size_t i = 0; i + 6 <= said.len; i++)
+        end = memcmp(said.data + i, ".whl: ", 6) == 0 ? said.data + i : end;
     if (end == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "packing the wheel printed no path");
     *wheel_out = af_arena_text_n(arena, said.data, (size_t)(end - said.data) + 4);
@@ -318,6 +324,9 @@ enum anyflash_status af_build_run(struct af_build *build, const struct af_build_
     err = err == NULL ? &own : err;
     if (af_build_library.size == 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this program was built without " LIBRARY);
+    /* Later builds run what this one leaves in the cache: nobody else may write it. */
+    const mode_t mask = umask(022);
+    umask(mask | 022);
     enum anyflash_status status = af_folder_make(place->folder, 0755, err);
     if (status == ANYFLASH_OK)
         status = lock_folder(build, place, &lock, err);
@@ -325,6 +334,7 @@ enum anyflash_status af_build_run(struct af_build *build, const struct af_build_
         status = make(build, place, &result, err);
     if (lock >= 0)
         close(lock);
+    umask(mask);
     result.seconds = now_seconds() - start_seconds;
     if (status != ANYFLASH_OK)
         return fail_of_disk(place, status, err);

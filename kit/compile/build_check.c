@@ -156,7 +156,7 @@ static void check_python(struct checking *checking)
     const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
     static const char script[] = "import ctypes, gzip, sys, zipfile; print(sys.version); "
                                  "sys.exit(sys.version_info < (3, 9))";
-    const char *const argv[] = {python, "-E", "-s", "-c", script, NULL};
+    const char *const argv[] = {python, "-I", "-c", script, NULL};
     const char *why = NULL;
     const char *text = ask(checking, argv, &why);
     add(checking, "python", text != NULL ? AF_YES : AF_NO, text != NULL ? python : why,

@@ -423,8 +423,8 @@ static enum anyflash_status download_pack(struct af_build *build,
                                           const char **path_out, struct anyflash_error *err)
 {
     struct af_arena *arena = build->arena;
-    const char *name = af_arena_text_n(arena, af_path_name(build->pack),
-                                       strcspn(af_path_name(build->pack), "?#"));
+    const char *plain = af_arena_text_n(arena, build->pack, strcspn(build->pack, "?#"));
+    const char *name = plain == NULL ? NULL : af_path_name(plain);
     const char *path = name == NULL ? NULL : af_path_join(arena, place->packs, name);
     const struct af_http http = {.allow_http = build->allow_http};
     struct af_download_result result;

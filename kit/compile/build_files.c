@@ -32,7 +32,8 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
 {
     struct af_span old;
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
-        old.len == bytes.len && memcmp(old.data, bytes.data, bytes.len) == 0)
+        old.len == bytes.len && memcmp(old.data, bytes.data, bytes.len) == 0 &&
+        af_file_check_owner(path, "ANYFLASH_CACHE", NULL) == ANYFLASH_OK)
         return ANYFLASH_OK;
     return af_file_write(arena, path, &bytes, 1, err);
 }

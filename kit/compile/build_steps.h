@@ -28,7 +28,7 @@ extern const struct af_build_file af_build_library;
 
 /* build_files.c */
 
-/* Writes a file atomically, unless it has these bytes already. */
+/* Writes a file atomically, unless it has these bytes, and nobody else may write it. */
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
                                          struct af_span bytes, struct anyflash_error *err);
 

@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import time
 
@@ -133,6 +134,8 @@ def layout(text):
         raw = bytes(int(value) for value in values.split(",") if value).ljust(8, b"\0")
         offset, size = (int.from_bytes(raw[i:i + 4], "little") for i in (0, 4))
         found[kind].append((name, size) if kind == "struct" else (name, offset, size))
+    if not found["struct"] or not found["member"]:
+        raise ptx.Unreadable("it has no layout of the parameters")
     return found["struct"], found["member"]
 
 
@@ -198,10 +201,28 @@ def by_nvcc(given, tree):
 
 def kernels_in(folder, group):
     """The kernels of the PTX files of a group."""
-    texts = [((folder / f"{stem}.ptx").read_text(), names) for stem, names in group]
+    texts = [(folder / f"{stem}.ptx", names) for stem, names in group]
     if any(names for _, names in texts):
-        return [one for text, names in texts for one in named_kernels(text, names)]
-    return kernels_of(text for text, _ in texts)
+        return [one for path, names in texts for one in undamaged(
+            path, lambda text, names=names: named_kernels(text, names))]
+    return kernels_of(undamaged(path, check_end) for path, _ in texts)
+
+
+def check_end(text):
+    """The text of a PTX file, if its statements are complete."""
+    if not list(ptx.statements(text)):
+        raise ptx.Unreadable("it is empty")
+    return text
+
+
+def undamaged(path, read):
+    """What read() finds in a file of PTX; one that a crash has cut is removed."""
+    try:
+        return read(path.read_text())
+    except (KeyError, ptx.Unreadable) as failure:
+        path.unlink()
+        raise nvrtc.Unusable(f"'{path}' was damaged and is removed: run the same command again"
+                             f" ({failure})") from None
 
 
 def make(given):
@@ -212,7 +233,7 @@ def make(given):
     writer.add_licence(sources.licences(tree))
     for group in groups_made:
         writer.add_kernels(kernels_in(folder, group))
-    structs, members = layout((folder / "members.ptx").read_text())
+    structs, members = undamaged(folder / "members.ptx", layout)
     given.output.mkdir(parents=True, exist_ok=True)
     path = given.output / file_name(given)
     writer.write(path, {"flash-attn": sources.RELEASE,
@@ -228,12 +249,14 @@ def main():
     if missing and not given.nvrtc:
         sys.exit(f"error: programs are missing; install {' '.join(missing)}")
     os.umask(os.umask(0) | 0o022)  # later runs use what this one leaves
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     given.work.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     try:
         path, writer = make(given)
     except KeyboardInterrupt:
-        sys.exit("interrupted; the same command goes on where it stopped")
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
     except nvrtc.Unusable as failure:
         sys.exit(f"error: {failure}")
     if given.quiet:

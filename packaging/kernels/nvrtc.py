@@ -8,7 +8,7 @@ for CUDA brings along: no nvcc and no host compiler.
 `nvrtc.py find FOLDER ...` prints the folder that find() needs: that of this Python's packages
 or one of FOLDER. Exit code 3: it lacks CCCL's headers, which torch does not bring along.
 
-A program is a source with up to PROGRAM_KERNELS kernels of one kind; its kernel number i is the
+A program is a source with up to FORWARD_KERNELS kernels of one kind; its kernel number i is the
 function k<i>. Each is compiled by a process of its own, `nvrtc.py compile`, because a compiler
 may need 5 GiB, which only the end of its process gives back. PTX has its name once it is
 complete, so an interrupted run goes on where it stopped.
@@ -27,9 +27,10 @@ import time
 
 from ptx import TARGET
 
-#: Reading the templates takes longer than one kernel; more kernels take more memory.
-PROGRAM_KERNELS = 12
-#: What one compiler needs; up to 5.3 GiB were measured.
+#: Reading the templates takes longer than one kernel; more kernels take more memory, 12 of the
+#: backward pass up to 6.1 GiB (NVRTC 12.1).
+FORWARD_KERNELS, BACKWARD_KERNELS = 12, 8
+#: What one compiler needs.
 COMPILER_BYTES = 6 << 30
 OPTIONS = (f"--gpu-architecture=compute_{TARGET}", "-std=c++17", "--use_fast_math", "-DNDEBUG",
            "--device-as-default-execution-space", "--pre-include=prelude.h")
@@ -99,19 +100,31 @@ def find(folders):
     return library, [standard.parents[2], half.parent]
 
 
+LIBRARIES = ("nvidia/*/lib/libnvrtc.so.*[0-9]", "lib64/libnvrtc.so.*[0-9]",
+             "lib/libnvrtc.so.*[0-9]", "nvidia/*/bin/nvrtc64_*_0.dll",
+             "nvidia/*/bin/*/nvrtc64_*_0.dll", "torch/lib/nvrtc64_*_0.dll")
+
+
 def newest_pair(folders):
-    """(NVRTC, a header of its CUDA) in the folders; None for what is not there."""
-    library = newest(folders, (
-        "nvidia/*/lib/libnvrtc.so.*[0-9]", "lib64/libnvrtc.so.*[0-9]", "lib/libnvrtc.so.*[0-9]",
-        "nvidia/*/bin/nvrtc64_*_0.dll", "nvidia/*/bin/*/nvrtc64_*_0.dll",
-        "torch/lib/nvrtc64_*_0.dll"))
-    return library, newest(folders, ("nvidia/*/include/cuda_fp16.h", "include/cuda_fp16.h"))
+    """(NVRTC, a header of the same CUDA) in the folders; None for what is not there."""
+    libraries = [path for folder, pattern in itertools.product(folders, LIBRARIES)
+                 for path in sorted(pathlib.Path(folder).glob(pattern), reverse=True)
+                 if ".alt." not in path.name]
+    for library in libraries:
+        for root in library.parents[1:3]:  # DLLs may lie one folder deeper
+            beside = [root / "include"]
+            if root.name == "cuda_nvrtc":
+                beside.append(root.with_name("cuda_runtime") / "include")
+            for folder in beside:
+                if (folder / "cuda_fp16.h").is_file():
+                    return library, folder / "cuda_fp16.h"
+    return (libraries or [None])[0], None
 
 
 def newest(folders, patterns):
+    """The last of the files, in the first folder that has one."""
     for folder, pattern in itertools.product(folders, patterns):
-        found = [path for path in sorted(pathlib.Path(folder).glob(pattern))
-                 if ".alt." not in path.name]
+        found = sorted(pathlib.Path(folder).glob(pattern))
         if found:
             return found[-1]
     return None
@@ -169,7 +182,8 @@ def write_programs(names, folder):
     names = sorted(names, key=lambda name: (*alike(name), name.split()))
     for _, group in itertools.groupby(names, key=lambda name: alike(name)[:-1]):
         group = list(group)
-        count = -(-len(group) // PROGRAM_KERNELS)
+        most = FORWARD_KERNELS if alike(group[0])[0] == FORWARD else BACKWARD_KERNELS
+        count = -(-len(group) // most)
         size = -(-len(group) // count)
         for at in range(0, len(group), size):
             text = program(group[at:at + size])
@@ -196,13 +210,13 @@ def compile_all(found, files, includes, folder, jobs):
     running, start, failed = {}, time.monotonic(), None
     if left:
         tell(f"compiling {len(left)} programs, {jobs} at a time")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))  # its processes end, too
     try:
         while left or running:
             while left and len(running) < jobs and not failed:
                 path = left.pop(0)
                 result = folder / f"{path.stem}.ptx"
-                command = [sys.executable, __file__, "compile", library, path, result,
+                command = [sys.executable, "-E", "-s", "-B", __file__, "compile", library, path,
+                           result,
                            *(standins, *includes, *headers)]
                 with open(result.with_suffix(".log"), "wb") as log:  # may be long
                     running[subprocess.Popen(list(map(str, command)), stdout=log,
@@ -232,6 +246,8 @@ def reason(code, what, text):
 
 def compile_one(library, source, result, includes):
     """The child: one source to PTX."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not without its parent
     if hasattr(os, "add_dll_directory"):
         os.add_dll_directory(str(pathlib.Path(library).resolve().parent))
     nvrtc = ctypes.CDLL(library)
@@ -259,7 +275,10 @@ def compile_one(library, source, result, includes):
     except Unusable as failure:
         sys.exit(text_of("nvrtcGetProgramLogSize", "nvrtcGetProgramLog") + str(failure))
     part = pathlib.Path(result).with_suffix(".part")
-    part.write_text(text_of("nvrtcGetPTXSize", "nvrtcGetPTX"))
+    with open(part, "w") as file:
+        file.write(text_of("nvrtcGetPTXSize", "nvrtcGetPTX"))
+        file.flush()
+        os.fsync(file.fileno())  # a file with this name is complete
     part.replace(result)
 
 

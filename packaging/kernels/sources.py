@@ -16,9 +16,10 @@ import tempfile
 RELEASE = "2.8.3.post2"
 SDIST_SHA256 = "d0f9f0b08a986cdeadbffcf5ec8b3a8f514366c68ad1853d3ab061bc83cc340b"
 #: SHA-256 of what digest() reads in the unpacked sdist.
-TREE_SHA256 = "28c6b2c99b17bd3116b2c572a654f1256d5db881cc2f5418251fc94d785d4c6c"
-#: What a pack is made of, in the sdist.
-PARTS = ("LICENSE", "csrc/flash_attn/src", "csrc/cutlass/include")
+TREE_SHA256 = "8027a17b513519162b695520fe2b18a358e77b2ea2cb21213cd000d3cb7c01be"
+#: What packs and wheels are made of, in the sdist.
+PARTS = ("LICENSE", "AUTHORS", "PKG-INFO", "flash_attn", "csrc/flash_attn/src",
+         "csrc/cutlass/include")
 KERNELS = "csrc/flash_attn/src"
 INCLUDES = (KERNELS, "csrc/flash_attn", "csrc/cutlass/include")
 #: Stand-ins for the two headers of torch that the kernels' files include.
@@ -72,8 +73,9 @@ def download(cache):
 def unpacked(sdist, cache):
     """The folder with the sdist's PARTS, unpacked once."""
     folder = cache / f"flash_attn-{RELEASE}"
-    if folder.is_dir():
+    if all((folder / part).exists() for part in PARTS):
         return folder
+    shutil.rmtree(folder, ignore_errors=True)
     part = cache / "unpacking"
     shutil.rmtree(part, ignore_errors=True)
     with tarfile.open(sdist) as archive:

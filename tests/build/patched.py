@@ -9,7 +9,7 @@ if script is None or "-c" in words:
     import os
     os.execv(sys.executable, [sys.executable, *words])
 sys.argv = words[words.index(script):]
-sys.path[0] = str(pathlib.Path(script).parent)
+sys.path.insert(0, str(pathlib.Path(script).parent))
 if "--sources" in sys.argv:
     sys.path.append(str(pathlib.Path(script).parent / "kernels"))
     import sources

@@ -43,7 +43,7 @@ FILES = {
 }
 #: A selection with few programs.
 SELECTION = ("--head-dim", "64", "--dtype", "bf16", "--features", "none", "--inference")
-PYTHON = f"#!/bin/sh\nexec {sys.executable} {ROOT}/tests/build/patched.py \"$@\"\n"
+PYTHON = f"#!/bin/sh\nexec {sys.executable} -I {ROOT}/tests/build/patched.py \"$@\"\n"
 
 
 def write(path, text, mode=0o644):

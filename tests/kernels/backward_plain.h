@@ -111,8 +111,7 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
                         case_plain_pair(c, &problem, &s, h, i, j, delta, type, &rows, results);
                 }
                 if (a->sinks != NULL && *lse != -INFINITY)
-                    results[CASE_DSINKS][h] -=
-                        exp((double)(a->sinks[h] - *lse)) * (double)delta;
+                    results[CASE_DSINKS][h] -= (double)expf(a->sinks[h] - *lse) * (double)delta;
             }
         }
     }

@@ -37,7 +37,8 @@ def folder(tmp_path, recorded, twins, monkeypatch):
     (tmp_path / "nvcc").write_text(NVCC.format(python=sys.executable))
     (tmp_path / "nvcc").chmod(0o755)
     tree = tmp_path / "a tree"
-    for name in (f"{sources.KERNELS}/x.h", "LICENSE", "csrc/cutlass/include/cutlass/cutlass.h"):
+    for name in (f"{sources.KERNELS}/x.h", "LICENSE", "AUTHORS", "PKG-INFO", "flash_attn/x.py",
+                 "csrc/cutlass/include/cutlass/cutlass.h"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("/****\n * Some licence\n ****/\n")
     for prefix in make_pack.PASSES.values():
