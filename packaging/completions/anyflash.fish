@@ -56,7 +56,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from package' -l stand-in -d 'in
 complete -c anyflash -n '__fish_seen_subcommand_from install package run undo' -l no-wait -d 'do not wait if another anyflash is changing the environment: fail at once'
 complete -c anyflash -n '__fish_seen_subcommand_from machine' -l tags -d 'print only the wheel tags that the interpreter accepts, best first, one per line'
 complete -c anyflash -n '__fish_seen_subcommand_from machine' -l schema -d 'print only the list of facts that a record can have, with their meaning'
-complete -c anyflash -n '__fish_seen_subcommand_from build' -l output -d 'folder for the wheel (default: this folder)' -s o -r
+complete -c anyflash -n '__fish_seen_subcommand_from build' -l output -d 'folder for a copy of the wheel, which also stays in the cache' -s o -r
 complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l for -d 'build what this model needs: its Hugging Face config.json, or the folder with it' -r
 complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l head-dim -d 'build for these head sizes, each up to 256, or all' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build plan' -l dtype -d 'build for these types: bf16, fp16 or bf16,fp16' -x -a 'bf16 fp16'
