@@ -74,7 +74,8 @@ static enum anyflash_status read_jobs(const struct af_cli *cli, struct af_build 
 }
 
 /* A pack is taken as it is. */
-static enum anyflash_status check_pack(const struct af_cli *cli, struct anyflash_error *err)
+static enum anyflash_status check_pack(const struct af_cli *cli, struct af_arena *arena,
+                                       struct anyflash_error *err)
 {
     static const struct {
         enum af_option_id id;
@@ -94,6 +95,9 @@ static enum anyflash_status check_pack(const struct af_cli *cli, struct anyflash
             return af_fail(err, ANYFLASH_E_ARGUMENT,
                            "--%s cannot be used with --pack, which is taken as it is",
                            others[i].name);
+    if (pack != NULL && strstr(pack, "://") == NULL && access(pack, R_OK) != 0)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--pack: cannot read '%s': %s",
+                       af_text_scrub(arena, pack, 200), strerror(errno));
     return ANYFLASH_OK;
 }
 
@@ -110,7 +114,7 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
                           .version = AF_RUNG_BUILD_FLASH_ATTN,
                           .offline = build->change.run.offline,
                           .allow_http = af_option_given(options, AF_OPTION_ALLOW_HTTP)};
-    enum anyflash_status status = check_pack(cli, err);
+    enum anyflash_status status = check_pack(cli, &cli->arena, err);
     if (status == ANYFLASH_OK)
         status = read_jobs(cli, &build->build, err);
     bool must = !checks && build->build.pack == NULL;
@@ -306,7 +310,7 @@ static void view_check(struct af_cli *cli, const struct af_build *build,
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
         return;
     af_screen_gap(&screen);
-    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "`anyflash build` of flash-attn %s needs",
+    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "`anyflash build` (flash-attn %s) needs",
                      build->version);
     for (size_t i = 0; i < check->row_count; i++)
         view_row(&screen, &check->rows[i], &cli->arena);

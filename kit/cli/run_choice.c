@@ -379,7 +379,7 @@ static const char *place_text(struct af_cli_wanted *wanted,
                                  (intmax_t)place->line);
 }
 
-#define BUILD "`anyflash build --head-dim 128 --dtype bf16` makes one for every torch"
+#define BUILD "`anyflash build --head-dim 128 --dtype bf16` makes a wheel for every torch"
 
 /* Why there is no wheel to give, and what would help. */
 static void refuse_answer(struct af_cli_wanted *wanted)
@@ -406,7 +406,7 @@ static void refuse_answer(struct af_cli_wanted *wanted)
         wanted,
         af_arena_format(arena, "%s: no wheel of flash-attn%s fits torch %s here",
                         place_text(wanted, wanted->flash), wanted->flash->specifier, torch),
-        builds ? BUILD ", with other kernels, too; `anyflash plan` shows every option"
+        builds ? BUILD "; `anyflash plan` shows every option"
                : "`anyflash plan` shows every option");
     if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
         !allows(wanted, PACKAGE, change->wheel->version))

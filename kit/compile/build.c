@@ -122,8 +122,8 @@ static enum anyflash_status write_scripts(struct af_build *build,
 }
 
 /*
- * Finds NVRTC: the one of this Python's packages or of the CUDA toolkit in use, else that of
- * the package index; from there also the headers that a torch lacks. folders_out: one or two.
+ * Finds NVRTC in this Python's packages or in the CUDA toolkit in use; if neither has it, gets
+ * it from the package index, as it gets headers that torch lacks. folders_out: one or two.
  */
 static enum anyflash_status find_nvrtc(struct af_build *build,
                                        const struct af_build_place *place, int *lock,
@@ -211,8 +211,8 @@ static enum anyflash_status make_pack(struct af_build *build,
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "Python was not found: '%s'",
                        command.words[0]);
     if (exit_code != 0) {
-        *reason_out = "the kernels were not compiled; the lines above say why. What was "
-                      "compiled is kept: the same command goes on there";
+        *reason_out = "not all kernels were compiled; the lines above say why. Those that "
+                      "were are kept: run the same command again";
         return ANYFLASH_OK;
     }
     return made_pack(build, place, pack_out, err);

@@ -103,6 +103,11 @@ static const char *toolkit_fix(const struct af_rung_build_target *build)
     }
 }
 
+static bool is_upstream(const struct af_rung_build_target *build)
+{
+    return build->context->fit->options->upstream_build;
+}
+
 /* The command that provides what `id` says is missing here; else its hint, or NULL. */
 static const char *fix_of(const struct af_rung_build_target *build, enum af_reason_id id)
 {
@@ -117,6 +122,10 @@ static const char *fix_of(const struct af_rung_build_target *build, enum af_reas
     case AF_REASON_NVCC_MISSING:
     case AF_REASON_CUDA_HEADERS:
         return toolkit_fix(build);
+    case AF_REASON_TORCH_MISSING:
+        return is_upstream(build)
+                   ? af_reasons[id].hint
+                   : "install a torch for CUDA, 2.4 or newer: the wheel fits any";
     case AF_REASON_TORCH_WITHOUT_CUDA:
         return af_arena_format(arena,
                                "uv pip install --python %s --torch-backend auto "
@@ -247,11 +256,6 @@ static void check_gpus(struct af_rung_build_target *build)
     else if (build->sm_count > 0)
         af_rung_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
                           served_text(build, served));
-}
-
-static bool is_upstream(const struct af_rung_build_target *build)
-{
-    return build->context->fit->options->upstream_build;
 }
 
 static void check_platform(struct af_rung_build_target *build)

@@ -611,6 +611,13 @@ static const char *contents_text(struct af_arena *arena, const char *local)
         bool is_head = af_starts_with(at, "hd");
         if (af_starts_with(at, "any") || af_starts_with(at, "ptx"))
             continue;
+        if (len == 5 && af_starts_with(at, "plain"))
+            continue; /* without window, softcap, ALiBi and dropout */
+        if (len == 5 && af_starts_with(at, "split")) {
+            text = af_arena_format(arena, "%s%sdecoding", text == NULL ? "has only " : text,
+                                   text == NULL ? "" : ", ");
+            continue;
+        }
         text = af_arena_format(arena, "%s%s%s%.*s", text == NULL ? "has only " : text,
                                text == NULL ? "" : ", ", is_head ? "head size " : "",
                                len - 2 * is_head, at + 2 * is_head);

@@ -239,7 +239,7 @@ def compile_all(found, files, includes, folder, jobs):
 
 def reason(code, what, text):
     if code == -9:
-        return f"{what}: the compiler was killed, perhaps for lack of memory (see --jobs)"
+        return f"{what}: the compiler was killed, perhaps because memory ran out: try --jobs 1"
     lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()
     return f"{what}: {lines[0] if lines else f'the compiler ended with {code}'}"
 

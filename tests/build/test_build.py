@@ -225,7 +225,7 @@ def test_a_pack_is_taken_as_it_is_and_nothing_is_compiled(world, pack, named):
      "is not what was written"),
     (lambda pack: pack.write_bytes(pack.read_bytes()[:-400] + b"?" + pack.read_bytes()[-399:]),
      "is not what was written"),
-    (lambda pack: pack.unlink(), "does not exist"),
+    (lambda pack: pack.unlink(), "cannot read"),
     (lambda pack: pack.with_name("b.kernels").write_bytes(b""), "several files"),
 ])
 def test_a_pack_that_is_not_whole_is_refused(world, pack, spoil, text):
@@ -251,6 +251,11 @@ def test_no_part_is_called_the_whole_and_no_name_is_pasted(world, pack, name):
 def test_a_pack_and_a_selection_exclude_each_other(world, pack, words):
     said = world.run("--pack", pack, *words)
     assert said.code == 2 and "cannot be used with --pack" in said.err, said
+
+
+def test_a_pack_that_is_not_there_is_told_by_a_dry_run_too(world):
+    said = world.run("--pack", world.folder / "none", "--dry-run")
+    assert said.code == 3 and "cannot read" in said.err, said
 
 
 def test_an_address_needs_the_network(world):
