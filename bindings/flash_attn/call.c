@@ -68,6 +68,8 @@ struct python_object *af_call_end(struct call *c, struct python_object *result)
 {
     for (int i = 0; i < c->owned_count; i++)
         af_py.Py_DecRef(c->owned[i]);
+    if (c->memory != NULL)
+        api.aoti_torch_delete_tensor_object(c->memory);
     return c->failed ? NULL : result;
 }
 
@@ -285,8 +287,9 @@ static void reserve(struct call *c, int64_t bytes, int64_t dim, const int64_t *s
     af_call_module(c, "_reserve", c->q.python, number, NULL);
 }
 
-static void make_strided(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
-                         const int64_t *sizes, const int64_t *strides)
+/* A new tensor of torch's, or NULL: the call failed. */
+static void *empty_strided(struct call *c, int32_t dtype, int64_t dim, const int64_t *sizes,
+                           const int64_t *strides)
 {
     void *handle = NULL;
     for (int tries = 2; !c->failed && handle == NULL; tries--) {
@@ -298,6 +301,13 @@ static void make_strided(struct call *c, struct tensor *t, int32_t dtype, int64_
         if (!c->failed)
             reserve(c, item_bytes(dtype), dim, sizes);
     }
+    return handle;
+}
+
+static void make_strided(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
+                         const int64_t *sizes, const int64_t *strides)
+{
+    void *handle = empty_strided(c, dtype, dim, sizes, strides);
     if (handle == NULL)
         return;
     struct python_object *capsule = af_py.PyCapsule_New(handle, NULL, NULL);
@@ -308,6 +318,17 @@ static void make_strided(struct call *c, struct tensor *t, int32_t dtype, int64_
     api.aoti_torch_delete_tensor_object(handle);
     if (af_call_own(c, t->python) != NULL)
         af_call_check(c, known, "a new tensor cannot be read");
+}
+
+void *af_call_memory(struct call *c, int64_t size_bytes)
+{
+    const int64_t stride = 1;
+    void *memory = NULL;
+    c->memory = empty_strided(c, TORCH_UINT8, 1, &size_bytes, &stride);
+    if (c->memory != NULL)
+        af_call_check(c, api.aoti_torch_get_data_ptr(c->memory, &memory) == 0,
+                      "a new tensor cannot be read");
+    return memory;
 }
 
 void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,

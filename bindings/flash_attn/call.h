@@ -46,6 +46,7 @@ struct call {
     struct anyflash_cuda_args cuda;
     struct python_object *owned[AF_CALL_OWNED_MAX]; /* references that the call gives back */
     int owned_count;
+    void *memory; /* the tensor of af_call_memory() */
 };
 
 /*
@@ -101,6 +102,9 @@ bool af_call_has_rows(const struct tensor *t); /* whose elements are beside each
 void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
                   const int64_t *sizes);
 void af_call_make_like(struct call *c, struct tensor *t, const struct tensor *like);
+
+/* Memory on q's device until the call ends, at most once a call; NULL if the call failed. */
+void *af_call_memory(struct call *c, int64_t size_bytes);
 
 /*
  * Adds the five functions of flash-attn's extension to `module`, the Python module

@@ -146,30 +146,22 @@ static void take_random(struct call *c, struct python_object *generator)
 
 /* ---- launches ---- */
 
-/* Makes a workspace of workspace_bytes; torch aligns memory of a CPU to less. */
-static void make_workspace(struct call *c)
+/* The workspace, when the library asks for one; torch aligns memory of a CPU to less. */
+static void *allocate(void *context, size_t size_bytes)
 {
-    struct tensor workspace = {0};
-    const int64_t bytes = (int64_t)c->cuda.workspace_bytes + WORKSPACE_ALIGN;
-    af_call_make(c, &workspace, TORCH_UINT8, 1, &bytes);
-    const uintptr_t at = (uintptr_t)workspace.data + WORKSPACE_ALIGN - 1;
-    c->cuda.workspace = (void *)(at / WORKSPACE_ALIGN * WORKSPACE_ALIGN);
+    const uintptr_t at =
+        (uintptr_t)af_call_memory(context, (int64_t)size_bytes + WORKSPACE_ALIGN);
+    return (void *)((at + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN);
 }
 
-/* Forward seldom needs a workspace: the library says so when it does. */
 static void launch_forward(struct call *c)
 {
     struct anyflash_error err = {ANYFLASH_OK, ""};
     if (c->failed)
         return;
-    enum anyflash_status status = anyflash_cuda_attend(&c->a, &c->cuda, &err);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        status = anyflash_cuda_workspace_bytes(&c->a, &c->cuda, &c->cuda.workspace_bytes, &err);
-    if (status == ANYFLASH_OK && c->cuda.workspace_bytes > 0) {
-        make_workspace(c);
-        if (!c->failed)
-            status = anyflash_cuda_attend(&c->a, &c->cuda, &err);
-    }
+    c->cuda.allocate = allocate;
+    c->cuda.allocate_context = c;
+    const enum anyflash_status status = anyflash_cuda_attend(&c->a, &c->cuda, &err);
     af_call_check(c, status == ANYFLASH_OK, "%s", err.message);
 }
 
@@ -178,12 +170,9 @@ static void launch_backward(struct call *c, const struct anyflash_attend_backwar
     struct anyflash_error err = {ANYFLASH_OK, ""};
     if (c->failed)
         return;
-    enum anyflash_status status =
-        anyflash_cuda_backward_workspace_bytes(args, &c->cuda, &c->cuda.workspace_bytes, &err);
-    if (status == ANYFLASH_OK && c->cuda.workspace_bytes > 0)
-        make_workspace(c);
-    if (status == ANYFLASH_OK && !c->failed)
-        status = anyflash_cuda_attend_backward(args, &c->cuda, &err);
+    c->cuda.allocate = allocate;
+    c->cuda.allocate_context = c;
+    const enum anyflash_status status = anyflash_cuda_attend_backward(args, &c->cuda, &err);
     af_call_check(c, status == ANYFLASH_OK, "%s", err.message);
 }
 

@@ -187,6 +187,19 @@ static enum anyflash_status check_dropout(const struct anyflash_attend_args *a,
     return ANYFLASH_OK;
 }
 
+enum anyflash_status af_launch_check_workspace(const struct anyflash_cuda_args *cuda,
+                                               struct anyflash_error *err)
+{
+    if (cuda->workspace_bytes > 0 && cuda->workspace == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "workspace is NULL, and workspace_bytes is %zu", cuda->workspace_bytes);
+    if ((uintptr_t)cuda->workspace % WORKSPACE_ALIGN != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "workspace is at %p, not at a multiple of %d bytes", cuda->workspace,
+                       WORKSPACE_ALIGN);
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status check_options(const struct anyflash_attend_args *a,
                                           const struct anyflash_cuda_args *cuda,
                                           struct anyflash_error *err)
@@ -206,14 +219,8 @@ static enum anyflash_status check_options(const struct anyflash_attend_args *a,
                        SPLITS_MAX);
     if (!lse_is_contiguous(a))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "lse is not contiguous");
-    if (cuda->workspace_bytes > 0 && cuda->workspace == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "workspace is NULL, and workspace_bytes is %zu", cuda->workspace_bytes);
-    if ((uintptr_t)cuda->workspace % WORKSPACE_ALIGN != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "workspace is at %p, not at a multiple of %d bytes", cuda->workspace,
-                       WORKSPACE_ALIGN);
-    return check_dropout(a, cuda, err);
+    enum anyflash_status status = af_launch_check_workspace(cuda, err);
+    return status == ANYFLASH_OK ? check_dropout(a, cuda, err) : status;
 }
 
 static enum anyflash_status check_new_keys(const struct anyflash_attend_args *a,

@@ -78,8 +78,26 @@ static enum anyflash_status need_pack(struct af_pack **pack_out, struct anyflash
 /* What to do with a call. */
 enum purpose { COUNT, PREPARE, RUN };
 
-/* The checked call's launches on its device; `found` receives them. */
-static enum anyflash_status serve(const struct af_launch_call *call, enum purpose purpose,
+/* Has the caller allocate the workspace, and fills the list again with its addresses. */
+static enum anyflash_status allocate(struct af_launch_call *call,
+                                     const struct af_launch_device *device,
+                                     struct af_launch_list *list, struct anyflash_error *err)
+{
+    struct anyflash_cuda_args *cuda = &call->cuda;
+    if (cuda->allocate == NULL)
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "the workspace has 0 of %zu bytes",
+                       list->workspace_bytes);
+    cuda->workspace_bytes = list->workspace_bytes;
+    cuda->workspace = cuda->allocate(cuda->allocate_context, list->workspace_bytes);
+    if (cuda->workspace == NULL)
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "no memory for a workspace of %zu bytes",
+                       list->workspace_bytes);
+    enum anyflash_status status = af_launch_check_workspace(cuda, err);
+    return status == ANYFLASH_OK ? af_launch_make(call, device, list, err) : status;
+}
+
+/* The checked call's launches on its device. */
+static enum anyflash_status serve(struct af_launch_call *call, enum purpose purpose,
                                   size_t *needed_bytes_out, struct anyflash_error *err)
 {
     struct af_nvidia_scope scope;
@@ -91,8 +109,7 @@ static enum anyflash_status serve(const struct af_launch_call *call, enum purpos
     status = af_launch_make(call, &scope.device, &list, err);
     if (status == ANYFLASH_OK && purpose == RUN && list.workspace_bytes > 0 &&
         call->cuda.workspace == NULL)
-        status = af_fail(err, ANYFLASH_E_NO_MEMORY, "the workspace has 0 of %zu bytes",
-                         list.workspace_bytes);
+        status = allocate(call, &scope.device, &list, err);
     if (needed_bytes_out != NULL)
         *needed_bytes_out = list.workspace_bytes;
     if (status == ANYFLASH_OK && purpose != COUNT)

@@ -76,9 +76,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-#ifndef _WIN32
-static pid_t process; /* that opened the driver */
-#endif
+static bool is_forked; /* since the driver was opened */
 
 /* Under the lock: what is known of each device, and the kernels that are loaded. */
 static struct af_launch_device devices[DEVICES_MAX]; /* multiprocessors 0: not known */
@@ -126,6 +124,13 @@ static void *find_function(void *driver, const char *name)
 }
 #endif
 
+#ifndef _WIN32
+static void notice_fork(void)
+{
+    is_forked = true;
+}
+#endif
+
 static void open_once(void)
 {
     void *driver = open_driver();
@@ -156,7 +161,7 @@ static void open_once(void)
     }
     cuda.cuDriverGetVersion(&cuda.version);
 #ifndef _WIN32
-    process = getpid();
+    pthread_atfork(NULL, NULL, notice_fork);
 #endif
 }
 
@@ -165,12 +170,10 @@ static enum anyflash_status check_driver(struct anyflash_error *err)
     pthread_once(&once, open_once);
     if (cuda.problem[0] != '\0')
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s", cuda.problem);
-#ifndef _WIN32
-    if (process != getpid())
+    if (is_forked)
         return af_fail(err, ANYFLASH_E_IO,
                        "CUDA was used before this process was forked, and does not work in it: "
                        "start processes by spawn");
-#endif
     return ANYFLASH_OK;
 }
 

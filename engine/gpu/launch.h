@@ -103,6 +103,10 @@ enum anyflash_status af_launch_check_backward(struct af_launch_call *call,
                                               const struct anyflash_cuda_args *cuda,
                                               struct anyflash_error *err);
 
+/* Fails with ARGUMENT if the workspace cannot be one. */
+enum anyflash_status af_launch_check_workspace(const struct anyflash_cuda_args *cuda,
+                                               struct anyflash_error *err);
+
 /*
  * Fills *list for this device. Without a workspace in the call it counts the bytes only; with
  * one that is too small it fails with NO_MEMORY. Fails with UNSUPPORTED if no kernel serves

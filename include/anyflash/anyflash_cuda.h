@@ -78,6 +78,14 @@ struct anyflash_cuda_args {
     int32_t zero_unused;   /* 1: of packed sequences with grouped heads, rows of k and v that no
                               sequence has get gradients of 0, not any; dq, dk, dv and
                               softmax_d are the caller's to clear */
+
+    /*
+     * Where workspace is NULL: returns size_bytes of device memory on args' device, aligned to
+     * 256 bytes, or NULL, which fails with NO_MEMORY. Called at most once a call, before any
+     * kernel starts, on the calling thread; the caller frees what it returned. May be NULL.
+     */
+    void *(*allocate)(void *context, size_t size_bytes);
+    void *allocate_context;
 };
 
 /* clang-format off */

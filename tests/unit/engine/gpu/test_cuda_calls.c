@@ -239,6 +239,55 @@ static void split_keys_and_merge(void)
     CHECK(attend() == ANYFLASH_E_NO_MEMORY && count_launches() == 0, "%s", err.message);
 }
 
+static struct {
+    char *memory; /* what allocate() returns */
+    int calls;
+    size_t size_bytes;
+} asked;
+
+static void *allocate(void *context, size_t size_bytes)
+{
+    CHECK(context == &asked, "another context");
+    asked.calls++;
+    asked.size_bytes = size_bytes;
+    return asked.memory;
+}
+
+/* Asks once for the bytes that it needs, if it needs any, and starts nothing without them. */
+static void allocate_by_the_caller(void)
+{
+    static float lse[16];
+    char *const given = cuda.workspace;
+    size_t bytes_needed;
+    args.lse = lse; /* without it forward needs memory for it */
+    args.lse_head_stride = 5;
+    args.lse_batch_stride = 10;
+    cuda.workspace = NULL;
+    cuda.workspace_bytes = 0;
+    cuda.allocate = allocate;
+    cuda.allocate_context = &asked;
+    asked.calls = 0;
+    cuda.splits = 1;
+    CHECK(attend() == ANYFLASH_OK && asked.calls == 0, "%d calls", asked.calls);
+    cuda.splits = 3;
+    CHECK(anyflash_cuda_workspace_bytes(&args, &cuda, &bytes_needed, &err) == ANYFLASH_OK &&
+              asked.calls == 0,
+          "%s", err.message);
+    count_launches();
+    asked.memory = NULL;
+    CHECK(attend() == ANYFLASH_E_NO_MEMORY && asked.calls == 1, "%s", err.message);
+    asked.memory = given + 8;
+    CHECK(attend() == ANYFLASH_E_ARGUMENT && asked.calls == 2, "%s", err.message);
+    CHECK(count_launches() == 0, "started");
+    asked.memory = given;
+    CHECK(attend() == ANYFLASH_OK && asked.calls == 3, "%s", err.message);
+    CHECK(asked.size_bytes == bytes_needed && count_launches() == 2, "%zu of %zu bytes",
+          asked.size_bytes, bytes_needed);
+    cuda.workspace = given;
+    cuda.workspace_bytes = bytes_needed;
+    CHECK(attend() == ANYFLASH_OK && asked.calls == 3, "%s", err.message);
+}
+
 /* Backward with grouped heads starts FlashAttention's three kernels and two sums. */
 static void run_backward(void)
 {
@@ -586,6 +635,7 @@ static void survive_damage(void)
     EACH(load_nothing_in_a_capture)                                                            \
     EACH(make_no_context)                                                                      \
     EACH(load_once_in_eight_threads)                                                           \
+    EACH(allocate_by_the_caller)                                                               \
     EACH(refuse_after_a_fork)                                                                  \
     EACH(refuse_a_foreign_pack)                                                                \
     EACH(survive_damage)
