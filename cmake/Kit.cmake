@@ -18,6 +18,7 @@ anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/answer)
 anyflash_room(kit/config)
 anyflash_room(kit/project)
+anyflash_embed_rows(af_kit_project index_releases)
 anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
 set_property(TARGET af_page PROPERTY EXCLUDE_FROM_ALL ON)
 anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})

@@ -15,6 +15,8 @@ ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "release
 VERSION = r"\d+(\.\d+)*"
 TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
+       "index_releases.tsv": ("torch|flash-attn", r"\d[\d.]*(post\d+)?",
+                              r"20\d\d-[01]\d-[0-3]\d"),
        "gpu_names.tsv": ("nvidia|amd|intel|apple", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+|-"),
        "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+"),
        "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./-]*\*?", "package|extension|requirement",

@@ -277,6 +277,15 @@ bool af_text_span_equal(struct af_span span, const char *text)
     return span.len == len && (len == 0 || memcmp(span.data, text, len) == 0);
 }
 
+bool af_text_span_has_fold(struct af_span span, const char *part)
+{
+    const size_t len = strlen(part);
+    for (size_t at = 0; at + len <= span.len; at++)
+        if (strncasecmp(span.data + at, part, len) == 0)
+            return true;
+    return false;
+}
+
 const char *af_text_bytes(struct af_arena *arena, int64_t bytes)
 {
     double mib = (double)bytes / (1024.0 * 1024.0);

@@ -74,6 +74,9 @@ bool af_text_line(struct af_span *rest, struct af_span *line_out);
 
 bool af_text_span_equal(struct af_span span, const char *text);
 
+/* Whether `part`, in lower case, is in the span, in any case of ASCII letters. */
+bool af_text_span_has_fold(struct af_span span, const char *part);
+
 /* ---- POSIX paths as text ---- */
 
 /* Returns folder + "/" + name, without a doubled slash. */

@@ -1,172 +1,28 @@
 /*
- * cmd_check.c: `anyflash check [PATH]`: whether a stranger can install the project in that
- * folder. Reads its files and shows what kit/project finds: as text with the changes, as the
- * changes alone, as JSON, or as annotations of GitHub. Follows no links and runs nothing.
+ * cmd_check.c: `anyflash check [PATH...]`: whether a stranger can install the project in that
+ * folder. Shows what kit/project finds: as text with the changes, as the
+ * changes alone, as JSON, or as annotations of GitHub.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/product.h"
+#include "kit/cli/check_files.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/screen.h"
-#include "kit/project/findings.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define FILES_MAX 10000u
-#define FILE_BYTES_MAX (2u << 20)
-#define READ_BYTES_MAX (256u << 20)   /* of all files that are opened */
-#define CHECKED_BYTES_MAX (32u << 20) /* of those that the checks look at */
-#define LIMITS_MAX 3u
+#define SHOWN_MAX 6 /* lines of one kind of remark */
+#define PATCH_NAME "anyflash-check.patch"
 
 struct check {
     struct af_cli *cli;
-    const char *root;
-    struct af_project_source *sources;
-    size_t count;
-    size_t entry_count; /* files and folders that were seen */
-    size_t read_bytes;
-    size_t checked_bytes;
-    const char *limits[LIMITS_MAX]; /* those that were reached, as sentences */
-    size_t limit_count;
-    size_t unread_count;
-    bool has_other_python; /* a Python file that does not name flash-attn */
+    struct af_cli_project project;
     struct af_project_findings findings;
     size_t written_count;
+    const char *patch; /* the file that takes the changes back, or NULL */
 };
-
-/* The same limit counts once. */
-static void note_limit(struct check *check, const char *sentence)
-{
-    for (size_t i = 0; i < check->limit_count; i++)
-        if (check->limits[i] == sentence)
-            return;
-    if (check->limit_count < LIMITS_MAX)
-        check->limits[check->limit_count++] = sentence;
-}
-
-static const char too_many_files[] =
-    "There are more than 10000 files: some in subfolders were not read";
-static const char too_much_text[] =
-    "There is more than 32 MiB of text to check: some files were not read";
-static const char too_much_read[] =
-    "There is more than 256 MiB of text: some files were not read";
-
-/* ---- reading ---- */
-
-/* Folders that are not the project's own: made by tools, hidden, or a virtual environment. */
-static bool is_skipped(struct check *check, const char *name, const char *path)
-{
-    static const char *const names[] = {"build", "dist", "node_modules", "site-packages",
-                                        "__pycache__"};
-    for (size_t i = 0; i < AF_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    const char *marker = af_path_join(&check->cli->arena, path, "pyvenv.cfg");
-    bool is_hidden = name[0] == '.' && strcmp(name, ".github") != 0;
-    return is_hidden || af_ends_with(name, ".egg-info") || marker == NULL ||
-           af_file_is_regular(marker);
-}
-
-/*
- * Of Python files without any word of flash-attn only one is kept, and nothing of its text: it
- * says that the project has a source.
- */
-static bool is_wanted(struct check *check, enum af_project_kind kind, struct af_span *text)
-{
-    if (kind != AF_PROJECT_PYTHON ||
-        memmem(text->data, text->len, "flash_att", strlen("flash_att")) != NULL)
-        return true;
-    bool is_first = !check->has_other_python;
-    check->has_other_python = true;
-    text->len = 0;
-    return is_first;
-}
-
-static void read_source(struct check *check, const char *path, const char *relative)
-{
-    enum af_project_kind kind = af_project_kind_of(relative);
-    struct af_arena *kept = &check->cli->arena;
-    struct af_arena arena;
-    struct af_span text;
-    if (kind == AF_PROJECT_OTHER)
-        return;
-    if (check->read_bytes > READ_BYTES_MAX) {
-        note_limit(check, too_much_read);
-        return;
-    }
-    af_arena_init(&arena);
-    bool is_read = af_file_read(&arena, path, FILE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
-                   (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
-    check->unread_count += !is_read;
-    check->read_bytes += is_read ? text.len : 0;
-    bool is_wanted_here = is_read && is_wanted(check, kind, &text);
-    if (is_wanted_here && check->checked_bytes + text.len > CHECKED_BYTES_MAX) {
-        note_limit(check, too_much_text);
-    } else if (is_wanted_here) {
-        struct af_project_source *source = &check->sources[check->count++];
-        source->path = af_arena_text(kept, relative);
-        source->text = (struct af_span){af_arena_text_n(kept, text.data, text.len), text.len};
-        source->kind = kind;
-        check->checked_bytes += text.len;
-    }
-    af_arena_release(&arena);
-}
-
-/*
- * Reads the files of a folder, then those below it: if there are too many, the top counts.
- * `relative` is "" for the project's folder.
- */
-static void read_folder(struct check *check, const char *folder, const char *relative)
-{
-    struct af_arena *arena = &check->cli->arena;
-    const char **names;
-    size_t count;
-    bool is_cut = false;
-    if (af_folder_list(arena, folder, FILES_MAX, &names, &count, &is_cut, NULL) !=
-        ANYFLASH_OK) {
-        check->unread_count++;
-        return;
-    }
-    if (is_cut)
-        note_limit(check, too_many_files);
-    for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
-        const char *name = names[i % count];
-        const char *path = af_path_join(arena, folder, name);
-        const char *below = relative[0] == '\0' ? name : af_path_join(arena, relative, name);
-        bool is_folder = path != NULL && af_file_is_folder(path);
-        if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
-            continue;
-        if (check->entry_count++ >= FILES_MAX) {
-            note_limit(check, too_many_files);
-            return;
-        }
-        if (!is_folder)
-            read_source(check, path, below);
-        else if (!is_skipped(check, name, path))
-            read_folder(check, path, below);
-    }
-}
-
-static enum anyflash_status read_project(struct check *check, struct anyflash_error *err)
-{
-    struct af_cli *cli = check->cli;
-    const struct af_word_list *words = &cli->options.words;
-    if (words->count > 1)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'check' takes one folder");
-    size_t failures = af_mem_failure_count();
-    check->root = words->count == 1 ? words->items[0] : ".";
-    if (!af_file_is_folder(check->root))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
-                       af_text_scrub(&cli->arena, check->root, 160));
-    check->sources = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *check->sources);
-    if (check->sources != NULL)
-        read_folder(check, check->root, "");
-    if (check->unread_count > 0)
-        af_cli_remark(cli, "some files could not be read, or are no text of up to 2 MiB");
-    return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
-                                                                   : ANYFLASH_OK;
-}
 
 static const char *const limit_sentences[] = {
     [AF_PROJECT_LIMIT_READ] =
@@ -182,6 +38,7 @@ static const char *const limit_sentences[] = {
 static enum anyflash_status find(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
+    struct af_cli_project *project = &check->project;
     const char *how = cli->options.values[AF_OPTION_FALLBACK];
     struct af_catalog catalog;
     bool is_anyflash = af_equal(how, "anyflash");
@@ -194,12 +51,14 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     enum anyflash_status status = af_cli_catalog_load(cli, &catalog, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_project_findings_make(&cli->arena, check->sources, check->count, &catalog,
-                                      is_anyflash ? AF_FALLBACK_ANYFLASH : AF_FALLBACK_SDPA,
-                                      &check->findings, err);
+    project->options.fallback = is_anyflash ? AF_FALLBACK_ANYFLASH : AF_FALLBACK_SDPA;
+    status = af_project_findings_make(&cli->arena, project->sources, project->count, &catalog,
+                                      &project->options, &check->findings, err);
     af_catalog_release(&catalog);
+    if (status == ANYFLASH_OK && project->only_count > 0)
+        af_project_findings_keep(&check->findings, project->only, project->only_count);
     if (check->findings.limit != AF_PROJECT_LIMIT_NONE)
-        note_limit(check, limit_sentences[check->findings.limit]);
+        af_cli_project_note_limit(project, limit_sentences[check->findings.limit]);
     return status;
 }
 
@@ -233,7 +92,8 @@ static void add_scrubbed(struct check *check, const char *text)
         struct af_arena arena;
         af_arena_init(&arena);
         const char *copy = af_arena_text_n(&arena, line.data, line.len);
-        const char *made = copy == NULL ? NULL : af_text_scrub(&arena, copy, FILE_BYTES_MAX);
+        const char *made =
+            copy == NULL ? NULL : af_text_scrub(&arena, copy, AF_CLI_PROJECT_FILE_BYTES_MAX);
         af_text_add(&check->cli->out, made == NULL ? "" : made);
         af_text_add(&check->cli->out, "\n");
         check->cli->out.failed |= arena.failed;
@@ -245,8 +105,8 @@ static void add_scrubbed(struct check *check, const char *text)
 static void add_diff(struct check *check, bool is_raw)
 {
     struct af_text diff = {0};
-    for (size_t i = 0; i < check->count; i++) {
-        const struct af_project_source *source = &check->sources[i];
+    for (size_t i = 0; i < check->project.count; i++) {
+        const struct af_project_source *source = &check->project.sources[i];
         const struct af_project_edit *edits;
         size_t count =
             af_project_findings_edits(&check->findings, source, &check->cli->arena, &edits);
@@ -260,43 +120,88 @@ static void add_diff(struct check *check, bool is_raw)
     af_text_release(&diff);
 }
 
-static void view_finding(struct check *check, struct af_screen *screen,
-                         const struct af_project_finding *finding)
+/* Findings of one kind: what is wrong once, then the lines, with what differs. */
+static void view_kind(struct check *check, struct af_screen *screen,
+                      const struct af_project_finding *first)
 {
-    const struct af_project_finding_row *row = &af_project_finding_rows[finding->id];
+    const struct af_project_finding_row *row = &af_project_finding_rows[first->id];
+    const char *advice = NULL;
+    size_t count = 0;
     af_screen_gap(screen);
-    af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s:%zu: %s",
-                     shown(check, finding->source->path, 400), finding->line,
-                     shown(check, finding->subject, 160));
-    af_screen_format(screen, 2, "", AF_TONE_BAD, "%s: %s", row->name,
-                     sentence_of(check, finding));
+    af_screen_format(screen, 0, "", row->weight > 1 ? AF_TONE_BAD : AF_TONE_STRONG, "%s%s: %s",
+                     row->weight > 1 ? "" : "remark: ", row->name, row->title);
     af_screen_format(screen, 7, "  Why: ", AF_TONE_PLAIN, "%s", row->why);
-    af_screen_format(screen, 7, "  Fix: ", AF_TONE_PLAIN, "%s", advice_of(finding));
+    for (const struct af_project_finding *at = first; at != NULL; at = at->next) {
+        if (at->id != first->id || (row->weight == 1 && ++count > SHOWN_MAX))
+            continue;
+        af_screen_format(screen, 2, "", AF_TONE_STRONG, "%s:%zu: %s",
+                         shown(check, at->source->path, 400), at->line,
+                         shown(check, at->subject, 160));
+        if (at->detail != NULL)
+            af_screen_format(screen, 4, "", AF_TONE_PLAIN, "%s", at->detail);
+        if (!af_equal(advice, advice_of(at)))
+            af_screen_format(screen, 9, "    Fix: ", AF_TONE_PLAIN, "%s", advice_of(at));
+        advice = advice_of(at);
+    }
+    if (count > SHOWN_MAX)
+        af_screen_format(screen, 2, "", AF_TONE_PLAIN, "and %zu more: --json has all",
+                         count - SHOWN_MAX);
+}
+
+/* "2 findings and 1 remark" */
+static const char *counts_of(struct check *check)
+{
+    const size_t errors = check->findings.error_count;
+    const size_t remarks = check->findings.count - errors;
+    struct af_text text = {0};
+    if (errors > 0)
+        af_text_format(&text, "%zu finding%s", errors, errors == 1 ? "" : "s");
+    if (remarks > 0)
+        af_text_format(&text, "%s%zu remark%s", errors > 0 ? " and " : "", remarks,
+                       remarks == 1 ? "" : "s");
+    return af_text_take(&text, &check->cli->arena);
+}
+
+static void view_verdict(struct check *check, struct af_screen *screen)
+{
+    const struct af_project_findings *findings = &check->findings;
+    if (findings->count == 0)
+        af_screen_add(screen, 0, "", AF_TONE_GOOD,
+                      findings->mention_count == 0
+                          ? "This project does not name flash-attn"
+                          : "Nothing was found that keeps others from installing this project");
+    else
+        af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", counts_of(check),
+                         findings->error_count > 0
+                             ? "installing this project may fail for others"
+                             : "nothing keeps others from installing this project");
+    if (findings->ignored_count > 0)
+        af_screen_format(screen, 0, "", AF_TONE_PLAIN, "%zu ignored, as the project says",
+                         findings->ignored_count);
+    for (size_t i = 0; i < check->project.limit_count; i++)
+        af_screen_add(screen, 0, "", AF_TONE_BAD, check->project.limits[i]);
 }
 
 static void view(struct check *check)
 {
     struct af_cli *cli = check->cli;
     struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    size_t count = check->findings.count;
-    if (count == 0)
-        af_screen_add(&screen, 0, "", AF_TONE_GOOD,
-                      check->findings.mention_count == 0
-                          ? "This project does not name flash-attn"
-                          : "Nothing was found that keeps others from installing this project");
-    else
-        af_screen_format(&screen, 0, "", AF_TONE_STRONG,
-                         "%zu finding%s: installing this project may fail for others", count,
-                         count == 1 ? "" : "s");
-    for (size_t i = 0; i < check->limit_count; i++)
-        af_screen_add(&screen, 0, "", AF_TONE_BAD, check->limits[i]);
+    bool is_shown[AF_PROJECT_FINDING_COUNT] = {false};
+    view_verdict(check, &screen);
     for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
-        view_finding(check, &screen, at);
+        if (!is_shown[at->id]) {
+            is_shown[at->id] = true;
+            view_kind(check, &screen, at);
+        }
     if (check->written_count > 0) {
         af_screen_gap(&screen);
-        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "wrote %zu file%s; see `git diff`",
-                         check->written_count, check->written_count == 1 ? "" : "s");
-    } else if (count > 0) {
+        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "wrote %zu file%s", check->written_count,
+                         check->written_count == 1 ? "" : "s");
+        af_screen_format(&screen, 0, "", AF_TONE_PLAIN,
+                         check->patch == NULL ? "`git diff` shows what changed"
+                                              : "`patch -R -p1 < %s` takes the changes back",
+                         check->patch);
+    } else if (check->findings.count > 0) {
         af_screen_gap(&screen);
         add_diff(check, false);
     }
@@ -316,11 +221,12 @@ static void add_escaped(struct af_text *out, const char *text, bool is_property)
 static void annotate(struct check *check)
 {
     struct af_text *out = &check->cli->out;
-    for (size_t i = 0; i < check->limit_count; i++)
-        af_text_format(out, "::notice::%s\n", check->limits[i]);
+    for (size_t i = 0; i < check->project.limit_count; i++)
+        af_text_format(out, "::notice::%s\n", check->project.limits[i]);
     for (const struct af_project_finding *at = check->findings.first; at != NULL;
          at = at->next) {
-        af_text_add(out, "::warning file=");
+        af_text_add(out, af_project_finding_rows[at->id].weight > 1 ? "::warning file="
+                                                                    : "::notice file=");
         add_escaped(out, shown(check, at->source->path, 400), true);
         af_text_format(out, ",line=%zu,title=%s::", at->line,
                        af_project_finding_rows[at->id].name);
@@ -338,11 +244,12 @@ static json_t *findings_json(struct check *check)
          at = at->next) {
         const struct af_project_finding_row *row = &af_project_finding_rows[at->id];
         list = af_json_append(
-            list, json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:s, s:s, s:b}", "id", row->name,
-                            "file", shown(check, at->source->path, 4096), "line",
-                            (json_int_t)at->line, "subject", shown(check, at->subject, 400),
-                            "title", row->title, "detail", af_json_text(at->detail), "why",
-                            row->why, "fix", advice_of(at), "has_change", at->edit_count > 0));
+            list, json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:s, s:s, s:b}", "id",
+                            row->name, "severity", row->weight > 1 ? "error" : "remark", "file",
+                            shown(check, at->source->path, 4096), "line", (json_int_t)at->line,
+                            "subject", shown(check, at->subject, 400), "title", row->title,
+                            "detail", af_json_text(at->detail), "why", row->why, "fix",
+                            advice_of(at), "has_change", at->edit_count > 0));
     }
     return list;
 }
@@ -351,16 +258,47 @@ static enum anyflash_status write_json(struct check *check, struct anyflash_erro
 {
     struct af_cli *cli = check->cli;
     json_t *limits = json_array();
-    for (size_t i = 0; i < check->limit_count; i++)
-        limits = af_json_append(limits, json_string(check->limits[i]));
+    for (size_t i = 0; i < check->project.limit_count; i++)
+        limits = af_json_append(limits, json_string(check->project.limits[i]));
     add_diff(check, false);
     json_t *json =
-        json_pack("{s:s, s:b, s:o, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1",
-                  "is_complete", check->limit_count == 0, "limits", limits, "names_flash_attn",
+        json_pack("{s:s, s:b, s:i, s:o, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1",
+                  "is_complete", check->project.limit_count == 0, "ignored",
+                  (int)check->findings.ignored_count, "limits", limits, "names_flash_attn",
                   check->findings.mention_count > 0, "findings", findings_json(check), "diff",
                   af_text_get(&cli->out), "written", (int)check->written_count);
     cli->out.len = 0;
     return af_cli_json_take(cli, json, err);
+}
+
+/* Whether git keeps what the files were: .git is in the project's folder or above it. */
+static bool is_in_git(struct check *check)
+{
+    struct af_arena *arena = &check->cli->arena;
+    const char *folder = af_file_real_path(arena, check->project.root);
+    while (folder != NULL && folder[0] == '/' && folder[1] != '\0') {
+        const char *git = af_path_join(arena, folder, ".git");
+        if (git == NULL || af_file_is_folder(git) || af_file_is_regular(git))
+            return git != NULL;
+        folder = af_path_folder(arena, folder);
+    }
+    return false;
+}
+
+/* Without git, the changes are kept in a file that `patch -R` reads. */
+static enum anyflash_status write_patch(struct check *check, struct anyflash_error *err)
+{
+    struct af_cli *cli = check->cli;
+    const char *path = af_path_join(&cli->arena, check->project.root, PATCH_NAME);
+    if (is_in_git(check) || path == NULL)
+        return ANYFLASH_OK;
+    add_diff(check, true);
+    struct af_span diff = {af_text_get(&cli->out), cli->out.len};
+    enum anyflash_status status =
+        diff.len == 0 ? ANYFLASH_OK : af_file_rewrite(&cli->arena, path, &diff, err);
+    check->patch = diff.len == 0 ? NULL : PATCH_NAME;
+    cli->out.len = 0;
+    return status;
 }
 
 /* --write: each file as a whole or not at all, with its permissions. */
@@ -368,15 +306,16 @@ static enum anyflash_status write_files(struct check *check, struct anyflash_err
 {
     struct af_arena *arena = &check->cli->arena;
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; i < check->count && status == ANYFLASH_OK; i++) {
+    for (size_t i = 0; i < check->project.count && status == ANYFLASH_OK; i++) {
         const struct af_project_edit *edits;
         struct af_text made = {0};
-        size_t count =
-            af_project_findings_edits(&check->findings, &check->sources[i], arena, &edits);
-        const char *path = af_path_join(arena, check->root, check->sources[i].path);
+        size_t count = af_project_findings_edits(&check->findings, &check->project.sources[i],
+                                                 arena, &edits);
+        const char *path =
+            af_path_join(arena, check->project.root, check->project.sources[i].path);
         if (count == 0 || path == NULL)
             continue;
-        af_project_apply(check->sources[i].text, edits, count, &made);
+        af_project_apply(check->project.sources[i].text, edits, count, &made);
         struct af_span whole = {af_text_get(&made), made.len};
         status = made.failed ? af_fail_memory(err) : af_file_rewrite(arena, path, &whole, err);
         check->written_count += status == ANYFLASH_OK;
@@ -460,11 +399,14 @@ static void break_message(struct anyflash_error *err)
 enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
-    struct check check = {.cli = cli};
-    enum anyflash_status status = read_project(&check, err);
+    struct check check = {.cli = cli, .project = {.cli = cli}};
+    enum anyflash_status status = af_cli_project_read(&check.project, err);
     if (status == ANYFLASH_OK)
         status = find(&check, err);
-    if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_WRITE))
+    const bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
+    if (status == ANYFLASH_OK && writes)
+        status = write_patch(&check, err);
+    if (status == ANYFLASH_OK && writes)
         status = write_files(&check, err);
     if (status == ANYFLASH_OK)
         status = answer(&check, err);
@@ -474,6 +416,6 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
     }
     if (status == ANYFLASH_OK)
         status = af_cli_finish(cli, err);
-    *exit_out = check.findings.count == 0 ? AF_EXIT_YES : AF_EXIT_NO;
+    *exit_out = check.findings.error_count == 0 ? AF_EXIT_YES : AF_EXIT_NO;
     return status;
 }

@@ -214,6 +214,12 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
 void af_decision_release(struct af_decision *decision);
 
 /*
+ * Whether flash-attn 2 that was built for torch `built_for` ("2.10") was tested with `torch`
+ * ("2.11.0"), and its symbols and layout agree.
+ */
+bool af_fit_are_neighbours(const char *built_for, const char *torch);
+
+/*
  * Whether the first rung of that decision would have the answer yes: a wheel fits. No other
  * rung is evaluated. Fails as af_fit_decide() does.
  */

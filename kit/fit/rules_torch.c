@@ -62,6 +62,18 @@ static int stable_minor(const struct af_fit_wheel_check *check)
     return -1;
 }
 
+bool af_fit_are_neighbours(const char *built_for, const char *torch)
+{
+    struct af_dotted built, here;
+    if (!af_dotted_parse(built_for, &built) || !af_dotted_parse(torch, &here) ||
+        built.count < 2 || here.count < 2 || built.part[0] != 2 || here.part[0] != 2)
+        return false;
+    for (size_t i = 0; i < AF_COUNT(neighbours); i++)
+        if (neighbours[i].built == built.part[1] && neighbours[i].here == here.part[1])
+            return true;
+    return false;
+}
+
 static void match_unnamed(struct af_fit_wheel_check *check)
 {
     const struct af_view_torch *torch = &check->view->torch;

@@ -22,6 +22,7 @@ extern const struct af_embedded af_embedded_signatures;    /* data/signatures.js
 extern const char *const af_embedded_distributions[][5];
 extern const char *const af_embedded_driver_cuda[][2];
 extern const char *const af_embedded_gpu_names[][3];
+extern const char *const af_embedded_index_releases[][3];
 extern const char *const af_embedded_log_parts[][4];
 extern const char *const af_embedded_wheel_contents[][4];
 extern const char *const af_embedded_taken_names[][2];

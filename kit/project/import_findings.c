@@ -1,7 +1,8 @@
 /*
- * import_findings.c: imports without which a module cannot be imported, and what replaces them.
+ * import_findings.c: imports without which a module cannot be imported, and what replaces them
+ * where that is enough: all calls in the file fit it.
  */
-#include "kit/project/findings.h"
+#include "kit/project/checker.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -14,8 +15,7 @@ static const char sdpa_text[] =
     "try:\n"
     "    %s\n"
     "except ImportError:\n"
-    "    import torch\n"
-    "\n"
+    "%s"
     "    def %s(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):\n"
     "        \"\"\"flash_attn_func() by torch alone; q, k, v are (batch, sequence, heads, head "
     "size).\"\"\"\n"
@@ -34,72 +34,221 @@ static const char sdpa_text[] =
     "            out = out.masked_fill(~mask.any(-1, keepdim=True), 0)\n"
     "        return out.transpose(1, 2)";
 
-static const char *const functions[] = {
-    "flash_attn_func",
-    "flash_attn_kvpacked_func",
-    "flash_attn_qkvpacked_func",
-    "flash_attn_varlen_func",
-    "flash_attn_varlen_kvpacked_func",
-    "flash_attn_varlen_qkvpacked_func",
-    "flash_attn_with_kvcache",
-};
+/* The words of torch's function that serves in place of flash_attn_func(). */
+static const char *const keywords[] = {"dropout_p", "softmax_scale", "causal"};
+#define POSITIONS 6 /* q, k, v and these */
 
-/* How an import can be replaced. */
-struct replacement {
-    bool by_none;         /* it imports functions of flash-attn, which can be None */
-    bool by_sdpa;         /* it imports flash_attn_func alone */
-    const char *local;    /* the last name that it makes */
-    struct af_text unset; /* "a = b = None" */
-};
+/* Bytes of an import, of a call, and from an import to its handler, that are looked at. */
+#define STATEMENT_BYTES_MAX 4096u
+#define USES_MAX 64u /* modules whose importers are looked for; others count as used */
 
-static bool is_identifier(const char *text)
+static bool is_name_letter(char letter)
 {
-    for (const char *at = text; *at != '\0'; at++)
-        if (!isalnum((unsigned char)*at) && *at != '_' && (unsigned char)*at < 0x80)
-            return false;
-    return text[0] != '\0' && !isdigit((unsigned char)text[0]);
+    return isalnum((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
 }
 
-/* "flash_attn_func as f": the name, and the name that it gets. */
-static void note_name(struct af_project_checker *checker, struct af_span item,
-                      struct replacement *what)
+/* Where the name stands as a word of its own in `text` from byte `at` on; NULL: nowhere. */
+static const char *find_word(struct af_span text, size_t at, const char *name)
 {
-    size_t len = 0;
-    while (len < item.len && item.data[len] != ' ' && item.data[len] != '\t')
-        len++;
-    struct af_span name = {item.data, len};
-    struct af_span rest = af_text_trim((struct af_span){item.data + len, item.len - len});
-    bool is_known = false;
-    for (size_t i = 0; i < AF_COUNT(functions); i++)
-        is_known |= af_text_span_equal(name, functions[i]);
-    what->by_sdpa &= what->local == NULL && af_text_span_equal(name, functions[0]);
-    bool is_renamed = rest.len > 3 && memcmp(rest.data, "as ", 3) == 0;
-    what->local = af_project_text(
-        checker->arena,
-        is_renamed ? af_text_trim((struct af_span){rest.data + 3, rest.len - 3}) : name);
-    what->by_none &= is_known && is_identifier(what->local);
-    what->by_sdpa &= what->by_none;
-    af_text_format(&what->unset, "%s = ", what->local);
-}
-
-static struct replacement replacement_of(struct af_project_checker *checker,
-                                         const struct af_import_statement *import)
-{
-    bool is_interface = af_text_span_equal(import->module, "flash_attn") ||
-                        af_text_span_equal(import->module, "flash_attn.flash_attn_interface");
-    struct replacement what = {.by_none = is_interface, .by_sdpa = is_interface};
-    struct af_span rest = import->names;
-    while (is_interface && rest.len > 0) {
-        const char *comma = memchr(rest.data, ',', rest.len);
-        size_t len = comma == NULL ? rest.len : (size_t)(comma - rest.data);
-        struct af_span item = af_text_trim((struct af_span){rest.data, len});
-        len += comma != NULL;
-        rest = (struct af_span){rest.data + len, rest.len - len};
-        if (item.len > 0)
-            note_name(checker, item, &what);
+    const size_t len = strlen(name);
+    while (at + len <= text.len) {
+        const char *found = memmem(text.data + at, text.len - at, name, len);
+        if (found == NULL)
+            return NULL;
+        at = (size_t)(found - text.data);
+        const bool starts = at == 0 || !is_name_letter(found[-1]);
+        if (starts && (at + len == text.len || !is_name_letter(found[len])))
+            return found;
+        at += len;
     }
-    af_text_add(&what.unset, "None");
-    return what;
+    return NULL;
+}
+
+/* ---- who imports a module ---- */
+
+/* Tests, examples and measurements are not installed, or may stop without flash-attn. */
+static bool is_aside(const char *path)
+{
+    static const char *const folders[] = {"test",    "tests",      "example", "examples",
+                                          "bench",   "benchmark",  "docs",    "benchmarks",
+                                          "profile", "experiments"};
+    const char *name = af_path_name(path);
+    if (af_starts_with(name, "test_") || af_ends_with(name, "_test.py") ||
+        strcmp(name, "conftest.py") == 0 || strstr(name, "bench") != NULL)
+        return true;
+    for (const char *at = path; at < name; at += strcspn(at, "/") + 1)
+        for (size_t i = 0; i < AF_COUNT(folders); i++)
+            if (af_text_span_equal((struct af_span){at, strcspn(at, "/")}, folders[i]))
+                return true;
+    return false;
+}
+
+const char *af_project_module_name(struct af_arena *arena, const char *path)
+{
+    const char *name = af_path_name(path);
+    if (strcmp(name, "__init__.py") != 0)
+        return af_arena_text_n(arena, name, strcspn(name, "."));
+    const char *end = name > path ? name - 1 : path, *start = end;
+    while (start > path && start[-1] != '/')
+        start--;
+    return af_arena_text_n(arena, start, (size_t)(end - start));
+}
+
+/* Whether it is run by itself, or imported by its package's name. */
+static bool is_entry(const struct af_project_source *source)
+{
+    return strchr(source->path, '/') == NULL || af_ends_with(source->path, "/__init__.py") ||
+           memmem(source->text.data, source->text.len, "__main__", 8) != NULL;
+}
+
+/*
+ * Whether the module is needed: other modules import it, and one of them without a guard; or
+ * nobody does, and it is where a program starts.
+ */
+static bool is_used(struct af_project_checker *checker, size_t at)
+{
+    const struct af_project_source *source = &checker->sources[at];
+    struct af_arena arena;
+    bool is_imported = false, is_needed = false;
+    if (is_aside(source->path))
+        return false;
+    if (checker->use_count++ >= USES_MAX)
+        return true;
+    af_arena_init(&arena);
+    const char *name = af_project_module_name(&arena, source->path);
+    for (size_t i = 0; i < checker->count && name != NULL && name[0] != '\0'; i++) {
+        const struct af_project_source *other = &checker->sources[i];
+        const struct af_import_statement *import =
+            i == at ? NULL : checker->asks.stated[i].python.imports;
+        for (; import != NULL; import = import->next) {
+            const size_t len = import->end - import->start;
+            struct af_span text = {other->text.data + import->start,
+                                   len < STATEMENT_BYTES_MAX ? len : STATEMENT_BYTES_MAX};
+            if (import->is_flash_attn || find_word(text, 0, name) == NULL)
+                continue;
+            is_imported = true;
+            is_needed |= import->guard == AF_IMPORT_FATAL && !is_aside(other->path);
+        }
+    }
+    af_arena_release(&arena);
+    return is_needed || (!is_imported && is_entry(source));
+}
+
+bool af_project_code_needs(struct af_project_checker *checker)
+{
+    for (size_t i = 0; i < checker->count; i++) {
+        const struct af_import_statement *import = checker->sources[i].kind != AF_PROJECT_PYTHON
+                                                       ? NULL
+                                                       : checker->asks.stated[i].python.imports;
+        while (import != NULL && !(import->is_flash_attn && import->guard == AF_IMPORT_FATAL))
+            import = import->next;
+        if (import != NULL && is_used(checker, i))
+            return true;
+        struct af_span text = checker->sources[i].text; /* "assert FLASH_ATTN_2_AVAILABLE" */
+        if (checker->sources[i].kind == AF_PROJECT_PYTHON &&
+            memmem(text.data, text.len, "assert FLASH_ATTN", strlen("assert FLASH_ATTN")) !=
+                NULL)
+            return true;
+    }
+    return false;
+}
+
+/* ---- what replaces flash_attn_func() ---- */
+
+/* Whether the argument that starts at `at` is a keyword that the replacement lacks. */
+static bool is_foreign(struct af_span text, size_t at)
+{
+    size_t end = at;
+    while (end < text.len && is_name_letter(text.data[end]))
+        end++;
+    struct af_span name = {text.data + at, end - at};
+    while (end < text.len && text.data[end] == ' ')
+        end++;
+    const bool is_keyword = name.len > 0 && end + 1 < text.len && text.data[end] == '=' &&
+                            text.data[end + 1] != '=';
+    for (size_t i = 0; is_keyword && i < AF_COUNT(keywords); i++)
+        if (af_text_span_equal(name, keywords[i]))
+            return false;
+    return is_keyword || (at < text.len && text.data[at] == '*');
+}
+
+/* Whether the call whose bracket is at `at` passes no more than the replacement takes. */
+static bool call_fits(struct af_span text, size_t at)
+{
+    size_t depth = 0, count = 0;
+    bool is_start = false;
+    const size_t end = at + STATEMENT_BYTES_MAX;
+    for (; at < text.len && at < end; at++) {
+        const char letter = text.data[at];
+        if (letter == '\0' || strchr(" \t\r\n", letter) != NULL)
+            continue;
+        if (is_start && letter != ')') {
+            count++;
+            if (letter == '#' || letter == '\\' || is_foreign(text, at))
+                return false;
+        }
+        is_start = depth == 1 && letter == ',';
+        if (strchr("([{", letter) != NULL)
+            is_start = ++depth == 1;
+        else if (strchr(")]}", letter) != NULL && --depth == 0)
+            return count <= POSITIONS;
+    }
+    return false;
+}
+
+/* Whether the statement takes several results: "out, lse = f(...)". */
+static bool takes_several(struct af_span text, size_t at)
+{
+    size_t start = at;
+    while (start > 0 && text.data[start - 1] != '\n' && at - start < STATEMENT_BYTES_MAX)
+        start--;
+    struct af_span before = {text.data + start, at - start};
+    const char *equal = before.len == 0 ? NULL : memchr(before.data, '=', before.len);
+    return equal != NULL && memchr(before.data, ',', (size_t)(equal - before.data)) != NULL;
+}
+
+/* Whether every use of the name in the file is a call that the replacement serves. */
+static bool calls_fit(struct af_span text, const struct af_import_statement *import,
+                      const char *name)
+{
+    size_t at = 0;
+    for (const char *found; (found = find_word(text, at, name)) != NULL;) {
+        const size_t start = (size_t)(found - text.data);
+        at = start + strlen(name);
+        if (start >= import->start && start < import->end)
+            continue;
+        if (at >= text.len || text.data[at] != '(' || takes_several(text, start) ||
+            !call_fits(text, at))
+            return false;
+    }
+    return true;
+}
+
+/* The name that the statement gives to flash_attn_func; NULL: it imports something else. */
+static const char *function_name(struct af_project_checker *checker,
+                                 const struct af_import_statement *import)
+{
+    static const char function[] = "flash_attn_func";
+    const bool is_interface =
+        af_text_span_equal(import->module, "flash_attn") ||
+        af_text_span_equal(import->module, "flash_attn.flash_attn_interface");
+    struct af_span names = af_text_trim(import->names);
+    if (!is_interface || !import->is_alone || import->indent > 0 ||
+        names.len < sizeof function - 1 ||
+        memcmp(names.data, function, sizeof function - 1) != 0)
+        return NULL;
+    struct af_span rest = af_text_trim(
+        (struct af_span){names.data + sizeof function - 1, names.len - (sizeof function - 1)});
+    if (rest.len == 0)
+        return function;
+    if (rest.len < 4 || memcmp(rest.data, "as ", 3) != 0)
+        return NULL;
+    const char *name = af_project_text(
+        checker->arena, af_text_trim((struct af_span){rest.data + 3, rest.len - 3}));
+    for (const char *at = name; *at != '\0'; at++)
+        if (!is_name_letter(*at))
+            return NULL;
+    return name;
 }
 
 /* The lines of the statement as they are in a block. */
@@ -113,17 +262,16 @@ static const char *indented(struct af_project_checker *checker, struct af_span s
     return af_text_take(&made, checker->arena);
 }
 
-/* A second try with anyflash's functions, which may be missing, too. */
+/* A second try with anyflash's functions. */
 static const char *anyflash_text(struct af_project_checker *checker, const char *statement,
-                                 struct af_span names, const char *unset)
+                                 struct af_span names)
 {
-    bool has_lines = memchr(names.data, '\n', names.len) != NULL;
+    const bool has_lines = memchr(names.data, '\n', names.len) != NULL;
     return af_arena_format(checker->arena,
-                           "try:\n    %s\nexcept ImportError:\n    try:\n        from "
-                           "anyflash.flash_attn import %s%.*s%s\n    except ImportError:\n"
-                           "        %s",
+                           "try:\n    %s\nexcept ImportError:\n    from anyflash.flash_attn "
+                           "import %s%.*s%s",
                            statement, has_lines ? "(" : "", (int)names.len, names.data,
-                           has_lines ? ")" : "", unset);
+                           has_lines ? ")" : "");
 }
 
 /* The statement in a "try:", with what serves where it fails; NULL: nothing does. */
@@ -131,29 +279,43 @@ static const char *guarded_text(struct af_project_checker *checker,
                                 const struct af_project_source *source,
                                 const struct af_import_statement *import)
 {
-    struct replacement what = replacement_of(checker, import);
-    const char *unset = af_text_take(&what.unset, checker->arena);
-    if (!import->is_alone || import->indent > 0 || !what.by_none || what.local == NULL ||
-        memchr(import->names.data, '#', import->names.len) != NULL)
-        return NULL;
+    const bool is_interface =
+        af_text_span_equal(import->module, "flash_attn") ||
+        af_text_span_equal(import->module, "flash_attn.flash_attn_interface");
+    const char *name = function_name(checker, import);
     const char *statement =
         indented(checker, (struct af_span){source->text.data + import->start,
                                            import->end - import->start});
-    if (what.by_sdpa && checker->fallback == AF_FALLBACK_SDPA)
-        return af_arena_format(checker->arena, sdpa_text, statement, what.local);
-    if (af_product_is_published())
-        return anyflash_text(checker, statement, import->names, unset);
-    return af_arena_format(checker->arena, "try:\n    %s\nexcept ImportError:\n    %s",
-                           statement, unset);
+    if (memchr(import->names.data, '#', import->names.len) != NULL)
+        return NULL;
+    if (checker->options->fallback == AF_FALLBACK_ANYFLASH)
+        return is_interface && import->is_alone && import->indent == 0
+                   ? anyflash_text(checker, statement, import->names)
+                   : NULL;
+    if (name == NULL || !calls_fit(source->text, import, name))
+        return NULL;
+    const bool has_torch = memmem(source->text.data, source->text.len, "\nimport torch\n",
+                                  strlen("\nimport torch\n")) != NULL;
+    return af_arena_format(checker->arena, sdpa_text, statement,
+                           has_torch ? "" : "    import torch\n\n", name);
 }
 
-/* Tests are not installed, as pytest names them. */
-static bool is_test(const char *path)
+static void add_narrow(struct af_project_checker *checker,
+                       const struct af_project_source *source,
+                       const struct af_import_statement *import)
 {
-    const char *name = af_path_name(path);
-    return af_starts_with(name, "test_") || af_ends_with(name, "_test.py") ||
-           strcmp(name, "conftest.py") == 0 || af_starts_with(path, "tests/") ||
-           strstr(path, "/tests/") != NULL;
+    static const char narrow[] = "ModuleNotFoundError";
+    const size_t behind = source->text.len - import->end;
+    struct af_span text = {source->text.data,
+                           import->end +
+                               (behind < STATEMENT_BYTES_MAX ? behind : STATEMENT_BYTES_MAX)};
+    struct af_project_finding *finding =
+        af_project_finding_add(checker, AF_PROJECT_FINDING_NARROW_GUARD, source, import->start);
+    const char *found = find_word(text, import->end, narrow);
+    const size_t at = found == NULL ? 0 : (size_t)(found - text.data);
+    struct af_span line = af_project_line(text, at);
+    if (found != NULL && af_starts_with(af_text_trim(line).data, "except"))
+        af_project_finding_edit(checker, finding, at, at + sizeof narrow - 1, "ImportError");
 }
 
 void af_project_check_imports(struct af_project_checker *checker,
@@ -161,33 +323,37 @@ void af_project_check_imports(struct af_project_checker *checker,
                               const struct af_import_facts *facts)
 {
     struct af_project_finding *finding = NULL;
-    size_t fatal = 0, repaired = 0, unset = 0;
-    if (is_test(source->path) || checker->is_flash_attn)
-        return;
+    size_t fatal = 0, repaired = 0;
+    enum af_answer is_checked = AF_UNKNOWN;
     for (const struct af_import_statement *import = facts->imports; import != NULL;
          import = import->next) {
+        if (!import->is_flash_attn || checker->is_flash_attn)
+            continue;
+        if (import->is_narrow && import->guard == AF_IMPORT_GUARDED && !is_aside(source->path))
+            add_narrow(checker, source, import);
         if (import->guard != AF_IMPORT_FATAL)
+            continue;
+        if (is_checked == AF_UNKNOWN)
+            is_checked = is_used(checker, (size_t)(source - checker->sources)) ? AF_YES : AF_NO;
+        if (is_checked == AF_NO)
             continue;
         if (finding == NULL)
             finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
                                              import->start);
-        bool has_place = finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX;
+        const bool has_place = finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX;
         const char *text = has_place ? guarded_text(checker, source, import) : NULL;
         fatal++;
         repaired += text != NULL;
-        unset += text != NULL && af_ends_with(text, "None");
         if (text != NULL)
             af_project_finding_edit(checker, finding, import->start, import->end, text);
     }
     if (finding == NULL)
         return;
-    if (repaired < fatal)
-        finding->advice =
-            "Catch the ImportError. flash-attn's other modules have no replacement "
-            "elsewhere: do without them, or with code of your own.";
-    else if (unset > 0)
-        finding->advice = "Catch the ImportError. The change sets the functions to None: where "
-                          "one is called, test for None and compute without flash-attn.";
+    if (repaired < fatal) {
+        finding->edit_count = 0; /* the file would not be importable yet */
+        finding->advice = "Catch the ImportError, and compute without flash-attn where its "
+                          "functions are called. Nothing replaces all that this file uses.";
+    }
     if (fatal > 1)
         finding->detail =
             af_arena_format(checker->arena, "%zu imports at the top of the file", fatal);

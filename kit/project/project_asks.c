@@ -95,12 +95,16 @@ bool af_project_asks_want(const char *name)
     return af_name_is(span, "torch") || af_name_is(span, "flash-attn");
 }
 
+/* Whether it was added; then another file includes the one that states it. */
 static bool is_known(const struct af_project_asks *asks, const struct af_project_ask *made)
 {
-    const struct af_project_ask *ask = asks->first;
-    while (ask != NULL && (ask->source != made->source || ask->at != made->at ||
-                           ask->start != made->start || !af_equal(ask->url, made->url)))
+    struct af_project_ask *ask = asks->first;
+    while (ask != NULL &&
+           (ask->source != made->source || ask->at != made->at || ask->start != made->start ||
+            ask->is_torch != made->is_torch || !af_equal(ask->url, made->url)))
         ask = ask->next;
+    if (ask != NULL)
+        ask->is_included |= made->root != made->source;
     return ask != NULL;
 }
 
@@ -129,9 +133,11 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
     made.specifier = af_arena_text(arena, made.specifier);
     made.marker = af_arena_text(arena, made.marker);
     made.url = af_arena_text(arena, made.url);
+    made.group = af_arena_text(arena, made.group == NULL ? "" : made.group);
     if (arena->failed)
         return;
     made.pinned = af_project_pinned_version(arena, made.specifier);
+    made.is_included = made.root != made.source;
     *ask = made;
     *asks->end = ask;
     asks->end = &ask->next;
@@ -177,14 +183,22 @@ void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
         *stated = af_arena_text(asks->arena, range);
 }
 
+bool af_project_needs_torch(struct af_span name)
+{
+    static const char *const names[] = {"torchvision", "torchaudio",        "vllm",  "xformers",
+                                        "lightning",   "pytorch-lightning", "sglang"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (af_name_is(name, names[i]))
+            return true;
+    return false;
+}
+
 /* Whether the requirement pins a package of which each release needs one torch. */
 static bool decides_torch(const struct af_project_requirement *requirement)
 {
-    static const char *const names[] = {"torchvision", "torchaudio", "vllm", "xformers"};
-    for (size_t i = 0; requirement->name != NULL && i < AF_COUNT(names); i++)
-        if (strcmp(requirement->name, names[i]) == 0)
-            return af_starts_with(requirement->specifier, "==");
-    return false;
+    return requirement->name != NULL && af_starts_with(requirement->specifier, "==") &&
+           af_project_needs_torch(
+               (struct af_span){requirement->name, strlen(requirement->name)});
 }
 
 /* The requirements of the project, which was read from the file `root`. */
@@ -512,6 +526,22 @@ static bool in_same_folder(const struct af_project_source *a, const struct af_pr
     return a_len == b_len && memcmp(a->path, b->path, a_len) == 0;
 }
 
+/* How much torch `at` is that of the requirement: of its extra, of all, or of another extra. */
+static int nearness(const struct af_project_ask *ask, const struct af_project_ask *at)
+{
+    const char *group = ask->group == NULL ? "" : ask->group;
+    return strcmp(at->group, group) == 0 ? 2 : at->group[0] == '\0' ? 1 : 0;
+}
+
+static bool is_nearer(const struct af_project_ask *ask, const struct af_project_ask *at,
+                      const struct af_project_ask *near)
+{
+    if (near == NULL)
+        return true;
+    const int here = nearness(ask, at), there = nearness(ask, near);
+    return here > there || (here == there && near->pinned == NULL);
+}
+
 const struct af_project_ask *af_project_torch_for(const struct af_project_asks *asks,
                                                   const struct af_project_ask *ask)
 {
@@ -519,7 +549,7 @@ const struct af_project_ask *af_project_torch_for(const struct af_project_asks *
     for (const struct af_project_ask *at = asks->first; at != NULL; at = at->next) {
         if (!at->is_torch)
             continue;
-        if (at->root == ask->root && (near == NULL || near->pinned == NULL))
+        if (at->root == ask->root && is_nearer(ask, at, near))
             near = at;
         if (at->pinned != NULL && exact == NULL && in_same_folder(at->source, ask->source))
             exact = at;

@@ -8,9 +8,9 @@
 #include "kit/project/project_wheels.h"
 
 /*
- * python_imports.c: what a Python source says about flash-attn: its imports, whether the module
- * can be imported without it, and what a setup program requires. The source is split into
- * tokens and lines; nothing is executed.
+ * python_imports.c: what a Python source says about flash-attn: what it imports, whether the
+ * module can be imported where that is missing, and what a setup program requires. The source
+ * is split into tokens and lines; nothing is executed.
  *
  * Source: "Lexical analysis" and "Compound statements" of the Python language reference.
  */
@@ -22,20 +22,22 @@ enum af_import_guard {
     AF_IMPORT_GUARDED, /* there is a handler or a condition for it */
 };
 
-/* One statement "import flash_attn..." or "from flash_attn... import ...". */
+/* One statement "import ..." or "from ... import ...". */
 struct af_import_statement {
-    size_t start; /* in bytes, of the statement */
+    bool is_flash_attn; /* it imports flash_attn, or a module of it */
+    bool is_narrow;     /* GUARDED by a handler of ModuleNotFoundError alone */
+    size_t start;       /* in bytes, of the statement */
     size_t end;
     size_t line; /* from 1 */
     size_t indent;
     bool is_alone;         /* nothing else is in its logical line */
-    struct af_span module; /* of "from": "flash_attn.bert_padding"; else empty */
+    struct af_span module; /* of "from": "flash_attn.bert_padding", ".rotary"; else empty */
     struct af_span names;  /* "flash_attn_func as f, x", without brackets */
     enum af_import_guard guard;
     struct af_import_statement *next;
 };
 
-/* A string of install_requires = [...], without its quotes. */
+/* A string of install_requires = [...] or of a list with such a name, without its quotes. */
 struct af_import_string {
     struct af_span text;
     struct af_import_string *next;
@@ -64,6 +66,7 @@ struct af_project_ask {
     bool is_torch; /* else flash-attn */
     bool is_optional;
     const struct af_project_source *root; /* the file that was read first */
+    bool is_included;                     /* another file includes this one */
     const struct af_project_source *source;
     size_t at;        /* a byte of the line where it begins */
     size_t start;     /* bytes of the requirement in the source: a line, or an element of an */
@@ -76,6 +79,7 @@ struct af_project_ask {
     bool is_decided;    /* torch: a pinned package of the same file needs one version of it */
     bool is_arranged;   /* the file says which index has it, or that it is built with torch */
     const char *table;  /* of TOML: "project.dependencies"; else NULL */
+    const char *group;  /* the extra or group of that table; "" for none */
     struct af_project_ask *next;
 };
 
@@ -115,6 +119,9 @@ struct af_project_asks {
     size_t read_bytes;
     enum af_project_limit limit;
 };
+
+/* Whether the package brings torch, and many of its releases need one version of it. */
+bool af_project_needs_torch(struct af_span name);
 
 /* Whether the name is one of torch or flash-attn. */
 bool af_project_asks_want(const char *name);

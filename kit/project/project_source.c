@@ -19,11 +19,12 @@ enum af_project_kind af_project_kind_of(const char *path)
     static const struct {
         const char *name;
         enum af_project_kind kind;
-    } names[] = {{"pyproject.toml", AF_PROJECT_PYPROJECT},
-                 {"pixi.toml", AF_PROJECT_PIXI},
+    } names[] = {{"pixi.toml", AF_PROJECT_PIXI},
                  {"setup.cfg", AF_PROJECT_SETUP_CFG},
                  {"setup.py", AF_PROJECT_SETUP}};
     const char *name = af_path_name(path);
+    if (af_starts_with(name, "pyproject") && af_ends_with(name, ".toml"))
+        return AF_PROJECT_PYPROJECT;
     for (size_t i = 0; i < AF_COUNT(names); i++)
         if (strcmp(name, names[i].name) == 0)
             return names[i].kind;
@@ -42,7 +43,10 @@ enum af_project_kind af_project_kind_of(const char *path)
     if (af_starts_with(name, "Dockerfile") || af_ends_with(name, ".Dockerfile") ||
         af_ends_with(name, ".dockerfile"))
         return AF_PROJECT_DOCKERFILE;
-    if (af_ends_with(name, ".sh") || (is_yaml && af_starts_with(path, ".github/workflows/")))
+    if (af_ends_with(name, ".ipynb"))
+        return AF_PROJECT_NOTEBOOK;
+    if (af_ends_with(name, ".sh") || strcmp(name, "Makefile") == 0 ||
+        af_ends_with(name, ".mk") || (is_yaml && af_starts_with(path, ".github/workflows/")))
         return AF_PROJECT_SCRIPT;
     bool is_page = af_ends_with(name, ".md") || af_ends_with(name, ".rst");
     return is_page && (name == path || strncasecmp(name, "readme", 6) == 0 ||
@@ -270,7 +274,10 @@ static bool begins_command(struct af_span line, size_t *checked, size_t end)
         struct af_span word = {line.data + start, at - start};
         while (row < AF_COUNT(words) && !af_text_span_equal(word, words[row]))
             row++;
-        if (row == AF_COUNT(words))
+        /* "MAX_JOBS=4" */
+        const bool is_set =
+            isupper((unsigned char)word.data[0]) && memchr(word.data, '=', word.len) != NULL;
+        if (row == AF_COUNT(words) && !is_set)
             return false;
         if (at == end)
             return true; /* it may go on */
@@ -328,7 +335,12 @@ void af_project_shell_release(struct af_project_shell *shell, struct af_arena *a
 static void read_command(struct af_project_shell *shell, size_t at,
                          struct af_project_shell_command *command_out)
 {
-    struct af_span rest = {shell->source->text.data + at, shell->line_end - at};
+    const char *text = shell->source->text.data;
+    if (shell->source->kind == AF_PROJECT_NOTEBOOK) /* the string ends, or its line does */
+        for (size_t i = at; i < shell->line_end; i++)
+            if (text[i] == '"' || (text[i] == '\\' && text[i + 1] == 'n'))
+                shell->line_end = i;
+    struct af_span rest = {text + at, shell->line_end - at};
     size_t count = 0;
     *command_out = (struct af_project_shell_command){
         .words_at = at, .words = shell->words, .is_isolated = true};

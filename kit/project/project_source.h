@@ -20,8 +20,9 @@ enum af_project_kind {
     AF_PROJECT_SETUP,     /* setup.py */
     AF_PROJECT_PYTHON,
     AF_PROJECT_DOCKERFILE,
-    AF_PROJECT_SCRIPT, /* .sh */
-    AF_PROJECT_README  /* README*, INSTALL*, and other .md and .rst at the top */
+    AF_PROJECT_SCRIPT,   /* .sh, Makefiles, workflows of GitHub */
+    AF_PROJECT_NOTEBOOK, /* .ipynb: each line of a cell is a string of JSON */
+    AF_PROJECT_README    /* README*, INSTALL*, and other .md and .rst at the top */
 };
 
 struct af_project_source {

@@ -286,6 +286,7 @@ static void add_value(struct table_reader *reader, const struct af_toml_item *na
         .root = reader->source,
         .source = reader->source,
         .table = reader->row->path,
+        .group = reader->group == NULL ? "" : reader->group->key,
         .name = name,
         .specifier = version == NULL ? "" : af_project_asks_specifier(arena, version, is_conda),
         .marker = marker_of(reader, value),
@@ -334,7 +335,8 @@ static void add_string(struct table_reader *reader, const struct af_toml_item *i
     struct af_project_ask ask = {.root = reader->source,
                                  .source = reader->source,
                                  .is_arranged = reader->is_arranged,
-                                 .table = reader->row->path};
+                                 .table = reader->row->path,
+                                 .group = reader->group == NULL ? "" : reader->group->key};
     if (!af_project_asks_parse(reader->toml.arena,
                                (struct af_span){item->text, strlen(item->text)}, &ask))
         return;

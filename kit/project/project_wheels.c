@@ -11,6 +11,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/machine/machine.h"
+#include "kit/project/published.h"
 #include "kit/project/requirements.h"
 
 #define WORD_BYTES 160
@@ -128,6 +129,7 @@ struct af_project_wheel_answer {
     const char *torch;
     int python_minor;
     enum af_project_platform platform;
+    bool is_built;
     bool is_decided;                      /* `wheel` is the answer */
     const struct af_catalog_wheel *wheel; /* the best one, or NULL */
     enum af_answer has_wheel;             /* UNKNOWN: it was not looked up */
@@ -152,7 +154,8 @@ static struct af_project_wheel_answer *answer_for(struct af_project_wheels *whee
     struct af_project_wheel_answer **bucket = &wheels->buckets[sum % AF_PROJECT_BUCKETS];
     for (struct af_project_wheel_answer *at = *bucket; at != NULL; at = at->next)
         if (at->python_minor == python_minor && at->platform == platform &&
-            strcmp(at->flash, flash) == 0 && strcmp(at->torch, pins->torch) == 0)
+            at->is_built == pins->is_built && strcmp(at->flash, flash) == 0 &&
+            strcmp(at->torch, pins->torch) == 0)
             return at;
     struct af_project_wheel_answer *made = af_arena_alloc(wheels->arena, sizeof *made);
     if (made == NULL)
@@ -161,6 +164,7 @@ static struct af_project_wheel_answer *answer_for(struct af_project_wheels *whee
                                              .torch = af_arena_text(wheels->arena, pins->torch),
                                              .python_minor = python_minor,
                                              .platform = platform,
+                                             .is_built = pins->is_built,
                                              .has_wheel = AF_UNKNOWN,
                                              .next = *bucket};
     if (wheels->arena->failed)
@@ -183,7 +187,8 @@ static const struct af_catalog_wheel *look_up(const struct af_catalog *catalog,
 {
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
-    const struct af_fit_options options = {.version = pins->flash};
+    const struct af_fit_options options = {.version = pins->flash,
+                                           .official_only = pins->is_built};
     const struct af_catalog_wheel *wheel = NULL;
     struct af_decision decision;
     if (describe(&machine, pins, python_minor, AF_PROJECT_LINUX_X86_64) &&
@@ -252,7 +257,8 @@ bool af_project_pins_are_known(const struct af_catalog *catalog,
 static bool look_up_on(const struct af_catalog *catalog, const struct af_project_pins *pins,
                        int python_minor, enum af_project_platform platform)
 {
-    const struct af_fit_options options = {.version = pins->flash};
+    const struct af_fit_options options = {.version = pins->flash,
+                                           .official_only = pins->is_built};
     struct af_machine machine;
     const struct af_machine *machines[] = {&machine};
     bool has = true;
@@ -293,9 +299,8 @@ void af_project_pythons_with_wheel(struct af_project_wheels *wheels,
     pythons->count = kept;
 }
 
-/* Whether there are wheels for every Python in `range`; if it is "", for at least one. */
-static bool have_wheels(struct af_project_wheels *wheels, const struct af_project_pins *pins,
-                        const char *range)
+bool af_project_have_wheels(struct af_project_wheels *wheels,
+                            const struct af_project_pins *pins, const char *range)
 {
     struct af_project_pythons all, with;
     af_project_pythons_of(pins->torch, range, &all);
@@ -333,11 +338,14 @@ static bool find_nearest(struct af_project_wheels *wheels, struct af_project_pin
         if (i >= count ||
             (!is_flash && af_project_allows(torch_range, af_tables.torch[i].latest) != AF_YES))
             continue;
+        const char *version = is_flash ? af_tables.flash[i].version : af_tables.torch[i].latest;
+        if (af_published_has(is_flash ? "flash-attn" : "torch", version) == AF_NO)
+            continue;
         if (is_flash)
-            pins->flash = af_tables.flash[i].version;
+            pins->flash = version;
         else
-            pins->torch = af_tables.torch[i].latest;
-        if (have_wheels(wheels, pins, range))
+            pins->torch = version;
+        if (af_project_have_wheels(wheels, pins, range))
             return true;
     }
     return false;

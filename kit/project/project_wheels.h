@@ -36,6 +36,7 @@ struct af_project_pins {
     const char *flash;  /* "2.8.3"; NULL: any */
     const char *torch;  /* "2.9.1" or "2.9.1+cu128" */
     unsigned platforms; /* bits 1 << enum af_project_platform, on which they install */
+    bool is_built; /* by flash-attn's setup.py, which downloads flash-attn's own wheels alone */
 };
 
 #define AF_PROJECT_ON(platform) (1u << (platform))
@@ -99,9 +100,14 @@ void af_project_pythons_with_wheel(struct af_project_wheels *wheels,
                                    const struct af_project_pins *pins,
                                    struct af_project_pythons *pythons);
 
+/* Whether there are wheels for every Python in `range`; if it is "", for at least one. */
+bool af_project_have_wheels(struct af_project_wheels *wheels,
+                            const struct af_project_pins *pins, const char *range);
+
 /*
- * Changes the pins to the nearest ones that have wheels. They must have one for every Python
- * that is in `range` and for which torch is published; if `range` is "", for at least one.
+ * Changes the pins to the nearest ones that have wheels, and that the Python index has. They
+ * must have one for every Python that is in `range` and for which torch is published; if
+ * `range` is "", for at least one.
  * With a `torch_range` only torch changes, within that range. Without one (NULL) torch is
  * pinned: first other releases of flash-attn are tried, newer ones before older ones, then
  * other releases of torch. False if there are none.

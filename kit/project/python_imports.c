@@ -30,8 +30,9 @@ struct block {
     /* TRY and EXCEPT: the imports below "try:" are those after `before`, up to `last` */
     struct af_import_statement *before;
     struct af_import_statement *last;
-    bool catches; /* EXCEPT: ImportError */
-    bool raises;  /* EXCEPT: leaves the handler by an error again */
+    bool catches;   /* EXCEPT: ImportError, or an error that it is a kind of, */
+    bool is_narrow; /* or ModuleNotFoundError alone */
+    bool raises;    /* EXCEPT: leaves the handler by an error again */
 };
 
 struct reader {
@@ -49,9 +50,10 @@ struct reader {
     struct af_import_statement head; /* before the first */
     struct af_import_statement *last_import;
     struct af_import_string **next_string;
-    struct af_span name;   /* the last name, for "install_requires = [" */
+    struct af_span name;   /* the last name, for "install_requires = [", */
+    struct af_span owner;  /* and the one before its '.', for "requirements.append(" */
     bool is_assigned;      /* '=' came after it */
-    size_t requires_depth; /* of the brackets of install_requires; 0: outside */
+    size_t requires_depth; /* of the brackets of such a list; 0: outside */
     struct af_import_facts *facts;
 };
 
@@ -202,29 +204,54 @@ static void add_string(struct reader *reader)
     reader->next_string = &string->next;
 }
 
+/* Whether the name is that of a list of what every installation needs. */
+static bool is_requires(struct af_span name)
+{
+    static const char *const names[] = {
+        "install_requires", "requirements", "requires", "required", "dependencies",
+        "install_reqs",     "reqs",         "req",      "deps"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (name.len == strlen(names[i]) && af_text_span_has_fold(name, names[i]))
+            return true;
+    return false;
+}
+
+/* "install_requires = [", "REQUIREMENTS += [" or "requirements.append(" ends with the token. */
+static bool starts_requires(const struct reader *reader)
+{
+    if (reader->requires_depth > 0)
+        return false;
+    bool adds = af_text_span_equal(reader->name, "append") ||
+                af_text_span_equal(reader->name, "extend");
+    return (is_mark(reader, '[') && reader->is_assigned && is_requires(reader->name)) ||
+           (is_mark(reader, '(') && adds && is_requires(reader->owner));
+}
+
 /* Facts that one token states, wherever it is. */
 static void note_token(struct reader *reader)
 {
     const struct token *token = &reader->token;
     if (token->kind == NAME || token->kind == STRING)
         reader->facts->mentions |=
-            memmem(token->text.data, token->text.len, "flash_attn", 10) != NULL ||
-            memmem(token->text.data, token->text.len, "flash_attention", 15) != NULL;
+            token->text.len >= 10 && (af_text_span_has_fold(token->text, "flash_attn") ||
+                                      af_text_span_has_fold(token->text, "flash_attention"));
     if (reader->depth < reader->requires_depth)
         reader->requires_depth = 0;
     if (token->kind == STRING && reader->requires_depth > 0)
         add_string(reader);
-    if (is_mark(reader, '[') && reader->is_assigned && reader->requires_depth == 0 &&
-        af_text_span_equal(reader->name, "install_requires"))
+    if (starts_requires(reader))
         reader->requires_depth = reader->depth;
     if (token->kind == STRING && reader->is_assigned &&
         af_text_span_equal(reader->name, "python_requires"))
         reader->facts->python_requires = token->text;
     reader->is_assigned = is_mark(reader, '=');
-    if (token->kind == NAME)
+    if (token->kind == NAME) {
         reader->name = token->text;
-    else if (!reader->is_assigned)
-        reader->name = (struct af_span){0};
+    } else if (is_mark(reader, '.')) {
+        reader->owner = reader->name;
+    } else if (!reader->is_assigned && !is_mark(reader, '+')) {
+        reader->name = reader->owner = (struct af_span){0};
+    }
 }
 
 static void next(struct reader *reader)
@@ -261,8 +288,10 @@ static void close_block(struct block *block)
         block->before == block->last)
         return;
     for (struct af_import_statement *import = block->before->next; import != NULL;
-         import = import == block->last ? NULL : import->next)
+         import = import == block->last ? NULL : import->next) {
         import->guard = AF_IMPORT_GUARDED;
+        import->is_narrow = block->is_narrow;
+    }
 }
 
 static void close_blocks(struct reader *reader, size_t indent)
@@ -277,16 +306,18 @@ static void open_block(struct reader *reader, struct block block)
         reader->blocks[reader->block_count++] = block;
 }
 
-/* Whether the handler "except ...:" that is being read catches an ImportError. */
-static bool reads_catching(struct reader *reader)
+/* What the handler "except ...:" that is being read catches. */
+static void read_catching(struct reader *reader, struct block *block)
 {
-    bool is_bare = true, catches = false;
+    bool is_bare = true, is_wide = false, is_narrow = false;
     for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader)) {
         is_bare = false;
-        catches |= is_word(reader, "ImportError") || is_word(reader, "ModuleNotFoundError") ||
-                   is_word(reader, "Exception") || is_word(reader, "BaseException");
+        is_narrow |= is_word(reader, "ModuleNotFoundError");
+        is_wide |= is_word(reader, "ImportError") || is_word(reader, "Exception") ||
+                   is_word(reader, "BaseException");
     }
-    return is_bare || catches;
+    block->catches = is_bare || is_wide || is_narrow;
+    block->is_narrow = block->catches && !is_bare && !is_wide;
 }
 
 /* "except", "finally" and "else" belong to the block of the same indentation before them. */
@@ -301,9 +332,9 @@ static struct block block_after(struct reader *reader, const char *word)
     if (strcmp(word, "except") == 0 && is_try) {
         block = (struct block){.kind = EXCEPT, .indent = reader->indent, .before = top->before};
         block.last = top->kind == TRY ? reader->last_import : top->last;
-        if (top->kind == EXCEPT && top->catches && !top->raises)
+        if (top->kind == EXCEPT && top->catches && !top->is_narrow && !top->raises)
             block.before = block.last; /* they are guarded by the handler above */
-        block.catches = reads_catching(reader);
+        read_catching(reader, &block);
     } else if (strcmp(word, "finally") != 0 && (is_try || top->kind == CONDITION)) {
         block.kind = CONDITION;
     }
@@ -403,7 +434,7 @@ static void add_import(struct reader *reader, struct af_import_statement made)
 /* "import ..." and "from ... import ...", whose first word is the token. */
 static void read_import(struct reader *reader)
 {
-    bool is_from = is_word(reader, "from"), found = false;
+    bool is_from = is_word(reader, "from");
     struct af_import_statement import = {.start = reader->token.start,
                                          .end = reader->token.end,
                                          .line = reader->token.line,
@@ -411,7 +442,9 @@ static void read_import(struct reader *reader)
     next(reader);
     if (is_from) {
         import.module = read_module(reader);
-        found = is_flash_attn(import.module) && is_word(reader, "import");
+        if (!is_word(reader, "import"))
+            return; /* "yield from", or "raise ... from" */
+        import.is_flash_attn = is_flash_attn(import.module);
         next(reader);
         if (is_mark(reader, '('))
             next(reader);
@@ -419,7 +452,7 @@ static void read_import(struct reader *reader)
     size_t start = reader->token.start, end = start;
     while (!at_end(reader)) {
         struct af_span module = read_module(reader);
-        found |= !is_from && is_flash_attn(module);
+        import.is_flash_attn |= !is_from && is_flash_attn(module);
         if (module.len > 0)
             end = (size_t)(module.data - reader->text.data) + module.len;
         import.end = end > import.end ? end : import.end;
@@ -430,8 +463,7 @@ static void read_import(struct reader *reader)
     }
     import.names = (struct af_span){reader->text.data + start, end - start};
     import.is_alone = import.is_alone && !is_mark(reader, ';');
-    if (found)
-        add_import(reader, import);
+    add_import(reader, import);
 }
 
 /* A statement "raise" or "sys.exit()" in a handler means that there is no fallback. */

@@ -14,7 +14,7 @@ ROWS = [json.loads(line) for line in
 
 def short_name(address):
     """Owner, repository and file of an address on GitHub, without the commit."""
-    words = address.split("/")
+    words = address.split("/") if "://" in address else ["", "", "", address]
     return "/".join([*words[3:5], words[-1]])
 
 

@@ -20,7 +20,7 @@ HOSTILE = [blank + command for blank in BLANKS for command in COMMANDS]
 def commands(output, form):
     """The lines that GitHub's runner takes for commands (TryParse, TryParseV2)."""
     for line in re.split("\r\n|\r|\n", output):
-        own = form == ["--github"] and re.match("::(warning file=|notice::)", line)
+        own = form == ["--github"] and re.match("::((warning|notice) file=|notice::)", line)
         if "##[" in line or (line.lstrip().startswith("::") and not own):
             yield line
 

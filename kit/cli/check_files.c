@@ -1,0 +1,312 @@
+/*
+ * check_files.c: reads folders, the top first: if there are too many files, those below are
+ * left out.
+ */
+#include "kit/cli/check_files.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "kit/formats/toml.h"
+#include "kit/system/file.h"
+
+#define FILES_MAX 10000u
+#define READ_BYTES_MAX (256u << 20)   /* of all files that are opened */
+#define CHECKED_BYTES_MAX (32u << 20) /* of those that the checks look at */
+#define NAMES_MAX 64                  /* of modules whose importers are looked for */
+#define SETTINGS_MAX 100u             /* strings of one setting */
+
+/* The same limit counts once. */
+void af_cli_project_note_limit(struct af_cli_project *project, const char *sentence)
+{
+    for (size_t i = 0; i < project->limit_count; i++)
+        if (project->limits[i] == sentence)
+            return;
+    if (project->limit_count < AF_CLI_PROJECT_LIMITS_MAX)
+        project->limits[project->limit_count++] = sentence;
+}
+
+static const char too_many_files[] =
+    "There are more than 10000 files: some in subfolders were not read";
+static const char too_much_text[] =
+    "There is more than 32 MiB of text to check: some files were not read";
+static const char too_much_read[] =
+    "There is more than 256 MiB of text: some files were not read";
+
+/* ---- reading ---- */
+
+/*
+ * Folders that are not the project's own: made by tools, copied from elsewhere, hidden, or a
+ * virtual environment.
+ */
+static bool is_skipped(struct af_cli_project *project, const char *name, const char *path)
+{
+    static const char *const names[] = {
+        "build",       "dist",        "node_modules", "site-packages",
+        "__pycache__", "third_party", "third-party",  "vendor",
+        "vendored",    "vendors",     "_vendor",      "thirdparty",
+        "external",    "externals",   "extern",       "submodules"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    const char *marker = af_path_join(&project->cli->arena, path, "pyvenv.cfg");
+    bool is_hidden = name[0] == '.' && strcmp(name, ".github") != 0;
+    return is_hidden || af_ends_with(name, ".egg-info") || marker == NULL ||
+           af_file_is_regular(marker);
+}
+
+/* Whether [tool.anyflash] excludes the path: a pattern is it, or a folder above it. */
+static bool is_excluded(const struct af_cli_project *project, const char *path)
+{
+    for (size_t i = 0; i < project->excluded_count; i++)
+        if (fnmatch(project->excluded[i], path, FNM_LEADING_DIR) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a Python file has something to look at. */
+static bool names_flash(struct af_span text)
+{
+    return memmem(text.data, text.len, "flash_att", strlen("flash_att")) != NULL ||
+           memmem(text.data, text.len, "FLASH_ATT", strlen("FLASH_ATT")) != NULL;
+}
+
+/* The YAML of conda, whatever its name. */
+static bool is_conda(const char *path, struct af_span text)
+{
+    const bool is_yaml = af_ends_with(path, ".yml") || af_ends_with(path, ".yaml");
+    return is_yaml && memmem(text.data, text.len, "\ndependencies:", 14) != NULL &&
+           memmem(text.data, text.len, "- pip:", 6) != NULL;
+}
+
+static void keep_source(struct af_cli_project *project, const char *relative,
+                        enum af_project_kind kind, struct af_span text)
+{
+    struct af_arena *kept = &project->cli->arena;
+    if (project->checked_bytes + text.len > CHECKED_BYTES_MAX) {
+        af_cli_project_note_limit(project, too_much_text);
+        return;
+    }
+    struct af_project_source *source = &project->sources[project->count++];
+    source->path = af_arena_text(kept, relative);
+    source->text = (struct af_span){af_arena_text_n(kept, text.data, text.len), text.len};
+    source->kind = kind;
+    project->checked_bytes += text.len;
+}
+
+/* Python files without any word of flash-attn are kept in mind: some import one that has it. */
+static void read_source(struct af_cli_project *project, const char *path, const char *relative)
+{
+    enum af_project_kind kind = af_project_kind_of(relative);
+    const bool may_be_conda = kind == AF_PROJECT_OTHER && (af_ends_with(relative, ".yml") ||
+                                                           af_ends_with(relative, ".yaml"));
+    struct af_arena arena;
+    struct af_span text;
+    if ((kind == AF_PROJECT_OTHER && !may_be_conda) || is_excluded(project, relative))
+        return;
+    if (project->read_bytes > READ_BYTES_MAX) {
+        af_cli_project_note_limit(project, too_much_read);
+        return;
+    }
+    af_arena_init(&arena);
+    bool is_read =
+        af_file_read(&arena, path, AF_CLI_PROJECT_FILE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+        (text.len == 0 || memchr(text.data, '\0', text.len) == NULL);
+    project->unread_count += !is_read && !may_be_conda;
+    project->read_bytes += is_read ? text.len : 0;
+    if (is_read && may_be_conda && is_conda(relative, text))
+        kind = AF_PROJECT_CONDA;
+    if (is_read && kind == AF_PROJECT_PYTHON && !names_flash(text))
+        project->others[project->other_count++] = af_arena_text(&project->cli->arena, relative);
+    else if (is_read && kind != AF_PROJECT_OTHER)
+        keep_source(project, relative, kind, text);
+    af_arena_release(&arena);
+}
+
+/* The names by which others import the modules that cannot do without flash-attn. */
+static size_t read_names(struct af_cli_project *project, const char *names[NAMES_MAX])
+{
+    struct af_arena *kept = &project->cli->arena;
+    size_t count = 0;
+    for (size_t i = 0; i < project->count && count < NAMES_MAX; i++) {
+        const struct af_project_source *source = &project->sources[i];
+        struct af_arena arena;
+        struct af_import_facts facts = {0};
+        if (source->kind != AF_PROJECT_PYTHON)
+            continue;
+        af_arena_init(&arena);
+        const struct af_import_statement *import =
+            af_imports_of_python(&arena, source->text, &facts, NULL) == ANYFLASH_OK
+                ? facts.imports
+                : NULL;
+        while (import != NULL && !(import->is_flash_attn && import->guard == AF_IMPORT_FATAL))
+            import = import->next;
+        if (import != NULL)
+            names[count++] = af_project_module_name(kept, source->path);
+        af_arena_release(&arena);
+    }
+    return count;
+}
+
+/* Reads those of the other Python files that name such a module. */
+static void read_importers(struct af_cli_project *project)
+{
+    const char *names[NAMES_MAX];
+    const size_t count = read_names(project, names);
+    for (size_t i = 0; i < project->other_count && count > 0; i++) {
+        const char *path =
+            af_path_join(&project->cli->arena, project->root, project->others[i]);
+        struct af_arena arena;
+        struct af_span text;
+        bool is_one = false;
+        af_arena_init(&arena);
+        if (path != NULL && af_file_read(&arena, path, AF_CLI_PROJECT_FILE_BYTES_MAX, &text,
+                                         NULL) == ANYFLASH_OK)
+            for (size_t at = 0; at < count && !is_one; at++)
+                is_one = names[at] != NULL && names[at][0] != '\0' &&
+                         memmem(text.data, text.len, names[at], strlen(names[at])) != NULL;
+        if (is_one)
+            keep_source(project, project->others[i], AF_PROJECT_PYTHON, text);
+        af_arena_release(&arena);
+    }
+    if (count == 0 && project->other_count > 0) /* it says that the project has a source */
+        keep_source(project, project->others[0], AF_PROJECT_PYTHON, (struct af_span){"", 0});
+}
+
+/*
+ * Reads the files of a folder, then those below it: if there are too many, the top counts.
+ * `relative` is "" for the project's folder.
+ */
+static void read_folder(struct af_cli_project *project, const char *folder,
+                        const char *relative)
+{
+    struct af_arena *arena = &project->cli->arena;
+    const char **names;
+    size_t count;
+    bool is_cut = false;
+    if (af_folder_list(arena, folder, FILES_MAX, &names, &count, &is_cut, NULL) !=
+        ANYFLASH_OK) {
+        project->unread_count++;
+        return;
+    }
+    if (is_cut)
+        af_cli_project_note_limit(project, too_many_files);
+    for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
+        const char *name = names[i % count];
+        const char *path = af_path_join(arena, folder, name);
+        const char *below = relative[0] == '\0' ? name : af_path_join(arena, relative, name);
+        bool is_folder = path != NULL && af_file_is_folder(path);
+        if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
+            continue;
+        if (project->entry_count++ >= FILES_MAX) {
+            af_cli_project_note_limit(project, too_many_files);
+            return;
+        }
+        if (!is_folder)
+            read_source(project, path, below);
+        else if (!is_skipped(project, name, path) && !is_excluded(project, below))
+            read_folder(project, path, below);
+    }
+}
+
+/* ---- settings ---- */
+
+/* The strings of [tool.anyflash] KEY. */
+static const char *const *strings_of(struct af_cli_project *project,
+                                     const struct af_toml_item *array, size_t *count_out)
+{
+    const char **list = af_arena_array(&project->cli->arena, SETTINGS_MAX, sizeof *list);
+    *count_out = 0;
+    for (const struct af_toml_item *at = array == NULL ? NULL : array->first;
+         list != NULL && at != NULL && *count_out < SETTINGS_MAX; at = at->next)
+        if (at->text != NULL)
+            list[(*count_out)++] = at->text;
+    return list;
+}
+
+static bool is_finding(const char *name)
+{
+    for (int i = 0; i < AF_PROJECT_FINDING_COUNT; i++)
+        if (strcmp(af_project_finding_rows[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static enum anyflash_status read_settings(struct af_cli_project *project,
+                                          struct anyflash_error *err)
+{
+    struct af_arena *arena = &project->cli->arena;
+    const char *path = af_path_join(arena, project->root, "pyproject.toml");
+    struct af_span text;
+    struct af_toml toml;
+    if (path == NULL || !af_file_is_regular(path) ||
+        af_file_read(arena, path, AF_CLI_PROJECT_FILE_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
+        af_toml_parse(&toml, arena, text, "pyproject.toml", NULL) != ANYFLASH_OK)
+        return ANYFLASH_OK;
+    const struct af_toml_item *own = af_toml_find(&toml, AF_TOML_PATH("tool", "anyflash"));
+    project->options.ignored =
+        strings_of(project, af_toml_get(own, "ignore"), &project->options.ignored_count);
+    project->excluded =
+        strings_of(project, af_toml_get(own, "exclude"), &project->excluded_count);
+    for (size_t i = 0; i < project->options.ignored_count; i++)
+        if (!is_finding(project->options.ignored[i]))
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "pyproject.toml: [tool.anyflash] ignore: there is no finding '%s'",
+                           af_text_scrub(arena, project->options.ignored[i], 80));
+    return ANYFLASH_OK;
+}
+
+/* ---- the project ---- */
+
+/* The words are one folder, or files below the current one. */
+static enum anyflash_status read_words(struct af_cli_project *project,
+                                       struct anyflash_error *err)
+{
+    struct af_cli *cli = project->cli;
+    const struct af_word_list *words = &cli->options.words;
+    const char **files = af_arena_array(&cli->arena, words->count + 1, sizeof *files);
+    project->root = words->count == 1 ? words->items[0] : ".";
+    if (files == NULL || af_file_is_folder(project->root) != (words->count <= 1))
+        project->root = ".";
+    for (size_t i = 0; files != NULL && i < words->count; i++) {
+        const char *word = words->items[i];
+        if (words->count == 1 && af_file_is_folder(word))
+            return ANYFLASH_OK;
+        if (af_file_is_folder(word))
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "'check' takes one folder, or files");
+        if (!af_file_is_regular(word))
+            return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist",
+                           af_text_scrub(&cli->arena, word, 160));
+        if (word[0] == '/' || af_starts_with(word, "../"))
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "'%s' is not below the current folder: start 'check' in the "
+                           "project",
+                           af_text_scrub(&cli->arena, word, 160));
+        files[project->only_count++] = af_starts_with(word, "./") ? word + 2 : word;
+        project->root = ".";
+    }
+    project->only = files;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_cli_project_read(struct af_cli_project *project,
+                                         struct anyflash_error *err)
+{
+    struct af_cli *cli = project->cli;
+    size_t failures = af_mem_failure_count();
+    enum anyflash_status status = read_words(project, err);
+    if (status == ANYFLASH_OK)
+        status = read_settings(project, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    project->sources = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *project->sources);
+    project->others = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *project->others);
+    if (project->sources != NULL && project->others != NULL) {
+        read_folder(project, project->root, "");
+        read_importers(project);
+    }
+    if (project->unread_count > 0)
+        af_cli_remark(cli, "some files could not be read, or are no text of up to 2 MiB");
+    return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
+                                                                   : ANYFLASH_OK;
+}
