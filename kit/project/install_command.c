@@ -79,12 +79,25 @@ static void take_prefix(struct reader *reader)
     }
 }
 
+/* `uv run --with flash-attn` makes an environment of its own for each set of packages. */
+static void refuse_uv_run(struct reader *reader)
+{
+    reader->command->refusal = "`uv run` installs what uv.lock and its options say, and takes "
+                               "no wheel from outside";
+    reader->command->hint = "first `anyflash run -- uv pip install flash-attn`, then `uv run "
+                            "--no-sync` without --with";
+}
+
 /* Refuses what is neither pip nor uv pip. */
 static void refuse_program(struct reader *reader)
 {
     struct af_project_command *command = reader->command;
     const char *name = name_at(reader, reader->at);
     const char *next = word_at(reader, reader->at + 1);
+    if (command->prefix_count > 0 && strcmp(name_at(reader, 0), "uv") == 0) {
+        refuse_uv_run(reader);
+        return;
+    }
     for (size_t i = 0; i < AF_COUNT(lockers); i++) {
         if (strcmp(name, lockers[i].program) != 0)
             continue;
@@ -213,7 +226,9 @@ static enum anyflash_status take_subcommand(struct reader *reader, struct anyfla
         if (word[0] == '-') {
             status = take_option(reader, err);
         } else if (!pip && strcmp(word, "pip") != 0) {
-            if (word_in(" sync add lock run ", word)) {
+            if (strcmp(word, "run") == 0)
+                refuse_uv_run(reader);
+            if (word_in(" sync add lock ", word)) {
                 reader->command->refusal = af_arena_format(
                     reader->project->arena, "`uv %s` installs what uv.lock says", word);
                 reader->command->hint = lockers[0].hint;

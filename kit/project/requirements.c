@@ -76,6 +76,13 @@ static void append_requirement(struct af_project *project, struct af_project_req
     project->last_requirement = made;
 }
 
+/* Only a program can tell what `place` needs. */
+static void note_unread(struct af_project *project, const char *place)
+{
+    if (project->unread == NULL)
+        project->unread = place;
+}
+
 /* Takes name, extras, specifier, URL and marker of a PEP 508 text; false if it is none. */
 static bool take_named(struct af_project *project, struct af_span text,
                        struct af_project_requirement *made)
@@ -183,8 +190,17 @@ static enum anyflash_status add_requirement(struct af_project *project, struct a
     append_requirement(project, made);
     if (project->arena->failed)
         return af_fail_memory(err);
-    bool folder = made->path != NULL && !at.constraint && !is_archive(made->path);
-    return folder ? add_project(project, made->path, made->extras, at, err) : ANYFLASH_OK;
+    if (made->name == NULL && !at.constraint &&
+        (made->url != NULL || (made->path != NULL && is_archive(made->path))))
+        note_unread(project, made->url != NULL ? made->url : made->path);
+    if (made->path == NULL || at.constraint || is_archive(made->path))
+        return ANYFLASH_OK;
+    const char *before = project->unread;
+    project->unread = NULL;
+    status = add_project(project, made->path, made->extras, at, err);
+    made->is_read = status == ANYFLASH_OK && project->unread == NULL;
+    project->unread = before != NULL ? before : project->unread;
+    return status;
 }
 
 /* ---- pyproject.toml ---- */
@@ -325,33 +341,6 @@ static enum anyflash_status read_toml(struct af_project *project, const char *pa
     const char *shown = af_text_scrub(project->arena, path, AF_URL_SHOWN_BYTES);
     return shown == NULL ? af_fail_memory(err)
                          : af_toml_parse(toml_out, project->arena, text, shown, err);
-}
-
-static enum anyflash_status add_project(struct af_project *project, const char *folder,
-                                        const char *extras, struct at at,
-                                        struct anyflash_error *err)
-{
-    const char *path = af_path_join(project->arena, folder, "pyproject.toml");
-    const char *asked = af_arena_format(project->arena, "%s[%s]", path, extras);
-    struct af_project_file *file;
-    struct af_toml toml;
-    if (path == NULL || asked == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status = open_file(project, asked, &at, &file, err);
-    if (status != ANYFLASH_OK || file == NULL)
-        return status;
-    at = (struct at){{path, 0, 0}, false, at.depth + 1};
-    status = read_toml(project, path, &toml, err);
-    if (status == ANYFLASH_OK)
-        status =
-            add_array(project, &toml,
-                      af_toml_find(&toml, AF_TOML_PATH("project", "dependencies")), at, err);
-    else if (status == ANYFLASH_E_NOT_FOUND)
-        status = ANYFLASH_OK; /* an archive, or a project of setup.py alone */
-    if (status == ANYFLASH_OK && toml.root != NULL)
-        status = add_tables(project, &toml, false, extras, at, err);
-    file->open = false;
-    return status;
 }
 
 /* ---- lines ---- */
@@ -535,6 +524,91 @@ static enum anyflash_status add_file(struct af_project *project, const char *pat
                          af_text_scrub(project->arena, kept, AF_URL_SHOWN_BYTES));
     if (status == ANYFLASH_OK)
         status = add_lines(project, text, at, err);
+    file->open = false;
+    return status;
+}
+
+/* ---- local projects ---- */
+
+/* Adds the files of "file = 'a.txt'" or "file = ['a.txt', 'b.txt']"; false if it is neither. */
+static bool add_named_files(struct af_project *project, const struct af_toml_item *file,
+                            struct at at)
+{
+    const struct af_toml_item *item = file;
+    if (file == NULL)
+        return false;
+    if (file->text != NULL)
+        return include_file(project, file->text, false, at, NULL) == ANYFLASH_OK;
+    for (item = file->first; item != NULL; item = item->next)
+        if (item->text == NULL ||
+            include_file(project, item->text, false, at, NULL) != ANYFLASH_OK)
+            return false;
+    return file->first != NULL;
+}
+
+/*
+ * Whether what the project leaves open at `key` was read: setuptools takes it from files that
+ * [tool.setuptools.dynamic] names. Any other build program computes it.
+ */
+static bool add_dynamic(struct af_project *project, const struct af_toml *toml, const char *key,
+                        const char *extras, struct at at)
+{
+    const struct af_toml_item *table =
+        af_toml_get(af_toml_find(toml, AF_TOML_PATH("tool", "setuptools", "dynamic")), key);
+    bool done = true;
+    if (table == NULL || strcmp(key, "dependencies") == 0)
+        return add_named_files(project, af_toml_get(table, "file"), at);
+    for (const struct af_toml_item *item = table->first; item != NULL; item = item->next)
+        if (item->key != NULL && list_has(extras, item->key) &&
+            !add_named_files(project, af_toml_get(item, "file"), at))
+            done = false;
+    return done;
+}
+
+/* Adds what [project] leaves to the build program; false if that alone can tell. */
+static bool add_open(struct af_project *project, const struct af_toml *toml, const char *extras,
+                     struct at at)
+{
+    const struct af_toml_item *table = af_toml_find(toml, AF_TOML_PATH("project"));
+    const struct af_toml_item *dynamic = af_toml_get(table, "dynamic");
+    bool done = table != NULL;
+    for (const struct af_toml_item *item = dynamic == NULL ? NULL : dynamic->first;
+         item != NULL; item = item->next) {
+        bool optional = item->text != NULL && strcmp(item->text, "optional-dependencies") == 0;
+        if (item->text != NULL &&
+            (strcmp(item->text, "dependencies") == 0 || (optional && extras[0] != '\0')) &&
+            !add_dynamic(project, toml, item->text, extras, at))
+            done = false;
+    }
+    return done;
+}
+
+static enum anyflash_status add_project(struct af_project *project, const char *folder,
+                                        const char *extras, struct at at,
+                                        struct anyflash_error *err)
+{
+    const char *path = af_path_join(project->arena, folder, "pyproject.toml");
+    const char *asked = af_arena_format(project->arena, "%s[%s]", path, extras);
+    struct af_project_file *file;
+    struct af_toml toml;
+    if (path == NULL || asked == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = open_file(project, asked, &at, &file, err);
+    if (status != ANYFLASH_OK || file == NULL)
+        return status;
+    at = (struct at){{path, 0, 0}, false, at.depth + 1};
+    status = read_toml(project, path, &toml, err);
+    if (status == ANYFLASH_OK)
+        status =
+            add_array(project, &toml,
+                      af_toml_find(&toml, AF_TOML_PATH("project", "dependencies")), at, err);
+    else if (status == ANYFLASH_E_NOT_FOUND)
+        status = ANYFLASH_OK; /* an archive, or a project of setup.py alone */
+    bool done = toml.root != NULL && add_open(project, &toml, extras, at);
+    if (status == ANYFLASH_OK && !done)
+        note_unread(project, folder);
+    if (status == ANYFLASH_OK && toml.root != NULL)
+        status = add_tables(project, &toml, false, extras, at, err);
     file->open = false;
     return status;
 }

@@ -39,6 +39,7 @@ struct af_project_requirement {
     const char *hashes;    /* "sha256:... sha256:...", blank between; "" */
     bool constraint;       /* limits a version and asks for nothing */
     bool editable;
+    bool is_read; /* a local project, and all that it needs was added */
     struct af_project_requirement *next;
 };
 
@@ -69,6 +70,7 @@ struct af_project {
     struct af_project_requirement *last_requirement;
     struct af_project_option *options;
     struct af_project_option *last_option;
+    const char *unread; /* the first thing that may ask for more than was read; NULL: none */
     struct af_project_file *files; /* those that were read, or are being read */
     size_t file_count;
     size_t item_count;
@@ -97,7 +99,8 @@ enum anyflash_status af_project_add_option(struct af_project *project,
 
 /*
  * The dependencies of folder/pyproject.toml, with those of its extras `extras` ("flash,dev"; ""
- * for none). A folder without that file adds nothing: only its own setup program could tell.
+ * for none), also those that setuptools reads from files. If only a program of the project can
+ * tell them, as setup.py does, project->unread says so.
  */
 enum anyflash_status af_project_add_folder(struct af_project *project, const char *folder,
                                            const char *extras, struct anyflash_error *err);
