@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kit/base/url.h"
 #include "kit/cli/run_offer.h"
 #include "kit/cli/run_settings.h"
 #include "kit/install/install.h"
@@ -204,19 +205,32 @@ static void tell_stand_in(struct af_cli_wanted *wanted)
                   why, wanted->stand_in);
 }
 
+/* ", a community build by mjun0812"; "" for the authors' own. */
+static const char *publisher(struct af_cli_wanted *wanted)
+{
+    const struct af_rung *rung = af_plan_answer_rung(&wanted->answer);
+    if (rung == NULL || rung->wheel == NULL || rung->wheel->official ||
+        rung->wheel->path != NULL)
+        return "";
+    return af_arena_format(&wanted->cli->arena, ", a community build by %s",
+                           af_fit_publisher(&wanted->cli->arena, rung->wheel));
+}
+
 static void tell_choice(struct af_cli_wanted *wanted)
 {
     const struct af_progress *progress = &wanted->change.run.progress;
     if (wanted->torch != NULL)
-        af_progress_message(progress, "torch %s%s", wanted->torch,
-                            wanted->torch_stays ? " stays" : "");
+        af_progress_message(progress, "torch %s%s%s%s", wanted->torch,
+                            wanted->torch_stays ? " stays" : "",
+                            wanted->torch_why != NULL ? ": " : "",
+                            wanted->torch_why != NULL ? wanted->torch_why : "");
     if (wanted->stand_in != NULL)
         tell_stand_in(wanted);
     else if (wanted->chosen != NULL)
         af_progress_message(progress, "flash-attn: %s%s", wanted->chosen->filename,
                             wanted->placed ? ", which the project names: it is checked first, "
                                              "and compared afterwards"
-                                           : "");
+                                           : publisher(wanted));
     else if (wanted->refusal == NULL)
         af_progress_message(progress, "flash-attn: the installed one fits");
 }
@@ -267,6 +281,18 @@ static enum anyflash_status act_for_flash(struct af_cli_wanted *wanted, int *exi
     return dry ? ANYFLASH_OK : run_observed(wanted, exit_code_out, err);
 }
 
+/* What is built says what it needs: flash-attn that is not named gets no wheel. */
+static void tell_unread(struct af_cli_wanted *wanted)
+{
+    char shown[AF_URL_SHOWN_BYTES];
+    af_url_show(shown, sizeof shown, wanted->project.unread);
+    af_cli_remark(wanted->cli,
+                  "unknown whether the command asks for flash-attn, because only building '%s' "
+                  "tells what it needs: it runs unchanged; for a wheel that fits, name "
+                  "flash-attn in the command",
+                  shown);
+}
+
 static enum anyflash_status act(struct af_cli_wanted *wanted, int *exit_code_out,
                                 struct anyflash_error *err)
 {
@@ -281,7 +307,11 @@ static enum anyflash_status act(struct af_cli_wanted *wanted, int *exit_code_out
         return status;
     if (wanted->flash != NULL)
         return act_for_flash(wanted, exit_code_out, err);
-    af_cli_remark(wanted->cli, "the command does not ask for flash-attn: it runs unchanged");
+    if (wanted->project.unread != NULL)
+        tell_unread(wanted);
+    else
+        af_cli_remark(wanted->cli,
+                      "the command does not ask for flash-attn: it runs unchanged");
     if (af_option_given(&wanted->cli->options, AF_OPTION_DRY_RUN))
         return ANYFLASH_OK;
     return wanted->command.installs ? run_observed(wanted, exit_code_out, err)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/catalog/tables.h"
+#include "kit/cli/run_torch.h"
 #include "kit/install/named_wheel.h"
 #include "kit/install/own_package.h"
 #include "kit/system/file.h"
@@ -181,60 +181,6 @@ enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
 
 /* ---- the decision ---- */
 
-/* Whether what is written about `name` allows the version. */
-static bool allows(const struct af_cli_wanted *wanted, const char *name, const char *version)
-{
-    const struct af_project_requirement *found = NULL;
-    while ((found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
-        if (af_project_allows(found->specifier, version) == AF_NO)
-            return false;
-    return true;
-}
-
-static const char *pinned(const struct af_cli_wanted *wanted, const char *name)
-{
-    const struct af_project_requirement *found = NULL;
-    const char *version = NULL;
-    while (version == NULL &&
-           (found = af_project_next(&wanted->project, found, name, &wanted->here)) != NULL)
-        version = af_project_pinned_version(&wanted->cli->arena, found->specifier);
-    return version;
-}
-
-/* "cu128" of an index whose path ends in "/cu128"; NULL: none says it. */
-static const char *index_cuda(struct af_cli_wanted *wanted)
-{
-    for (const struct af_project_option *at = wanted->project.options; at != NULL;
-         at = at->next) {
-        const char *found = strstr(at->value, "/cu");
-        const char *start = found != NULL ? found + 1 : at->value;
-        size_t digits = strncmp(start, "cu", 2) == 0 ? strspn(start + 2, "0123456789") : 0;
-        if (digits >= 2 && (start[2 + digits] == '\0' || start[2 + digits] == '/'))
-            return af_arena_text_n(&wanted->cli->arena, start, 2 + digits);
-    }
-    return NULL;
-}
-
-/* "2.8.0+cu128" for "2.8.0": the build that the command's index has. */
-static const char *with_build(struct af_cli_wanted *wanted, const char *version)
-{
-    struct af_version parsed;
-    const struct af_machine *machine = &wanted->change.machine;
-    const char *platform = af_tables_platform(af_fact_text_or(&machine->platform.os, NULL),
-                                              af_fact_text_or(&machine->platform.arch, NULL));
-    if (strchr(version, '+') != NULL || !af_version_parse(version, strlen(version), &parsed))
-        return version;
-    const struct af_catalog_torch_release *release =
-        af_tables_torch((int)parsed.release[0], (int)parsed.release[1]);
-    const char *cuda = index_cuda(wanted);
-    if (cuda == NULL && release != NULL && platform != NULL) {
-        const struct af_catalog_torch_variant *variant = af_tables_default(release, platform);
-        cuda = variant == NULL ? NULL : variant->cuda;
-    }
-    return cuda == NULL ? version
-                        : af_arena_format(&wanted->cli->arena, "%s+%s", version, cuda);
-}
-
 /*
  * A machine without a GPU may make an image for others: the wheel is then chosen without one.
  * --arch names one.
@@ -252,122 +198,6 @@ static void forget_missing_gpu(struct af_cli_wanted *wanted)
     af_fact_unknown(&machine->arena, &machine->driver.cuda_api, "%s", why);
 }
 
-/* The plan for this torch (NULL: the installed one) and version of flash-attn (NULL: any). */
-static enum anyflash_status ask(struct af_cli_wanted *wanted, const char *torch,
-                                const char *version, struct anyflash_error *err)
-{
-    struct af_arena *arena = &wanted->cli->arena;
-    const char *remark;
-    enum anyflash_status status = ANYFLASH_OK;
-    if (torch != NULL) {
-        const char *given = af_arena_format(arena, "torch=%s", torch);
-        status = given == NULL ? af_fail_memory(err)
-                               : af_machine_given_strictly(&wanted->inputs.machines.items[0],
-                                                           given, &remark, err);
-    }
-    if (status != ANYFLASH_OK)
-        return status;
-    af_plan_answer_release(&wanted->answer);
-    wanted->answer = (struct af_plan_answer){.has_plan = false};
-    wanted->inputs.request.fit.version = version;
-    wanted->inputs.request.fit.has_preference = false;
-    return af_plan_answer_make(&wanted->inputs.request, &wanted->answer, err);
-}
-
-/* Whether the answer is a wheel of a version that the project allows. */
-static bool is_wheel(const struct af_cli_wanted *wanted)
-{
-    const struct af_rung *rung = af_plan_answer_rung(&wanted->answer);
-    return rung != NULL && wanted->answer.has_plan && rung->kind == AF_RUNG_WHEEL &&
-           allows(wanted, PACKAGE, rung->wheel->version);
-}
-
-/* The newest version in the catalog before `rank` that the project allows; NULL: none. */
-static const struct af_catalog_wheel *next_version(const struct af_cli_wanted *wanted,
-                                                   int32_t rank)
-{
-    const struct af_catalog *catalog = &wanted->inputs.catalog;
-    const struct af_catalog_wheel *best = NULL;
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
-        if (wheel->version_rank < rank && strcmp(wheel->package, "flash_attn") == 0 &&
-            (best == NULL || wheel->version_rank > best->version_rank) &&
-            allows(wanted, PACKAGE, wheel->version))
-            best = wheel;
-    }
-    return best;
-}
-
-/* The pinned version of flash-attn in normal form; NULL: none is. */
-static const char *pinned_version(struct af_cli_wanted *wanted, bool with_local)
-{
-    struct af_version version;
-    char text[64];
-    const char *pin = pinned(wanted, PACKAGE);
-    return pin == NULL || !af_version_parse(pin, strlen(pin), &version)
-               ? pin
-               : af_arena_text(&wanted->cli->arena,
-                               af_version_format(&version, with_local, text, sizeof text));
-}
-
-/* Asks for the version that is pinned, else for the newest allowed one that fits. */
-static enum anyflash_status ask_versions(struct af_cli_wanted *wanted, const char *torch,
-                                         struct anyflash_error *err)
-{
-    const char *pin = pinned_version(wanted, false);
-    enum anyflash_status status = ask(wanted, torch, pin, err);
-    const struct af_catalog_wheel *next = NULL;
-    const struct af_rung *rung =
-        status == ANYFLASH_OK ? af_plan_answer_rung(&wanted->answer) : NULL;
-    /* a wheel fits, but perhaps not one that the project allows */
-    bool open = pin == NULL && rung != NULL && rung->kind == AF_RUNG_WHEEL;
-    while (open && status == ANYFLASH_OK && !is_wheel(wanted) &&
-           (next = next_version(wanted, next == NULL ? INT32_MAX : next->version_rank)) != NULL)
-        status = ask(wanted, torch, next->version, err);
-    return status;
-}
-
-/*
- * No torch is pinned or installed: the newest one that is allowed and has a wheel, else the
- * newest.
- */
-static enum anyflash_status choose_torch(struct af_cli_wanted *wanted,
-                                         struct anyflash_error *err)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    const char *newest = NULL;
-    for (size_t i = af_tables.torch_count; i-- > 0 && status == ANYFLASH_OK;) {
-        const char *latest = af_tables.torch[i].latest;
-        if (!allows(wanted, "torch", latest))
-            continue;
-        wanted->torch = with_build(wanted, latest);
-        newest = newest == NULL ? wanted->torch : newest;
-        status = ask_versions(wanted, wanted->torch, err);
-        if (status == ANYFLASH_OK && is_wheel(wanted))
-            return ANYFLASH_OK;
-    }
-    wanted->torch = newest;
-    return status == ANYFLASH_OK && newest != NULL ? ask_versions(wanted, newest, err) : status;
-}
-
-/* Which torch there will be, and what fits it. */
-static enum anyflash_status ask_all(struct af_cli_wanted *wanted, struct anyflash_error *err)
-{
-    const char *pin = pinned(wanted, "torch");
-    const char *named = wanted->cli->options.values[AF_OPTION_TORCH_CHANGE];
-    const char *installed = af_fact_text_or(&wanted->change.machine.torch.version, NULL);
-    wanted->torch_stays =
-        named == NULL && installed != NULL && allows(wanted, "torch", installed);
-    if (wanted->torch_stays) {
-        wanted->torch = installed;
-        return ask_versions(wanted, NULL, err);
-    }
-    if (pin == NULL && named == NULL)
-        return choose_torch(wanted, err);
-    wanted->torch = with_build(wanted, named != NULL ? named : pin);
-    return ask_versions(wanted, wanted->torch, err);
-}
-
 static const char *place_text(struct af_cli_wanted *wanted,
                               const struct af_project_requirement *requirement)
 {
@@ -380,6 +210,18 @@ static const char *place_text(struct af_cli_wanted *wanted,
 }
 
 #define BUILD "`anyflash build --head-dim 128 --dtype bf16` makes a wheel for every torch"
+
+/* A torch without CUDA, which the index or --torch-backend=cpu asks for, has no flash-attn. */
+static void refuse_cpu(struct af_cli_wanted *wanted)
+{
+    af_cli_wanted_refuse(
+        wanted,
+        af_arena_format(&wanted->cli->arena,
+                        "%s: torch %s has no CUDA, and flash-attn computes only on GPUs",
+                        place_text(wanted, wanted->flash), wanted->torch),
+        "without flash-attn, torch's own attention (attn_implementation=\"sdpa\") and "
+        "anyflash's engine compute on this CPU; for a GPU, take an index with CUDA");
+}
 
 /* Why there is no wheel to give, and what would help. */
 static void refuse_answer(struct af_cli_wanted *wanted)
@@ -409,9 +251,9 @@ static void refuse_answer(struct af_cli_wanted *wanted)
         builds ? BUILD "; `anyflash plan` shows every option"
                : "`anyflash plan` shows every option");
     if (change->answer == AF_NO || change->torch_version == NULL || change->wheel == NULL ||
-        !allows(wanted, PACKAGE, change->wheel->version))
+        !af_cli_wanted_allows(wanted, PACKAGE, change->wheel->version))
         return;
-    if (allows(wanted, "torch", change->torch_version))
+    if (af_cli_wanted_allows(wanted, "torch", change->torch_version))
         wanted->hint =
             af_arena_format(arena, "%storch %s has one: add --allow-torch-change %s before --",
                             before, other, other);
@@ -479,9 +321,9 @@ void af_cli_wanted_check_hashes(struct af_cli_wanted *wanted, const char *sha256
 static const char *stand_in_version(struct af_cli_wanted *wanted)
 {
     const struct af_decision *decision = &wanted->answer.decision;
-    const struct af_catalog_wheel *newest = next_version(wanted, INT32_MAX);
-    const char *version = pinned_version(wanted, true);
-    if (version == NULL && allows(wanted, PACKAGE, AF_OWN_PACKAGE_STAND_IN))
+    const struct af_catalog_wheel *newest = af_cli_wanted_newest(wanted);
+    const char *version = af_cli_wanted_version(wanted, true);
+    if (version == NULL && af_cli_wanted_allows(wanted, PACKAGE, AF_OWN_PACKAGE_STAND_IN))
         version = AF_OWN_PACKAGE_STAND_IN;
     else if (version == NULL && newest != NULL)
         version = newest->version;
@@ -491,7 +333,7 @@ static const char *stand_in_version(struct af_cli_wanted *wanted)
         !wanted->inputs.request.fit.lacks_package &&
         af_plan_package_refusal(wanted->change.run.machine, false, &wanted->cli->arena) == NULL;
     return serves && version != NULL && af_starts_with(version, "2.") &&
-                   allows(wanted, PACKAGE, version)
+                   af_cli_wanted_allows(wanted, PACKAGE, version)
                ? version
                : NULL;
 }
@@ -558,12 +400,15 @@ enum anyflash_status af_cli_wanted_decide(struct af_cli_wanted *wanted,
     if (!wanted->command.uv)
         check_pip(wanted);
     if (wanted->refusal == NULL)
-        status = ask_all(wanted, err);
+        status = af_cli_torch_choose(wanted, err);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
-    if (!is_wheel(wanted) || prefer == AF_RUNG_TORCH_KERNELS) {
+    if (!af_cli_wanted_has_wheel(wanted) || prefer == AF_RUNG_TORCH_KERNELS) {
         wanted->stand_in = prefer == AF_RUNG_WHEEL ? NULL : stand_in_version(wanted);
-        if (wanted->stand_in == NULL && prefer == AF_RUNG_TORCH_KERNELS)
+        if (wanted->stand_in == NULL && wanted->torch != NULL &&
+            af_ends_with(wanted->torch, "+cpu"))
+            refuse_cpu(wanted);
+        else if (wanted->stand_in == NULL && prefer == AF_RUNG_TORCH_KERNELS)
             refuse_stand_in(wanted);
         else if (wanted->stand_in == NULL)
             refuse_answer(wanted);
@@ -588,11 +433,11 @@ enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
     struct af_arena *arena = &wanted->cli->arena;
     struct af_step_wheel *named = &wanted->named;
     const char *url = flash->url;
-    const char *pin = pinned(wanted, "torch");
+    const char *pin = af_cli_wanted_pin(wanted, "torch");
     named->package = PACKAGE;
     named->filename = af_url_file_name(arena, url != NULL ? url : flash->path);
     wanted->torch = pin == NULL ? af_fact_text_or(&wanted->change.machine.torch.version, NULL)
-                                : with_build(wanted, pin);
+                                : af_cli_torch_with_build(wanted, pin);
     wanted->torch_stays = pin == NULL;
     wanted->placed = true;
     if (arena->failed)
@@ -613,5 +458,9 @@ enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
     else
         named->path = url == NULL ? flash->path : af_url_file_path(arena, url);
     wanted->chosen = named;
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    if (arena->failed)
+        return af_fail_memory(err);
+    struct af_cli_resolved answer;
+    return af_cli_resolver_matters(wanted) ? af_cli_torch_resolve(wanted, NULL, &answer, err)
+                                           : ANYFLASH_OK;
 }

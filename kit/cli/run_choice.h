@@ -24,9 +24,10 @@ struct af_cli_wanted {
     const struct af_project_requirement *flash; /* the first that asks for it; NULL: none */
     const char *torch;                          /* to be there afterwards; NULL: unknown */
     bool torch_stays;                           /* it is the installed one */
-    const struct af_step_wheel *chosen;         /* NULL: none is needed */
-    struct af_step_wheel named;                 /* chosen, if the project names its file */
-    bool placed;                                /* the project names its file */
+    const char *torch_why;              /* who decides it; NULL: the project or nobody */
+    const struct af_step_wheel *chosen; /* NULL: none is needed */
+    struct af_step_wheel named;         /* chosen, if the project names its file */
+    bool placed;                        /* the project names its file */
     const char *stand_in; /* the version of anyflash's own flash_attn; NULL: it is not needed */
     struct af_checked_wheel wheel; /* of run_offer.c, as the next two */
     const char *folder;            /* private, for the wheel; NULL: none */

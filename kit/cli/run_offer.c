@@ -66,10 +66,12 @@ static void remove_all_old(struct af_arena *arena, const char *base)
     }
 }
 
-static enum anyflash_status make_folder(struct af_cli_wanted *wanted,
+enum anyflash_status af_cli_offer_begin(struct af_cli_wanted *wanted,
                                         struct anyflash_error *err)
 {
     struct af_arena *arena = &wanted->cli->arena;
+    if (wanted->folder != NULL)
+        return ANYFLASH_OK;
     const char *base = af_cache_folder(arena);
     if (!is_plain(base) || af_folder_make(base, 0755, NULL) != ANYFLASH_OK)
         base = "/tmp";
@@ -116,7 +118,8 @@ static enum anyflash_status make_chosen(struct af_cli_wanted *wanted,
     if (wheel->fetched.ours)
         unlink(wheel->fetched.path);
     if (status != ANYFLASH_OK) {
-        wanted->cli->hint = "with the wheel in a folder, add --from FOLDER before --";
+        wanted->cli->hint = "nothing was run; with the wheel in a folder, add --from FOLDER "
+                            "before --; --prefer torch-kernels needs no wheel";
         return status;
     }
     if (wheel->refusal == NULL)
@@ -160,7 +163,7 @@ static enum anyflash_status write_constraints(struct af_cli_wanted *wanted,
 
 enum anyflash_status af_cli_offer_make(struct af_cli_wanted *wanted, struct anyflash_error *err)
 {
-    enum anyflash_status status = make_folder(wanted, err);
+    enum anyflash_status status = af_cli_offer_begin(wanted, err);
     if (status == ANYFLASH_OK && wanted->chosen != NULL)
         status = make_chosen(wanted, err);
     if (status == ANYFLASH_OK && wanted->stand_in != NULL)

@@ -7,6 +7,10 @@
 
 #include "kit/cli/run_choice.h"
 
+/* Makes the private folder, wanted->folder, unless it is there. Fails with IO or NO_MEMORY. */
+enum anyflash_status af_cli_offer_begin(struct af_cli_wanted *wanted,
+                                        struct anyflash_error *err);
+
 /*
  * Gets the wheel that was chosen, or writes the stand-in, checks and proves it in a folder of
  * its own, and writes the constraints beside it; or refuses. Fails as af_checked_wheel_make().

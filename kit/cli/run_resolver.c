@@ -1,0 +1,403 @@
+/*
+ * run_resolver.c: the question to pip or uv, and their answers: pip's report (JSON), uv's
+ * lines " + NAME==VERSION". Nothing is installed. pip before 23.3 downloads wheels for its
+ * answer, and takes them from its cache later.
+ */
+#include "kit/cli/run_resolver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/json.h"
+#include "kit/base/url.h"
+#include "kit/cli/run_offer.h"
+#include "kit/formats/wheel_archive.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+#include "kit/system/process.h"
+#include "kit/system/progress.h"
+
+#define PACKAGE AF_CLI_RUN_PACKAGE
+#define LIMIT_MS (10 * 60 * 1000)
+#define REPORT_BYTES_MAX (64u << 20)
+#define PACKAGES_MAX 4000u
+#define OWN_WORDS 3 /* --dry-run --report FILE */
+#define NAME_BYTES 256
+#define FAILURE_BYTES 300
+
+/* ---- whether to ask ---- */
+
+/* Whether a requirement, as far as it was read, may bring torch or limit it. */
+static bool may_decide(const struct af_project_requirement *requirement,
+                       const struct af_marker_environment *here)
+{
+    const char *name = requirement->name;
+    const struct af_span marker = {requirement->marker, strlen(requirement->marker)};
+    if (requirement->constraint || requirement->is_read ||
+        af_marker_holds(marker, here) == AF_NO)
+        return false;
+    return name == NULL || (strcmp(name, "torch") != 0 && strcmp(name, PACKAGE) != 0);
+}
+
+bool af_cli_resolver_matters(const struct af_cli_wanted *wanted)
+{
+    static const char *const variables[] = {"PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_OVERRIDE"};
+    const struct af_project *project = &wanted->project;
+    const struct af_project_requirement *at = NULL;
+    while ((at = af_project_next(project, at, "torch", &wanted->here)) != NULL)
+        if (af_project_pinned_version(project->arena, at->specifier) != NULL)
+            return false;
+    for (at = project->requirements; at != NULL; at = at->next)
+        if (may_decide(at, &wanted->here))
+            return true;
+    for (size_t i = 0; i < AF_COUNT(variables); i++) {
+        const char *value = getenv(variables[i]);
+        if (af_starts_with(variables[i], "UV") == wanted->command.uv && value != NULL &&
+            value[0] != '\0')
+            return true;
+    }
+    return af_project_next_option(project, NULL, AF_PROJECT_MEANS_FILE) != NULL ||
+           af_project_next_option(project, NULL, AF_PROJECT_MEANS_CONSTRAINT) != NULL;
+}
+
+/* ---- the empty flash-attn ---- */
+
+/* Writes a wheel of this version that contains and needs nothing: *path_out. */
+static enum anyflash_status write_empty(struct af_cli_wanted *wanted, const char *version,
+                                        const char **path_out, struct anyflash_error *err)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    struct af_wheel_pack *pack = af_arena_alloc(arena, sizeof *pack);
+    const struct af_span *pieces;
+    size_t count;
+    if (pack == NULL)
+        return af_fail_memory(err);
+    pack->arena = arena;
+    pack->count = 0;
+    pack->information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
+    af_wheel_pack_information(
+        pack, "METADATA",
+        af_arena_format(arena, "Metadata-Version: 2.1\nName: flash-attn\nVersion: %s\n",
+                        version));
+    af_wheel_pack_information(pack, "WHEEL",
+                              "Wheel-Version: 1.0\nGenerator: anyflash\nRoot-Is-Purelib: "
+                              "true\nTag: py3-none-any\n");
+    *path_out =
+        af_arena_format(arena, "%s/flash_attn-%s-py3-none-any.whl", wanted->folder, version);
+    enum anyflash_status status = af_wheel_pack_archive(pack, &pieces, &count, err);
+    return status == ANYFLASH_OK ? af_file_write(arena, *path_out, pieces, count, err) : status;
+}
+
+/* Writes the constraints of the question to *path_out, which is NULL without any. */
+static enum anyflash_status write_limits(struct af_cli_wanted *wanted, const char *flash,
+                                         const char *torch, const char **path_out,
+                                         struct anyflash_error *err)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const char *wheel = NULL;
+    char sha256[AF_SHA256_HEX_BYTES];
+    struct af_text text = {0};
+    enum anyflash_status status = ANYFLASH_OK;
+    if (flash != NULL)
+        status = write_empty(wanted, flash, &wheel, err);
+    if (status == ANYFLASH_OK && wheel != NULL)
+        status = af_file_sha256(wheel, sha256, NULL, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (wheel != NULL)
+        af_text_format(&text, PACKAGE " @ file://%s#sha256=%s\n",
+                       af_url_encode_path(arena, wheel), sha256);
+    if (torch != NULL)
+        af_text_format(&text, "torch==%.*s\n", (int)strcspn(torch, "+"), torch);
+    const char *path = af_path_join(arena, wanted->folder, "question.txt");
+    status = text.failed || arena->failed
+                 ? af_fail_memory(err)
+                 : af_file_write_text(arena, path, af_text_get(&text), err);
+    *path_out = text.len > 0 ? path : NULL;
+    af_text_release(&text);
+    return status;
+}
+
+/* ---- the question ---- */
+
+/* Whether the word only says how much is printed: uv's answer is read from what it prints. */
+static bool is_quiet(const char *word)
+{
+    return strcmp(word, "--quiet") == 0 || strcmp(word, "--dry-run") == 0 ||
+           (word[0] == '-' && word[1] == 'q' && word[1 + strspn(word + 1, "q")] == '\0');
+}
+
+/* The word without the letters q of "-qr", which would silence uv. */
+static const char *without_quiet(struct af_arena *arena, const char *word)
+{
+    size_t count = word[0] == '-' ? strspn(word + 1, "q") : 0;
+    return count == 0 ? word : af_arena_format(arena, "-%s", word + 1 + count);
+}
+
+/* The command with `limits` as a trial whose answer can be read. */
+static enum anyflash_status question_words(struct af_cli_wanted *wanted, const char *limits,
+                                           const char *report, const char ***argv_out,
+                                           struct anyflash_error *err)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const char **words;
+    const char *kept = wanted->constraints;
+    size_t count = 0, from = 0, read = 0;
+    wanted->constraints = limits;
+    enum anyflash_status status = af_cli_offer_words(wanted, &words, err);
+    wanted->constraints = kept;
+    if (status != ANYFLASH_OK)
+        return status;
+    while (words[from] != NULL)
+        from++;
+    const char **argv = af_arena_array(arena, from + OWN_WORDS + 1, sizeof *argv);
+    if (argv == NULL)
+        return af_fail_memory(err);
+    for (bool options = true; read < from; read++) {
+        if (read == wanted->command.option_place) {
+            argv[count++] = "--dry-run";
+            argv[count++] = wanted->command.uv ? "--no-progress" : "--report";
+            if (!wanted->command.uv)
+                argv[count++] = report;
+        }
+        options = options && strcmp(words[read], "--") != 0;
+        bool own = options && read >= wanted->command.prefix_count;
+        if (!own || !is_quiet(words[read]))
+            argv[count++] = own ? without_quiet(arena, words[read]) : words[read];
+    }
+    argv[count] = NULL;
+    *argv_out = argv;
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+static bool go_on(void *context)
+{
+    (void)context;
+    return !af_interrupted();
+}
+
+/* ---- the answers ---- */
+
+/*
+ * What the installer says last about why it has no answer: uv explains in several lines, which
+ * begin with "cause:" or, before 0.12, with a sign of a box.
+ */
+static const char *last_error(struct af_arena *arena, struct af_span text)
+{
+    static const char *const starts[] = {"cause:", "╰─▶", "ERROR:", "error:"};
+    struct af_text joined = {0};
+    struct af_span line;
+    while (af_text_line(&text, &line)) {
+        struct af_span bare = af_text_trim(line);
+        for (size_t i = 0; i < AF_COUNT(starts); i++) {
+            const size_t len = strlen(starts[i]);
+            if (bare.len < len || memcmp(bare.data, starts[i], len) != 0)
+                continue;
+            joined.len = 0;
+            bare = af_text_trim((struct af_span){bare.data + len, bare.len - len});
+        }
+        if (bare.len > 0 && joined.len < FAILURE_BYTES) {
+            af_text_add(&joined, joined.len > 0 ? " " : "");
+            af_text_add_n(&joined, bare.data, bare.len);
+        }
+    }
+    const char *shown = af_text_scrub(arena, af_text_get(&joined), FAILURE_BYTES);
+    arena->failed |= joined.failed;
+    af_text_release(&joined);
+    return shown == NULL || shown[0] == '\0' ? "it does not say why" : shown;
+}
+
+static void add_package(struct af_cli_resolved *resolved, struct af_arena *arena,
+                        struct af_span name, struct af_span version)
+{
+    char normal[NAME_BYTES];
+    struct af_version parsed;
+    if (resolved->count >= PACKAGES_MAX || !af_name_normalise(name, normal, sizeof normal) ||
+        !af_version_parse(version.data, version.len, &parsed))
+        return;
+    resolved->packages[resolved->count++] = (struct af_cli_resolved_package){
+        af_arena_text(arena, normal), af_arena_text_n(arena, version.data, version.len)};
+}
+
+/* " + torch==2.6.0" or " ~ torch==2.6.0", perhaps with a remark behind it. */
+static void read_uv_line(struct af_cli_resolved *resolved, struct af_arena *arena,
+                         struct af_span line)
+{
+    if (line.len < 4 || line.data[0] != ' ' || strchr("+~", line.data[1]) == NULL ||
+        line.data[2] != ' ')
+        return;
+    struct af_span rest = {line.data + 3, line.len - 3};
+    const char *equal = memmem(rest.data, rest.len, "==", 2);
+    if (equal == NULL)
+        return;
+    struct af_span name = {rest.data, (size_t)(equal - rest.data)};
+    struct af_span version = {equal + 2, rest.len - name.len - 2};
+    const char *blank = memchr(version.data, ' ', version.len);
+    if (blank != NULL)
+        version.len = (size_t)(blank - version.data);
+    add_package(resolved, arena, name, version);
+}
+
+/* An answer says at least that nothing would change: a silent uv has not answered. */
+static void read_uv(struct af_cli_resolved *resolved, struct af_arena *arena,
+                    struct af_span text)
+{
+    bool answers = false;
+    struct af_span line;
+    while (af_text_line(&text, &line)) {
+        answers = answers || (line.len > 6 && memcmp(line.data, "Would ", 6) == 0);
+        read_uv_line(resolved, arena, line);
+    }
+    if (!answers)
+        resolved->failure = "it does not say what it would install";
+}
+
+/* Whether the package of pip's report needs exactly this torch. */
+static bool needs_exactly(const struct af_cli_wanted *wanted, const json_t *metadata,
+                          const char *torch)
+{
+    const json_t *list = json_object_get(metadata, "requires_dist"), *item;
+    size_t i;
+    json_array_foreach(list, i, item)
+    {
+        struct af_requirement need;
+        const char *text = json_string_value(item);
+        if (text == NULL ||
+            !af_requirement_parse((struct af_span){text, strlen(text)}, &need) ||
+            !af_name_is(need.name, "torch") ||
+            af_marker_holds(need.marker, &wanted->here) == AF_NO)
+            continue;
+        const char *specifier =
+            af_arena_text_n(wanted->project.arena, need.specifier.data, need.specifier.len);
+        if (specifier != NULL &&
+            af_project_pinned_version(wanted->project.arena, specifier) != NULL &&
+            af_project_allows(specifier, torch) == AF_YES)
+            return true;
+    }
+    return false;
+}
+
+/* "install": [{"metadata": {"name": ..., "version": ..., "requires_dist": [...]}}] */
+static void read_report(const struct af_cli_wanted *wanted, struct af_cli_resolved *resolved,
+                        const json_t *report)
+{
+    struct af_arena *arena = &wanted->cli->arena;
+    const json_t *list = json_object_get(report, "install"), *item;
+    size_t i;
+    if (!json_is_array(list))
+        resolved->failure = "its report has no list of packages";
+    json_array_foreach(list, i, item)
+    {
+        const json_t *metadata = json_object_get(item, "metadata");
+        const char *name = json_string_value(json_object_get(metadata, "name"));
+        const char *version = json_string_value(json_object_get(metadata, "version"));
+        if (name != NULL && version != NULL)
+            add_package(resolved, arena, (struct af_span){name, strlen(name)},
+                        (struct af_span){version, strlen(version)});
+    }
+    const char *torch = af_cli_resolved_version(resolved, "torch");
+    json_array_foreach(list, i, item)
+    {
+        const json_t *metadata = json_object_get(item, "metadata");
+        const char *name = json_string_value(json_object_get(metadata, "name"));
+        const char *version = json_string_value(json_object_get(metadata, "version"));
+        if (torch == NULL || name == NULL || version == NULL ||
+            !needs_exactly(wanted, metadata, torch))
+            continue;
+        resolved->needs_torch = af_text_scrub(
+            arena, af_arena_format(arena, "%.60s %.40s", name, version), FAILURE_BYTES);
+        return;
+    }
+}
+
+static enum anyflash_status read_pip(struct af_cli_wanted *wanted, const char *path,
+                                     struct af_cli_resolved *resolved,
+                                     struct anyflash_error *err)
+{
+    struct af_span text;
+    struct anyflash_error problem = {0};
+    json_t *report = NULL;
+    enum anyflash_status status =
+        af_file_read(&wanted->cli->arena, path, REPORT_BYTES_MAX, &text, &problem);
+    if (status == ANYFLASH_OK)
+        status = af_json_parse(text, REPORT_BYTES_MAX, "the report", &report, &problem);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        read_report(wanted, resolved, report);
+    else
+        resolved->failure = "it wrote no report that can be read";
+    json_decref(report);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const char *flash,
+                                         const char *torch,
+                                         struct af_cli_resolved *resolved_out,
+                                         struct anyflash_error *err)
+{
+    static const char *const variables[] = {
+        "NO_COLOR=1", "FORCE_COLOR", "CLICOLOR_FORCE", "PIP_NO_INPUT=1", "PIP_QUIET",
+        "PIP_REPORT", NULL};
+    struct af_arena *arena = &wanted->cli->arena;
+    const char *limits = NULL, **argv = NULL;
+    struct af_program_result result = {0};
+    *resolved_out = (struct af_cli_resolved){
+        .packages = af_arena_array(arena, PACKAGES_MAX, sizeof *resolved_out->packages)};
+    enum anyflash_status status = af_cli_offer_begin(wanted, err);
+    if (status == ANYFLASH_OK)
+        status = write_limits(wanted, flash, torch, &limits, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *report = af_path_join(arena, wanted->folder, "report.json");
+    status = question_words(wanted, limits, report, &argv, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_program program = {
+        .argv = argv, .environment = variables, .limit_ms = LIMIT_MS, .go_on = go_on};
+    status = af_program_run(&program, arena, &result, err);
+    if (status == ANYFLASH_E_TIMEOUT && !af_interrupted()) {
+        resolved_out->failure = "it has not answered within ten minutes";
+        return ANYFLASH_OK;
+    }
+    if (status != ANYFLASH_OK)
+        return status;
+    if (result.exit_code != 0)
+        resolved_out->failure = last_error(arena, result.errors);
+    else if (wanted->command.uv)
+        read_uv(resolved_out, arena, result.errors);
+    else
+        status = read_pip(wanted, report, resolved_out, err);
+    return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
+}
+
+const char *af_cli_resolved_version(const struct af_cli_resolved *resolved, const char *name)
+{
+    for (size_t i = 0; i < resolved->count; i++)
+        if (strcmp(resolved->packages[i].name, name) == 0)
+            return resolved->packages[i].version;
+    return NULL;
+}
+
+/* Packages that torch pins or that are released for one torch each. */
+static bool goes_with_torch(const char *name)
+{
+    static const char *const starts[] = {"torch", "nvidia-",    "cuda-", "triton",
+                                         "sympy", "setuptools", PACKAGE};
+    for (size_t i = 0; i < AF_COUNT(starts); i++)
+        if (af_starts_with(name, starts[i]))
+            return true;
+    return false;
+}
+
+bool af_cli_resolved_agree(const struct af_cli_resolved *a, const struct af_cli_resolved *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->packages[i].name;
+        const char *version = af_cli_resolved_version(b, name);
+        if (!goes_with_torch(name) && version != NULL &&
+            strcmp(version, a->packages[i].version) != 0)
+            return false;
+    }
+    return true;
+}
