@@ -165,7 +165,7 @@ enum anyflash_status af_cli_wanted_look(struct af_cli_wanted *wanted,
     if (status != ANYFLASH_OK)
         return status;
     wanted->change.run.machine = &wanted->change.machine;
-    wanted->here = af_run_markers(&wanted->change.machine);
+    wanted->here = af_machine_markers(&wanted->change.machine);
     const struct af_project_requirement *found = NULL;
     while ((found = af_project_next(&wanted->project, found, PACKAGE, &wanted->here)) != NULL)
         if (!found->constraint && wanted->flash == NULL)

@@ -34,40 +34,6 @@ struct named {
     const char *hint;
 };
 
-/* Python's names for operating systems. */
-static const struct {
-    const char *os;
-    const char *os_name;
-    const char *sys_platform;
-    const char *platform_system;
-} systems[] = {
-    {"linux", "posix", "linux", "Linux"},
-    {"macos", "posix", "darwin", "Darwin"},
-    {"windows", "nt", "win32", "Windows"},
-};
-
-struct af_marker_environment af_run_markers(const struct af_machine *machine)
-{
-    const char *implementation = af_fact_text_or(&machine->python.implementation, NULL);
-    struct af_marker_environment here = {
-        .python_full_version = af_fact_text_or(&machine->python.version, NULL),
-        .platform_machine = af_fact_text_or(&machine->platform.arch, NULL),
-        .implementation_name = implementation,
-        .platform_python_implementation = af_equal(implementation, "cpython") ? "CPython"
-                                          : af_equal(implementation, "pypy")  ? "PyPy"
-                                                                              : NULL,
-        .extra = "",
-    };
-    for (size_t i = 0; i < AF_COUNT(systems); i++) {
-        if (!af_fact_is(&machine->platform.os, systems[i].os))
-            continue;
-        here.os_name = systems[i].os_name;
-        here.sys_platform = systems[i].sys_platform;
-        here.platform_system = systems[i].platform_system;
-    }
-    return here;
-}
-
 /* The installed version; NULL: not installed. */
 static const char *installed_version(const struct named *named, struct af_span name)
 {
@@ -343,7 +309,7 @@ enum anyflash_status af_named_wheel_plan(struct af_run *run, const char *word,
     struct named named = {.run = run,
                           .arena = run->arena,
                           .machine = run->machine,
-                          .here = af_run_markers(run->machine),
+                          .here = af_machine_markers(run->machine),
                           .wheel = {.sha256 = sha256}};
     enum anyflash_status status = read_word(&named, word, catalog, err);
     if (status == ANYFLASH_OK)

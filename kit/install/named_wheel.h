@@ -5,7 +5,6 @@
 #define AF_KIT_INSTALL_NAMED_WHEEL_H
 
 #include "kit/catalog/catalog.h"
-#include "kit/formats/metadata.h"
 #include "kit/install/install.h"
 
 /*
@@ -19,8 +18,5 @@ enum anyflash_status af_named_wheel_plan(struct af_run *run, const char *word,
                                          const char *sha256, const struct af_catalog *catalog,
                                          struct af_plan *plan, const char **hint_out,
                                          struct anyflash_error *err);
-
-/* The values that environment markers have on `machine`; texts are borrowed from it. */
-struct af_marker_environment af_run_markers(const struct af_machine *machine);
 
 #endif

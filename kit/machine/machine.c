@@ -279,3 +279,40 @@ const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine)
     }
     return NULL;
 }
+
+/* Python's names for operating systems. */
+static const struct {
+    const char *os;
+    const char *os_name;
+    const char *sys_platform;
+    const char *platform_system;
+} systems[] = {
+    {"linux", "posix", "linux", "Linux"},
+    {"macos", "posix", "darwin", "Darwin"},
+    {"windows", "nt", "win32", "Windows"},
+};
+
+struct af_marker_environment af_machine_markers(const struct af_machine *machine)
+{
+    const char *implementation = af_fact_text_or(&machine->python.implementation, NULL);
+    struct af_marker_environment here = {
+        .python_full_version = af_fact_text_or(&machine->python.version, NULL),
+        .platform_machine = af_fact_text_or(&machine->platform.arch, NULL),
+        .implementation_name = implementation,
+        .platform_python_implementation = af_equal(implementation, "cpython") ? "CPython"
+                                          : af_equal(implementation, "pypy")  ? "PyPy"
+                                                                              : NULL,
+        .extra = "",
+    };
+    for (size_t i = 0; i < AF_COUNT(systems); i++) {
+        if (!af_fact_is(&machine->platform.os, systems[i].os))
+            continue;
+        here.os_name = systems[i].os_name;
+        here.sys_platform = systems[i].sys_platform;
+        here.platform_system = systems[i].platform_system;
+    }
+    /* platform.machine() of Windows writes it so */
+    if (af_equal(here.sys_platform, "win32") && af_equal(here.platform_machine, "x86_64"))
+        here.platform_machine = "AMD64";
+    return here;
+}

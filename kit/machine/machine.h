@@ -17,6 +17,7 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/base/text.h"
+#include "kit/formats/metadata.h"
 
 #define AF_MACHINE_SCHEMA "anyflash-machine/1"
 #define AF_MACHINE_BYTES_MAX (4u * 1024u * 1024u)
@@ -225,6 +226,9 @@ enum anyflash_status af_machine_given_strictly(struct af_machine *machine, const
  * names any fact of a record: platform.kernel=6.1.
  */
 const char *af_machine_given_key(size_t index, const char **doc_out);
+
+/* The values that environment markers have on `machine`; texts are borrowed from it. */
+struct af_marker_environment af_machine_markers(const struct af_machine *machine);
 
 /* The package `name` (normalised), or NULL. */
 const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
