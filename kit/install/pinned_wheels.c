@@ -220,12 +220,37 @@ static enum anyflash_status fetch_pin(struct af_pinned_wheels *wheels, size_t in
     return status;
 }
 
+/*
+ * The plain name does not say which torch the file is for: it may be from a time when the
+ * project had another one. Then it counts as missing.
+ */
+static enum anyflash_status recheck_pin(struct af_pinned_wheels *wheels, size_t index,
+                                        struct anyflash_error *err)
+{
+    struct af_pin *pin = &wheels->lock->pins[index];
+    struct anyflash_error why = {0};
+    if (af_ends_with(wheels->paths[index], pin->file))
+        return ANYFLASH_OK;
+    enum anyflash_status status = prove_file(wheels, pin, wheels->paths[index], &why);
+    if (status == ANYFLASH_OK)
+        return ANYFLASH_OK;
+    if (status != ANYFLASH_E_UNSUPPORTED)
+        return af_fail(err, status, "%s", why.message);
+    wheels->paths[index] = NULL;
+    pin->facts = (struct af_config_wheel_facts){
+        .sha256 = af_catalog_sha256(wheels->lock->arena, pin->wheel)};
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_pinned_wheels_fetch(struct af_pinned_wheels *wheels,
                                             struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < wheels->lock->pin_count; i++) {
-        if (wheels->lock->pins[i].path != NULL && wheels->paths[i] == NULL)
+        if (wheels->lock->pins[i].path != NULL && wheels->paths[i] != NULL)
+            status = recheck_pin(wheels, i, err);
+        if (status == ANYFLASH_OK && wheels->lock->pins[i].path != NULL &&
+            wheels->paths[i] == NULL)
             status = fetch_pin(wheels, i, err);
     }
     return status;

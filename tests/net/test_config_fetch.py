@@ -179,7 +179,9 @@ def test_an_interrupt_leaves_the_project_as_it_was(project):
     assert (project.folder / PLAIN).read_bytes() == content
 
 
-def test_a_wheel_that_would_not_load_is_refused(project, tmp_path):
+@pytest.fixture
+def broken(tmp_path):
+    """The bytes of an extension that needs a function which no torch has."""
     for name, code, more in (
             ("libtorch.so", "int nothing;", ["-Wl,-soname,libtorch.so"]),
             ("one.so", "void _ZN2at9no_such_fEv(void); void *PyInit_flash_attn_2_cuda(void)"
@@ -188,7 +190,22 @@ def test_a_wheel_that_would_not_load_is_refused(project, tmp_path):
         (tmp_path / "one.c").write_text(code)
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / name, tmp_path / "one.c",
                         *more], check=True)
-    project.publish(wheel(extension=(tmp_path / "one.so").read_bytes()))
+    return (tmp_path / "one.so").read_bytes()
+
+
+def test_a_wheel_that_would_not_load_is_refused(project, broken):
+    project.publish(wheel(extension=broken))
     done = project.write()
     assert done.returncode == 1 and "would not load" in done.stderr, done.stderr
     assert "no_such_f" in done.stderr and project.is_untouched() and project.cached() == []
+
+
+def test_a_file_for_another_torch_under_the_plain_name_is_fetched_anew(project, broken):
+    """As after a change of torch in the project: the plain name does not say which it is for."""
+    content = wheel()
+    project.publish(content)
+    (project.folder / "wheels").mkdir()
+    (project.folder / PLAIN).write_bytes(wheel(extension=broken))
+    done = project.write()
+    assert done.returncode == 0, done.stderr
+    assert (project.folder / PLAIN).read_bytes() == content and project.cached() == []
