@@ -35,7 +35,9 @@ static const struct fragment fragments[] = {
      "<package> = { url = \"<url>\", markers = \"<marker>\" }\n",
      NULL},
     {"pixi",
-     "# in pyproject.toml: [tool.pixi.<target>pypi-dependencies]\n"
+     "# in pyproject.toml, each table below tool.pixi\n"
+     "[<python_target>dependencies]\n"
+     "python = \"3.<python>.*\"\n"
      "[<target>pypi-dependencies]\n"
      "torch = \"==<torch>.*\"\n"
      "<package> = { url = \"<url>\" }\n",
@@ -102,6 +104,7 @@ static const char *value_of(struct af_arena *arena, const struct af_config_lock 
          sha256 == NULL ? "" : af_arena_format(arena, "--checksum=sha256:%s ", sha256)},
         {"marker", pin->marker},
         {"target", pixi_target(pin)},
+        {"python_target", pin->python_minor < 0 ? NULL : pixi_target(pin)},
         {"torch", pin->torch},
         {"python",
          pin->python_minor < 0 ? NULL : af_arena_format(arena, "%d", pin->python_minor)},

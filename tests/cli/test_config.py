@@ -364,8 +364,11 @@ def test_pixi_lines_name_the_address_for_the_platform(anyflash):
     made = tomllib.loads(anyflash("config", "pixi", "-m", GH200).out)
     assert made["target"]["linux-aarch64"]["pypi-dependencies"]["torch"] == "==2.9.*"
     made = tomllib.loads(anyflash("config", "pixi", "-m", RTX4090).out)
-    assert made == {"target": {"linux-64": {"pypi-dependencies": {
-        "torch": "==2.8.*", "flash-attn": {"url": URL}}}}}
+    assert made == {"target": {"linux-64": {
+        "dependencies": {"python": "3.12.*"},
+        "pypi-dependencies": {"torch": "==2.8.*", "flash-attn": {"url": URL}}}}}
+    made = tomllib.loads(anyflash("config", "pixi", *HOPPER, "--package", "flash_attn_3").out)
+    assert "dependencies" not in made["target"]["linux-64"]
 
 
 def test_pixi_and_conda_lines_take_conda_forge_for_its_torch(anyflash):
