@@ -9,6 +9,7 @@
 #include "kit/catalog/publisher.h"
 #include "kit/fit/rung.h"
 #include "kit/fit/verdict.h"
+#include "kit/formats/version.h"
 
 static const struct af_fit_options no_options;
 
@@ -60,13 +61,22 @@ bool af_fit_publisher_is_allowed(const struct af_fit_options *options,
     return all;
 }
 
+/* Whether the public version of the wheel is in the range that was asked for. */
+static bool is_in_range(const char *range, const struct af_catalog_wheel *wheel)
+{
+    struct af_version version;
+    return range == NULL ||
+           (af_version_parse(wheel->version, strlen(wheel->version), &version) &&
+            af_specifier_contains(range, &version) == AF_YES);
+}
+
 bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
                                const struct af_catalog_wheel *wheel)
 {
     const char *package = options->package == NULL ? "flash_attn" : options->package;
     return is_package(wheel->package, package) &&
            (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
-           af_fit_publisher_is_allowed(options, wheel);
+           af_fit_publisher_is_allowed(options, wheel) && is_in_range(options->range, wheel);
 }
 
 enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,

@@ -119,6 +119,7 @@ struct af_proved_wheel {
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
+    const char *range;   /* only versions that satisfy this specifier; NULL: any */
     const char *arch;    /* target SM set by the user ("9.0"), replaces the GPUs; NULL: none */
     bool official_only;
     /* each of these lists must allow the publisher of a wheel; borrowed */
