@@ -9,9 +9,10 @@
 #include "kit/catalog/publisher.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/screen.h"
-#include "kit/config/config.h"
+#include "kit/config/config_project.h"
 #include "kit/fit/fit.h"
 #include "kit/fit/rung.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/install/pinned_wheels.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
@@ -38,6 +39,7 @@ struct config {
     struct af_span old;
     bool is_new; /* there is no such file yet */
     struct af_cli_inputs inputs;
+    struct af_config_project project;
     struct af_config_lock lock;
     struct af_change change; /* shows the progress of downloads */
     struct af_run run;
@@ -121,7 +123,53 @@ static const char *undecided_hint(struct af_cli *cli)
                            af_cli_next_command(cli, AF_COMMAND_PLAN, NULL));
 }
 
-/* Decides and collects the pins. */
+static enum anyflash_status read_included(void *context, struct af_arena *arena,
+                                          const char *path, struct af_span *text_out,
+                                          struct anyflash_error *err)
+{
+    (void)context;
+    return af_file_read(arena, path, FILE_BYTES_MAX, text_out, err);
+}
+
+/* Adds what a file in the project's folder states; nothing if there is no such file. */
+static enum anyflash_status add_stating(struct af_cli *cli, struct config *config,
+                                        const char *name, struct anyflash_error *err)
+{
+    struct af_project_source source = {.path = name, .kind = af_project_kind_of(name)};
+    const char *folder = af_path_folder(&cli->arena, config->path);
+    const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, name);
+    if (path == NULL)
+        return af_fail_memory(err);
+    if (!af_file_is_regular(path))
+        return ANYFLASH_OK;
+    if (source.kind == AF_PROJECT_REQUIREMENTS)
+        return af_config_project_add_lines(&config->project, path, read_included, NULL, err);
+    enum anyflash_status status =
+        af_file_read(&cli->arena, path, FILE_BYTES_MAX, &source.text, err);
+    return status == ANYFLASH_OK ? af_config_project_add(&config->project, &source, err)
+                                 : status;
+}
+
+/*
+ * Reads what states versions: the tool's own file, then those that all tools have. The files of
+ * other tools are about other environments.
+ */
+static enum anyflash_status read_project(struct af_cli *cli, struct config *config,
+                                         struct anyflash_error *err)
+{
+    static const char *const common[] = {"pyproject.toml", "requirements.txt"};
+    const char *own = config->kind->file;
+    enum af_project_kind kind = af_project_kind_of(own);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (kind != AF_PROJECT_OTHER && kind != AF_PROJECT_DOCKERFILE)
+        status = add_stating(cli, config, own, err);
+    for (size_t i = 0; i < AF_COUNT(common) && status == ANYFLASH_OK; i++)
+        if (strcmp(common[i], own) != 0)
+            status = add_stating(cli, config, common[i], err);
+    return status;
+}
+
+/* Decides within what the project states, and collects the pins. */
 static enum anyflash_status decide(struct af_cli *cli, struct config *config,
                                    struct anyflash_error *err)
 {
@@ -129,11 +177,18 @@ static enum anyflash_status decide(struct af_cli *cli, struct config *config,
     enum anyflash_status status = af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, inputs, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_config_lock_decide(&config->lock, &cli->arena, &inputs->catalog,
-                                   inputs->machines.pointers, inputs->machines.count,
-                                   &inputs->request.fit, err);
-    if (status == ANYFLASH_E_UNSUPPORTED)
-        cli->hint = undecided_hint(cli);
+    const char *package = inputs->request.fit.package;
+    config->project = (struct af_config_project){
+        .arena = &cli->arena,
+        .locks_all = is_edited(config),
+        .package = af_wheel_listed_name(&cli->arena, package == NULL ? "flash_attn" : package)};
+    if (config->project.package == NULL)
+        return af_fail_memory(err);
+    status = read_project(cli, config, err);
+    if (status == ANYFLASH_OK)
+        status = af_config_project_decide(&config->project, &config->lock, &inputs->catalog,
+                                          inputs->machines.items, inputs->machines.count,
+                                          &inputs->request.fit, err);
     return status;
 }
 
@@ -172,7 +227,8 @@ static enum anyflash_status find_wheels(struct af_cli *cli, struct config *confi
         .run = &config->run,
         .project = af_path_folder(&cli->arena, config->path),
         .from = options->values[AF_OPTION_FROM],
-        .is_here = options->machines.count == 0 && options->givens.count == 0};
+        .is_here = options->machines.count == 0 && options->givens.count == 0 &&
+                   !config->project.replaces_torch};
     return config->wheels.project == NULL ? af_fail_memory(err)
                                           : af_pinned_wheels_find(&config->wheels, err);
 }
@@ -328,7 +384,8 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                                    const char *reason, struct anyflash_error *err)
 {
     bool undecided = config->lock.pin_count == 0;
-    const char *hint = undecided                        ? undecided_hint(cli)
+    const char *hint = config->project.hint != NULL     ? config->project.hint
+                       : undecided                      ? undecided_hint(cli)
                        : config->refusal.reason != NULL ? config->refusal.hint
                                                         : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;

@@ -20,8 +20,11 @@ struct writer {
     struct af_config_lock *lock;
     const struct af_config_options *options;
     struct af_toml toml;
+    enum anyflash_status status; /* why dependency() failed; else OK */
     struct anyflash_error *err;
 };
+
+#define EXTRA "flash" /* for flash-attn in a library that does not name it */
 
 /* Whether the requirement `text` is for `package` (normalised). */
 static bool is_for(const char *text, const char *package)
@@ -39,46 +42,14 @@ static const char *torch_requirement(struct af_config_lock *lock, const struct a
 }
 
 /*
- * Whether some release MAJOR.MINOR.PATCH satisfies the specifier; a local version in the
- * specifier is ignored.
+ * The specifier of the package that the file has, if all pins satisfy it: for those that it
+ * applies to they do, but it may be for other machines. Without it uv would choose something
+ * that the project excludes. NULL after a failure.
  */
-static bool is_minor_allowed(struct af_arena *arena, struct af_span specifier, int64_t major,
-                             int64_t minor)
-{
-    char *text = af_arena_text_n(arena, specifier.data, specifier.len);
-    for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
-        const char *rest = plus + strcspn(plus, ", ");
-        memmove(plus, rest, strlen(rest) + 1);
-    }
-    for (int patch = 0; text != NULL && patch < 40; patch++) {
-        struct af_version version = {.release = {major, minor, patch},
-                                     .release_count = 3,
-                                     .pre = -1,
-                                     .post = -1,
-                                     .dev = -1};
-        if (af_specifier_contains(text, &version) != AF_NO)
-            return true;
-    }
-    return text == NULL;
-}
-
-/* Whether the specifier allows the torch that the pin was built for. */
-static bool is_torch_allowed(struct af_arena *arena, const struct af_pin *pin,
-                             struct af_span specifier)
-{
-    struct af_version torch;
-    return pin->torch == NULL || specifier.len == 0 ||
-           !af_version_parse(pin->torch, strlen(pin->torch), &torch) ||
-           is_minor_allowed(arena, specifier, torch.release[0], torch.release[1]);
-}
-
-/*
- * The specifier of the package that the file has, if all pins satisfy it; else "", and a
- * note says that it goes. NULL if memory runs out.
- */
-static const char *kept_specifier(struct af_config_lock *lock, struct af_span specifier)
+static const char *kept_specifier(struct writer *writer, struct af_span specifier)
 {
     char shown[ERROR_NAME_BYTES];
+    struct af_config_lock *lock = writer->lock;
     const char *text =
         specifier.len == 0 ? "" : af_arena_text_n(lock->arena, specifier.data, specifier.len);
     for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
@@ -87,12 +58,10 @@ static const char *kept_specifier(struct af_config_lock *lock, struct af_span sp
         if (af_version_parse(own, strlen(own), &version) &&
             af_specifier_contains(text, &version) == AF_YES)
             continue;
-        af_config_lock_note(lock,
-                            "'%s%s' excludes version %s, which was chosen: the specifier is "
-                            "left out",
-                            lock->package,
-                            af_text_quote(shown, sizeof shown, text, strlen(text)), own);
-        return "";
+        writer->status = af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                                 "'%s%s' excludes version %s, which was chosen", lock->package,
+                                 af_text_quote(shown, sizeof shown, text, strlen(text)), own);
+        return NULL;
     }
     return text;
 }
@@ -208,71 +177,6 @@ static enum anyflash_status check_project(struct writer *writer, bool is_new)
     return ANYFLASH_OK;
 }
 
-/* uv silently drops a wheel for a Python that the project excludes: fail instead. */
-static enum anyflash_status check_python(struct writer *writer)
-{
-    char shown[ERROR_NAME_BYTES];
-    const char *specifier =
-        af_toml_text(&writer->toml, AF_TOML_PATH("project", "requires-python"));
-    if (specifier == NULL) {
-        af_config_lock_note(writer->lock,
-                            "the project has no requires-python: uv then assumes the Python it "
-                            "runs with, and every later one");
-        return ANYFLASH_OK;
-    }
-    for (size_t i = 0; i < writer->lock->pin_count; i++) {
-        const struct af_pin *pin = &writer->lock->pins[i];
-        if (pin->python_minor >= 0 &&
-            !is_minor_allowed(writer->lock->arena,
-                              (struct af_span){specifier, strlen(specifier)}, 3,
-                              pin->python_minor))
-            return af_fail(
-                writer->err, ANYFLASH_E_UNSUPPORTED,
-                "the wheel is for Python 3.%d, and requires-python is '%s': uv would lock it "
-                "and install nothing",
-                pin->python_minor,
-                af_text_quote(shown, sizeof shown, specifier, strlen(specifier)));
-    }
-    return ANYFLASH_OK;
-}
-
-/*
- * Says which torch of the project excludes the wheel's: uv then locks nothing. Lines with a
- * marker may be for other machines.
- */
-static void note_torch_excluded(struct writer *writer, const struct af_toml_item *item)
-{
-    char shown[ERROR_NAME_BYTES];
-    struct af_requirement line;
-    const char *text = item == NULL || item->text == NULL ? "" : item->text;
-    for (const struct af_toml_item *each = item == NULL ? NULL : item->first; each != NULL;
-         each = each->next)
-        note_torch_excluded(writer, each);
-    if (!af_requirement_parse((struct af_span){text, strlen(text)}, &line) ||
-        !af_name_is(line.name, "torch") || line.has_marker)
-        return;
-    for (size_t i = 0; i < writer->lock->pin_count; i++) {
-        const struct af_pin *pin = &writer->lock->pins[i];
-        if (!is_torch_allowed(writer->lock->arena, pin, line.specifier))
-            af_config_lock_note(writer->lock,
-                                "the project has '%s', but %s was chosen for torch %s: change "
-                                "that line, or `uv lock` fails",
-                                af_text_quote(shown, sizeof shown, text, strlen(text)),
-                                writer->lock->package, pin->torch);
-    }
-}
-
-static void note_torch_lines(struct writer *writer)
-{
-    const struct af_toml *toml = &writer->toml;
-    note_torch_excluded(writer, af_toml_find(toml, AF_TOML_PATH("project", "dependencies")));
-    note_torch_excluded(writer,
-                        af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies")));
-    note_torch_excluded(writer, af_toml_find(toml, AF_TOML_PATH("dependency-groups")));
-    note_torch_excluded(
-        writer, af_toml_find(toml, AF_TOML_PATH("tool", "uv", "constraint-dependencies")));
-}
-
 /* `"flash-attn>=2.7 ; MARKER"`, quoted. */
 static const char *dependency(struct writer *writer, const char *old)
 {
@@ -280,7 +184,7 @@ static const char *dependency(struct writer *writer, const char *old)
     struct af_requirement requirement = {.has_marker = false};
     const char *specifier = "";
     if (old != NULL && af_requirement_parse((struct af_span){old, strlen(old)}, &requirement))
-        specifier = kept_specifier(lock, requirement.specifier);
+        specifier = kept_specifier(writer, requirement.specifier);
     const char *text =
         specifier == NULL
             ? NULL
@@ -308,7 +212,10 @@ static enum anyflash_status settle_list(struct writer *writer, struct af_toml_pa
     if (item == NULL)
         return ANYFLASH_OK;
     *found_out = true;
-    return af_toml_replace(&writer->toml, item, dependency(writer, item->text), writer->err);
+    const char *text = dependency(writer, item->text);
+    if (text == NULL)
+        return writer->status != ANYFLASH_OK ? writer->status : af_fail_memory(writer->err);
+    return af_toml_replace(&writer->toml, item, text, writer->err);
 }
 
 /* The same in every array of a table: extras, groups. */
@@ -334,33 +241,73 @@ static enum anyflash_status settle_table(struct writer *writer, const char *firs
     return ANYFLASH_OK;
 }
 
-/* Sets the requirement wherever the file has one; if it has none, adds it. */
-static enum anyflash_status set_dependency(struct writer *writer)
+/* Whether others may depend on the project: then they must be able to do so without a GPU. */
+static bool is_package(const struct writer *writer)
 {
-    const char *extra = writer->options->extra;
-    bool in_extra = false;
-    bool found = false;
+    const struct af_toml *toml = &writer->toml;
+    const struct af_toml_item *flag = af_toml_find(toml, AF_TOML_PATH("tool", "uv", "package"));
+    return af_toml_text(toml, AF_TOML_PATH("project", "name")) != NULL &&
+           (flag == NULL || flag->kind != AF_TOML_BOOL || toml->text.data[flag->start] != 'f');
+}
+
+/* Adds the requirement to an extra, or to the dependencies (NULL). */
+static enum anyflash_status add_dependency(struct writer *writer, const char *extra)
+{
     struct af_toml_path target = extra == NULL
                                      ? AF_TOML_PATH("project", "dependencies")
                                      : AF_TOML_PATH("project", "optional-dependencies", extra);
-    if (extra != NULL)
-        in_extra = listed(af_toml_find(&writer->toml, target), writer->lock->package) != NULL;
+    const char *key = target.keys[1];
+    const struct af_toml_item *dynamic =
+        af_toml_find(&writer->toml, AF_TOML_PATH("project", "dynamic"));
+    const struct af_toml_item *item = dynamic == NULL ? NULL : dynamic->first;
+    for (; item != NULL; item = item->next)
+        if (af_equal(item->text, key))
+            return af_fail(writer->err, ANYFLASH_E_UNSUPPORTED,
+                           "project.%s is dynamic, and a build fails if it is in %s, too", key,
+                           writer->toml.name);
+    const char *text = dependency(writer, NULL);
+    return text == NULL ? af_fail_memory(writer->err)
+                        : af_toml_append(&writer->toml, target, text, writer->err);
+}
+
+/*
+ * Sets the requirement wherever the file has one; if it has none, adds it: to an extra, unless
+ * nobody can depend on the project.
+ */
+static enum anyflash_status set_dependency(struct writer *writer)
+{
+    const char *extra = writer->options->extra;
+    const char *package = writer->lock->package;
+    bool in_extra =
+        extra != NULL &&
+        listed(af_toml_find(&writer->toml,
+                            AF_TOML_PATH("project", "optional-dependencies", extra)),
+               package) != NULL;
+    bool found = false;
     enum anyflash_status status =
         settle_list(writer, AF_TOML_PATH("project", "dependencies"), &found);
     if (extra != NULL && found)
         af_config_lock_note(writer->lock,
                             "%s stays in the dependencies of the project, too: remove it there "
                             "to install it with the extra '%s' only",
-                            writer->lock->package, extra);
+                            package, extra);
     if (status == ANYFLASH_OK)
         status = settle_table(writer, "project", "optional-dependencies", &found);
     if (status == ANYFLASH_OK)
         status = settle_table(writer, "dependency-groups", NULL, &found);
+    if (status == ANYFLASH_OK)
+        status = settle_list(writer, AF_TOML_PATH("tool", "uv", "dev-dependencies"), &found);
     if (status != ANYFLASH_OK || (extra == NULL ? found : in_extra))
         return status;
-    const char *text = dependency(writer, NULL);
-    return text == NULL ? af_fail_memory(writer->err)
-                        : af_toml_append(&writer->toml, target, text, writer->err);
+    if (extra == NULL && is_package(writer)) {
+        extra = EXTRA;
+        af_config_lock_note(writer->lock,
+                            "%s became the extra '" EXTRA "', so that the project installs "
+                            "without it: `uv sync --extra " EXTRA "` takes it along; a project "
+                            "that has %s in its dependencies keeps it there",
+                            package, package);
+    }
+    return add_dependency(writer, extra);
 }
 
 /* Adds the package to the array [tool.uv] `key`, or removes it. */
@@ -536,11 +483,7 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
     if (status == ANYFLASH_OK)
         status = check_project(&writer, old.len == 0);
     if (status == ANYFLASH_OK)
-        status = check_python(&writer);
-    if (status == ANYFLASH_OK)
         status = set_dependency(&writer);
-    if (status == ANYFLASH_OK)
-        note_torch_lines(&writer);
     if (status == ANYFLASH_OK)
         status = write_wheels(&writer);
     if (status == ANYFLASH_OK && knows_requirements(lock))

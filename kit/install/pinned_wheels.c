@@ -287,7 +287,11 @@ static enum anyflash_status place(struct af_pinned_wheels *wheels, size_t index,
     enum anyflash_status status =
         af_file_link_or_copy(lock->arena, wheels->paths[index], to, err);
     if (status == ANYFLASH_OK && !was_there)
-        af_config_lock_note(lock, "the wheel was put into the project: '%s'", path);
+        af_config_lock_note(lock,
+                            "the wheel was put into the project: '%s': it is large, so keep it "
+                            "out of the repository; `anyflash config uv --write` fetches it "
+                            "again where it is missing",
+                            path);
     return status;
 }
 

@@ -33,7 +33,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from check' -l github -d 'print 
 complete -c anyflash -n '__fish_seen_subcommand_from check' -l fallback -d 'what a change of an import falls back to: sdpa (default), torch\'s own attention where that is enough, or anyflash, once it is on the package index' -x
 complete -c anyflash -n '__fish_seen_subcommand_from build update' -l check -d 'change nothing. update: only list what is new; build: only list what a build needs and what is missing'
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l project -d 'the project\'s folder (default: this folder or the nearest parent that has the configuration file)' -r
-complete -c anyflash -n '__fish_seen_subcommand_from config' -l extra -d 'add flash-attn to this optional extra (default: to the dependencies)' -x
+complete -c anyflash -n '__fish_seen_subcommand_from config' -l extra -d 'add flash-attn to this optional extra (default: where the project names it, else flash)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from config install run' -l from -d 'use wheels from this folder. install: for machines without a network; config: read hashes from these wheels and copy them into the project' -r
 complete -c anyflash -n '__fish_seen_subcommand_from config' -l source -d 'how uv gets the wheel: path or url (default auto: path if uv would otherwise reinstall from the URL on every sync)' -x -a 'auto path url'
 complete -c anyflash -n '__fish_seen_subcommand_from plan' -l wheel -d 'check this one wheel of the catalog and say why it fits or not' -x

@@ -58,14 +58,15 @@ class World:
                 loopback.make_wheel(self.index.folder(name), name, version, "py3-none-any")
         loopback.make_sdist(self.index.folder("flash-attn"), SDIST)
 
-    def wheel(self, *, minor=MINOR, honest=False, arch="x86_64", torch="2.8"):
+    def wheel(self, *, minor=MINOR, honest=False, arch="x86_64", torch="2.8",
+              version=VERSION):
         """Publishes a flash-attn wheel in a release, with a row of the catalog; its path."""
         tag = f"cp3{minor}-cp3{minor}-linux_{arch}"
         local = f"cu12torch{torch}cxx11abiTRUE"
         path = loopback.make_wheel(
-            self.index.folder("release"), "flash_attn", f"{VERSION}+{local}", tag,
-            inside=f"{VERSION}+{local}" if honest else VERSION, requires=("torch", "einops"))
-        self.rows.append(loopback.catalog_row(self.index.url(path), path.name, VERSION, local,
+            self.index.folder("release"), "flash_attn", f"{version}+{local}", tag,
+            inside=f"{version}+{local}" if honest else version, requires=("torch", "einops"))
+        self.rows.append(loopback.catalog_row(self.index.url(path), path.name, version, local,
                                               tag, honest=honest, torch=torch))
         return path
 
@@ -80,7 +81,8 @@ class World:
     def pyproject(self, text=None, python=f">=3.{MINOR},<3.{MINOR + 1}"):
         path = self.project / "pyproject.toml"
         path.write_text(text or f'[project]\nname = "demo"\nversion = "0.1.0"\n'
-                        f'requires-python = "{python}"\ndependencies = ["torch"]\n')
+                        f'requires-python = "{python}"\n'
+                        'dependencies = ["torch", "flash-attn"]\n')
         return path
 
     def config(self, *words):

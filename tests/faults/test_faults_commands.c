@@ -23,6 +23,8 @@
 #define FEW_WHEELS "--catalog=" AF_TEST_DATA "/faults/few_wheels.jsonl"
 #define LIBRARY AF_TEST_SEEDS "/fuzz_binary/small.so"
 #define PROJECT AF_TEST_DATA "/faults/.project" /* hidden from `check` of this repository */
+#define PINNED AF_TEST_DATA "/faults/.pinned"   /* to a torch that the machine does not have */
+#define UNFIT AF_TEST_DATA "/faults/.unfit"     /* no wheel fits what it pins */
 
 #define ROW(code, ...)                                                                         \
     {                                                                                          \
@@ -58,6 +60,8 @@ static const struct command commands[] = {
     ROW(AF_EXIT_YES, "config", "uv", "--machine", OLDER, "--project", PROJECT),
     ROW(AF_EXIT_NO, "config", "uv", "--prefer", "build", "--machine", OLDER, "--project",
         PROJECT),
+    ROW(AF_EXIT_YES, "config", "uv", "--machine", OLDER, "--project", PINNED),
+    ROW(AF_EXIT_NO, "config", "uv", "--machine", OLDER, "--project", UNFIT),
     ROW(AF_EXIT_YES, "config", "pip", "--json", "--machine", OLDER, "--project", PROJECT),
     ROW(AF_EXIT_YES, "config", "pixi", "--machine", OLDER, "--project", PROJECT),
     ROW(AF_EXIT_NO, "inspect", LIBRARY, "--machine", OLDER),

@@ -201,7 +201,7 @@ def test_a_wheel_that_would_not_load_is_refused(project, broken):
 
 
 def test_a_file_for_another_torch_under_the_plain_name_is_fetched_anew(project, broken):
-    """As after a change of torch in the project: the plain name does not say which it is for."""
+    """As after a change of torch in the project: the plain name does not say which."""
     content = wheel()
     project.publish(content)
     (project.folder / "wheels").mkdir()
