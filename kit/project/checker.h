@@ -20,11 +20,12 @@ struct af_project_checker {
     const struct af_project_source *parsed; /* the last manifest that was read for uv, */
     struct af_toml toml;                    /* if `is_toml` */
     bool is_toml;
-    size_t use_count;                         /* of modules whose importers were looked for */
-    bool is_flash_attn;                       /* the project is flash-attn itself */
-    bool has_python;                          /* there is a Python file besides setup.py */
-    bool is_mentioned;                        /* and one names flash-attn */
-    bool is_needed;                           /* a module that is used needs flash-attn */
+    size_t use_count;   /* of modules whose importers were looked for */
+    bool is_flash_attn; /* the project is flash-attn itself */
+    bool has_python;    /* there is a Python file besides setup.py */
+    bool is_mentioned;  /* and one names flash-attn */
+    bool has_torch;     /* some file asks for torch, or for what brings it */
+    bool is_needed;     /* a module that is used needs flash-attn */
     const struct af_project_source *extended; /* the last manifest that got an extra */
     const struct af_project_source *counted;  /* the source of the last finding, */
     size_t counted_at;                        /* its byte, */

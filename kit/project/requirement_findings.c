@@ -170,10 +170,8 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
     struct af_project_pins pins = {.flash = ask->pinned};
     if (torch != NULL && torch->pinned != NULL && ask->url[0] == '\0') {
         pins.torch = torch->pinned;
-        if (af_project_edit_wheels(checker, finding, ask, &pins)) {
-            finding->advice = "Name the wheels that fit the pinned torch.";
+        if (af_project_edit_wheels(checker, finding, ask, &pins))
             return;
-        }
     }
     const char *tool = config_of(ask);
     if (checker->is_needed) {
@@ -184,9 +182,10 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
             tool == NULL ? "pip" : tool);
         return;
     }
-    if (ask->source->kind == AF_PROJECT_REQUIREMENTS)
+    /* If nothing else asks for torch, it is there because flash-attn needs it. */
+    if (checker->has_torch && ask->source->kind == AF_PROJECT_REQUIREMENTS)
         edit_comment(checker, finding, ask);
-    else if (ask->source->kind == AF_PROJECT_PYPROJECT)
+    else if (checker->has_torch && ask->source->kind == AF_PROJECT_PYPROJECT)
         edit_extra(checker, finding, ask);
     finding->advice = af_arena_format(
         checker->arena,

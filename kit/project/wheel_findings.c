@@ -9,6 +9,7 @@
 
 #include "kit/base/url.h"
 #include "kit/fit/fit.h"
+#include "kit/fit/rung.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/requirements.h"
 
@@ -16,20 +17,23 @@
 
 /* ---- wheels ---- */
 
-bool af_project_edit_wheels(struct af_project_checker *checker,
-                            struct af_project_finding *finding,
-                            const struct af_project_ask *ask,
-                            const struct af_project_pins *pins)
+/* The advice, with the publishers of wheels that are not flash-attn's own. */
+static const char *name_publishers(struct af_project_checker *checker, const char *publishers)
 {
+    static const char advice[] = "Name the wheels that fit the pinned torch";
+    return publishers[0] == '\0'
+               ? af_arena_format(checker->arena, "%s.", advice)
+               : af_arena_format(checker->arena, "%s. Those of %s are community builds.",
+                                 advice, publishers);
+}
+
+/* A line for each Python that has a wheel of a version that is asked for. */
+static void add_wheels(struct af_project_checker *checker, const struct af_project_ask *ask,
+                       const struct af_project_pins *pins, struct af_span prefix,
+                       struct af_text *lines, struct af_text *publishers)
+{
+    struct af_arena *arena = checker->arena;
     struct af_project_pythons pythons;
-    struct af_text lines = {0};
-    enum af_project_kind kind = ask->source->kind;
-    if ((kind != AF_PROJECT_REQUIREMENTS && kind != AF_PROJECT_CONDA) || ask->start == ask->end)
-        return false;
-    const char *start = ask->source->text.data + ask->start;
-    size_t prefix = 0; /* of an item: "      - " */
-    while (kind == AF_PROJECT_CONDA && (start[prefix] == ' ' || start[prefix] == '-'))
-        prefix++;
     af_project_pythons_of(pins->torch, af_project_stated_for(&checker->asks, ask).python_range,
                           &pythons);
     for (size_t i = 0; i < pythons.count; i++) {
@@ -39,21 +43,43 @@ bool af_project_edit_wheels(struct af_project_checker *checker,
             (ask->url[0] == '\0' &&
              af_project_allows(ask->specifier, wheel->version) != AF_YES))
             continue;
-        const char *url =
-            af_url_with_sha256(checker->arena, af_url_encode_plus(checker->arena, wheel->url),
-                               af_catalog_sha256(checker->arena, wheel));
-        af_text_format(&lines, "%.*s%s @ %s ; python_version == '3.%d' and " LINUX "\n",
-                       (int)prefix, start, ask->name, url == NULL ? "" : url,
+        const char *url = af_url_with_sha256(arena, af_url_encode_plus(arena, wheel->url),
+                                             af_catalog_sha256(arena, wheel));
+        const char *publisher = wheel->official ? NULL : af_fit_publisher(arena, wheel);
+        af_text_format(lines, "%.*s%s @ %s ; python_version == '3.%d' and " LINUX "\n",
+                       (int)prefix.len, prefix.data, ask->name, url == NULL ? "" : url,
                        pythons.minors[i]);
+        if (publisher != NULL && strstr(af_text_get(publishers), publisher) == NULL)
+            af_text_format(publishers, "%s%s", publishers->len > 0 ? ", " : "", publisher);
     }
-    const char *text = af_text_take(&lines, checker->arena);
+}
+
+bool af_project_edit_wheels(struct af_project_checker *checker,
+                            struct af_project_finding *finding,
+                            const struct af_project_ask *ask,
+                            const struct af_project_pins *pins)
+{
+    struct af_arena *arena = checker->arena;
+    struct af_text lines = {0}, publishers = {0};
+    enum af_project_kind kind = ask->source->kind;
+    if ((kind != AF_PROJECT_REQUIREMENTS && kind != AF_PROJECT_CONDA) || ask->start == ask->end)
+        return false;
+    const char *start = ask->source->text.data + ask->start;
+    size_t prefix = 0; /* of an item: "      - " */
+    while (kind == AF_PROJECT_CONDA && (start[prefix] == ' ' || start[prefix] == '-'))
+        prefix++;
+    add_wheels(checker, ask, pins, (struct af_span){start, prefix}, &lines, &publishers);
+    const char *text = af_text_take(&lines, arena);
+    const char *advice = name_publishers(checker, af_text_take(&publishers, arena));
     struct af_span line = af_text_trim((struct af_span){start, ask->end - ask->start});
     const char *remark = memmem(line.data, line.len, " #", 2);
     if (text[0] != '\0' && remark != NULL) /* what was said of the line stays above it */
-        text = af_arena_format(checker->arena, "%.*s%.*s\n%s", (int)strspn(start, " "), start,
+        text = af_arena_format(arena, "%.*s%.*s\n%s", (int)strspn(start, " "), start,
                                (int)(line.data + line.len - remark - 1), remark + 1, text);
-    if (text != NULL && text[0] != '\0')
+    if (text != NULL && text[0] != '\0') {
         af_project_finding_edit(checker, finding, ask->start, ask->end, text);
+        finding->advice = advice;
+    }
     return finding->edit_count > 0;
 }
 

@@ -40,6 +40,13 @@ def test_names_a_wheel_for_each_python_of_the_pinned_torch(check):
     assert lines[0] == "numpy" and lines[-1] == "torch==2.6.0"
 
 
+def test_names_the_publishers_of_community_builds(check):
+    done = check({"requirements.txt": "torch==2.9.1\nflash-attn==2.8.3\n"}, "--json").json
+    fix = done["findings"][0]["fix"]
+    assert "mjun0812" in fix and "community builds" in fix and "mjun0812" in done["diff"]
+    assert "community" not in check(REQUIRED, "--json").json["findings"][0]["fix"]
+
+
 def test_the_repaired_project_has_no_finding(check, findings):
     assert findings(repaired(check, REQUIRED)) == []
 
@@ -98,7 +105,7 @@ def test_moves_a_dependency_into_an_extra(check):
 
 
 def test_keeps_the_marker_of_what_it_moves(check):
-    text = ('[project]\nname = "x"\ndependencies = [\n'
+    text = ('[project]\nname = "x"\ndependencies = [\n  "torch",\n'
             "  'flash-attn ; python_version > \"3.9\"'\n]\n")
     assert repaired(check, {"pyproject.toml": text})["pyproject.toml"].endswith(
         'flash = ["flash-attn; python_version > \\"3.9\\""]\n')
