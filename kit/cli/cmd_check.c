@@ -182,6 +182,15 @@ static void view_verdict(struct check *check, struct af_screen *screen)
         af_screen_add(screen, 0, "", AF_TONE_BAD, check->project.limits[i]);
 }
 
+/* --quiet: a line for each finding, as compilers print them. */
+static void list(struct check *check)
+{
+    for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
+        af_text_format(&check->cli->out, "%s:%zu: %s: %s\n",
+                       shown(check, at->source->path, 400), at->line,
+                       af_project_finding_rows[at->id].name, sentence_of(check, at));
+}
+
 static void view(struct check *check)
 {
     struct af_cli *cli = check->cli;
@@ -333,6 +342,8 @@ static enum anyflash_status answer(struct check *check, struct anyflash_error *e
         annotate(check);
     else if (af_option_given(&cli->options, AF_OPTION_DIFF))
         add_diff(check, true);
+    else if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        list(check);
     else
         view(check);
     return af_cli_finish(cli, err);

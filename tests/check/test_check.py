@@ -40,6 +40,12 @@ def test_names_a_wheel_for_each_python_of_the_pinned_torch(check):
     assert lines[0] == "numpy" and lines[-1] == "torch==2.6.0"
 
 
+def test_quiet_prints_a_line_for_each_finding(check):
+    lines = check(REQUIRED, "-q").stdout.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("requirements.txt:2: source-build: ")
+    assert check({"requirements.txt": "torch\n"}, "-q").stdout == ""
+
+
 def test_names_the_publishers_of_community_builds(check):
     done = check({"requirements.txt": "torch==2.9.1\nflash-attn==2.8.3\n"}, "--json").json
     fix = done["findings"][0]["fix"]
