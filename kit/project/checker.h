@@ -70,6 +70,14 @@ void af_project_check_platforms(struct af_project_checker *checker,
                                 const struct af_project_ask *ask, const char *torch,
                                 const struct af_wheel_name *wheel);
 
+/*
+ * Whether the requirement takes flash-attn from an index that has one version for several
+ * torches, and does not say which; then adds a finding.
+ */
+bool af_project_check_local(struct af_project_checker *checker,
+                            const struct af_project_ask *ask,
+                            const struct af_project_ask *torch);
+
 /* Whether only the author may be able to reach the URL: it is local, or needs a password. */
 bool af_project_is_private(const char *url);
 

@@ -274,8 +274,9 @@ void af_project_check_requirement(struct af_project_checker *checker,
         af_project_finding_add(checker, AF_PROJECT_FINDING_PRIVATE_URL, ask->source, ask->at);
         return;
     }
-    if (af_project_check_uv(checker, ask, torch))
-        return;
+    if (strchr(ask->specifier, '+') != NULL || af_project_check_local(checker, ask, torch) ||
+        af_project_check_uv(checker, ask, torch))
+        return; /* a local version is one of an index of its own */
     if (!ask->is_optional && checker->has_python && !checker->is_mentioned) {
         struct af_project_finding *finding = af_project_finding_add(
             checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source, ask->at);

@@ -298,3 +298,53 @@ void af_project_check_wheel(struct af_project_checker *checker,
         .torch = for_torch};
     af_project_edit_wheels(checker, finding, ask, &pins);
 }
+
+/* ---- an index with wheels for several torches ---- */
+
+/* Astral's index: "2.8.3.post1+cu.13.0.torch.2.9". */
+#define LOCAL_INDEX "wheels.astral.sh"
+#define LOCAL_SOURCE "astral-sh-build/"
+
+/* "2.8.3.post1+cu.13.0.torch.2.9" for the torch that is pinned; "" if it is not known. */
+static const char *find_local(struct af_project_checker *checker,
+                              const struct af_project_ask *ask,
+                              const struct af_project_ask *torch)
+{
+    const struct af_catalog_torch_variant *build = af_project_usual_build(torch->pinned);
+    const struct af_catalog *catalog = checker->wheels->catalog;
+    char wanted[40];
+    if (build == NULL)
+        return "";
+    const char *dot = strchr(torch->pinned, '.');
+    const size_t len = dot == NULL ? 0 : (size_t)(dot - torch->pinned) + 1;
+    snprintf(wanted, sizeof wanted, "+cu.%d.%d.torch.%.*s", build->cuda_major,
+             build->cuda_minor, (int)(len + strspn(torch->pinned + len, "0123456789")),
+             torch->pinned);
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
+        if (af_starts_with(wheel->source, LOCAL_SOURCE) &&
+            strcmp(wheel->version, ask->pinned) == 0 && strstr(wheel->filename, wanted) != NULL)
+            return af_arena_format(checker->arena, "%s%s", ask->pinned, wanted);
+    }
+    return "";
+}
+
+bool af_project_check_local(struct af_project_checker *checker,
+                            const struct af_project_ask *ask,
+                            const struct af_project_ask *torch)
+{
+    struct af_span text = ask->source->text;
+    if (memmem(text.data, text.len, LOCAL_INDEX, strlen(LOCAL_INDEX)) == NULL ||
+        ask->url[0] != '\0' || strchr(ask->specifier, '+') != NULL)
+        return false;
+    struct af_project_finding *finding =
+        af_project_finding_add(checker, AF_PROJECT_FINDING_OPEN_LOCAL, ask->source, ask->at);
+    const char *local = torch == NULL || torch->pinned == NULL || ask->pinned == NULL
+                            ? ""
+                            : find_local(checker, ask, torch);
+    if (local != NULL && local[0] != '\0' && af_project_edit_pin(checker, finding, ask, local))
+        finding->advice = af_arena_format(checker->arena, "Pin flash-attn==%s.", local);
+    else if (torch == NULL || torch->pinned == NULL)
+        finding->advice = "Pin torch, and flash-attn with the local version for that torch.";
+    return true;
+}

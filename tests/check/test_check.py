@@ -40,6 +40,19 @@ def test_names_a_wheel_for_each_python_of_the_pinned_torch(check):
     assert lines[0] == "numpy" and lines[-1] == "torch==2.6.0"
 
 
+@pytest.mark.parametrize("torch, flash, expected", [
+    ("torch==2.9.1", "flash-attn==2.8.3.post1", "flash-attn==2.8.3.post1+cu.12.8.torch.2.9"),
+    ("torch", "flash-attn==2.8.3.post1", "flash-attn==2.8.3.post1"),
+    ("torch==2.9.1", "flash-attn>=2.8", "flash-attn>=2.8")])
+def test_an_index_for_several_torches_needs_the_local_version(check, torch, flash, expected):
+    text = f"--extra-index-url https://wheels.astral.sh/simple/cu128/\n{torch}\n{flash}\n"
+    done = check({"requirements.txt": text}, "--json").json
+    assert [row["id"] for row in done["findings"]] == ["open-local"]
+    check({}, "--write")
+    assert (check.folder / "requirements.txt").read_text().splitlines()[2] == expected
+    assert expected == flash or check({}).returncode == 0
+
+
 def test_quiet_prints_a_line_for_each_finding(check):
     lines = check(REQUIRED, "-q").stdout.splitlines()
     assert len(lines) == 1 and lines[0].startswith("requirements.txt:2: source-build: ")
