@@ -211,17 +211,30 @@ static void read_folder(struct af_cli_project *project, const char *folder,
 
 /* ---- settings ---- */
 
-/* The strings of [tool.anyflash] KEY. */
-static const char *const *strings_of(struct af_cli_project *project,
-                                     const struct af_toml_item *array, size_t *count_out)
+/* The strings of [tool.anyflash] KEY. Fails with ARGUMENT if it is no array of strings. */
+static enum anyflash_status read_strings(struct af_cli_project *project,
+                                         const struct af_toml_item *own, const char *key,
+                                         const char *const **list_out, size_t *count_out,
+                                         struct anyflash_error *err)
 {
+    const struct af_toml_item *array = af_toml_get(own, key);
     const char **list = af_arena_array(&project->cli->arena, SETTINGS_MAX, sizeof *list);
     *count_out = 0;
+    if (list == NULL)
+        return af_fail_memory(err);
+    if (array != NULL && array->kind != AF_TOML_ARRAY)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "pyproject.toml: [tool.anyflash] %s is not an array of strings", key);
     for (const struct af_toml_item *at = array == NULL ? NULL : array->first;
-         list != NULL && at != NULL && *count_out < SETTINGS_MAX; at = at->next)
-        if (at->text != NULL)
-            list[(*count_out)++] = at->text;
-    return list;
+         at != NULL && *count_out < SETTINGS_MAX; at = at->next) {
+        if (at->text == NULL)
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "pyproject.toml: [tool.anyflash] %s is not an array of strings",
+                           key);
+        list[(*count_out)++] = at->text;
+    }
+    *list_out = list;
+    return ANYFLASH_OK;
 }
 
 static bool is_finding(const char *name)
@@ -244,16 +257,18 @@ static enum anyflash_status read_settings(struct af_cli_project *project,
         af_toml_parse(&toml, arena, text, "pyproject.toml", NULL) != ANYFLASH_OK)
         return ANYFLASH_OK;
     const struct af_toml_item *own = af_toml_find(&toml, AF_TOML_PATH("tool", "anyflash"));
-    project->options.ignored =
-        strings_of(project, af_toml_get(own, "ignore"), &project->options.ignored_count);
-    project->excluded =
-        strings_of(project, af_toml_get(own, "exclude"), &project->excluded_count);
-    for (size_t i = 0; i < project->options.ignored_count; i++)
+    enum anyflash_status status =
+        read_strings(project, own, "ignore", &project->options.ignored,
+                     &project->options.ignored_count, err);
+    if (status == ANYFLASH_OK)
+        status = read_strings(project, own, "exclude", &project->excluded,
+                              &project->excluded_count, err);
+    for (size_t i = 0; i < project->options.ignored_count && status == ANYFLASH_OK; i++)
         if (!is_finding(project->options.ignored[i]))
             return af_fail(err, ANYFLASH_E_ARGUMENT,
                            "pyproject.toml: [tool.anyflash] ignore: there is no finding '%s'",
                            af_text_scrub(arena, project->options.ignored[i], 80));
-    return ANYFLASH_OK;
+    return status;
 }
 
 /* ---- the project ---- */
@@ -305,8 +320,10 @@ enum anyflash_status af_cli_project_read(struct af_cli_project *project,
         read_folder(project, project->root, "");
         read_importers(project);
     }
+    project->options.is_partial = project->unread_count > 0 || project->limit_count > 0;
     if (project->unread_count > 0)
-        af_cli_remark(cli, "some files could not be read, or are no text of up to 2 MiB");
+        af_cli_remark(cli,
+                      "some files could not be read, are not text, or are larger than 2 MiB");
     return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
                                                                    : ANYFLASH_OK;
 }

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/base/product.h"
 #include "kit/cli/check_files.h"
@@ -14,7 +15,8 @@
 #include "kit/system/output.h"
 
 #define SHOWN_MAX 6 /* lines of one kind of remark */
-#define PATCH_NAME "anyflash-check.patch"
+#define PATCHES_MAX 100
+#define GIT_INDEX_BYTES_MAX (64u << 20)
 
 struct check {
     struct af_cli *cli;
@@ -174,6 +176,8 @@ static void view_verdict(struct check *check, struct af_screen *screen)
         af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", counts_of(check),
                          findings->error_count > 0
                              ? "installing this project may fail for others"
+                         : check->project.only_count > 0
+                             ? "nothing in these files keeps others from installing the project"
                              : "nothing keeps others from installing this project");
     if (findings->ignored_count > 0)
         af_screen_format(screen, 0, "", AF_TONE_PLAIN, "%zu ignored, as the project says",
@@ -208,7 +212,7 @@ static void view(struct check *check)
                          check->written_count == 1 ? "" : "s");
         af_screen_format(&screen, 0, "", AF_TONE_PLAIN,
                          check->patch == NULL ? "`git diff` shows what changed"
-                                              : "`patch -R -p1 < %s` takes the changes back",
+                                              : "`patch -R -p1 < %s` undoes the changes",
                          check->patch);
     } else if (check->findings.count > 0) {
         af_screen_gap(&screen);
@@ -280,34 +284,90 @@ static enum anyflash_status write_json(struct check *check, struct anyflash_erro
     return af_cli_json_take(cli, json, err);
 }
 
-/* Whether git keeps what the files were: .git is in the project's folder or above it. */
-static bool is_in_git(struct check *check)
+/* The folder of git that the project's files are in, or NULL: .git is in it. */
+static const char *git_folder(struct check *check)
 {
     struct af_arena *arena = &check->cli->arena;
     const char *folder = af_file_real_path(arena, check->project.root);
     while (folder != NULL && folder[0] == '/' && folder[1] != '\0') {
         const char *git = af_path_join(arena, folder, ".git");
-        if (git == NULL || af_file_is_folder(git) || af_file_is_regular(git))
-            return git != NULL;
+        if (git == NULL || af_file_is_folder(git))
+            return git;
         folder = af_path_folder(arena, folder);
     }
-    return false;
+    return NULL;
+}
+
+/* Whether git has all files that are changed: its index names them. */
+static bool is_in_git(struct check *check)
+{
+    struct af_arena *arena = &check->cli->arena, scratch;
+    const char *git = git_folder(check);
+    struct af_span index;
+    if (git == NULL)
+        return false;
+    af_arena_init(&scratch);
+    bool is_known = af_file_read(&scratch, af_path_join(&scratch, git, "index"),
+                                 GIT_INDEX_BYTES_MAX, &index, NULL) == ANYFLASH_OK;
+    for (size_t i = 0; i < check->project.count && is_known; i++) {
+        const struct af_project_source *source = &check->project.sources[i];
+        const struct af_project_edit *edits;
+        if (af_project_findings_edits(&check->findings, source, arena, &edits) > 0)
+            is_known = memmem(index.data, index.len, source->path, strlen(source->path) + 1) !=
+                       NULL; /* with its NUL */
+    }
+    af_arena_release(&scratch);
+    return is_known;
+}
+
+/* "anyflash-check.patch", or the first of "anyflash-check.2.patch" ... that does not exist. */
+static const char *patch_name(struct check *check)
+{
+    struct af_arena *arena = &check->cli->arena;
+    const char *name = "anyflash-check.patch";
+    for (int i = 2; i < PATCHES_MAX && name != NULL; i++) {
+        const char *path = af_path_join(arena, check->project.root, name);
+        if (path == NULL || af_file_is_absent(path))
+            return name;
+        name = af_arena_format(arena, "anyflash-check.%d.patch", i);
+    }
+    return name;
 }
 
 /* Without git, the changes are kept in a file that `patch -R` reads. */
 static enum anyflash_status write_patch(struct check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
-    const char *path = af_path_join(&cli->arena, check->project.root, PATCH_NAME);
-    if (is_in_git(check) || path == NULL)
+    if (is_in_git(check))
         return ANYFLASH_OK;
     add_diff(check, true);
     struct af_span diff = {af_text_get(&cli->out), cli->out.len};
+    const char *name = diff.len == 0 ? NULL : patch_name(check);
+    const char *path =
+        name == NULL ? NULL : af_path_join(&cli->arena, check->project.root, name);
     enum anyflash_status status =
-        diff.len == 0 ? ANYFLASH_OK : af_file_rewrite(&cli->arena, path, &diff, err);
-    check->patch = diff.len == 0 ? NULL : PATCH_NAME;
+        path == NULL ? ANYFLASH_OK : af_file_write(&cli->arena, path, &diff, 1, err);
+    check->patch = name;
     cli->out.len = 0;
     return status;
+}
+
+/* Whether each file that is changed can be replaced, before any is. */
+static enum anyflash_status check_folders(struct check *check, struct anyflash_error *err)
+{
+    struct af_arena *arena = &check->cli->arena;
+    for (size_t i = 0; i < check->project.count; i++) {
+        const struct af_project_edit *edits;
+        const char *path =
+            af_path_join(arena, check->project.root, check->project.sources[i].path);
+        if (path != NULL &&
+            af_project_findings_edits(&check->findings, &check->project.sources[i], arena,
+                                      &edits) > 0 &&
+            (access(path, W_OK) != 0 || access(af_path_folder(arena, path), W_OK) != 0))
+            return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': nothing was changed",
+                           shown(check, check->project.sources[i].path, 400));
+    }
+    return ANYFLASH_OK;
 }
 
 /* --write: each file as a whole or not at all, with its permissions. */
@@ -415,6 +475,8 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = find(&check, err);
     const bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
+    if (status == ANYFLASH_OK && writes)
+        status = check_folders(&check, err);
     if (status == ANYFLASH_OK && writes)
         status = write_patch(&check, err);
     if (status == ANYFLASH_OK && writes)

@@ -107,8 +107,8 @@ static bool passes(const struct trial *trial)
                               &after, &asks, NULL) == ANYFLASH_OK &&
               after.limit == AF_PROJECT_LIMIT_NONE && are_published(trial, &asks);
     if (is_fine) {
-        struct af_project_checker checker = {
-            .sources = changed, .count = trial->count, .asks = asks};
+        const struct af_project_checker checker = {
+            .sources = changed, .count = trial->count, .options = trial->options, .asks = asks};
         weigh(trial->before, old);
         weigh(&after, new);
         for (int weight = 1; weight < WEIGHTS; weight++)

@@ -25,7 +25,7 @@ struct af_project_checker {
     bool has_python;    /* there is a Python file besides setup.py */
     bool is_mentioned;  /* and one names flash-attn */
     bool has_torch;     /* some file asks for torch, or for what brings it */
-    bool is_needed;     /* a module that is used needs flash-attn */
+    bool is_needed;     /* af_project_code_needs() */
     const struct af_project_source *extended; /* the last manifest that got an extra */
     const struct af_project_source *counted;  /* the source of the last finding, */
     size_t counted_at;                        /* its byte, */
@@ -116,8 +116,11 @@ bool af_project_check_pins(struct af_project_checker *checker, const struct af_p
 bool af_project_check_uv(struct af_project_checker *checker, const struct af_project_ask *ask,
                          const struct af_project_ask *torch);
 
-/* Whether a module that is used needs flash-attn: it is imported without a guard. */
-bool af_project_code_needs(struct af_project_checker *checker);
+/*
+ * Whether flash-attn may be needed: some module imports it without a handler, or names it in
+ * another way, or none shows that it may be missing, or not all files were read.
+ */
+bool af_project_code_needs(const struct af_project_checker *checker);
 
 /* The findings without a trial of their changes. */
 enum anyflash_status af_project_find(struct af_arena *arena,

@@ -23,9 +23,10 @@ struct progress {
     size_t at;          /* the bytes before it were looked at */
     bool names_pytorch; /* "conda install pytorch" */
     bool names_torch;
-    bool helps_nvcc;     /* it installs nvcc, or flash-attn without its CUDA code */
-    bool has_torch;      /* a command installs it, or the image has it */
-    struct af_span from; /* the last "FROM image" of a Dockerfile */
+    bool helps_nvcc;    /* it installs nvcc, or flash-attn without its CUDA code */
+    bool has_torch;     /* a command installs it, or the image has it */
+    struct af_span tag; /* ":24.01-py3" of the last "FROM image" of a Dockerfile */
+    bool is_unisolated; /* a variable turns build isolation off */
     enum af_answer image_has_nvcc;
     size_t torch_at;   /* the last command of the file that installs torch */
     const char *torch; /* what the last command that pins it asks for: "==2.6.0"; NULL */
@@ -41,24 +42,45 @@ static bool span_has(struct af_span text, const char *part)
     return memmem(text.data, text.len, part, strlen(part)) != NULL;
 }
 
+/* The image of a line "FROM [--platform=...] image [AS stage]", and its tag behind the ':'. */
+static struct af_span image_of(struct af_span line, struct af_span *tag_out)
+{
+    size_t start = 5;
+    while (start < line.len && (line.data[start] == ' ' || line.data[start] == '-')) {
+        if (line.data[start] == '-')
+            while (start < line.len && line.data[start] != ' ')
+                start++;
+        else
+            start++;
+    }
+    size_t end = start, colon = 0;
+    for (; end < line.len && strchr(" \t\r\n", line.data[end]) == NULL; end++)
+        colon = line.data[end] == ':' ? end : line.data[end] == '/' ? 0 : colon;
+    *tag_out =
+        (struct af_span){line.data + (colon == 0 ? end : colon), colon == 0 ? 0 : end - colon};
+    return (struct af_span){line.data + start, end - start};
+}
+
 /* Takes the last line "FROM image" of `text`, whole lines of a Dockerfile. */
 static void read_image(struct af_span text, struct progress *progress)
 {
-    static const char *const without[] = {"-runtime", "-base",
-                                          " python:", " ubuntu:", " debian:"};
+    static const char *const without[] = {"python:", "ubuntu:", "debian:"};
     struct af_span line, from = {0};
     while (af_text_line(&text, &line))
-        if (line.len >= 5 && memcmp(line.data, "FROM ", 5) == 0)
+        if (line.len > 5 && memcmp(line.data, "FROM ", 5) == 0)
             from = line;
     if (from.len == 0)
         return;
-    progress->from = from;
-    progress->has_torch |= span_has(from, "pytorch");
-    progress->image_has_nvcc = AF_UNKNOWN;
+    struct af_span image = image_of(from, &progress->tag);
+    progress->has_torch |= span_has(image, "pytorch");
+    progress->image_has_nvcc =
+        span_has(progress->tag, "-runtime") || span_has(progress->tag, "-base") ? AF_NO
+                                                                                : AF_UNKNOWN;
     for (size_t i = 0; i < AF_COUNT(without); i++)
-        if (span_has(from, without[i]))
+        if (image.len > strlen(without[i]) &&
+            memcmp(image.data, without[i], strlen(without[i])) == 0)
             progress->image_has_nvcc = AF_NO;
-    if (span_has(from, "-devel"))
+    if (span_has(progress->tag, "-devel"))
         progress->image_has_nvcc = AF_YES;
 }
 
@@ -73,6 +95,7 @@ static void go_on(const struct af_project_source *source, size_t end, struct pro
     progress->names_torch |= span_has(made, "torch");
     progress->helps_nvcc |= span_has(made, "FLASH_ATTENTION_SKIP_CUDA_BUILD") ||
                             span_has(made, "cuda-toolkit") || span_has(made, "nvcc");
+    progress->is_unisolated |= span_has(made, "NO_BUILD_ISOLATION");
     const char *newline = memrchr(text.data + progress->at, '\n', end - progress->at);
     if (newline != NULL && source->kind == AF_PROJECT_DOCKERFILE) {
         struct af_span line = af_project_line(text, progress->at);
@@ -128,12 +151,12 @@ static size_t last_torch(struct af_project_checker *checker,
 }
 
 static void add_no_nvcc(struct af_project_checker *checker,
-                        const struct af_project_source *source, size_t at, struct af_span from)
+                        const struct af_project_source *source, size_t at, struct af_span image)
 {
     struct af_project_finding *finding =
         af_project_finding_add(checker, AF_PROJECT_FINDING_NO_NVCC, source, at);
-    const char *runtime = memmem(from.data, from.len, "-runtime", strlen("-runtime"));
-    const char *tag = runtime != NULL ? runtime : memmem(from.data, from.len, "-base", 5);
+    const char *runtime = memmem(image.data, image.len, "-runtime", strlen("-runtime"));
+    const char *tag = runtime != NULL ? runtime : memmem(image.data, image.len, "-base", 5);
     if (tag == NULL)
         return;
     size_t start = (size_t)(tag - source->text.data);
@@ -159,8 +182,9 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
 {
     struct af_project_finding *finding = af_project_finding_add(
         checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->words_at);
-    af_project_finding_edit(checker, finding, command->words_at, command->words_at,
-                            " --no-build-isolation");
+    if (!brings_torch(checker, command)) /* else torch is not there yet */
+        af_project_finding_edit(checker, finding, command->words_at, command->words_at,
+                                " --no-build-isolation");
     if (progress->has_torch || speaks_of_torch(source, progress))
         finding->advice = "Build it with the torch that is installed.";
 }
@@ -172,10 +196,10 @@ static void check_build(struct af_project_checker *checker,
                         const struct progress *progress)
 {
     if (progress->image_has_nvcc == AF_NO && !progress->helps_nvcc) {
-        add_no_nvcc(checker, source, command->words_at, progress->from);
+        add_no_nvcc(checker, source, command->words_at, progress->tag);
         return;
     }
-    if (command->is_isolated) {
+    if (command->is_isolated && !progress->is_unisolated) {
         add_bare(checker, source, command, progress);
         return;
     }
@@ -270,8 +294,8 @@ static void note_torch(struct af_project_checker *checker,
     }
 }
 
-/* One word of a command: a wheel, or flash-attn by its name or repository. */
-static void check_word(struct af_project_checker *checker,
+/* One word of a command: a wheel, or flash-attn by its name or repository. True: it builds. */
+static bool check_word(struct af_project_checker *checker,
                        const struct af_project_source *source,
                        const struct af_project_shell_command *command, const char *word,
                        const struct progress *progress)
@@ -286,7 +310,9 @@ static void check_word(struct af_project_checker *checker,
                !has_wheels(command) &&
                !check_versions(checker, source, command, word, progress)) {
         check_build(checker, source, command, progress);
+        return true;
     }
+    return false;
 }
 
 void af_project_check_commands(struct af_project_checker *checker,
@@ -300,8 +326,10 @@ void af_project_check_commands(struct af_project_checker *checker,
     while (!af_project_is_stopped(checker) && af_project_shell_next(&shell, &command)) {
         go_on(source, command.words_at, &progress);
         note_torch(checker, source, &command, &progress);
-        for (size_t i = 0; command.words[i] != NULL && !af_project_is_stopped(checker); i++)
-            check_word(checker, source, &command, command.words[i], &progress);
+        bool is_told = false; /* once a command */
+        for (size_t i = 0;
+             command.words[i] != NULL && !is_told && !af_project_is_stopped(checker); i++)
+            is_told = check_word(checker, source, &command, command.words[i], &progress);
         progress.has_torch |= brings_torch(checker, &command);
     }
     af_project_shell_release(&shell, checker->arena);

@@ -96,6 +96,9 @@ void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text)
 {
+    const char *path = finding->source->path;
+    if (path[strcspn(path, "\n\r\t\"\\")] != '\0')
+        return; /* no patch could name the file */
     if (finding->edits == NULL)
         finding->edits = af_arena_array(checker->arena, AF_PROJECT_FINDING_EDITS_MAX,
                                         sizeof *finding->edits);

@@ -51,6 +51,7 @@ struct af_project_options {
     enum af_fallback fallback;
     const char *const *ignored; /* names of findings that are not wanted; borrowed */
     size_t ignored_count;
+    bool is_partial; /* there are files of the project that are not among the sources */
 };
 
 #define AF_PROJECT_FINDINGS_MAX 1000u

@@ -134,23 +134,37 @@ static bool is_used(struct af_project_checker *checker, size_t at)
     return is_needed || (!is_imported && is_entry(source));
 }
 
-bool af_project_code_needs(struct af_project_checker *checker)
+/* Whether the file says that flash-attn may be missing, and nothing in it needs it. */
+static enum af_answer can_miss(const struct af_project_checker *checker, size_t at)
 {
-    for (size_t i = 0; i < checker->count; i++) {
-        const struct af_import_statement *import = checker->sources[i].kind != AF_PROJECT_PYTHON
-                                                       ? NULL
-                                                       : checker->asks.stated[i].python.imports;
-        while (import != NULL && !(import->is_flash_attn && import->guard == AF_IMPORT_FATAL))
-            import = import->next;
-        if (import != NULL && is_used(checker, i))
-            return true;
-        struct af_span text = checker->sources[i].text; /* "assert FLASH_ATTN_2_AVAILABLE" */
-        if (checker->sources[i].kind == AF_PROJECT_PYTHON &&
-            memmem(text.data, text.len, "assert FLASH_ATTN", strlen("assert FLASH_ATTN")) !=
-                NULL)
-            return true;
+    const struct af_project_source *source = &checker->sources[at];
+    const struct af_import_statement *import = checker->asks.stated[at].python.imports;
+    enum af_answer answer = AF_UNKNOWN;
+    bool has_import = false;
+    if (source->kind != AF_PROJECT_PYTHON || is_aside(source->path))
+        return AF_UNKNOWN;
+    for (; import != NULL; import = import->next) {
+        if (!import->is_flash_attn)
+            continue;
+        has_import = true;
+        if (!import->is_handled)
+            return AF_NO;
+        answer = AF_YES;
     }
-    return false;
+    /* "assert FLASH_ATTN_2_AVAILABLE", attn_implementation="flash_attention_2" */
+    return checker->asks.stated[at].python.mentions && !has_import ? AF_NO : answer;
+}
+
+bool af_project_code_needs(const struct af_project_checker *checker)
+{
+    bool is_handled = false;
+    for (size_t i = 0; i < checker->count; i++) {
+        const enum af_answer answer = can_miss(checker, i);
+        if (answer == AF_NO)
+            return true;
+        is_handled |= answer == AF_YES;
+    }
+    return !is_handled || checker->options->is_partial;
 }
 
 /* ---- what replaces flash_attn_func() ---- */
@@ -162,7 +176,8 @@ static bool is_foreign(struct af_span text, size_t at)
     while (end < text.len && is_name_letter(text.data[end]))
         end++;
     struct af_span name = {text.data + at, end - at};
-    while (end < text.len && text.data[end] == ' ')
+    while (end < text.len && text.data[end] != '\0' &&
+           strchr(" \t\r\n", text.data[end]) != NULL)
         end++;
     const bool is_keyword = name.len > 0 && end + 1 < text.len && text.data[end] == '=' &&
                             text.data[end + 1] != '=';
@@ -182,9 +197,11 @@ static bool call_fits(struct af_span text, size_t at)
         const char letter = text.data[at];
         if (letter == '\0' || strchr(" \t\r\n", letter) != NULL)
             continue;
+        if (strchr("#\\\"'", letter) != NULL) /* brackets in them do not count */
+            return false;
         if (is_start && letter != ')') {
             count++;
-            if (letter == '#' || letter == '\\' || is_foreign(text, at))
+            if (is_foreign(text, at))
                 return false;
         }
         is_start = depth == 1 && letter == ',';
@@ -207,11 +224,29 @@ static bool takes_several(struct af_span text, size_t at)
     return equal != NULL && memchr(before.data, ',', (size_t)(equal - before.data)) != NULL;
 }
 
-/* Whether every use of the name in the file is a call that the replacement serves. */
+/* Whether another module takes the name from this one. */
+static bool is_taken(const struct af_project_checker *checker,
+                     const struct af_project_source *source, const char *name)
+{
+    for (size_t i = 0; i < checker->count; i++) {
+        const struct af_import_statement *import = checker->asks.stated[i].python.imports;
+        for (; import != NULL && &checker->sources[i] != source; import = import->next) {
+            const size_t len = import->end - import->start;
+            struct af_span text = {checker->sources[i].text.data + import->start,
+                                   len < STATEMENT_BYTES_MAX ? len : STATEMENT_BYTES_MAX};
+            if (!import->is_flash_attn &&
+                (find_word(text, 0, name) != NULL || memchr(text.data, '*', text.len) != NULL))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the name is used, and every use in the file is a call that the replacement serves. */
 static bool calls_fit(struct af_span text, const struct af_import_statement *import,
                       const char *name)
 {
-    size_t at = 0;
+    size_t at = 0, count = 0;
     for (const char *found; (found = find_word(text, at, name)) != NULL;) {
         const size_t start = (size_t)(found - text.data);
         at = start + strlen(name);
@@ -220,8 +255,9 @@ static bool calls_fit(struct af_span text, const struct af_import_statement *imp
         if (at >= text.len || text.data[at] != '(' || takes_several(text, start) ||
             !call_fits(text, at))
             return false;
+        count++;
     }
-    return true;
+    return count > 0;
 }
 
 /* The name that the statement gives to flash_attn_func; NULL: it imports something else. */
@@ -274,9 +310,30 @@ static const char *anyflash_text(struct af_project_checker *checker, const char 
                            has_lines ? ")" : "");
 }
 
+/* Whether the file imports torch at its top under that name. */
+static bool imports_torch(const struct af_import_facts *facts)
+{
+    const struct af_import_statement *import = facts->imports;
+    while (import != NULL &&
+           !(import->module.len == 0 && import->indent == 0 &&
+             import->guard == AF_IMPORT_FATAL && af_text_span_equal(import->names, "torch")))
+        import = import->next;
+    return import != NULL;
+}
+
+/* Whether a comment is in the statement, or behind it on its line. */
+static bool has_comment(const struct af_project_source *source,
+                        const struct af_import_statement *import)
+{
+    struct af_span line = af_project_line(source->text, import->end);
+    const char *end = line.data + line.len, *start = source->text.data + import->start;
+    return memchr(start, '#', (size_t)(end - start)) != NULL;
+}
+
 /* The statement in a "try:", with what serves where it fails; NULL: nothing does. */
 static const char *guarded_text(struct af_project_checker *checker,
                                 const struct af_project_source *source,
+                                const struct af_import_facts *facts,
                                 const struct af_import_statement *import)
 {
     const bool is_interface =
@@ -286,36 +343,48 @@ static const char *guarded_text(struct af_project_checker *checker,
     const char *statement =
         indented(checker, (struct af_span){source->text.data + import->start,
                                            import->end - import->start});
-    if (memchr(import->names.data, '#', import->names.len) != NULL)
+    if (has_comment(source, import))
         return NULL;
     if (checker->options->fallback == AF_FALLBACK_ANYFLASH)
         return is_interface && import->is_alone && import->indent == 0
                    ? anyflash_text(checker, statement, import->names)
                    : NULL;
-    if (name == NULL || !calls_fit(source->text, import, name))
+    if (name == NULL || is_taken(checker, source, name) ||
+        !calls_fit(source->text, import, name))
         return NULL;
-    const bool has_torch = memmem(source->text.data, source->text.len, "\nimport torch\n",
-                                  strlen("\nimport torch\n")) != NULL;
     return af_arena_format(checker->arena, sdpa_text, statement,
-                           has_torch ? "" : "    import torch\n\n", name);
+                           imports_torch(facts) ? "" : "    import torch\n\n", name);
+}
+
+/* The handler of the import's own "try:", if that is the next line that is indented less. */
+static const char *own_handler(struct af_span text, const struct af_import_statement *import)
+{
+    static const char narrow[] = "ModuleNotFoundError";
+    size_t at = import->end;
+    while (at < text.len && at < import->end + STATEMENT_BYTES_MAX) {
+        struct af_span line = af_project_line(text, at);
+        struct af_span bare = af_text_trim(line);
+        const size_t indent = bare.len == 0 ? SIZE_MAX : (size_t)(bare.data - line.data);
+        if (at > import->end && indent < import->indent)
+            return bare.len > 7 && memcmp(bare.data, "except ", 7) == 0
+                       ? find_word(bare, 0, narrow)
+                       : NULL;
+        at = (size_t)(line.data - text.data) + line.len;
+    }
+    return NULL;
 }
 
 static void add_narrow(struct af_project_checker *checker,
                        const struct af_project_source *source,
                        const struct af_import_statement *import)
 {
-    static const char narrow[] = "ModuleNotFoundError";
-    const size_t behind = source->text.len - import->end;
-    struct af_span text = {source->text.data,
-                           import->end +
-                               (behind < STATEMENT_BYTES_MAX ? behind : STATEMENT_BYTES_MAX)};
     struct af_project_finding *finding =
         af_project_finding_add(checker, AF_PROJECT_FINDING_NARROW_GUARD, source, import->start);
-    const char *found = find_word(text, import->end, narrow);
-    const size_t at = found == NULL ? 0 : (size_t)(found - text.data);
-    struct af_span line = af_project_line(text, at);
-    if (found != NULL && af_starts_with(af_text_trim(line).data, "except"))
-        af_project_finding_edit(checker, finding, at, at + sizeof narrow - 1, "ImportError");
+    const char *found = own_handler(source->text, import);
+    const size_t at = found == NULL ? 0 : (size_t)(found - source->text.data);
+    if (found != NULL)
+        af_project_finding_edit(checker, finding, at, at + strlen("ModuleNotFoundError"),
+                                "ImportError");
 }
 
 void af_project_check_imports(struct af_project_checker *checker,
@@ -341,7 +410,7 @@ void af_project_check_imports(struct af_project_checker *checker,
             finding = af_project_finding_add(checker, AF_PROJECT_FINDING_NO_FALLBACK, source,
                                              import->start);
         const bool has_place = finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX;
-        const char *text = has_place ? guarded_text(checker, source, import) : NULL;
+        const char *text = has_place ? guarded_text(checker, source, facts, import) : NULL;
         fatal++;
         repaired += text != NULL;
         if (text != NULL)

@@ -209,14 +209,19 @@ static void take_requirements(struct af_project_asks *asks,
     struct af_project_stated *stated = &asks->stated[root - asks->sources];
     const char *file = NULL;
     const struct af_project_source *source = NULL;
-    bool is_decided = false;
+    bool is_decided = false, is_constrained = false;
     struct af_project_ask **first = asks->end;
+    is_constrained = memmem(root->text.data, root->text.len, "\n-c ", 4) != NULL ||
+                     memmem(root->text.data, root->text.len, "--constraint", 12) != NULL ||
+                     (root->text.len > 2 && memcmp(root->text.data, "-c ", 3) == 0);
     for (const struct af_project_requirement *at = project->requirements; at != NULL;
          at = at->next) {
         struct af_project_ask ask = {.root = root};
         is_decided |= decides_torch(at);
-        if (at->constraint)
+        if (at->constraint) {
+            is_constrained |= at->name != NULL && af_project_asks_want(at->name);
             continue;
+        }
         stated->brings_torch |= at->path != NULL; /* the project itself */
         if (at->place.file != file)
             source = find_source(asks, file = at->place.file);
@@ -226,12 +231,14 @@ static void take_requirements(struct af_project_asks *asks,
         ask.source = source;
         ask.at = ask.start = at->place.start;
         ask.end = ask.start + line.len;
-        if (line.len > 1 && memchr(line.data, '\\', line.len) != NULL)
-            ask.end = ask.start; /* it has further lines */
+        if (line.len > 1 && (memchr(line.data, '\\', line.len) != NULL ||
+                             memmem(line.data, line.len, " --", 3) != NULL))
+            ask.end = ask.start; /* it has further lines, or options */
         af_project_asks_add(asks, ask);
     }
     for (struct af_project_ask *ask = *first; ask != NULL; ask = ask->next) {
-        ask->is_decided |= is_decided;
+        ask->is_decided |= is_decided || is_constrained;
+        ask->is_constrained |= is_constrained;
         stated->brings_torch |= ask->is_torch;
     }
 }

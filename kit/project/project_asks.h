@@ -25,7 +25,8 @@ enum af_import_guard {
 /* One statement "import ..." or "from ... import ...". */
 struct af_import_statement {
     bool is_flash_attn; /* it imports flash_attn, or a module of it */
-    bool is_narrow;     /* GUARDED by a handler of ModuleNotFoundError alone */
+    bool is_handled;    /* GUARDED by a handler, not by a condition */
+    bool is_narrow;     /* by one of ModuleNotFoundError alone */
     size_t start;       /* in bytes, of the statement */
     size_t end;
     size_t line; /* from 1 */
@@ -75,11 +76,12 @@ struct af_project_ask {
     const char *specifier;
     const char *marker;
     const char *url;
-    const char *pinned; /* the only version that it allows; NULL: not one */
-    bool is_decided;    /* torch: a pinned package of the same file needs one version of it */
-    bool is_arranged;   /* the file says which index has it, or that it is built with torch */
-    const char *table;  /* of TOML: "project.dependencies"; else NULL */
-    const char *group;  /* the extra or group of that table; "" for none */
+    const char *pinned;  /* the only version that it allows; NULL: not one */
+    bool is_decided;     /* torch: a pinned package of the same file needs one version of it */
+    bool is_constrained; /* a constraints file, or options of the line, limit it elsewhere */
+    bool is_arranged;    /* the file says which index has it, or that it is built with torch */
+    const char *table;   /* of TOML: "project.dependencies"; else NULL */
+    const char *group;   /* the extra or group of that table; "" for none */
     struct af_project_ask *next;
 };
 

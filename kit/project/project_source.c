@@ -366,6 +366,16 @@ static bool is_output(struct af_project_shell *shell, struct af_span line)
     return shell->in_session && !is_prompt;
 }
 
+/* Whether the string of JSON with byte `at` is a line "!pip ..." of a cell, and no output. */
+static bool is_cell(struct af_span line, size_t at)
+{
+    while (at > 0 && line.data[at - 1] != '"')
+        at--;
+    while (at < line.len && line.data[at] == ' ')
+        at++;
+    return at < line.len && (line.data[at] == '!' || line.data[at] == '%');
+}
+
 bool af_project_shell_next(struct af_project_shell *shell,
                            struct af_project_shell_command *command_out)
 {
@@ -378,6 +388,8 @@ bool af_project_shell_next(struct af_project_shell *shell,
         bool is_page = shell->source->kind == AF_PROJECT_README && is_start;
         bool is_none = (is_page && is_output(shell, line)) || (is_start && is_comment(line));
         size_t found = is_none ? 0 : find_install(line, is_page);
+        if (found > 0 && shell->source->kind == AF_PROJECT_NOTEBOOK && !is_cell(line, found))
+            found = 0;
         if (found > 0) {
             read_command(shell, shell->at + found, command_out);
             return !shell->arena.failed;
@@ -513,8 +525,9 @@ void af_project_diff(const char *path, struct af_span old, const struct af_proje
                      size_t count, struct af_text *out)
 {
     size_t old_line = 0, new_line = 0, at = 0;
+    const char *tab = strchr(path, ' ') == NULL ? "" : "\t"; /* ends a name with blanks */
     if (count > 0)
-        af_text_format(out, "--- a/%s\n+++ b/%s\n", path, path);
+        af_text_format(out, "--- a/%s%s\n+++ b/%s%s\n", path, tab, path, tab);
     for (size_t i = 0; i < count;) {
         struct hunk hunk = {.at = back(old, edits[i].start, CONTEXT_LINES)};
         for (; at < hunk.at; at++) {

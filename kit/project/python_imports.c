@@ -284,12 +284,19 @@ static bool at_end(const struct reader *reader)
 /* The handler is complete: if it goes on without the import, its imports are guarded. */
 static void close_block(struct block *block)
 {
+    /* A later handler of ImportError, whatever it does, means that its author thought of it. */
+    if (block->kind == EXCEPT && block->catches && !block->is_narrow)
+        for (struct af_import_statement *import = block->before->next;
+             import != NULL && block->before != block->last;
+             import = import == block->last ? NULL : import->next)
+            import->is_narrow = false;
     if (block->kind != EXCEPT || !block->catches || block->raises ||
         block->before == block->last)
         return;
     for (struct af_import_statement *import = block->before->next; import != NULL;
          import = import == block->last ? NULL : import->next) {
         import->guard = AF_IMPORT_GUARDED;
+        import->is_handled = true;
         import->is_narrow = block->is_narrow;
     }
 }
@@ -332,8 +339,8 @@ static struct block block_after(struct reader *reader, const char *word)
     if (strcmp(word, "except") == 0 && is_try) {
         block = (struct block){.kind = EXCEPT, .indent = reader->indent, .before = top->before};
         block.last = top->kind == TRY ? reader->last_import : top->last;
-        if (top->kind == EXCEPT && top->catches && !top->is_narrow && !top->raises)
-            block.before = block.last; /* they are guarded by the handler above */
+        if (top->kind == EXCEPT && top->catches && !top->is_narrow)
+            block.before = block.last; /* the handler above gets what they raise */
         read_catching(reader, &block);
     } else if (strcmp(word, "finally") != 0 && (is_try || top->kind == CONDITION)) {
         block.kind = CONDITION;
@@ -344,10 +351,13 @@ static struct block block_after(struct reader *reader, const char *word)
 /* Whether the line's header mentions suppress(ImportError). */
 static enum block_kind with_kind(struct reader *reader)
 {
-    bool suppresses = false;
-    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader))
+    bool suppresses = false, catches = false;
+    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader)) {
         suppresses |= is_word(reader, "suppress");
-    return suppresses ? CONDITION : OTHER;
+        catches |= is_word(reader, "ImportError") || is_word(reader, "Exception") ||
+                   is_word(reader, "ModuleNotFoundError");
+    }
+    return suppresses && catches ? CONDITION : OTHER;
 }
 
 static const struct {
@@ -467,12 +477,26 @@ static void read_import(struct reader *reader)
 }
 
 /* A statement "raise" or "sys.exit()" in a handler means that there is no fallback. */
+static bool leaves(const struct reader *reader)
+{
+    static const char *const words[] = {"raise",    "exit",     "quit",
+                                        "sys.exit", "os._exit", "os.abort"};
+    const char *at = reader->text.data + reader->token.start;
+    const size_t len = reader->text.len - reader->token.start;
+    for (size_t i = 0; i < AF_COUNT(words); i++) {
+        const size_t end = strlen(words[i]);
+        if (len >= end && memcmp(at, words[i], end) == 0 &&
+            (len == end || !is_name_letter(at[end])))
+            return true;
+    }
+    return false;
+}
+
 static void note_leaving(struct reader *reader)
 {
     struct block *top =
         reader->block_count == 0 ? NULL : &reader->blocks[reader->block_count - 1];
-    if (top != NULL && top->kind == EXCEPT &&
-        (is_word(reader, "raise") || is_word(reader, "sys") || is_word(reader, "exit")))
+    if (top != NULL && top->kind == EXCEPT && leaves(reader))
         top->raises = true;
 }
 

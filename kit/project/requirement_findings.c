@@ -59,6 +59,27 @@ bool af_project_edit_pin(struct af_project_checker *checker, struct af_project_f
 
 /* ---- flash-attn becomes optional ---- */
 
+/* Whether the build program makes up the extras: then a table of them is an error. */
+static bool is_dynamic(const struct af_toml *toml)
+{
+    const struct af_toml_item *item =
+        af_toml_get(af_toml_find(toml, AF_TOML_PATH("project")), "dynamic");
+    for (item = item == NULL ? NULL : item->first; item != NULL; item = item->next)
+        if (af_equal(item->text, "optional-dependencies"))
+            return true;
+    return false;
+}
+
+static bool has_flash(const struct af_toml_item *array)
+{
+    for (const struct af_toml_item *item = array->first; item != NULL; item = item->next)
+        if (item->text != NULL &&
+            af_name_is((struct af_span){item->text, strcspn(item->text, "=<>!~[ ;@")},
+                       "flash-attn"))
+            return true;
+    return false;
+}
+
 /* Adds the element to the array `flash` of the table, one of which may be missing. */
 static void edit_table(struct af_project_checker *checker, struct af_project_finding *finding,
                        struct af_toml_path path, const char *element)
@@ -69,8 +90,14 @@ static void edit_table(struct af_project_checker *checker, struct af_project_fin
     if (af_toml_parse(&toml, arena, text, "project", NULL) != ANYFLASH_OK)
         return;
     const struct af_toml_item *table = af_toml_find(&toml, path);
-    const struct af_toml_item *array = af_toml_get(table, "flash");
-    if (array != NULL && array->kind == AF_TOML_ARRAY) {
+    const struct af_toml_item *array = table == NULL ? NULL : table->first;
+    while (array != NULL &&
+           !(array->key != NULL &&
+             af_name_is((struct af_span){array->key, strlen(array->key)}, "flash")))
+        array = array->next;
+    if (is_dynamic(&toml))
+        return;
+    if (array != NULL && array->kind == AF_TOML_ARRAY && !has_flash(array)) {
         af_project_finding_edit(
             checker, finding, array->start + 1, array->start + 1,
             af_arena_format(arena, "%s%s", element, array->first == NULL ? "" : ", "));
@@ -97,7 +124,7 @@ static void edit_extra(struct af_project_checker *checker, struct af_project_fin
     if (text[0] == '\0' || checker->extended == ask->source)
         return;
     checker->extended = ask->source;
-    if (af_equal(ask->table, "project.dependencies")) {
+    if (af_equal(ask->table, "project.dependencies") && strchr(text, '#') == NULL) {
         const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
                                               ask->marker[0] == '\0' ? "" : "; ", ask->marker);
         element = element == NULL ? NULL : af_toml_quote(arena, element);
@@ -168,7 +195,7 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
                          const struct af_project_ask *ask, const struct af_project_ask *torch)
 {
     struct af_project_pins pins = {.flash = ask->pinned};
-    if (torch != NULL && torch->pinned != NULL && ask->url[0] == '\0') {
+    if (torch != NULL && torch->pinned != NULL && ask->url[0] == '\0' && !ask->is_constrained) {
         pins.torch = torch->pinned;
         if (af_project_edit_wheels(checker, finding, ask, &pins))
             return;
@@ -277,12 +304,10 @@ void af_project_check_requirement(struct af_project_checker *checker,
     if (strchr(ask->specifier, '+') != NULL || af_project_check_local(checker, ask, torch) ||
         af_project_check_uv(checker, ask, torch))
         return; /* a local version is one of an index of its own */
-    if (!ask->is_optional && checker->has_python && !checker->is_mentioned) {
-        struct af_project_finding *finding = af_project_finding_add(
-            checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source, ask->at);
-        if (ask->start < ask->end)
-            af_project_finding_edit(checker, finding, ask->start, ask->end, "");
-        return;
+    if (!ask->is_optional && checker->has_python && !checker->is_mentioned &&
+        !checker->options->is_partial) {
+        af_project_finding_add(checker, AF_PROJECT_FINDING_NEVER_IMPORTED, ask->source,
+                               ask->at);
     }
     if (ask->pinned != NULL && torch != NULL && af_project_check_pins(checker, ask, torch))
         return;

@@ -140,6 +140,56 @@ static void add_torch(struct uv *uv, struct af_project_finding *finding, const c
                             af_arena_format(uv->checker->arena, ", \"torch==%s\"", version));
 }
 
+/* Whether the specifier excludes newer versions. */
+static bool limits(struct af_span specifier)
+{
+    return memmem(specifier.data, specifier.len, "==", 2) != NULL ||
+           memmem(specifier.data, specifier.len, "~=", 2) != NULL ||
+           memmem(specifier.data, specifier.len, "<", 1) != NULL;
+}
+
+/* How many strings of the file are requirements on `name` that exclude newer versions. */
+static size_t count_limits(struct af_span text, const char *name)
+{
+    const size_t len = strlen(name);
+    size_t count = 0;
+    for (size_t at = 1; at + len < text.len; at++) {
+        const char *found = memmem(text.data + at, text.len - at, name, len);
+        if (found == NULL)
+            break;
+        at = (size_t)(found - text.data) + len;
+        const char *end = memchr(found, found[-1], text.len - (size_t)(found - text.data));
+        if (strchr("\"'", found[-1]) == NULL || end == NULL || at >= text.len ||
+            strchr(" =<>~![", text.data[at]) == NULL)
+            continue;
+        count += limits((struct af_span){text.data + at, (size_t)(end - text.data) - at});
+    }
+    return count;
+}
+
+/*
+ * Whether nothing else in the file limits torch: another requirement on it, a constraint, or a
+ * version of a package whose releases need one torch each.
+ */
+static bool is_free(const struct uv *uv)
+{
+    static const char *const lists[] = {"constraint-dependencies", "override-dependencies"};
+    static const char *const others[] = {"torchvision", "torchaudio", "vllm",
+                                         "xformers",    "lightning",  "sglang"};
+    struct af_span text = uv->ask->source->text;
+    for (size_t i = 0; i < AF_COUNT(lists); i++)
+        if (memmem(text.data, text.len, lists[i], strlen(lists[i])) != NULL)
+            return false;
+    for (size_t i = 0; i < AF_COUNT(others); i++)
+        if (count_limits(text, others[i]) > 0)
+            return false;
+    const char *asked = uv->torch == NULL ? "" : uv->torch->specifier;
+    const char *built = uv->build == NULL ? "" : uv->build_torch;
+    const size_t own = limits((struct af_span){asked, strlen(asked)}) +
+                       limits((struct af_span){built, strlen(built)});
+    return count_limits(text, "torch") <= own;
+}
+
 static void pin_torch(struct uv *uv, struct af_project_finding *finding, const char *version)
 {
     if (uv->torch == NULL)
@@ -180,15 +230,17 @@ static bool is_same(const struct uv *uv, const char *here)
  * The torch of the build is chosen apart from the torch at run time. The change ties them, and
  * keeps the version that the build asked for: torch is pinned to it.
  */
-static void check_build(struct uv *uv, const char *wanted, const char *here)
+static void check_build(struct uv *uv, const char *wanted, const char *here, bool is_known)
 {
     struct af_arena *arena = uv->checker->arena;
     if (uv->build == NULL || uv->matches || is_same(uv, here))
         return;
     struct af_project_finding *finding =
         add(uv, AF_PROJECT_FINDING_BUILD_TORCH, uv->build->start);
-    finding->detail = af_arena_format(
-        arena, "it is built with %s, and the project gets torch %s", uv->build_torch, here);
+    finding->detail =
+        is_known ? af_arena_format(arena, "it is built with %s, and the project gets torch %s",
+                                   uv->build_torch, here)
+                 : af_arena_format(arena, "it is built with %s", uv->build_torch);
     af_project_finding_edit(uv->checker, finding, uv->build->start, uv->build->end,
                             "{ requirement = \"torch\", match-runtime = true }");
     if (wanted[0] != '\0')
@@ -308,6 +360,7 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
     if ((uv.build == NULL && !uv.is_unisolated) ||
         (torch != NULL && torch->pinned == NULL && torch->is_decided))
         return false;
+    const bool is_known = (torch != NULL && torch->pinned != NULL) || is_free(&uv);
     /* What the build asks for is what the project wants, unless it says so itself. */
     const char *pin = torch != NULL ? torch->pinned
                       : uv.build == NULL || uv.matches
@@ -322,8 +375,11 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
         ask->pinned != NULL ? ask->pinned : af_published_nth(FLASH, ask->specifier, 0);
     if (here == NULL || flash == NULL || arena->failed)
         return false;
-    check_build(&uv, pin == NULL ? "" : pin, here);
+    if (!is_known)
+        pin = NULL;
+    check_build(&uv, pin == NULL ? "" : pin, here, is_known);
     check_metadata(&uv);
-    check_wheel(&uv, pin == NULL ? "" : pin, pin == NULL ? here : pin, flash);
+    if (is_known)
+        check_wheel(&uv, pin == NULL ? "" : pin, pin == NULL ? here : pin, flash);
     return true;
 }

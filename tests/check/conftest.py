@@ -13,6 +13,9 @@ import schemas  # noqa: E402
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 
 
+GUARDED = {"a.py": "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n"}
+
+
 def write(folder, files):
     for name, text in files.items():
         path = folder / name
@@ -43,3 +46,9 @@ def check(tmp_path):
 def findings(check):
     """The ids of what is found in the files, in order."""
     return lambda files: [row["id"] for row in check(files, "--json").json["findings"]]
+
+
+def repaired(check, files, *words):
+    """The files after `check --write`."""
+    assert check(files, "--write", *words).returncode == 1
+    return {name: (check.folder / name).read_text() for name in files}

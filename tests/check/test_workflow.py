@@ -71,14 +71,15 @@ def test_nothing_of_a_project_is_a_command(tmp_path, form, seed):
 
 
 def test_says_that_it_changed_what_it_prints(tmp_path):
-    files = {"requirements.txt": "::add-mask::x\nflash-attn\n"}
+    files = {"requirements.txt": "torch==2.6.0\n::add-mask::x\nflash-attn==2.7.4.post1\n"}
     out, said = check(tmp_path, files, "--diff")
     assert " : :add-mask::x\n" in out and "such lines of a diff do not apply" in said
     assert "workflow command" not in check(tmp_path, {"requirements.txt": "flash-attn\n"})[1]
 
 
 def test_json_has_the_same_values(tmp_path):
-    write(tmp_path, {"requirements.txt": "flash-attn # ##[error]x\n"})
+    write(tmp_path, {"requirements.txt":
+             "torch==2.6.0\nflash-attn==2.7.4.post1 # ##[error]x\n"})
     rows = [json.loads(subprocess.run([PROGRAM, "check", "--json", str(tmp_path)],
                                       capture_output=True, env=more).stdout)
             for more in ({}, {"GITHUB_ACTIONS": "true"})]
@@ -86,7 +87,8 @@ def test_json_has_the_same_values(tmp_path):
 
 
 def test_elsewhere_the_lines_stay(tmp_path):
-    write(tmp_path, {"requirements.txt": "::add-mask::x\nflash-attn\n##[error]\n"})
+    write(tmp_path, {"requirements.txt": "torch==2.6.0\n::add-mask::x\n"
+                     "flash-attn==2.7.4.post1\n##[error]\n"})
     done = subprocess.run([PROGRAM, "check", "--diff", str(tmp_path)], capture_output=True,
                           text=True, env={})
     assert "\n ::add-mask::x\n" in done.stdout and "\n ##[error]\n" in done.stdout
