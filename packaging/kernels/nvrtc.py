@@ -248,8 +248,8 @@ def compile_one(library, source, result, includes):
     """The child: one source to PTX."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not without its parent
-    if hasattr(os, "add_dll_directory"):
-        os.add_dll_directory(str(pathlib.Path(library).resolve().parent))
+    if os.name == "nt":  # NVRTC looks for its nvrtc-builtins DLL there
+        os.environ["PATH"] = f"{pathlib.Path(library).resolve().parent};{os.environ['PATH']}"
     nvrtc = ctypes.CDLL(library)
     nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
 

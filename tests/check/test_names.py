@@ -10,7 +10,8 @@ from collections import Counter
 import pytest
 
 from conftest import PROGRAM
-from test_check import IMPORT, REQUIRED
+from test_check import REQUIRED
+from test_imports import IMPORT
 from test_limits import PATTERNS
 from test_projects import ROWS
 
