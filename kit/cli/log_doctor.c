@@ -117,7 +117,7 @@ static void view_line(struct af_screen *screen, const struct af_diagnosis_eviden
 {
     char lead[32];
     char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s", row->text);
+    af_text_quote(line, sizeof line, row->text, strlen(row->text)); /* cuts whole characters */
     snprintf(lead, sizeof lead, "  line %llu", (unsigned long long)row->line);
     int indent = (int)strlen(lead) + 2;
     if (with_file)

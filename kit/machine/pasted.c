@@ -164,12 +164,24 @@ static char first_byte(struct af_span text)
     return text.len > 0 ? text.data[0] : '\0';
 }
 
+/* Whether the text begins as JSON does: not "[Bug]: ..." or "{code}", as people's texts do. */
+static bool begins_json(struct af_span text)
+{
+    const char first = first_byte(text);
+    const char *at = memchr(text.data, first, text.len), *end = text.data + text.len;
+    if (first != '{' && first != '[')
+        return first == '\0';
+    for (at++; at < end && isspace((unsigned char)*at);)
+        at++;
+    return at == end || strchr(first == '{' ? "\"}" : "\"[{]-0123456789tfn", *at) != NULL;
+}
+
 bool af_pasted_recognise(struct af_span text)
 {
     struct af_machine machine;
     struct af_pasted_reader reader;
     struct af_span line;
-    if (first_byte(text) == '{')
+    if (first_byte(text) == '{' && begins_json(text))
         return false;
     af_machine_init(&machine, "text", "not read");
     af_pasted_begin(&reader, &machine, "text", false);
@@ -226,8 +238,8 @@ static bool is_foreign(struct af_span bytes)
 enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
                                      const char *name, struct anyflash_error *err)
 {
-    char first = first_byte(bytes);
-    bool json = first == '{' || first == '\0' || (first == '[' && !af_pasted_recognise(bytes));
+    bool json = begins_json(bytes) &&
+                (first_byte(bytes) != '[' || !af_pasted_recognise(bytes));
     if (!json)
         return af_pasted_read(machine, bytes, name, err);
     if (is_foreign(bytes) && af_pasted_read(machine, bytes, name, NULL) == ANYFLASH_OK)

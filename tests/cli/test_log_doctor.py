@@ -247,3 +247,12 @@ def test_a_new_gpu_does_not_prove_that_it_is_not_used(diagnose):
     answer, ids, _ = diagnose(NEEDS_AMPERE, "--given", "gpu=RTX 5090")
     assert ids[0] == "gpu-newer-than-release"
     assert all(cause["confidence"] != "proved" for cause in answer["causes"])
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_a_long_line_is_cut_between_characters(anyflash, tmp_path, shift):
+    line = NEEDS_AMPERE.strip() + "x" * shift + "é漢😀" * 60
+    (tmp_path / "a.log").write_text(line + "\n", encoding="utf-8")
+    done = subprocess.run([PROGRAM, "doctor", tmp_path / "a.log"], capture_output=True,
+                          env={"LC_ALL": "C.UTF-8"}, check=False)
+    assert "Ampere" in done.stdout.decode("utf-8")

@@ -172,3 +172,15 @@ def test_text_that_describes_no_machine_is_refused(anyflash, tmp_path):
     assert answer.code == 3
     assert answer.err == ("error: 'notes.txt' is neither a machine record nor output that "
                           "describes a machine, such as collect_env's\n")
+
+
+@pytest.mark.parametrize("start", ["[Bug]: Usage of flash-attn\n", "{code}\n", "{noformat}\n",
+                                   "[rank0]: x\n"])
+def test_text_that_begins_with_a_bracket_is_no_json(anyflash, tmp_path, start):
+    (tmp_path / "notes.txt").write_text(start + "buy milk\n")
+    answer = anyflash("plan", "--machine", "notes.txt")
+    assert answer.code == 3 and "is neither a machine record nor" in answer.err
+    (tmp_path / "notes.txt").write_text(start + "torch.__version__ 2.8.0+cu128\n"
+                                        "Python version: 3.12.4 (64-bit runtime)\n")
+    answer = anyflash("machine", "--machine", "notes.txt")
+    assert json.loads(answer.out)["python"]["version"]["value"] == "3.12.4"
