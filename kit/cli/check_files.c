@@ -68,6 +68,7 @@ static bool is_excluded(const struct af_cli_project *project, const char *path)
 static bool names_flash(struct af_span text)
 {
     return memmem(text.data, text.len, "flash_att", strlen("flash_att")) != NULL ||
+           memmem(text.data, text.len, "flash-att", strlen("flash-att")) != NULL ||
            memmem(text.data, text.len, "FLASH_ATT", strlen("FLASH_ATT")) != NULL;
 }
 

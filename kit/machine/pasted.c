@@ -238,8 +238,7 @@ static bool is_foreign(struct af_span bytes)
 enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
                                      const char *name, struct anyflash_error *err)
 {
-    bool json = begins_json(bytes) &&
-                (first_byte(bytes) != '[' || !af_pasted_recognise(bytes));
+    bool json = begins_json(bytes) && (first_byte(bytes) != '[' || !af_pasted_recognise(bytes));
     if (!json)
         return af_pasted_read(machine, bytes, name, err);
     if (is_foreign(bytes) && af_pasted_read(machine, bytes, name, NULL) == ANYFLASH_OK)

@@ -182,7 +182,8 @@ static void add_bare(struct af_project_checker *checker, const struct af_project
 {
     struct af_project_finding *finding = af_project_finding_add(
         checker, AF_PROJECT_FINDING_BARE_COMMAND, source, command->words_at);
-    if (!brings_torch(checker, command)) /* else torch is not there yet */
+    /* If the command itself brings torch, it is not there yet. */
+    if (!brings_torch(checker, command) && source->kind != AF_PROJECT_PYTHON)
         af_project_finding_edit(checker, finding, command->words_at, command->words_at,
                                 " --no-build-isolation");
     if (progress->has_torch || speaks_of_torch(source, progress))

@@ -142,8 +142,10 @@ static void check_source(struct af_project_checker *checker, size_t i)
     for (; ask != NULL && !af_project_is_stopped(checker); ask = ask->next)
         if (ask->source == source && !ask->is_torch)
             af_project_check_requirement(checker, ask);
-    if (source->kind == AF_PROJECT_PYTHON)
+    if (source->kind == AF_PROJECT_PYTHON) {
         af_project_check_imports(checker, source, &checker->asks.stated[i].python);
+        af_project_check_commands(checker, source);
+    }
     if (source->kind == AF_PROJECT_DOCKERFILE || source->kind == AF_PROJECT_SCRIPT ||
         source->kind == AF_PROJECT_README || source->kind == AF_PROJECT_NOTEBOOK)
         af_project_check_commands(checker, source);

@@ -13,6 +13,7 @@
 #include "kit/base/text.h"
 
 #define CONTEXT_LINES 2
+#define CALL_BYTES_MAX 4096 /* of a call pip_install() that are read */
 
 enum af_project_kind af_project_kind_of(const char *path)
 {
@@ -376,10 +377,50 @@ static bool is_cell(struct af_span line, size_t at)
     return at < line.len && (line.data[at] == '!' || line.data[at] == '%');
 }
 
+/*
+ * The next call "image.pip_install('torch==2.6.0', ...)", as modal builds images: its strings
+ * are the words. A comma behind a word is not part of it.
+ */
+static bool next_call(struct af_project_shell *shell,
+                      struct af_project_shell_command *command_out)
+{
+    static const char call[] = "pip_install(";
+    struct af_span text = shell->source->text;
+    const char *found =
+        shell->at >= text.len
+            ? NULL
+            : memmem(text.data + shell->at, text.len - shell->at, call, sizeof call - 1);
+    if (found == NULL)
+        return false;
+    shell->at = (size_t)(found - text.data) + sizeof call - 1;
+    const size_t left = text.len - shell->at;
+    struct af_span rest = {text.data + shell->at,
+                           left < CALL_BYTES_MAX ? left : CALL_BYTES_MAX};
+    size_t count = 0;
+    *command_out = (struct af_project_shell_command){
+        .words_at = shell->at, .words = shell->words, .is_isolated = true};
+    af_arena_release(&shell->arena);
+    while (count < AF_PROJECT_COMMAND_WORDS_MAX) {
+        const char *word = af_project_next_word(&shell->arena, &rest, ")#");
+        if (word == NULL)
+            break;
+        const size_t len = strlen(word);
+        const bool has_comma = len > 0 && word[len - 1] == ',';
+        if (strstr(word, "--no-build-isolation") != NULL)
+            command_out->is_isolated = false;
+        shell->words[count++] = af_arena_text_n(&shell->arena, word, len - has_comma);
+    }
+    shell->words[count] = NULL;
+    shell->at = (size_t)(rest.data - text.data);
+    return !shell->arena.failed;
+}
+
 bool af_project_shell_next(struct af_project_shell *shell,
                            struct af_project_shell_command *command_out)
 {
     struct af_span text = shell->source->text;
+    if (shell->source->kind == AF_PROJECT_PYTHON)
+        return next_call(shell, command_out);
     while (shell->at < text.len && !shell->arena.failed) {
         bool is_start = shell->at >= shell->line_end;
         if (is_start)

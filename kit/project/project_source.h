@@ -113,8 +113,9 @@ void af_project_shell_init(struct af_project_shell *shell,
 void af_project_shell_release(struct af_project_shell *shell, struct af_arena *arena);
 
 /*
- * The next command "pip install" or "uv pip install"; a command of more than 256 words is
- * several. False if there is none, or without memory.
+ * The next command "pip install" or "uv pip install"; in a Python source, the next call of
+ * pip_install(), as modal has it. A command of more than 256 words is several. False if there
+ * is none, or without memory.
  */
 bool af_project_shell_next(struct af_project_shell *shell,
                            struct af_project_shell_command *command_out);

@@ -339,10 +339,18 @@ def test_a_command_on_a_page_gets_the_option(check):
      "    pip install flash-attn==2.3.6 --no-build-isolation\n", 3),
     ("a.ipynb", '{"cells": [{"source": [\n "!pip install torch==2.6.0\\n",\n'
      ' "!pip install flash-attn==2.3.6 --no-build-isolation\\n"\n]}]}\n', 3),
+    ("app.py", "image = (modal.Image.debian_slim()\n    .pip_install('torch==2.6.0', \"x\")\n"
+     "    .pip_install('flash-attn==2.3.6', extra_options='--no-build-isolation'))\n", 3),
     ("Makefile", "all:\n\tpip install torch==2.6.0\n\tpip install flash-attn==2.3.6\n", 3)])
 def test_pins_in_commands_are_looked_up(check, name, text, line):
     done = check({name: text}, "--json").json
     assert [(row["id"], row["line"]) for row in done["findings"]] == [("no-wheel", line)]
+
+
+def test_a_call_of_modal_builds(findings):
+    text = 'image.pip_install("torch").pip_install("flash-attn",{})\n'
+    assert findings({"a.py": text.format("")}) == ["bare-command"]
+    assert findings({"a.py": text.format('extra_options="--no-build-isolation"')}) == []
 
 
 def test_a_repository_in_a_command_is_built(findings):
