@@ -138,6 +138,9 @@ void af_project_try_changes(struct af_project_findings *findings,
                             const struct af_project_options *options,
                             const struct af_project_asks *asks);
 
+/* Tests, examples and measurements are not installed, or may stop without flash-attn. */
+bool af_project_is_aside(const char *path);
+
 /* The checks of one source. */
 void af_project_check_imports(struct af_project_checker *checker,
                               const struct af_project_source *source,

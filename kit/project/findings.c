@@ -144,7 +144,8 @@ static void check_source(struct af_project_checker *checker, size_t i)
             af_project_check_requirement(checker, ask);
     if (source->kind == AF_PROJECT_PYTHON) {
         af_project_check_imports(checker, source, &checker->asks.stated[i].python);
-        af_project_check_commands(checker, source);
+        if (!af_project_is_aside(source->path))
+            af_project_check_commands(checker, source);
     }
     if (source->kind == AF_PROJECT_DOCKERFILE || source->kind == AF_PROJECT_SCRIPT ||
         source->kind == AF_PROJECT_README || source->kind == AF_PROJECT_NOTEBOOK)

@@ -66,8 +66,7 @@ static const char *find_word(struct af_span text, size_t at, const char *name)
 
 /* ---- who imports a module ---- */
 
-/* Tests, examples and measurements are not installed, or may stop without flash-attn. */
-static bool is_aside(const char *path)
+bool af_project_is_aside(const char *path)
 {
     static const char *const folders[] = {"test",    "tests",      "example", "examples",
                                           "bench",   "benchmark",  "docs",    "benchmarks",
@@ -110,7 +109,7 @@ static bool is_used(struct af_project_checker *checker, size_t at)
     const struct af_project_source *source = &checker->sources[at];
     struct af_arena arena;
     bool is_imported = false, is_needed = false;
-    if (is_aside(source->path))
+    if (af_project_is_aside(source->path))
         return false;
     if (checker->use_count++ >= USES_MAX)
         return true;
@@ -127,7 +126,7 @@ static bool is_used(struct af_project_checker *checker, size_t at)
             if (import->is_flash_attn || find_word(text, 0, name) == NULL)
                 continue;
             is_imported = true;
-            is_needed |= import->guard == AF_IMPORT_FATAL && !is_aside(other->path);
+            is_needed |= import->guard == AF_IMPORT_FATAL && !af_project_is_aside(other->path);
         }
     }
     af_arena_release(&arena);
@@ -141,7 +140,7 @@ static enum af_answer can_miss(const struct af_project_checker *checker, size_t 
     const struct af_import_statement *import = checker->asks.stated[at].python.imports;
     enum af_answer answer = AF_UNKNOWN;
     bool has_import = false;
-    if (source->kind != AF_PROJECT_PYTHON || is_aside(source->path))
+    if (source->kind != AF_PROJECT_PYTHON || af_project_is_aside(source->path))
         return AF_UNKNOWN;
     for (; import != NULL; import = import->next) {
         if (!import->is_flash_attn)
@@ -398,7 +397,8 @@ void af_project_check_imports(struct af_project_checker *checker,
          import = import->next) {
         if (!import->is_flash_attn || checker->is_flash_attn)
             continue;
-        if (import->is_narrow && import->guard == AF_IMPORT_GUARDED && !is_aside(source->path))
+        if (import->is_narrow && import->guard == AF_IMPORT_GUARDED &&
+            !af_project_is_aside(source->path))
             add_narrow(checker, source, import);
         if (import->guard != AF_IMPORT_FATAL)
             continue;
