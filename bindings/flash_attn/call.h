@@ -103,7 +103,8 @@ void af_call_make(struct call *c, struct tensor *t, int32_t dtype, int64_t dim,
                   const int64_t *sizes);
 void af_call_make_like(struct call *c, struct tensor *t, const struct tensor *like);
 
-/* Memory on q's device until the call ends, at most once a call; NULL if the call failed. */
+/* Allocates memory on q's device, which the end of the call frees; NULL if that fails. May be
+   called once in each call. */
 void *af_call_memory(struct call *c, int64_t size_bytes);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * check_files.c: reads folders, the top first: if there are too many files, those below are
- * left out.
+ * check_files.c: reads the files of a folder before those of its subfolders, which are left out
+ * if there are too many.
  */
 #include "kit/cli/check_files.h"
 
@@ -72,7 +72,7 @@ static bool names_flash(struct af_span text)
            memmem(text.data, text.len, "FLASH_ATT", strlen("FLASH_ATT")) != NULL;
 }
 
-/* The YAML of conda, whatever its name. */
+/* Whether a YAML file is an environment of conda; its name may be any. */
 static bool is_conda(const char *path, struct af_span text)
 {
     const bool is_yaml = af_ends_with(path, ".yml") || af_ends_with(path, ".yaml");
@@ -95,7 +95,7 @@ static void keep_source(struct af_cli_project *project, const char *relative,
     project->checked_bytes += text.len;
 }
 
-/* Python files without any word of flash-attn are kept in mind: some import one that has it. */
+/* Remembers the Python files that do not name flash-attn: some import a module that does. */
 static void read_source(struct af_cli_project *project, const char *path, const char *relative)
 {
     enum af_project_kind kind = af_project_kind_of(relative);
@@ -124,7 +124,7 @@ static void read_source(struct af_cli_project *project, const char *path, const 
     af_arena_release(&arena);
 }
 
-/* The names by which others import the modules that cannot do without flash-attn. */
+/* Finds the modules that import flash-attn without a guard, and returns how many there are. */
 static size_t read_names(struct af_cli_project *project, const char *names[NAMES_MAX])
 {
     struct af_arena *kept = &project->cli->arena;
@@ -298,10 +298,10 @@ static enum anyflash_status read_words(struct af_cli_project *project,
                            "'%s' is not below the current folder: start 'check' in the "
                            "project",
                            af_text_scrub(&cli->arena, word, 160));
-        files[project->only_count++] = af_starts_with(word, "./") ? word + 2 : word;
+        files[project->options.only_count++] = af_starts_with(word, "./") ? word + 2 : word;
         project->root = ".";
     }
-    project->only = files;
+    project->options.only = files;
     return ANYFLASH_OK;
 }
 

@@ -16,8 +16,6 @@
 struct af_cli_project {
     struct af_cli *cli;
     const char *root;
-    const char *const *only; /* files that the user named, relative to the root */
-    size_t only_count;       /* 0: all */
     struct af_project_source *sources;
     size_t count;
     struct af_project_options options;
@@ -35,7 +33,7 @@ struct af_cli_project {
 
 /*
  * Reads the project in the folder of the command's word, or in the current one; if the words
- * are files, the current one, and `only` these count. Fails with NOT_FOUND, ARGUMENT for
+ * are files, the current one, and options.only has them. Fails with NOT_FOUND, ARGUMENT for
  * several folders or a setting that is unknown, or NO_MEMORY.
  */
 enum anyflash_status af_cli_project_read(struct af_cli_project *project,

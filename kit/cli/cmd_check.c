@@ -57,8 +57,6 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     status = af_project_findings_make(&cli->arena, project->sources, project->count, &catalog,
                                       &project->options, &check->findings, err);
     af_catalog_release(&catalog);
-    if (status == ANYFLASH_OK && project->only_count > 0)
-        af_project_findings_keep(&check->findings, project->only, project->only_count);
     if (check->findings.limit != AF_PROJECT_LIMIT_NONE)
         af_cli_project_note_limit(project, limit_sentences[check->findings.limit]);
     return status;
@@ -176,7 +174,7 @@ static void view_verdict(struct check *check, struct af_screen *screen)
         af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", counts_of(check),
                          findings->error_count > 0
                              ? "installing this project may fail for others"
-                         : check->project.only_count > 0
+                         : check->project.options.only_count > 0
                              ? "nothing in these files keeps others from installing the project"
                              : "nothing keeps others from installing this project");
     if (findings->ignored_count > 0)

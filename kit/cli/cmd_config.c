@@ -131,7 +131,7 @@ static enum anyflash_status read_included(void *context, struct af_arena *arena,
     return af_file_read(arena, path, FILE_BYTES_MAX, text_out, err);
 }
 
-/* Adds what a file in the project's folder states; nothing if there is no such file. */
+/* Reads a file of the project's folder, if it exists. */
 static enum anyflash_status add_stating(struct af_cli *cli, struct config *config,
                                         const char *name, struct anyflash_error *err)
 {
@@ -151,8 +151,8 @@ static enum anyflash_status add_stating(struct af_cli *cli, struct config *confi
 }
 
 /*
- * Reads what states versions: the tool's own file, then those that all tools have. The files of
- * other tools are about other environments.
+ * Reads the files that may state versions: first that of the tool, then those that every
+ * project may have. The files of other tools are about other environments.
  */
 static enum anyflash_status read_project(struct af_cli *cli, struct config *config,
                                          struct anyflash_error *err)

@@ -27,7 +27,7 @@
 
 /* ---- whether to ask ---- */
 
-/* Whether a requirement, as far as it was read, may bring torch or limit it. */
+/* Whether the requirement may depend on torch or limit its version. */
 static bool may_decide(const struct af_project_requirement *requirement,
                        const struct af_marker_environment *here)
 {
@@ -120,7 +120,7 @@ static enum anyflash_status write_limits(struct af_cli_wanted *wanted, const cha
 
 /* ---- the question ---- */
 
-/* Whether the word only says how much is printed: uv's answer is read from what it prints. */
+/* Whether the option would silence uv, whose answer is its output, or is in the question. */
 static bool is_quiet(const char *word)
 {
     return strcmp(word, "--quiet") == 0 || strcmp(word, "--dry-run") == 0 ||
@@ -179,8 +179,8 @@ static bool go_on(void *context)
 /* ---- the answers ---- */
 
 /*
- * What the installer says last about why it has no answer: uv explains in several lines, which
- * begin with "cause:" or, before 0.12, with a sign of a box.
+ * The last error that the installer printed. uv's explanation has several lines; it begins with
+ * "cause:", or before 0.12 with a box-drawing character.
  */
 static const char *last_error(struct af_arena *arena, struct af_span text)
 {

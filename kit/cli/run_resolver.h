@@ -1,8 +1,8 @@
 /*
- * run_resolver.h: which torch the user's installer itself would choose for what is asked for
- * beside flash-attn. The installer is asked by the user's own command as a trial (--dry-run),
- * in its environment and with its indexes, where flash-attn is an empty wheel that needs
- * nothing. Without this question a torch of our choice could contradict another requirement.
+ * run_resolver.h: finds out which torch the user's installer would choose for the requirements
+ * other than flash-attn. It runs the user's own command with --dry-run, so with the same
+ * environment and indexes, and gives it an empty wheel of flash-attn that requires nothing.
+ * Otherwise a torch that we choose could contradict another requirement.
  */
 #ifndef AF_KIT_CLI_RUN_RESOLVER_H
 #define AF_KIT_CLI_RUN_RESOLVER_H

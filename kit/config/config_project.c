@@ -25,19 +25,6 @@ static bool is_about_torch(struct af_span name)
     return false;
 }
 
-/* The file reader for single requirements, which include nothing. */
-static enum anyflash_status read_nothing(void *context, struct af_arena *arena,
-                                         const char *path, struct af_span *text_out,
-                                         struct anyflash_error *err)
-{
-    (void)context;
-    (void)arena;
-    (void)path;
-    (void)err;
-    *text_out = (struct af_span){"", 0};
-    return ANYFLASH_E_NOT_FOUND;
-}
-
 struct reader {
     struct af_config_project *project;
     struct af_config_file *file;
@@ -159,7 +146,8 @@ static enum anyflash_status add_pyproject(struct reader *reader, struct af_span 
     struct af_project *own = &reader->file->project, *over = &reader->project->overrides;
     const struct af_toml *toml = &reader->toml;
     struct af_project *required = &reader->project->dependencies;
-    *over = (struct af_project){.arena = reader->project->arena, .read = read_nothing};
+    *over =
+        (struct af_project){.arena = reader->project->arena, .read = af_project_read_nothing};
     *required = *over;
     enum anyflash_status status = af_toml_parse(&reader->toml, reader->project->arena, text,
                                                 reader->file->name, reader->err);
@@ -217,7 +205,7 @@ enum anyflash_status af_config_project_add(struct af_config_project *project,
                                            struct anyflash_error *err)
 {
     struct reader reader = {.project = project, .err = err};
-    reader.file = new_file(project, af_path_name(source->path), read_nothing, NULL);
+    reader.file = new_file(project, af_path_name(source->path), af_project_read_nothing, NULL);
     if (reader.file == NULL)
         return ANYFLASH_OK;
     enum anyflash_status status = source->kind == AF_PROJECT_PYPROJECT

@@ -77,7 +77,7 @@ struct af_project_finding *af_project_finding_add(struct af_project_checker *che
     return finding;
 }
 
-/* The text with the line ends of the file, which its first line has. */
+/* The text with the line ends that the first line of the file has. */
 static const char *with_line_ends(struct af_project_checker *checker, struct af_span file,
                                   const char *text)
 {
@@ -182,6 +182,41 @@ enum anyflash_status af_project_find(struct af_arena *arena,
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
+static bool is_wanted(const struct af_project_options *options,
+                      const struct af_project_source *source)
+{
+    for (size_t i = 0; i < options->only_count; i++)
+        if (strcmp(options->only[i], source->path) == 0)
+            return true;
+    return options->only_count == 0;
+}
+
+/* Takes back the changes of other files than those that are wanted: they will not be made. */
+static void drop_changes(struct af_project_findings *findings,
+                         const struct af_project_options *options)
+{
+    for (struct af_project_finding *at = findings->first; at != NULL; at = at->next)
+        if (!is_wanted(options, at->source))
+            at->edit_count = 0;
+}
+
+/* Leaves out the findings in other files. */
+static void drop_findings(struct af_project_findings *findings,
+                          const struct af_project_options *options)
+{
+    struct af_project_finding **end = &findings->first;
+    for (struct af_project_finding *at = findings->first; at != NULL; at = at->next) {
+        if (is_wanted(options, at->source)) {
+            *end = at;
+            end = &at->next;
+            continue;
+        }
+        findings->count--;
+        findings->error_count -= af_project_finding_rows[at->id].weight > 1;
+    }
+    *end = NULL;
+}
+
 enum anyflash_status af_project_findings_make(struct af_arena *arena,
                                               const struct af_project_source *sources,
                                               size_t count, const struct af_catalog *catalog,
@@ -194,30 +229,14 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
     size_t failures = af_mem_failure_count();
     enum anyflash_status status =
         af_project_find(arena, sources, count, &wheels, options, findings_out, &asks, err);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK) {
+        drop_changes(findings_out, options);
         af_project_try_changes(findings_out, sources, count, &wheels, options, &asks);
+        drop_findings(findings_out, options);
+    }
     /* A file or a wheel that was not looked at for lack of memory is no answer. */
     return status == ANYFLASH_OK && af_mem_failure_count() != failures ? af_fail_memory(err)
                                                                        : status;
-}
-
-void af_project_findings_keep(struct af_project_findings *findings, const char *const *paths,
-                              size_t count)
-{
-    struct af_project_finding **end = &findings->first;
-    for (struct af_project_finding *at = findings->first; at != NULL; at = at->next) {
-        size_t i = 0;
-        while (i < count && strcmp(paths[i], at->source->path) != 0)
-            i++;
-        if (i == count) {
-            findings->count--;
-            findings->error_count -= af_project_finding_rows[at->id].weight > 1;
-            continue;
-        }
-        *end = at;
-        end = &at->next;
-    }
-    *end = NULL;
 }
 
 size_t af_project_findings_edits(const struct af_project_findings *findings,

@@ -51,7 +51,9 @@ struct af_project_options {
     enum af_fallback fallback;
     const char *const *ignored; /* names of findings that are not wanted; borrowed */
     size_t ignored_count;
-    bool is_partial; /* there are files of the project that are not among the sources */
+    const char *const *only; /* paths of the files whose findings are wanted; borrowed */
+    size_t only_count;       /* 0: of all files */
+    bool is_partial;         /* there are files of the project that are not among the sources */
 };
 
 #define AF_PROJECT_FINDINGS_MAX 1000u
@@ -84,10 +86,6 @@ enum anyflash_status af_project_findings_make(struct af_arena *arena,
 
 /* "rotary" for "ops/rotary.py", "ops" for "ops/__init__.py", in the arena. */
 const char *af_project_module_name(struct af_arena *arena, const char *path);
-
-/* Leaves out findings in other files than these. */
-void af_project_findings_keep(struct af_project_findings *findings, const char *const *paths,
-                              size_t count);
 
 /*
  * The changes in `source`, in order, in the arena. Returns how many; 0 also

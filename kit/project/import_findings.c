@@ -320,7 +320,7 @@ static bool imports_torch(const struct af_import_facts *facts)
     return import != NULL;
 }
 
-/* Whether a comment is in the statement, or behind it on its line. */
+/* Whether the lines of the statement contain a comment. */
 static bool has_comment(const struct af_project_source *source,
                         const struct af_import_statement *import)
 {
@@ -355,7 +355,10 @@ static const char *guarded_text(struct af_project_checker *checker,
                            imports_torch(facts) ? "" : "    import torch\n\n", name);
 }
 
-/* The handler of the import's own "try:", if that is the next line that is indented less. */
+/*
+ * Finds "ModuleNotFoundError" in the handler of the import: the next line with less indentation
+ * must be that handler. NULL if it is not.
+ */
 static const char *own_handler(struct af_span text, const struct af_import_statement *import)
 {
     static const char narrow[] = "ModuleNotFoundError";

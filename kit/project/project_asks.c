@@ -76,10 +76,9 @@ static enum anyflash_status read_source(void *context, struct af_arena *arena, c
     return af_fail(err, ANYFLASH_E_LIMIT, "the requirements files include too much text");
 }
 
-/* The file reader of requirements.h for a single requirement, which includes nothing. */
-static enum anyflash_status read_nothing(void *context, struct af_arena *arena,
-                                         const char *path, struct af_span *text_out,
-                                         struct anyflash_error *err)
+enum anyflash_status af_project_read_nothing(void *context, struct af_arena *arena,
+                                             const char *path, struct af_span *text_out,
+                                             struct anyflash_error *err)
 {
     (void)context;
     (void)arena;
@@ -168,7 +167,7 @@ static bool take_requirement(struct af_arena *arena,
 bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
                            struct af_project_ask *ask)
 {
-    struct af_project project = {.arena = arena, .read = read_nothing};
+    struct af_project project = {.arena = arena, .read = af_project_read_nothing};
     const char *word = af_arena_text_n(arena, text.data, text.len);
     return word != NULL && word[0] != '\0' && word[0] != '-' &&
            af_project_add_word(&project, word, false, NULL) == ANYFLASH_OK &&

@@ -6,6 +6,7 @@
 
 #include "kit/project/project_source.h"
 #include "kit/project/project_wheels.h"
+#include "kit/project/requirements.h"
 
 /*
  * python_imports.c: what a Python source says about flash-attn: what it imports, whether the
@@ -121,6 +122,9 @@ struct af_project_asks {
     size_t read_bytes;
     enum af_project_limit limit;
 };
+
+/* The reader for single requirements, which include nothing: it finds no file. */
+af_project_read_file_fn af_project_read_nothing;
 
 /* Whether the package brings torch, and many of its releases need one version of it. */
 bool af_project_needs_torch(struct af_span name);

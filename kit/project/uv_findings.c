@@ -98,7 +98,10 @@ static void read_settings(struct uv *uv, const struct af_toml *toml)
 
 /* ---- versions ---- */
 
-/* The newest pair for which flash-attn has its own wheels for every Python of the project. */
+/*
+ * Finds the newest torch and flash-attn for which the authors of flash-attn published a wheel
+ * for every Python of the project.
+ */
 static bool find_pair(struct uv *uv, const char *torch, const char *flash, const char *range,
                       struct af_project_pins *pins)
 {
@@ -228,13 +231,14 @@ static bool is_same(const struct uv *uv, const char *here)
 
 /*
  * The torch of the build is chosen apart from the torch at run time. The change ties them, and
- * keeps the version that the build asked for: torch is pinned to it.
+ * keeps the version that the build asked for: torch is pinned to it. False if the project does
+ * not want that finding: then the change is not made.
  */
-static void check_build(struct uv *uv, const char *wanted, const char *here, bool is_known)
+static bool check_build(struct uv *uv, const char *wanted, const char *here, bool is_known)
 {
     struct af_arena *arena = uv->checker->arena;
     if (uv->build == NULL || uv->matches || is_same(uv, here))
-        return;
+        return true;
     struct af_project_finding *finding =
         add(uv, AF_PROJECT_FINDING_BUILD_TORCH, uv->build->start);
     finding->detail =
@@ -254,6 +258,7 @@ static void check_build(struct uv *uv, const char *wanted, const char *here, boo
                               "Tie the two with match-runtime, and pin torch %s in the "
                               "project.",
                               wanted);
+    return finding != &uv->checker->spare;
 }
 
 static void check_metadata(struct uv *uv)
@@ -377,9 +382,10 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
         return false;
     if (!is_known)
         pin = NULL;
-    check_build(&uv, pin == NULL ? "" : pin, here, is_known);
+    /* Without that change the wheel is chosen by the torch of the build, whatever is pinned. */
+    const bool is_tied = check_build(&uv, pin == NULL ? "" : pin, here, is_known);
     check_metadata(&uv);
-    if (is_known)
+    if (is_known && is_tied)
         check_wheel(&uv, pin == NULL ? "" : pin, pin == NULL ? here : pin, flash);
     return true;
 }

@@ -216,7 +216,7 @@ def check_end(text):
 
 
 def undamaged(path, read):
-    """What read() finds in a file of PTX; one that a crash has cut is removed."""
+    """The result of read() for a file of PTX. Removes a file that a crash has cut off."""
     try:
         return read(path.read_text())
     except (KeyError, ptx.Unreadable) as failure:

@@ -448,6 +448,20 @@ def test_files_can_be_named(check):
         assert [row["id"] for row in json.loads(done.stdout)["findings"]] == expected
 
 
+def test_only_changes_that_are_shown_are_tried(check):
+    """The findings of other files stay as they are: a change must not lean on one of them."""
+    text = ('[project]\nname = "x"\nrequires-python = ">=3.10"\n'
+            'dependencies = ["flash-attn>=2.8.3"]\n'
+            "[tool.uv.extra-build-dependencies]\nflash-attn = ['torch==2.7.0']\n")
+    files = {"pyproject.toml": text, "a.sh": "pip install torch\npip install flash-attn\n"}
+    check(files)
+    diff = subprocess.run([os.environ["ANYFLASH"], "check", "--diff", "a.sh"], text=True,
+                          capture_output=True, cwd=check.folder, check=False).stdout
+    assert "b/a.sh" in diff and "pyproject" not in diff
+    files = {"pyproject.toml": text + '[tool.anyflash]\nignore = ["build-torch"]\n'}
+    assert "pyproject" not in check(files, "--diff").stdout
+
+
 def test_without_git_a_patch_takes_the_changes_back(check):
     files = {"requirements.txt": "torch\r\nflash-attn==2.8.3  # fast\r\n", **GUARDED}
     assert check(files, "--write").returncode == 1
