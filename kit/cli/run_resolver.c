@@ -21,7 +21,8 @@
 #define LIMIT_MS (10 * 60 * 1000)
 #define REPORT_BYTES_MAX (64u << 20)
 #define PACKAGES_MAX 4000u
-#define OWN_WORDS 3 /* --dry-run --report FILE */
+#define NO_PROGRAM 127 /* the exit code if the program does not exist (process.h) */
+#define OWN_WORDS 3    /* --dry-run --report FILE */
 #define NAME_BYTES 256
 #define FAILURE_BYTES 300
 
@@ -362,7 +363,9 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
     }
     if (status != ANYFLASH_OK)
         return status;
-    if (result.exit_code != 0)
+    if (result.exit_code == NO_PROGRAM && result.errors.len == 0)
+        resolved_out->failure = "there is no such program";
+    else if (result.exit_code != 0)
         resolved_out->failure = last_error(arena, result.errors);
     else if (wanted->command.uv)
         read_uv(resolved_out, arena, result.errors);

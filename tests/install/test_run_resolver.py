@@ -100,7 +100,7 @@ def test_what_the_installer_cannot_resolve_is_refused_in_its_words(shelf):
 
 ANSWERS = {
     "uv": ["", "echo nothing", "echo 'Would install' >&2; printf ' + torch==\\n + ==1\\n' >&2",
-           "yes | head -c 9000000 >&2", "exit 3"],
+           "yes | head -c 9000000 >&2", "exit 3", "exit 127"],
     "pip": ["", "printf '{' > $R", "printf '[]' > $R", "printf '{\"install\": 7}' > $R",
             "yes '{\"a\":' | head -c 9000000 > $R", "exit 3",
             "printf '\\000\\377' > $R"],
@@ -125,6 +125,7 @@ def test_answers_that_are_none_are_refused(shelf):
         is_empty = "Would install" in answer  # of which no line names a package
         assert done.returncode == (0 if is_empty else 1), (answer, done.all)
         assert is_empty or "does not say which torch" in done.stdout, (answer, done.all)
+        assert ("no such program" in done.stdout) == (answer == "exit 127"), done.all
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
