@@ -1,5 +1,5 @@
 /*
- * config_project.c: reads what the files of a project require of torch, of the packages that
+ * config_project.c: takes what the files of a project require of torch, of the packages that
  * decide which torch there is, and of flash-attn. config_decide.c draws the conclusions.
  */
 #include "kit/config/config_project.h"
@@ -74,27 +74,6 @@ static enum anyflash_status add_text(struct reader *reader, struct af_project *p
     return text == NULL ? ANYFLASH_OK : af_project_add_word(project, text, false, reader->err);
 }
 
-static enum anyflash_status add_array(struct reader *reader, struct af_project *project,
-                                      const struct af_toml_item *array)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    const struct af_toml_item *item =
-        array == NULL || array->kind != AF_TOML_ARRAY ? NULL : array->first;
-    for (; item != NULL && status == ANYFLASH_OK; item = item->next)
-        status = add_text(reader, project, item->text);
-    return status;
-}
-
-/* All arrays of a table: extras, groups. */
-static enum anyflash_status add_arrays(struct reader *reader, const struct af_toml_item *table)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    const struct af_toml_item *item = table == NULL ? NULL : table->first;
-    for (; item != NULL && status == ANYFLASH_OK; item = item->next)
-        status = add_array(reader, &reader->file->project, item);
-    return status;
-}
-
 /* "cu126" of an index whose path ends in "/cu126"; NULL: it does not say it. */
 static const char *index_cuda(struct af_arena *arena, const char *url)
 {
@@ -140,63 +119,48 @@ static enum anyflash_status add_sources(struct reader *reader)
     return status;
 }
 
-/* What a pyproject.toml states in arrays of requirements. */
+/* What of a pyproject.toml is not a requirement: where uv takes torch from. */
 static enum anyflash_status add_pyproject(struct reader *reader, struct af_span text)
 {
-    struct af_project *own = &reader->file->project, *over = &reader->project->overrides;
-    const struct af_toml *toml = &reader->toml;
-    struct af_project *required = &reader->project->dependencies;
-    *over =
-        (struct af_project){.arena = reader->project->arena, .read = af_project_read_nothing};
-    *required = *over;
+    struct af_project empty = {.arena = reader->project->arena,
+                               .read = af_project_read_nothing};
+    reader->project->overrides = reader->project->dependencies = empty;
     enum anyflash_status status = af_toml_parse(&reader->toml, reader->project->arena, text,
                                                 reader->file->name, reader->err);
-    if (status != ANYFLASH_OK)
-        return status;
-    const struct af_toml_item *uv = af_toml_find(toml, AF_TOML_PATH("tool", "uv"));
-    const struct af_toml_item *overrides = af_toml_get(uv, "override-dependencies");
-    const struct af_toml_item *const arrays[] = {
-        af_toml_find(toml, AF_TOML_PATH("project", "dependencies")),
-        af_toml_get(uv, "dev-dependencies"), af_toml_get(uv, "constraint-dependencies"),
-        overrides};
-    for (size_t i = 0; i < AF_COUNT(arrays) && status == ANYFLASH_OK; i++)
-        status = add_array(reader, own, arrays[i]);
-    if (status == ANYFLASH_OK)
-        status = add_array(reader, required, arrays[0]);
-    if (status == ANYFLASH_OK)
-        status = add_array(reader, over, overrides);
-    if (status == ANYFLASH_OK)
-        status = add_arrays(
-            reader, af_toml_find(toml, AF_TOML_PATH("project", "optional-dependencies")));
-    if (status == ANYFLASH_OK)
-        status = add_arrays(reader, af_toml_find(toml, AF_TOML_PATH("dependency-groups")));
     return status == ANYFLASH_OK ? add_sources(reader) : status;
 }
 
-/* Whether add_pyproject() has read it already. */
-static bool is_array_of_uv(const struct af_project_ask *ask)
+/* A requirement of the file, and of the list that is looked at alone, if there is one. */
+static enum anyflash_status add_ask(struct reader *reader, const struct af_project_ask *ask)
 {
-    return ask->table != NULL && (af_starts_with(ask->table, "project.") ||
-                                  af_starts_with(ask->table, "dependency-groups.") ||
-                                  af_starts_with(ask->table, "tool.uv."));
+    struct af_config_project *project = reader->project;
+    struct af_project *alone =
+        af_equal(ask->table, "project.dependencies")            ? &project->dependencies
+        : af_equal(ask->table, "tool.uv.override-dependencies") ? &project->overrides
+                                                                : NULL;
+    const char *text = ask->text;
+    if (text == NULL && ask->url[0] != '\0')
+        return ANYFLASH_OK;
+    if (text == NULL)
+        text = af_arena_format(project->arena, "%s%s%s%s", ask->name, ask->specifier,
+                               ask->marker[0] == '\0' ? "" : " ; ", ask->marker);
+    enum anyflash_status status = add_text(reader, &reader->file->project, text);
+    return status == ANYFLASH_OK && alone != NULL ? add_text(reader, alone, text) : status;
 }
 
-/* What is in the tables of Poetry and pixi, and in conda's file. */
 static enum anyflash_status add_asks(struct reader *reader,
                                      const struct af_project_source *source)
 {
     struct af_project_asks asks;
-    struct af_arena *arena = reader->project->arena;
-    enum anyflash_status status = af_project_asks_read(arena, source, 1, &asks, reader->err);
+    const char *wanted[AF_COUNT(torch_names) + 2] = {reader->project->package};
+    memcpy(wanted + 1, torch_names, sizeof torch_names);
+    enum anyflash_status status =
+        af_project_asks_read_all(reader->project->arena, source, wanted, &asks, reader->err);
     if (status == ANYFLASH_OK && reader->project->requires_python == NULL)
         reader->project->requires_python = asks.stated[0].python_range;
     const struct af_project_ask *ask = status == ANYFLASH_OK ? asks.first : NULL;
     for (; ask != NULL && status == ANYFLASH_OK; ask = ask->next)
-        if (!is_array_of_uv(ask) && ask->url[0] == '\0')
-            status =
-                add_text(reader, &reader->file->project,
-                         af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
-                                         ask->marker[0] == '\0' ? "" : " ; ", ask->marker));
+        status = add_ask(reader, ask);
     return status;
 }
 

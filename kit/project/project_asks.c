@@ -94,6 +94,16 @@ bool af_project_asks_want(const char *name)
     return af_name_is(span, "torch") || af_name_is(span, "flash-attn");
 }
 
+bool af_project_asks_wanted(const struct af_project_asks *asks, const char *name)
+{
+    if (asks->wanted == NULL)
+        return af_project_asks_want(name);
+    for (const char *const *at = asks->wanted; *at != NULL; at++)
+        if (af_name_is((struct af_span){name, strlen(name)}, *at))
+            return true;
+    return false;
+}
+
 /* Whether it was added; then another file includes the one that states it. */
 static bool is_known(const struct af_project_asks *asks, const struct af_project_ask *made)
 {
@@ -115,7 +125,7 @@ bool af_project_asks_are_full(const struct af_project_asks *asks)
 void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask made)
 {
     struct af_arena *arena = asks->arena;
-    if (!af_project_asks_want(made.name))
+    if (!af_project_asks_wanted(asks, made.name))
         return;
     if (asks->tried_count++ >= AF_PROJECT_ASKS_MAX) {
         asks->limit = AF_PROJECT_LIMIT_ASKS;
@@ -125,13 +135,15 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
     if (strlen(made.specifier) > AF_PROJECT_EXPRESSION_BYTES_MAX ||
         strlen(made.marker) > AF_PROJECT_EXPRESSION_BYTES_MAX ||
         (!made.is_torch && is_known(asks, &made)) ||
-        !af_project_platform_admits(AF_PROJECT_LINUX_X86_64, made.marker))
+        (asks->wanted == NULL &&
+         !af_project_platform_admits(AF_PROJECT_LINUX_X86_64, made.marker)))
         return;
     struct af_project_ask *ask = af_arena_alloc(arena, sizeof *ask);
     made.name = af_arena_text(arena, made.name);
     made.specifier = af_arena_text(arena, made.specifier);
     made.marker = af_arena_text(arena, made.marker);
     made.url = af_arena_text(arena, made.url);
+    made.text = made.text == NULL ? NULL : af_arena_text(arena, made.text);
     made.group = af_arena_text(arena, made.group == NULL ? "" : made.group);
     if (arena->failed)
         return;
@@ -144,7 +156,7 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
 
 /*
  * Takes the texts of the requirement. The name is as it is written; a line that is only a URL
- * gets the normalized name. Returns false if it is on another package, or has no name.
+ * gets the normalized name. Returns false if it has none.
  */
 static bool take_requirement(struct af_arena *arena,
                              const struct af_project_requirement *requirement,
@@ -161,7 +173,7 @@ static bool take_requirement(struct af_arena *arena,
     ask->specifier = requirement->specifier;
     ask->marker = requirement->marker;
     ask->url = url != NULL ? url : path != NULL ? path : "";
-    return ask->name != NULL && af_project_asks_want(ask->name);
+    return ask->name != NULL;
 }
 
 bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
@@ -501,28 +513,46 @@ static void note_torch(struct af_project_asks *asks)
     af_sort(asks->by_name, asks->by_name_count, sizeof(void *), compare_names, NULL);
 }
 
+static enum anyflash_status read_all(struct af_project_asks *asks, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    struct af_arena *arena = asks->arena;
+    size_t count = asks->count;
+    asks->end = &asks->first;
+    asks->stated = af_arena_array(arena, count + 1, sizeof *asks->stated);
+    asks->by_path = af_arena_array(arena, count + 1, sizeof(void *));
+    asks->by_name = af_arena_array(arena, count + 1, sizeof(void *));
+    for (size_t i = 0; i < count && !arena->failed; i++)
+        asks->by_path[i] = &asks->sources[i];
+    if (!arena->failed)
+        af_sort(asks->by_path, count, sizeof(void *), compare_paths, NULL);
+    for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++)
+        status = read_one(asks, i, err);
+    if (status != ANYFLASH_OK || arena->failed)
+        return status == ANYFLASH_OK ? af_fail_memory(err) : status;
+    note_manifest(asks);
+    note_torch(asks);
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_project_asks_read(struct af_arena *arena,
                                           const struct af_project_source *sources, size_t count,
                                           struct af_project_asks *asks_out,
                                           struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
+    *asks_out = (struct af_project_asks){.arena = arena, .sources = sources, .count = count};
+    return read_all(asks_out, err);
+}
+
+enum anyflash_status af_project_asks_read_all(struct af_arena *arena,
+                                              const struct af_project_source *source,
+                                              const char *const *wanted,
+                                              struct af_project_asks *asks_out,
+                                              struct anyflash_error *err)
+{
     *asks_out = (struct af_project_asks){
-        .arena = arena, .sources = sources, .count = count, .end = &asks_out->first};
-    asks_out->stated = af_arena_array(arena, count + 1, sizeof *asks_out->stated);
-    asks_out->by_path = af_arena_array(arena, count + 1, sizeof(void *));
-    asks_out->by_name = af_arena_array(arena, count + 1, sizeof(void *));
-    for (size_t i = 0; i < count && !arena->failed; i++)
-        asks_out->by_path[i] = &sources[i];
-    if (!arena->failed)
-        af_sort(asks_out->by_path, count, sizeof(void *), compare_paths, NULL);
-    for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++)
-        status = read_one(asks_out, i, err);
-    if (status != ANYFLASH_OK || arena->failed)
-        return status == ANYFLASH_OK ? af_fail_memory(err) : status;
-    note_manifest(asks_out);
-    note_torch(asks_out);
-    return ANYFLASH_OK;
+        .arena = arena, .wanted = wanted, .sources = source, .count = 1};
+    return read_all(asks_out, err);
 }
 
 static bool in_same_folder(const struct af_project_source *a, const struct af_project_source *b)

@@ -81,6 +81,7 @@ struct af_project_ask {
     bool is_decided;     /* torch: a pinned package of the same file needs one version of it */
     bool is_constrained; /* a constraints file, or options of the line, limit it elsewhere */
     bool is_arranged;    /* the file says which index has it, or that it is built with torch */
+    const char *text;    /* of TOML: as written, where it is a string; else NULL */
     const char *table;   /* of TOML: "project.dependencies"; else NULL */
     const char *group;   /* the extra or group of that table; "" for none */
     struct af_project_ask *next;
@@ -109,6 +110,7 @@ enum af_project_limit {
 
 struct af_project_asks {
     struct af_arena *arena;
+    const char *const *wanted; /* names, then NULL; NULL: torch and flash-attn, on Linux x86 */
     const struct af_project_source *sources;
     size_t count;
     const struct af_project_source **by_path; /* the sources, sorted by their paths */
@@ -133,12 +135,13 @@ bool af_project_needs_torch(struct af_span name);
 bool af_project_asks_want(const char *name);
 
 /*
- * For the readers of files. af_project_asks_add() copies and adds what is about torch or
- * flash-attn and can apply on Linux with an x86 processor, until they are full. _parse() takes
- * name, specifier, marker and URL of a PEP 508 requirement into `ask`, with texts in `arena`;
- * it is false if it is none, or is on another package. _state_python() keeps a copy of what a
- * file states, if it was not stated before and is short enough to be evaluated.
+ * For the readers of files. af_project_asks_add() copies and adds what is wanted and can apply,
+ * until they are full. _parse() takes name, specifier, marker and URL of a PEP 508 requirement
+ * into `ask`, with texts in `arena`; it is false if it is none, or has no name. _state_python()
+ * keeps a copy of what a file states, if it was not stated before and is short enough to be
+ * evaluated.
  */
+bool af_project_asks_wanted(const struct af_project_asks *asks, const char *name);
 void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask made);
 bool af_project_asks_are_full(const struct af_project_asks *asks);
 bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
@@ -163,6 +166,16 @@ enum anyflash_status af_project_asks_read(struct af_arena *arena,
                                           const struct af_project_source *sources, size_t count,
                                           struct af_project_asks *asks_out,
                                           struct anyflash_error *err);
+
+/*
+ * All that one file says of the packages with the names `wanted` (then NULL), on any system,
+ * also in uv's constraints and overrides. The lists are borrowed. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_project_asks_read_all(struct af_arena *arena,
+                                              const struct af_project_source *source,
+                                              const char *const *wanted,
+                                              struct af_project_asks *asks_out,
+                                              struct anyflash_error *err);
 
 /*
  * What the project says of torch where `ask` is stated: in the same file or one that was read

@@ -28,7 +28,8 @@ enum when {
     ALWAYS,
     NAMED,      /* only if the user names it */
     BY_DEFAULT, /* unless the group is optional */
-    UV_DEFAULT  /* with uv, if it is one of the default groups */
+    UV_DEFAULT, /* with uv, if it is one of the default groups */
+    LIMITS      /* never: it limits what others ask for */
 };
 
 /* Keys of a table, with '.' between; '*' stands for each. */
@@ -43,6 +44,8 @@ static const struct table_row rows[] = {
     {"project.optional-dependencies.*", STRINGS, NAMED},
     {"dependency-groups.*", STRINGS, UV_DEFAULT},
     {"tool.uv.dev-dependencies", STRINGS, ALWAYS},
+    {"tool.uv.constraint-dependencies", STRINGS, LIMITS},
+    {"tool.uv.override-dependencies", STRINGS, LIMITS},
     {"tool.pdm.dev-dependencies.*", STRINGS, ALWAYS},
     {"tool.poetry.dependencies", NAMES, ALWAYS},
     {"tool.poetry.dev-dependencies", NAMES, ALWAYS},
@@ -272,7 +275,7 @@ static void add_value(struct table_reader *reader, const struct af_toml_item *na
     bool is_conda = reader->row->shape == CONDA;
     const char *name = is_conda ? af_project_asks_conda_name(named->key) : named->key;
     bool is_python = strcmp(named->key, "python") == 0;
-    if (!is_python && !af_project_asks_want(name))
+    if (!is_python && !af_project_asks_wanted(reader->asks, name))
         return;
     const char *version = value->text != NULL ? value->text : text_at(value, "version");
     const char *from = text_at(value, "source");
@@ -335,6 +338,7 @@ static void add_string(struct table_reader *reader, const struct af_toml_item *i
     struct af_project_ask ask = {.root = reader->source,
                                  .source = reader->source,
                                  .is_arranged = reader->is_arranged,
+                                 .text = item->text,
                                  .table = reader->row->path,
                                  .group = reader->group == NULL ? "" : reader->group->key};
     if (!af_project_asks_parse(reader->toml.arena,
@@ -388,6 +392,8 @@ static void follow_rows(struct table_reader *reader, const struct af_toml_item *
     for (size_t i = 0; i < count && root != NULL; i++) {
         reader->row = &table[i];
         reader->group = NULL;
+        if (table[i].when == LIMITS && reader->asks->wanted == NULL)
+            continue;
         follow(reader, root, table[i].path);
     }
 }
