@@ -194,12 +194,14 @@ void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
         *stated = af_arena_text(asks->arena, range);
 }
 
+const char *const af_project_torch_neighbours[] = {
+    "torchvision", "torchaudio",        "vllm",   "xformers",
+    "lightning",   "pytorch-lightning", "sglang", NULL};
+
 bool af_project_needs_torch(struct af_span name)
 {
-    static const char *const names[] = {"torchvision", "torchaudio",        "vllm",  "xformers",
-                                        "lightning",   "pytorch-lightning", "sglang"};
-    for (size_t i = 0; i < AF_COUNT(names); i++)
-        if (af_name_is(name, names[i]))
+    for (const char *const *at = af_project_torch_neighbours; *at != NULL; at++)
+        if (af_name_is(name, *at))
             return true;
     return false;
 }

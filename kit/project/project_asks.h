@@ -128,7 +128,10 @@ struct af_project_asks {
 /* The reader for single requirements, which include nothing: it finds no file. */
 af_project_read_file_fn af_project_read_nothing;
 
-/* Whether the package brings torch, and many of its releases need one version of it. */
+/* Packages of which many releases need one version of torch, which they bring; then NULL. */
+extern const char *const af_project_torch_neighbours[];
+
+/* Whether the package is one of them. */
 bool af_project_needs_torch(struct af_span name);
 
 /* Whether the name is one of torch or flash-attn. */

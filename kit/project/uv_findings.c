@@ -177,14 +177,12 @@ static size_t count_limits(struct af_span text, const char *name)
 static bool is_free(const struct uv *uv)
 {
     static const char *const lists[] = {"constraint-dependencies", "override-dependencies"};
-    static const char *const others[] = {"torchvision", "torchaudio", "vllm",
-                                         "xformers",    "lightning",  "sglang"};
     struct af_span text = uv->ask->source->text;
     for (size_t i = 0; i < AF_COUNT(lists); i++)
         if (memmem(text.data, text.len, lists[i], strlen(lists[i])) != NULL)
             return false;
-    for (size_t i = 0; i < AF_COUNT(others); i++)
-        if (count_limits(text, others[i]) > 0)
+    for (const char *const *other = af_project_torch_neighbours; *other != NULL; other++)
+        if (count_limits(text, *other) > 0)
             return false;
     const char *asked = uv->torch == NULL ? "" : uv->torch->specifier;
     const char *built = uv->build == NULL ? "" : uv->build_torch;
