@@ -4,6 +4,8 @@
  */
 #include "page/module_log.h"
 
+#include "kit/answer/plan_of_log.h"
+
 #include <string.h>
 
 #include "kit/base/text.h"
@@ -110,6 +112,7 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
                                             struct anyflash_error *err)
 {
     struct af_diagnosis diagnosis;
+    struct af_plan_of_log plan = {.has_answer = false};
     const char *facts = has_record ? "the log, then the machine given by --machine"
                         : json_array_size(given) > 0 ? "the log, then --given"
                                                      : "the log";
@@ -121,6 +124,11 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
     if (status == ANYFLASH_OK)
         status = af_diagnosis_make(logs.evidence, machine, catalog, arena, &diagnosis, err);
     if (status == ANYFLASH_OK)
-        *answer_out = af_diagnosis_json(&diagnosis, logs.evidence, facts);
+        status = af_plan_of_log_make(&plan, catalog, machine,
+                                     af_diagnosis_shows_installed(&diagnosis), arena, err);
+    if (status == ANYFLASH_OK)
+        *answer_out =
+            af_plan_of_log_add(&plan, af_diagnosis_json(&diagnosis, logs.evidence, facts));
+    af_plan_of_log_release(&plan);
     return status;
 }

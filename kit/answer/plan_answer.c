@@ -64,6 +64,14 @@ static const struct af_reason *list_is_older(const struct af_plan_answer *answer
     return find_reason(wheel, AF_REASON_TORCH_NEWER);
 }
 
+/* A wheel is for one Python, which is then no more than likely. */
+static bool assumes_python(const struct af_plan_answer *answer)
+{
+    const struct af_machine *machine = answer->request->machines[0];
+    return answer->request->machine_count == 1 &&
+           machine->python.version.origin.kind == AF_ORIGIN_ASSUMED;
+}
+
 static const char *rung_headline(struct af_plan_answer *answer, const struct af_rung *rung)
 {
     const struct af_machine *machine = answer->request->machines[0];
@@ -81,6 +89,11 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
         answer->request->machine_count == 1)
         return af_arena_format(&answer->arena, "%s: set attn_implementation=\"sdpa\"",
                                headline_start(rung));
+    if (rung->kind == AF_RUNG_WHEEL && assumes_python(answer))
+        return af_arena_format(&answer->arena, "If Python is %s, a%s: %s",
+                               af_fact_text_or(&machine->python.version, ""),
+                               headline_start(rung) + 1,
+                               rung->summary == NULL ? "" : rung->summary);
     if (rung->kind != AF_RUNG_TORCH_CHANGE || rung->wheel == NULL)
         return af_arena_format(&answer->arena, "%s: %s", headline_start(rung),
                                rung->summary == NULL ? "" : rung->summary);
@@ -373,6 +386,9 @@ static struct af_plan_next next_of(struct af_plan_answer *answer)
         next.text = rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
     else if (answer->share_count > 0)
         next.text = "run the steps below on each machine";
+    else if (answer->request->elsewhere && rung->kind == AF_RUNG_WHEEL &&
+             assumes_python(answer))
+        next.text = "say which Python there is: --given python=VERSION";
     else if (answer->request->elsewhere)
         next.text = "run these steps on the machine described below";
     else

@@ -2,13 +2,16 @@
  * log_doctor.c: reads logs, decides whose facts count, and writes the diagnosis: the answer in
  * one sentence, the next step, the evidence. The log's own facts always count. Facts of this
  * machine count only if the log shows that it was written here (it names the environment's
- * folder), or with --here; --machine and --given describe the machine that wrote the log.
+ * folder), or with --here; --machine and --given describe the machine that wrote the log. On
+ * another machine the next step is that of its plan.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/answer/plan_of_log.h"
 #include "kit/base/text.h"
 #include "kit/cli/command_inputs.h"
+#include "kit/cli/decision_view.h"
 #include "kit/cli/machine_inputs.h"
 #include "kit/cli/screen.h"
 #include "kit/doctor/diagnosis.h"
@@ -17,6 +20,7 @@
 #define CAUSE_COLUMNS 28 /* for the longest id */
 #define COLUMNS_MAX 80
 #define OTHERS_SHOWN 3
+#define STEPS_SHOWN 4
 #define LINE_BYTES 200
 #define STREAM_BYTES_MAX (UINT64_C(1) << 30)
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
@@ -31,6 +35,9 @@ struct log_doctor {
     struct af_machine *machine;  /* whose facts are used */
     struct af_log_evidence *evidence;
     const char *facts; /* says whose */
+    bool is_elsewhere; /* they are not those of this machine */
+    struct af_diagnosis diagnosis;
+    struct af_plan_of_log plan; /* of another machine */
 };
 
 static void feed(void *context, const char *bytes, size_t len)
@@ -74,6 +81,8 @@ static const char *needle_of(const struct log_doctor *doctor, bool named)
 static void choose_facts(struct af_cli *cli, struct log_doctor *doctor, bool named)
 {
     doctor->machine = &doctor->machines.items[0];
+    doctor->is_elsewhere = !af_option_given(&cli->options, AF_OPTION_HERE) &&
+                           (named || doctor->evidence->needle_line == 0);
     if (af_option_given(&cli->options, AF_OPTION_HERE))
         doctor->facts = "the log, then this machine (--here)";
     else if (cli->options.machines.count > 0)
@@ -140,19 +149,49 @@ static void view_evidence(struct af_screen *screen, const struct af_diagnosed *f
     }
 }
 
-static void view_questions(struct af_screen *screen, const struct af_diagnosis *diagnosis)
+#define ASKS_TORCH "python -c \"import torch; print("
+
+/* One command for all that torch prints: "python -c "import torch; print(A, B)"". */
+static const char *torch_command(const struct af_diagnosis *diagnosis, struct af_arena *arena)
 {
+    const char *made = NULL;
+    for (size_t i = 0; i < diagnosis->question_count; i++) {
+        const char *command = diagnosis->questions[i].command;
+        if (command == NULL || !af_starts_with(command, ASKS_TORCH))
+            continue;
+        command += strlen(ASKS_TORCH);
+        made = af_arena_format(arena, "%s%s%.*s", made == NULL ? ASKS_TORCH : made,
+                               made == NULL ? "" : ", ", (int)(strlen(command) - 2), command);
+    }
+    return made == NULL ? NULL : af_arena_format(arena, "%s)\"", made);
+}
+
+/* What separates the causes: a test of torch alone, or facts, each with what shows it. */
+static void view_questions(struct af_screen *screen, const struct af_diagnosis *diagnosis,
+                           struct af_arena *arena)
+{
+    const char *torch = torch_command(diagnosis, arena);
+    bool is_open = diagnosis->causes[0].confidence != AF_DIAGNOSIS_PROVED;
+    for (size_t i = 0; is_open && i < diagnosis->count && i < 3; i++)
+        if (diagnosis->causes[i].cause->test != NULL) {
+            af_screen_heading(screen, "What would settle it");
+            af_screen_command(screen, 2, AF_SHELL_POSIX, diagnosis->causes[i].cause->test);
+            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "fails as well if %s",
+                             diagnosis->causes[i].title);
+            return;
+        }
     if (diagnosis->question_count == 0)
         return;
     af_screen_heading(screen, "What would settle it");
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
-        if (row->command != NULL)
-            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
-                             row->fact, row->command, row->cause);
-        else
+        bool is_torch = row->command != NULL && af_starts_with(row->command, ASKS_TORCH);
+        if (row->command == NULL)
             af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact,
                              row->cause);
+        else
+            af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
+                             row->fact, is_torch ? torch : row->command, row->cause);
     }
 }
 
@@ -169,15 +208,73 @@ static void view_others(struct af_screen *screen, const struct af_diagnosis *dia
                          diagnosis->causes[i].cause->id, diagnosis->causes[i].title);
 }
 
-static void view_nothing(struct af_screen *screen, const struct af_log_evidence *evidence)
+/* Whether a text that ends so ends before its error: within a call stack, or within a build. */
+static bool is_cut(const struct af_log_evidence *evidence)
 {
+    static const char *const ends[] = {"File \"",     "Traceback (most", "running b",
+                                       "creating ",   "copying ",        "building '",
+                                       "Building wh", "[end of output",  "[1/"};
+    const char *text = evidence->last_text;
+    for (size_t i = 0; i < AF_COUNT(ends); i++)
+        if (af_starts_with(text, ends[i]))
+            return true;
+    size_t len = strlen(text);
+    return len > 3 && strcmp(text + len - 3, "...") == 0;
+}
+
+/* The steps on the machine of the log, or what is missing for them. */
+static void view_plan(struct af_screen *screen, const struct log_doctor *doctor,
+                      struct af_arena *arena)
+{
+    const struct af_plan_of_log *plan = &doctor->plan;
+    if (!af_plan_of_log_decides(plan)) {
+        af_screen_format(
+            screen, 2, "  ", AF_TONE_PLAIN,
+            "tell the %s, which decide: `%s` prints them; add its output to the log",
+            plan->missing, plan->command);
+        return;
+    }
+    af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "for %s: %s", doctor->machine->name,
+                     plan->answer.headline);
+    if (plan->answer.has_plan)
+        af_cli_steps_view(screen, &plan->answer.plan, STEPS_SHOWN, arena);
+}
+
+static void view_nothing(struct af_screen *screen, const struct log_doctor *doctor,
+                         struct af_arena *arena)
+{
+    const struct af_log_evidence *evidence = doctor->evidence;
+    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
+    bool is_about = subject != NULL && subject->count > 0;
+    char line[LINE_BYTES];
     af_screen_format(screen, 0, "", AF_TONE_STRONG,
                      "no known failure of flash-attn was found in %llu line%s",
                      (unsigned long long)evidence->line_count,
                      evidence->line_count == 1 ? "" : "s");
+    af_screen_heading(screen, "Next step");
+    if (is_cut(evidence))
+        af_screen_format(
+            screen, 2, "  ", AF_TONE_PLAIN,
+            "the text ends at line %llu (%s), and the error follows there: pass "
+            "the 30 lines after it as well",
+            (unsigned long long)evidence->last_line,
+            af_text_quote(line, sizeof line, evidence->last_text, strlen(evidence->last_text)));
+    else if (is_about &&
+             (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL))
+        view_plan(screen, doctor, arena);
+    else
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
+                      "if this is an excerpt, pass the complete log: the first error matters, "
+                      "and it is often far above the last one");
+}
+
+static void view_other(struct af_screen *screen, const struct af_diagnosis *diagnosis)
+{
+    af_screen_format(screen, 0, "", AF_TONE_STRONG,
+                     "what failed here is %s (line %llu), for a reason that is not known here",
+                     diagnosis->other.package, (unsigned long long)diagnosis->other.line);
     view_text(screen, "Next step",
-              "if this is an excerpt, pass the complete log: the first error matters, and it "
-              "is often far above the last one");
+              "search for the first error above that line in that project's issues");
 }
 
 static void view_harmless(struct af_screen *screen, const struct af_diagnosis *diagnosis,
@@ -190,59 +287,106 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
 
-/* The answer, the next step, the evidence; `all` also describes the other causes. */
-static void view_diagnosis(struct af_screen *screen, const struct af_diagnosis *diagnosis,
-                           const struct af_log_evidence *evidence, const char *facts, bool all)
+/* Without the sentences that name a program which does not run on Windows. */
+static const char *for_windows(const char *text, struct af_arena *arena)
 {
+    struct af_text kept = {0};
+    while (*text != '\0') {
+        const char *end = strstr(text, ". ");
+        size_t len = end == NULL ? strlen(text) : (size_t)(end - text) + 2;
+        bool is_ours = memmem(text, len, "anyflash", 8) != NULL;
+        af_text_add_n(&kept, text, is_ours ? 0 : len);
+        text += len;
+    }
+    return af_text_take(&kept, arena);
+}
+
+/* What to do now: a command here, the plan of the machine that wrote the log, or words. */
+static void view_next(struct af_screen *screen, const struct log_doctor *doctor,
+                      struct af_arena *arena)
+{
+    const struct af_diagnosed *best = &doctor->diagnosis.causes[0];
+    bool is_planned = doctor->is_elsewhere && af_plan_of_log_serves(best->next);
+    bool is_windows =
+        doctor->is_elsewhere && af_fact_is(&doctor->machine->platform.os, "windows");
+    const char *fix = is_windows ? for_windows(best->fix, arena) : best->fix;
+    af_screen_heading(screen, "Next step");
+    if (is_planned && af_plan_of_log_decides(&doctor->plan)) {
+        view_plan(screen, doctor, arena);
+        return;
+    }
+    if (best->next != NULL && !is_planned && !(is_windows && af_starts_with(best->next, "any")))
+        af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
+    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, fix == NULL ? "" : fix);
+    if (is_planned && doctor->plan.missing != NULL)
+        view_plan(screen, doctor, arena);
+}
+
+/* The answer, the next step, the evidence; `all` also describes the other causes. */
+static void view_diagnosis(struct af_screen *screen, const struct log_doctor *doctor, bool all,
+                           struct af_arena *arena)
+{
+    const struct af_diagnosis *diagnosis = &doctor->diagnosis;
+    const struct af_log_evidence *evidence = doctor->evidence;
     const struct af_diagnosed *best = &diagnosis->causes[0];
     if (diagnosis->count == 0 && diagnosis->harmless.why != NULL) {
         view_harmless(screen, diagnosis, evidence);
         return;
     }
+    if (diagnosis->count == 0 && diagnosis->other.package != NULL) {
+        view_other(screen, diagnosis);
+        return;
+    }
     if (diagnosis->count == 0) {
-        view_nothing(screen, evidence);
+        view_nothing(screen, doctor, arena);
         return;
     }
     af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s%s", sure_text(best->confidence),
                      best->title);
     if (best->detail != NULL)
         af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->detail);
-    af_screen_heading(screen, "Next step");
-    af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
-    af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, best->fix);
+    view_next(screen, doctor, arena);
     view_evidence(screen, best, evidence->file_count > 1);
-    view_text(screen, "Why", best->why);
+    if (best->why != NULL)
+        view_text(screen, "Why", best->why);
     if (best->avoid != NULL)
         view_text(screen, "What not to do", best->avoid);
-    view_questions(screen, diagnosis);
+    view_questions(screen, diagnosis, arena);
     view_others(screen, diagnosis, all);
     af_screen_gap(screen);
     af_screen_format(screen, 2, "", AF_TONE_DIM, "%s (%s); facts: %s", best->cause->id,
-                     af_diagnosis_confidence_text(best->confidence), facts);
+                     af_diagnosis_confidence_text(best->confidence), doctor->facts);
 }
 
 static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
-    struct af_diagnosis diagnosis;
+    struct af_diagnosis *diagnosis = &doctor->diagnosis;
     enum anyflash_status status = af_log_evidence_apply(doctor->evidence, doctor->machine, err);
     if (status == ANYFLASH_OK)
         status = apply_given(cli, doctor->machine, err);
     if (status == ANYFLASH_OK)
         status = af_diagnosis_make(doctor->evidence, doctor->machine, &doctor->catalog,
-                                   &cli->arena, &diagnosis, err);
+                                   &cli->arena, diagnosis, err);
+    if (status == ANYFLASH_OK && doctor->is_elsewhere)
+        status = af_plan_of_log_make(&doctor->plan, &doctor->catalog, doctor->machine,
+                                     af_diagnosis_shows_installed(diagnosis), &cli->arena, err);
     if (status != ANYFLASH_OK)
         return status;
-    bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
+    bool named =
+        diagnosis->count > 0 && diagnosis->causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
     *exit_out = named ? AF_EXIT_YES : AF_EXIT_NO;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
-            cli, af_diagnosis_json(&diagnosis, doctor->evidence, doctor->facts), err);
+            cli,
+            af_plan_of_log_add(&doctor->plan,
+                               af_diagnosis_json(diagnosis, doctor->evidence, doctor->facts)),
+            err);
     struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
     if (screen.columns > COLUMNS_MAX)
         screen.columns = COLUMNS_MAX;
-    view_diagnosis(&screen, &diagnosis, doctor->evidence, doctor->facts,
-                   af_option_given(&cli->options, AF_OPTION_VERBOSE));
+    view_diagnosis(&screen, doctor, af_option_given(&cli->options, AF_OPTION_VERBOSE),
+                   &cli->arena);
     return af_cli_finish(cli, err);
 }
 
@@ -271,6 +415,7 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
         choose_facts(cli, &doctor, named);
         status = answer(cli, &doctor, exit_out, err);
     }
+    af_plan_of_log_release(&doctor.plan);
     if (doctor.evidence != NULL)
         af_log_evidence_release(doctor.evidence);
     if (doctor.has_catalog)

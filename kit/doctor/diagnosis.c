@@ -5,6 +5,7 @@
 #include "kit/doctor/diagnosis.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "kit/base/sort.h"
 #include "kit/fit/view.h"
@@ -67,18 +68,31 @@ static enum af_answer all_hold(struct af_diagnosis_ranking *ranking,
     return all;
 }
 
-/*
- * Whether a symptom's cause is out of the question: its phases come after the last one that
- * failed, or another package failed in that of the message.
- */
+/* Whether a symptom's cause comes after the last phase that failed. */
 static bool is_out_of_phase(const struct af_diagnosis_ranking *ranking,
-                            const struct af_signature *signature,
                             const struct af_signature_cause *row)
 {
-    if (row->kind == AF_SIGNATURE_FAULT)
-        return false;
-    return (ranking->of_others >> signature->phase & 1) != 0 ||
-           (ranking->reached != 0 && (row->cause->phases & ranking->reached) == 0);
+    return row->kind != AF_SIGNATURE_FAULT && ranking->reached != 0 &&
+           (row->cause->phases & ranking->reached) == 0;
+}
+
+/* Whether a stated fact contradicts the cause. */
+static bool is_contradicted(struct af_diagnosis_ranking *ranking, const struct af_cause *cause,
+                            const struct af_log_hit *hit)
+{
+    struct af_condition condition;
+    const char *missing;
+    for (const char *at = cause->unless; at != NULL; at = strchr(at, '|')) {
+        at += strspn(at, "| ");
+        size_t len = strcspn(at, "|");
+        const char *source = af_arena_text_n(ranking->arena, at, len);
+        if (source != NULL &&
+            af_condition_parse(source, ranking->arena, &condition, NULL) == ANYFLASH_OK &&
+            af_condition_holds(&condition, &ranking->lookup, hit->captures, hit->capture_count,
+                               &missing) == AF_YES)
+            return true;
+    }
+    return false;
 }
 
 /* Whether facts prove it without people's sentences, which may be about another machine. */
@@ -93,12 +107,17 @@ static bool is_without_sentences(struct af_diagnosis_ranking *ranking,
     return answer == AF_YES;
 }
 
+/* `other`: the message is about this package; NULL: about flash-attn, or it does not say. */
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
-                    const struct af_signature_cause *row, const struct af_log_hit *hit)
+                    const struct af_signature_cause *row, const struct af_log_hit *hit,
+                    const char *other)
 {
-    struct af_diagnosis_hypothesis made = {.signature = signature, .row = row, .hit = hit};
+    struct af_diagnosis_hypothesis made = {
+        .signature = signature, .row = row, .hit = hit, .other = other};
     const char *missing = NULL;
-    if (ranking->count == HYPOTHESES_MAX || is_out_of_phase(ranking, signature, row) ||
+    if (ranking->count == HYPOTHESES_MAX || is_out_of_phase(ranking, row) ||
+        (other != NULL && row->cause->of_others == NULL) ||
+        is_contradicted(ranking, row->cause, hit) ||
         !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
@@ -117,48 +136,14 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-static bool is_ours(struct af_span name)
+/* Whether the message itself names flash-attn, whoever stands above it. */
+static bool names_flash_attn(const struct af_log_hit *hit)
 {
-    struct af_capture owner = {"OWNER", name};
-    return name.len == 0 || af_capture_class(&owner, 1) != NULL;
-}
-
-/* Whether the two lines above the message show that another package imports or builds. */
-static bool is_below_other(const struct af_log_evidence *evidence, const struct af_log_hit *hit)
-{
-    const struct af_log_hits *owners = af_log_evidence_hits(evidence, AF_SIGNATURE_OWNER);
-    for (size_t i = 0; owners != NULL && i < owners->count; i++) {
-        const struct af_log_hit *owner = &owners->rows[i];
-        if (owner->line < hit->line && owner->line + 2 >= hit->line &&
-            owner->capture_count > 0 && !is_ours(owner->captures[0].value))
+    const size_t len = strlen(hit->text);
+    for (size_t at = 0; at + 5 <= len; at++)
+        if (strncasecmp(hit->text + at, "flash", 5) == 0)
             return true;
-    }
     return false;
-}
-
-/*
- * Whether a message of the loader or of Python is about another package's extension:
- * "x.so: undefined symbol", "DLL load failed while importing x", or what is missing when
- * that package imports its extension or runs its setup.py.
- */
-static bool is_of_other_module(const struct af_log_evidence *evidence,
-                               const struct af_log_hit *hit)
-{
-    static const char importing[] = "DLL load failed while importing ";
-    const char *end = strstr(hit->text, ".so: undefined symbol");
-    const char *name = strstr(hit->text, importing);
-    if (name != NULL) {
-        name += strlen(importing);
-        end = name + strcspn(name, ": ");
-    } else {
-        for (name = end; name != NULL && name > hit->text && strchr("/ '\"", name[-1]) == NULL;)
-            name--;
-    }
-    if (name != NULL)
-        return !is_ours((struct af_span){name, (size_t)(end - name)});
-    return (strstr(hit->text, "cannot open shared object file") != NULL ||
-            strstr(hit->text, "No module named ") != NULL) &&
-           is_below_other(evidence, hit);
 }
 
 /* Whether an earlier occurrence with a part of the same class has made hypotheses. */
@@ -183,12 +168,15 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
     size_t first = ranking->count;
     for (size_t i = 0; i < hits->count; i++) {
         const struct af_log_hit *hit = &hits->rows[i];
+        const char *other = NULL;
         if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
-            is_of_other_module(ranking->evidence, hit) || is_supposed(ranking, first, hit))
+            is_supposed(ranking, first, hit))
             continue;
+        af_log_owners_subject(&ranking->evidence->owners, hit->line, names_flash_attn(hit),
+                              &other);
         af_diagnosis_look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
-            suppose(ranking, signature, &signature->causes[c], hit);
+            suppose(ranking, signature, &signature->causes[c], hit, other);
     }
 }
 
@@ -243,6 +231,19 @@ static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
     return NULL;
 }
 
+/*
+ * Whom the text says is concerned, if that is not flash-attn: the package that is named, or in
+ * a text that never names flash-attn some package; NULL: flash-attn.
+ */
+static const char *other_of(const struct af_diagnosis_ranking *ranking,
+                            const struct af_diagnosis_hypothesis *from)
+{
+    if (from->other != NULL || from->row->cause->of_others == NULL ||
+        ranking->is_about_flash_attn)
+        return from->other;
+    return "a package";
+}
+
 static void add_cause(struct af_diagnosis_ranking *ranking,
                       const struct af_diagnosis_hypothesis *from)
 {
@@ -251,23 +252,30 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
+    const char *other = other_of(ranking, from);
     af_diagnosis_look_from(ranking, from->hit);
+    ranking->who = other;
     *found = (struct af_diagnosed){
         .cause = cause,
+        .package = other,
         .score = from->score,
         .confidence = from->is_proved ? AF_DIAGNOSIS_PROVED
                       : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
-        .title = af_diagnosis_fill(ranking, from->hit, cause->title),
+        .title = af_diagnosis_fill(ranking, from->hit,
+                                   other == NULL ? cause->title : cause->of_others),
         .detail = from->row->detail != NULL
                       ? af_diagnosis_fill(ranking, from->hit, from->row->detail)
                       : af_diagnosis_describe_extension(ranking),
-        .why = af_diagnosis_fill(ranking, from->hit, cause->why),
-        .next = af_diagnosis_fill(ranking, from->hit, cause->next),
-        .fix = af_diagnosis_fill(ranking, from->hit, cause->fix),
-        .avoid = af_diagnosis_fill(ranking, from->hit, cause->avoid),
+        .fix = af_diagnosis_fill(ranking, from->hit,
+                                 other == NULL ? cause->fix : cause->fix_of_others),
     };
+    if (other == NULL) {
+        found->why = af_diagnosis_fill(ranking, from->hit, cause->why);
+        found->next = af_diagnosis_fill(ranking, from->hit, cause->next);
+        found->avoid = af_diagnosis_fill(ranking, from->hit, cause->avoid);
+    }
     af_diagnosis_add_evidence(ranking, found, from);
 }
 
@@ -399,38 +407,22 @@ static const struct af_log_hit *first_hit(const struct af_log_evidence *evidence
     return NULL;
 }
 
-/* What the build of another package prints is no symptom of ours; copies in vLLM are. */
-static bool is_of_other_package(const struct af_log_hits *hits)
-{
-    bool is_other = false;
-    for (size_t h = 0; h < hits->count; h++) {
-        for (size_t c = 0; c < hits->rows[h].capture_count; c++) {
-            const struct af_span *package = &hits->rows[h].captures[c].value;
-            if (memmem(package->data, package->len, "flash", 5) != NULL ||
-                memmem(package->data, package->len, "vllm", 4) != NULL)
-                return false;
-            is_other = true;
-        }
-    }
-    return is_other;
-}
-
-/*
- * Finds the phases up to the last one that failed (none: the log says of none that it failed),
- * and the last one that failed for another package.
- */
+/* Finds the phases up to the last one that failed; none if the log says so of none. */
 static void find_phases(struct af_diagnosis_ranking *ranking)
 {
     const struct af_log_evidence *evidence = ranking->evidence;
     for (size_t i = 0; i < evidence->table->count; i++) {
         const struct af_signature *signature = &evidence->table->rows[i];
-        if (signature->kind != AF_SIGNATURE_FAILED || first_hit(evidence, i) == NULL)
-            continue;
-        unsigned phases = (2u << signature->phase) - 1;
-        ranking->reached |= phases;
-        if (is_of_other_package(&evidence->hits[i]))
-            ranking->of_others |= phases;
+        if (signature->kind == AF_SIGNATURE_FAILED && first_hit(evidence, i) != NULL)
+            ranking->reached |= (2u << signature->phase) - 1;
     }
+}
+
+/* Without a cause, another package's failure is the answer. */
+static void note_other(struct af_diagnosis_ranking *ranking)
+{
+    struct af_diagnosis *out = ranking->out;
+    out->other.package = af_log_owners_failed(&ranking->evidence->owners, &out->other.line);
 }
 
 /* Without a cause, a harmless message is the answer. */
@@ -453,6 +445,9 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
                                  struct anyflash_error *err)
 {
     const struct af_log_evidence *evidence = ranking->evidence;
+    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
+    /* a log that does not name flash-attn may be of any program */
+    ranking->is_about_flash_attn = subject == NULL || subject->count > 0;
     find_phases(ranking);
     for (size_t i = 0; i < evidence->table->count; i++)
         suppose_all(ranking, i);
@@ -462,13 +457,13 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     merge(ranking);
     if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
         return af_fail_memory(err);
-    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
-    /* a log that does not name flash-attn may be of any program */
-    set_confidence(ranking->out, subject == NULL || subject->count > 0);
+    set_confidence(ranking->out, ranking->is_about_flash_attn);
     prefer_proved(ranking->out);
     ask(ranking);
-    if (ranking->out->count == 0)
+    if (ranking->out->count == 0) {
         note_harmless(ranking);
+        note_other(ranking);
+    }
     return ANYFLASH_OK;
 }
 
@@ -507,6 +502,15 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
     if (has_symbols)
         af_catalog_torch_symbols_release(&symbols);
     return status;
+}
+
+bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis)
+{
+    const unsigned later = 1u << AF_CAUSE_IMPORT | 1u << AF_CAUSE_RUN;
+    const struct af_diagnosed *best = &diagnosis->causes[0];
+    return diagnosis->count > 0 && best->package == NULL &&
+           (best->cause->phases & later) == best->cause->phases &&
+           strcmp(best->cause->id, "not-installed") != 0;
 }
 
 enum anyflash_status af_diagnosis_signatures_load(struct af_arena *arena,

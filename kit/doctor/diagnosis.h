@@ -10,9 +10,10 @@
  * cause from several signatures is one cause with all their evidence. A cause that
  * is proved stands before all that are only possible, whatever their scores: a
  * certain failure is a better place to start than a guess about an earlier one.
- * A symptom's cause that belongs to phases after the last one that failed is not named, nor
- * is any for a message about another package's extension. If no cause remains, a message that
- * is known to be harmless is the answer.
+ * A symptom's cause that belongs to phases after the last one that failed is not named. A
+ * message about another package (log_owner.h) has only the causes that any package can have,
+ * and their titles name that package. If no cause remains, a message that is known to be
+ * harmless is the answer, or the package that is said to have failed.
  */
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_H
@@ -48,10 +49,11 @@ struct af_diagnosed {
     const struct af_cause *cause;
     enum af_diagnosis_confidence confidence;
     int score;
+    const char *package; /* the other package that is concerned; NULL: flash-attn */
     const char *title;
     const char *detail; /* what the missing symbol says about the extension; or NULL */
-    const char *why;
-    const char *next;
+    const char *why;    /* NULL of another package */
+    const char *next;   /* a command; NULL of another package */
     const char *fix;
     const char *avoid; /* or NULL */
     struct af_diagnosis_evidence evidence[AF_DIAGNOSIS_EVIDENCE_MAX];
@@ -74,6 +76,10 @@ struct af_diagnosis {
         const char *why; /* why nothing failed; NULL: there is a cause, or nothing was seen */
         struct af_diagnosis_evidence seen; /* the harmless message */
     } harmless;
+    struct {
+        const char *package; /* without a cause: the other package that failed; or NULL */
+        uint64_t line;
+    } other;
 };
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence);
@@ -88,6 +94,9 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
                                        const struct af_machine *machine,
                                        const struct af_catalog *catalog, struct af_arena *arena,
                                        struct af_diagnosis *out, struct anyflash_error *err);
+
+/* Whether the best cause is one of loading or running, so that some flash-attn is there. */
+bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis);
 
 /*
  * Reads data/signatures.jsonl as it was when the program was built. Fails with NO_MEMORY, or
@@ -115,6 +124,7 @@ struct af_diagnosis_hypothesis {
     const struct af_signature_cause *row;
     const struct af_log_hit *hit;
     int score;
+    const char *other; /* the package that the message is about; NULL: flash-attn or unknown */
     bool is_proved;
     bool by_message;     /* is_proved, by the row's `proof` and not by facts */
     bool is_open;        /* a condition on it is unknown */
@@ -127,8 +137,9 @@ struct af_diagnosis_ranking {
     struct af_arena *arena;
     struct af_diagnosis_hypothesis *hypotheses;
     size_t count;
-    unsigned reached;   /* bit N: phase N began, as far as the log shows; 0: unknown */
-    unsigned of_others; /* the same for a package that is not flash-attn */
+    unsigned reached;         /* bit N: phase N began, as far as the log shows; 0: unknown */
+    bool is_about_flash_attn; /* the log names it */
+    const char *who;          /* what {who} stands for */
     struct af_diagnosis *out;
 };
 

@@ -64,7 +64,8 @@ const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking
 static const char *placeholder(struct af_diagnosis_ranking *ranking,
                                const struct af_log_hit *hit, const char *name)
 {
-    const char *text = capture_text(hit, name, ranking->arena);
+    const char *text =
+        strcmp(name, "who") == 0 ? ranking->who : capture_text(hit, name, ranking->arena);
     if (text != NULL)
         return text;
     return af_lookup_find(&ranking->lookup, name).text;
@@ -180,13 +181,13 @@ static json_t *causes_json(const struct af_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->count; i++) {
         const struct af_diagnosed *found = &diagnosis->causes[i];
         list = af_json_append(
-            list,
-            json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "id",
-                      found->cause->id, "confidence",
-                      af_diagnosis_confidence_text(found->confidence), "score", found->score,
-                      "title", found->title, "detail", af_json_text(found->detail), "why",
-                      found->why, "next", found->next, "fix", found->fix, "avoid",
-                      af_json_text(found->avoid), "evidence", evidence_json(found)));
+            list, json_pack("{s:s, s:o, s:s, s:i, s:s, s:o, s:o, s:o, s:s, s:o, s:o}", "id",
+                            found->cause->id, "package", af_json_text(found->package),
+                            "confidence", af_diagnosis_confidence_text(found->confidence),
+                            "score", found->score, "title", found->title, "detail",
+                            af_json_text(found->detail), "why", af_json_text(found->why),
+                            "next", af_json_text(found->next), "fix", found->fix, "avoid",
+                            af_json_text(found->avoid), "evidence", evidence_json(found)));
     }
     return list;
 }
@@ -201,6 +202,14 @@ static json_t *questions_json(const struct af_diagnosis *diagnosis)
                                            row->cause, "command", af_json_text(row->command)));
     }
     return list;
+}
+
+static json_t *other_json(const struct af_diagnosis *diagnosis)
+{
+    if (diagnosis->other.package == NULL)
+        return json_null();
+    return json_pack("{s:s, s:I}", "package", diagnosis->other.package, "line",
+                     (json_int_t)diagnosis->other.line);
 }
 
 static json_t *harmless_json(const struct af_diagnosis *diagnosis)
@@ -218,10 +227,11 @@ json_t *af_diagnosis_json(const struct af_diagnosis *diagnosis,
     json_t *files = json_array();
     for (size_t i = 0; i < evidence->file_count; i++)
         files = af_json_append(files, json_string(evidence->files[i].name));
-    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "schema", "anyflash-diagnosis/1",
-                     "files", files, "lines", (json_int_t)evidence->line_count, "facts", facts,
-                     "causes", causes_json(diagnosis), "open", questions_json(diagnosis),
-                     "harmless", harmless_json(diagnosis));
+    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "schema",
+                     "anyflash-diagnosis/1", "files", files, "lines",
+                     (json_int_t)evidence->line_count, "facts", facts, "causes",
+                     causes_json(diagnosis), "open", questions_json(diagnosis), "harmless",
+                     harmless_json(diagnosis), "other", other_json(diagnosis));
 }
 
 json_t *af_diagnosis_cause_json(const struct af_cause *cause)

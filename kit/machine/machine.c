@@ -245,8 +245,11 @@ bool af_machine_lacks_installer(const struct af_machine *machine)
 
 bool af_machine_uses_uv(const struct af_machine *machine)
 {
+    bool has_pip = af_machine_has_tool(machine, "pip") ||
+                   (machine->tools.state == AF_FACT_UNKNOWN &&
+                    af_fact_is(&machine->platform.os, "windows")); /* with every Python there */
     return !af_machine_lacks_installer(machine) &&
-           (af_machine_has_tool(machine, "uv") || !af_machine_has_tool(machine, "pip"));
+           (af_machine_has_tool(machine, "uv") || !has_pip);
 }
 
 const struct af_package *af_machine_shim(const struct af_machine *machine)

@@ -126,11 +126,16 @@ void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t
     reader->number = number;
     bool is_json = af_pasted_json_line(reader, line);
     const char *text = is_json ? "" : clean(line, buffer);
+    if (af_pasted_you_have(reader, text)) {
+        reader->line_count++;
+        return;
+    }
     bool is_package = is_json || (text[0] != '\0' && af_pasted_package_line(reader, text));
     bool any = is_package;
     for (size_t i = 0; !any && text[0] != '\0' && i < AF_COUNT(readers); i++)
         any = readers[i](reader, text);
     reader->kind = AF_ORIGIN_PROSE;
+    any |= af_pasted_path_line(reader, text);
     any |= af_pasted_prose_line(reader, text, is_package);
     reader->kind = AF_ORIGIN_LINE;
     if (text[0] == '\0' && !any)

@@ -41,6 +41,11 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, struct af
     }
     name = af_text_trim(name);
     af_pasted_keep(reader, &gpu->name, "GPU", name.data, name.len);
+    static const char *const on_arm[] = {"GH200", "GB200", "GB300", "GB10",
+                                         "Orin",  "Thor",  "Xavier"};
+    for (size_t i = 0; i < AF_COUNT(on_arm); i++)
+        if (memmem(name.data, name.len, on_arm[i], strlen(on_arm[i])) != NULL)
+            af_pasted_take(reader, AF_PASTED_ARCH, "aarch64", 7);
     if (sm != NULL && parse_sm(sm, target, sizeof target))
         af_pasted_keep(reader, &gpu->sm, NULL, target, strlen(target));
 }
@@ -88,20 +93,25 @@ static bool take_memory(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
-/* "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)", also in collect_env */
+/* "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)", also in collect_env; "GPU 0,1: NVIDIA H20" */
 static bool take_list(struct af_pasted_reader *reader, const char *line)
 {
-    char *end;
-    if (!af_starts_with(line, "GPU ") || !isdigit((unsigned char)line[4]))
+    const char *name = strstr(line, ": "), *uuid = strstr(line, " (UUID");
+    if (!af_starts_with(line, "GPU ") || name == NULL ||
+        line + 4 + strspn(line + 4, "0123456789,") != name)
         return false;
-    unsigned long index = strtoul(line + 4, &end, 10);
-    const char *uuid = strstr(line, " (UUID");
-    if (end[0] != ':' || end[1] != ' ' || index >= AF_PASTED_GPUS_MAX)
-        return false;
-    end += strspn(end, ": ");
-    size_t len = uuid != NULL && uuid > end ? (size_t)(uuid - end) : strlen(end);
-    af_pasted_take_gpu(reader, index, (struct af_span){end, len}, NULL);
-    return true;
+    name += strspn(name, ": ");
+    size_t len = uuid != NULL && uuid > name ? (size_t)(uuid - name) : strlen(name);
+    bool any = false;
+    for (const char *at = line + 3; at != NULL && at < name; at = strchr(at + 1, ',')) {
+        unsigned long index =
+            isdigit((unsigned char)at[1]) ? strtoul(at + 1, NULL, 10) : AF_PASTED_GPUS_MAX;
+        if (index >= AF_PASTED_GPUS_MAX)
+            break;
+        af_pasted_take_gpu(reader, index, (struct af_span){name, len}, NULL);
+        any = true;
+    }
+    return any;
 }
 
 /* What a field of `nvidia-smi --query-gpu` is, judged by its form. */

@@ -103,6 +103,7 @@ static bool take_versions(struct af_pasted_reader *reader, const char *line)
         enum af_pasted_fact fact;
     } rows[] = {{"Cuda compilation tools", ", V", AF_PASTED_TOOLKIT},
                 {"Cuda compilation tools", "release ", AF_PASTED_TOOLKIT},
+                {"NVCC: Cuda compilation tools", "release ", AF_PASTED_TOOLKIT},
                 {"", "clang version ", AF_PASTED_CLANG},
                 {"Python ", " ", AF_PASTED_PYTHON},
                 {"Using Python ", "on ", AF_PASTED_PYTHON},

@@ -32,6 +32,10 @@ static bool is_package(struct af_span name, struct af_span version, char *buffer
            af_name_normalise(name, buffer, bytes);
 }
 
+/* Torch's parts for processors that are neither NVIDIA's nor AMD's: Ascend, Moore, ... */
+static const char foreign[] =
+    "torch-npu|torch-musa|torch-mlu|torch-gcu|habana-torch-plugin|torch-neuronx|torch-xla";
+
 bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name,
                             struct af_span version)
 {
@@ -43,6 +47,10 @@ bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name
     else if (strcmp(normalised, "nvidia-cuda-runtime") == 0 ||
              af_starts_with(normalised, "nvidia-cuda-runtime-cu"))
         af_pasted_take(reader, AF_PASTED_TORCH_RUNTIME, version.data, version.len);
+    else if (af_given_is_word(normalised, strlen(normalised), foreign)) {
+        af_pasted_take(reader, AF_PASTED_TORCH_CUDA, "none", 4);
+        af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
+    }
     for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
         if (strcmp(normalised, names[i]) == 0)
             af_pasted_keep(reader, &reader->packages[i], names[i], version.data, version.len);
@@ -56,7 +64,8 @@ bool af_pasted_take_known(struct af_pasted_reader *reader, struct af_span name,
     char normalised[64];
     if (!is_package(name, version, normalised, sizeof normalised))
         return false;
-    bool known = af_given_is_word(normalised, strlen(normalised), "torch|pytorch");
+    bool known = af_given_is_word(normalised, strlen(normalised), "torch|pytorch") ||
+                 af_given_is_word(normalised, strlen(normalised), foreign);
     for (size_t i = 0; !known && af_pasted_package_name(i) != NULL; i++)
         known = strcmp(normalised, names[i]) == 0;
     return known && af_pasted_take_package(reader, name, version);

@@ -59,6 +59,12 @@ bool af_pasted_package_line(struct af_pasted_reader *reader, const char *line);
 bool af_pasted_tool_line(struct af_pasted_reader *reader, const char *line);
 bool af_pasted_report_line(struct af_pasted_reader *reader, const char *line);
 
+/* "PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.1.0+cu121)": only the latter is here. */
+bool af_pasted_you_have(struct af_pasted_reader *reader, const char *line);
+
+/* Facts in paths and names of files. */
+bool af_pasted_path_line(struct af_pasted_reader *reader, const char *line);
+
 /* Facts that stand anywhere in a line; in a row of packages only traces of the system. */
 bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, bool is_package);
 

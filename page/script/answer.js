@@ -427,6 +427,8 @@ const packageButton = (name) => element("p", null,
 /* The answer's command where the program would plan, install or build; else what the cause says. */
 function nextParts(cause) {
     const fix = element("p", null, ...withCode(withPip(cause.fix)));
+    if (cause.next === null) // of another package
+        return [fix];
     const wanted = /^anyflash plan --package (\w+)$/.exec(cause.next)?.[1] ?? model.package;
     if (wanted !== model.package)
         return [fix, packageButton(wanted)];
@@ -454,7 +456,7 @@ function causeParts(cause, lines) {
         cause.evidence.length > 0 ? element("h3", null, "Evidence") : null, found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
             element("li", null, `${factName(row.fact)}: ${row.value} (${nameChoices(row.source)})`))) : null,
-        element("h3", null, "Why"), element("p", null, ...withCode(cause.why)),
+        cause.why ? element("h3", null, "Why") : null, cause.why ? element("p", null, ...withCode(cause.why)) : null,
         cause.avoid ? element("h3", null, "What not to do") : null,
         cause.avoid ? element("p", null, ...withCode(cause.avoid)) : null,
     ].filter((part) => part !== null);
@@ -497,22 +499,34 @@ function harmlessParts(harmless, lines) {
     return [element("p", null, ...withCode(sentence(harmless.why))), logView(lines, [harmless])];
 }
 
+/* What is shown of a diagnosis: its title, the lines that it is about, and the parts of its text. */
+function viewOf(diagnosis, causes) {
+    const { harmless, other } = diagnosis;
+    if (harmless !== null)
+        return { title: "Nothing in this log is a failure of flash-attn", evidence: [harmless],
+                 parts: (lines) => harmlessParts(harmless, lines) };
+    if (causes.length === 0)
+        return { title: `What failed here is ${other.package}`, evidence: [other],
+                 parts: (lines) => [element("p", null, "Search for the first error above this line in that project's issues."),
+                                    logView(lines, [other])] };
+    return { title: titleOf(causes[0]), evidence: causes.flatMap((cause) => cause.evidence),
+             parts: (lines) => causesParts(diagnosis, lines) };
+}
+
 /* Possible causes in a description of a machine are not worth saying. */
 async function showDiagnosis(diagnosis, generation) {
     const causes = model.paste?.kind === "output" ? [] : diagnosis?.causes ?? [];
     model.cause = causes[0]?.id ?? "";
-    const harmless = diagnosis?.harmless ?? null;
-    byId("diagnosis").hidden = causes.length === 0 && harmless === null;
+    byId("diagnosis").hidden = causes.length === 0 && !diagnosis?.harmless && !diagnosis?.other;
     if (byId("diagnosis").hidden)
         return;
-    const evidence = harmless === null ? causes.flatMap((cause) => cause.evidence) : [harmless];
+    const { title, evidence, parts } = viewOf(diagnosis, causes);
     const lines = await send("excerpt", { numbers: evidence.map((row) => row.line).filter(Boolean) });
     if (generation !== model.generation)
         return;
-    const title = harmless === null ? titleOf(causes[0]) : "Nothing in this log is a failure of flash-attn";
     byId("diagnosis-title").textContent = byId("pinned").textContent = title;
     document.title = `anyflash: ${title}`;
-    byId("diagnosis-body").replaceChildren(...harmless === null ? causesParts(diagnosis, lines) : harmlessParts(harmless, lines));
+    byId("diagnosis-body").replaceChildren(...parts(lines));
     say(title);
 }
 

@@ -8,7 +8,8 @@
 A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id
 of the cause; without one nothing of flash-attn failed), `also` (causes that are as right) and
 `source_url`. Prints how often a right cause comes first and among the first three, a wrong
-one first, and none at all; and for how many texts without a cause one is called likely.
+one first, and none at all; and for how many texts without a cause the answer claims one of
+flash-attn: any title that names it, however unsure, is a claim.
 Without files it reads all sets of this folder.
 
 --misses          lists the cases whose cause is not first
@@ -40,6 +41,7 @@ SIGNATURES = ROOT / "data/signatures.jsonl"
 CAUSES = ROOT / "data/causes.jsonl"
 SETS = [HERE / f"{name}.jsonl" for name in ("cases", "threads", "unseen", "unrelated")]
 SECONDS_MAX = 60
+FLASH = re.compile(r"flash.?att|flash_attn|\bfa[234]\b", re.IGNORECASE)
 THREAD = re.compile(r"\b([\w.-]+/[\w.-]+)#\d+")
 
 
@@ -55,7 +57,7 @@ def project_of(case):
 
 
 def name_of(case):
-    return case.get("id") or case.get("name") or case["source_url"]
+    return case.get("id") or case.get("name") or case.get("source_url") or case["source"]
 
 
 def environment():
@@ -91,6 +93,11 @@ def ask_all(cases, program=PROGRAM, jobs=4):
         return list(pool.map(lambda case: ask(case, program), cases))
 
 
+def is_claim(answer):
+    """Whether a person reads that flash-attn failed: the first title names it."""
+    return bool(answer) and FLASH.search(answer[0]["title"]) is not None
+
+
 def is_right(case, cause):
     return cause["id"] in (case["category"], *case.get("also", []))
 
@@ -109,7 +116,7 @@ class Figures:
 
     def add(self, case, answer):
         if not case.get("category"):
-            claimed = bool(answer) and answer[0]["confidence"] != "possible"
+            claimed = is_claim(answer)
             self.healthy += 1
             self.claimed += claimed
             if claimed:
@@ -131,7 +138,7 @@ class Figures:
                          f"{part(self.three, self.total)}, wrong {wrong}, silent {self.silent}")
         if self.healthy > 0:
             parts.append(f"{self.healthy} without a cause, "
-                         f"a likely one named for {self.claimed}")
+                         f"a claim about flash-attn for {self.claimed}")
         return "; ".join(parts) or "no cases"
 
 

@@ -89,18 +89,20 @@ def test_unseen__a_true_cause_is_named_first_and_none_proved_wrongly():
     assert 100 * len(wrong) <= (100 - FIRST_PERCENT) * len(cases), wrong
 
 
-def test_unseen__no_cause_is_claimed_where_nothing_failed():
-    cases = [case for case in UNSEEN if not case["category"]]
-    claimed = [(case["id"], cause["id"]) for case, answer in zip(cases, measure.ask_all(cases))
-               for cause in answer if cause["confidence"] != "possible"]
-    assert cases and not claimed
+def test_unseen__is_blamed_on_flash_attn_rarely_where_nothing_of_it_failed():
+    healthy = [case for case in UNSEEN if not case.get("category")]
+    assert len(healthy) > 10 and len(claims(healthy)) <= 4
 
 
-def test_unrelated__no_cause_is_claimed():
-    claimed = [(row["name"], cause["id"], cause["confidence"])
-               for row, answer in zip(UNRELATED, measure.ask_all(UNRELATED))
-               for cause in answer if cause["confidence"] != "possible"]
-    assert not claimed
+def claims(rows):
+    """The texts in which nothing of flash-attn failed, and whose answer says that it did."""
+    return [measure.name_of(row) for row, answer in zip(rows, measure.ask_all(rows))
+            if measure.is_claim(answer)]
+
+
+def test_unrelated__are_not_blamed_on_flash_attn():
+    """However unsure the answer is: a person reads its title."""
+    assert len(claims(UNRELATED)) <= 3
 
 
 def test_reports__of_a_machine_are_no_failures():
@@ -150,7 +152,12 @@ def test_harmless__says_why_and_is_no_failure():
     "    import torch\nModuleNotFoundError: No module named 'torch'\nflash-attn is installed",
 ], ids=["symbol", "dll", "build", "library", "setup"])
 def test_other_extension__gets_no_remedy_of_flash_attn(text):
-    assert measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM) == []
+    """It is named as the one that failed, and nothing that is said is about flash-attn."""
+    answer = measure.ask({"symptom": text, "source_url": "none"}, measure.PROGRAM)
+    for cause in answer:
+        assert cause["package"] in text
+        assert cause["next"] is cause["why"] is cause["avoid"] is None
+        assert "flash" not in cause["title"] + cause["fix"] + (cause["detail"] or "")
 
 
 def first_cause(text):

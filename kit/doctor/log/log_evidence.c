@@ -12,7 +12,7 @@
 
 #define RANGE_GAP 20u   /* lines between two occurrences of one range */
 #define HITS_ENOUGH 64u /* of a signature, for its captures */
-#define OWNER_NONE SIZE_MAX
+#define ROW_NONE SIZE_MAX
 
 /* Pasted reports are searched for at the start of a file only, and in lines up to this length.
    Each state of a progress bar counts as a line. */
@@ -87,14 +87,16 @@ static enum anyflash_status build_keywords(struct af_log_matcher *matcher,
     return af_keyword_table_build(words, matcher->count, arena, &matcher->keywords, err);
 }
 
-static void take_owners(struct af_log_matcher *matcher)
+static void take_rows(struct af_log_matcher *matcher)
 {
+    const struct af_signature *owner = af_signature_find(matcher->table, AF_SIGNATURE_OWNER);
+    matcher->owner_row = owner == NULL ? ROW_NONE : (size_t)(owner - matcher->table->rows);
     for (size_t i = 0; i < matcher->count; i++)
-        matcher->owners[i] = OWNER_NONE;
+        matcher->rows[i] = ROW_NONE;
     for (size_t i = 0; i < matcher->table->count; i++) {
         const struct af_signature *signature = &matcher->table->rows[i];
         for (size_t p = 0; p < signature->pattern_count; p++)
-            matcher->owners[signature->pattern_first + p] = i;
+            matcher->rows[signature->pattern_first + p] = i;
     }
 }
 
@@ -111,10 +113,10 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
         status = af_sentence_words_build(arena, &matcher.words, err);
     if (status != ANYFLASH_OK)
         return status;
-    matcher.owners = af_arena_array(arena, matcher.count, sizeof *matcher.owners);
+    matcher.rows = af_arena_array(arena, matcher.count, sizeof *matcher.rows);
     if (arena->failed)
         return af_fail_memory(err);
-    take_owners(&matcher);
+    take_rows(&matcher);
     *out = matcher;
     return ANYFLASH_OK;
 }
@@ -241,10 +243,10 @@ static bool has_just_occurred(const struct af_log_evidence *evidence, size_t ind
                               uint64_t number)
 {
     const struct af_log_ranges *ranges = &evidence->patterns[index];
-    size_t owner = evidence->matcher->owners[index];
+    size_t row = evidence->matcher->rows[index];
     return ranges->count > 0 &&
            number <= ranges->rows[ranges->count - 1].last + RANGE_GAP / 2 &&
-           (owner == OWNER_NONE || evidence->hits[owner].total >= HITS_ENOUGH);
+           (row == ROW_NONE || evidence->hits[row].total >= HITS_ENOUGH);
 }
 
 /* Whether a match would say nothing new: most lines of a build name a path. */
@@ -267,10 +269,15 @@ static void note_match(struct af_log_evidence *evidence, size_t index,
 {
     if (index < fact_first(evidence->matcher)) {
         note_range(&evidence->patterns[index], number);
-        if (evidence->matcher->owners[index] == OWNER_NONE)
+        if (evidence->matcher->rows[index] == ROW_NONE)
             return;
-        note_range(&evidence->signatures[evidence->matcher->owners[index]], number);
-        note_hit(evidence, evidence->matcher->owners[index], match, number);
+        if (evidence->matcher->rows[index] == evidence->matcher->owner_row) {
+            if (match->capture_count > 0)
+                af_log_owners_note(&evidence->owners, &match->captures[0], number);
+            return;
+        }
+        note_range(&evidence->signatures[evidence->matcher->rows[index]], number);
+        note_hit(evidence, evidence->matcher->rows[index], match, number);
     } else if (index < wheel_pattern(evidence->matcher)) {
         note_fact(evidence, af_log_fact_row(index - fact_first(evidence->matcher)), match,
                   number);
@@ -369,6 +376,12 @@ static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
     evidence->line = line;
+    if (line->joint == 0) {
+        size_t len = line->len < AF_LOG_LAST_BYTES ? line->len : AF_LOG_LAST_BYTES - 1;
+        evidence->last_line = evidence->files[evidence->file_count - 1].before + line->number;
+        memcpy(evidence->last_text, line->text, len);
+        evidence->last_text[len] = '\0';
+    }
     if (line->number <= PROSE_LINES_MAX)
         af_sentence_read(&evidence->matcher->words, line, take_sentence, evidence);
     try_candidates(evidence, find_candidates(evidence, line));

@@ -9,6 +9,7 @@
 #include "kit/doctor/log/keyword.h"
 #include "kit/doctor/log/log_cache.h"
 #include "kit/doctor/log/log_lines.h"
+#include "kit/doctor/log/log_owner.h"
 #include "kit/doctor/log/signature.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/pasted.h"
@@ -17,6 +18,7 @@
 #define AF_LOG_HITS_MAX 8u /* kept per signature: its first hits and its last ones */
 #define AF_LOG_FILES_MAX 64u
 #define AF_LOG_VALUE_BYTES 96u
+#define AF_LOG_LAST_BYTES 120u
 
 /* A line that a signature matched. Lines are counted through all files from 1. */
 struct af_log_hit {
@@ -62,7 +64,8 @@ struct af_log_matcher {
     const struct af_signature_table *table;
     struct af_pattern *patterns; /* of the table, of log_facts.inc, and two more */
     size_t count;
-    size_t *owners; /* [pattern]: its signature */
+    size_t *rows;     /* [pattern]: its signature */
+    size_t owner_row; /* the signature AF_SIGNATURE_OWNER; ROW_NONE: none */
     struct af_keyword_table keywords;
     struct af_sentence_words words;
 };
@@ -74,14 +77,17 @@ struct af_log_evidence {
     struct af_log_ranges *signatures; /* by signature */
     struct af_log_ranges *patterns;   /* by pattern of the table */
     struct af_log_fact facts[AF_LOG_FACTS_MAX];
-    struct af_wheel_name wheel; /* of flash-attn, the first that was named */
-    uint64_t wheel_line;        /* 0: none */
-    bool wheel_is_guess;        /* the name that flash-attn's setup.py made up */
-    uint64_t needle_line;       /* where `needle` occurred first; 0: nowhere */
-    struct af_machine machine;  /* what reports that are pasted into the log say */
+    struct af_wheel_name wheel;  /* of flash-attn, the first that was named */
+    uint64_t wheel_line;         /* 0: none */
+    bool wheel_is_guess;         /* the name that flash-attn's setup.py made up */
+    uint64_t needle_line;        /* where `needle` occurred first; 0: nowhere */
+    struct af_machine machine;   /* what reports that are pasted into the log say */
+    struct af_log_owners owners; /* whom its lines are about */
     struct af_log_file files[AF_LOG_FILES_MAX];
     size_t file_count;
     uint64_t line_count;
+    uint64_t last_line; /* the last one that is not empty, and its text; 0: none */
+    char last_text[AF_LOG_LAST_BYTES];
     /* private: see log_evidence.c */
     const struct af_log_matcher *matcher;
     uint64_t *stamps;

@@ -31,6 +31,12 @@ struct af_cause {
     const char *next;  /* one command */
     const char *fix;   /* what to do, also without anyflash */
     const char *avoid; /* popular advice that makes things worse, and why; or NULL */
+    const char
+        *unless;      /* conditions (condition.h) with " | " between: with one of them it is not
+                           the cause, whatever the message says; NULL: there are none */
+    const char *test; /* a command that fails as well if it is the cause; or NULL */
+    const char *of_others; /* the title where another package has it, {who}; NULL: none has */
+    const char *fix_of_others; /* what to do then */
 };
 
 struct af_cause_table {
@@ -107,7 +113,7 @@ struct af_signature {
  */
 #define AF_SIGNATURE_SUBJECT "names-flash-attn"
 
-/* The id of the row that captures which package imports its extension or builds. */
+/* The id of the row that captures whom lines are about (log_owner.h). */
 #define AF_SIGNATURE_OWNER "owner-of-message"
 
 /* The id of the row that captures the mangled name that the loader did not find. */

@@ -1,0 +1,58 @@
+/*
+ * log_owner.h: which package or tool the lines of a log are about: whose build folder, whose
+ * extension, whose failure.
+ *
+ * Lines that match the row AF_SIGNATURE_OWNER of the table state it by a capture: {package} is
+ * at work on that line or imports there, {frame} is in a call stack, which counts for packages
+ * that are known, and {failed} is said to have failed. Names are reduced to
+ * what a person calls the package, and classed by the rows OWNER of data/log_parts.tsv.
+ */
+#ifndef AF_KIT_DOCTOR_LOG_LOG_OWNER_H
+#define AF_KIT_DOCTOR_LOG_LOG_OWNER_H
+
+#include "engine/base/base.h"
+#include "kit/doctor/log/pattern.h"
+
+#define AF_LOG_OWNERS_MAX 256u
+#define AF_LOG_OWNER_NAMES_MAX 64u
+#define AF_LOG_OWNER_NAME_BYTES 48u
+
+/* Lines one after the other that state the same package. */
+struct af_log_owner {
+    uint64_t first, last;
+    unsigned char name; /* index of names */
+    bool has_failed;
+};
+
+/* Zero it to start. The first and the last statements of a long log are kept. */
+struct af_log_owners {
+    char names[AF_LOG_OWNER_NAMES_MAX][AF_LOG_OWNER_NAME_BYTES];
+    bool is_ours[AF_LOG_OWNER_NAMES_MAX];
+    size_t name_count;
+    struct af_log_owner rows[AF_LOG_OWNERS_MAX];
+    size_t count;
+};
+
+/* What a line may be about. */
+enum af_log_subject { AF_LOG_SUBJECT_UNKNOWN, AF_LOG_SUBJECT_OURS, AF_LOG_SUBJECT_OTHER };
+
+/*
+ * Notes what a line states: a name, a requirement, a path of an extension or a folder. Texts
+ * that name no package, and programs that only load others, such as transformers, are no
+ * statement.
+ */
+void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
+                        uint64_t line);
+
+/*
+ * Whom the message on the line is about: who is stated on it, else flash-attn if the message
+ * names it, else whose build or import it stands below, else who is said to have failed after
+ * it. *name_out is the name of an OTHER.
+ */
+enum af_log_subject af_log_owners_subject(const struct af_log_owners *owners, uint64_t line,
+                                          bool names_flash_attn, const char **name_out);
+
+/* The last package that is said to have failed and is not ours, if none of ours is; or NULL. */
+const char *af_log_owners_failed(const struct af_log_owners *owners, uint64_t *line_out);
+
+#endif
