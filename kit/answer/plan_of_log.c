@@ -33,6 +33,14 @@ static const char *missing_of(const struct af_machine *machine)
     return python ? NULL : "version of Python";
 }
 
+/* Whether nothing can be decided: torch, the GPU and the system are unknown. */
+static bool is_hopeless(const struct af_machine *machine)
+{
+    return machine->torch.version.state == AF_FACT_UNKNOWN &&
+           machine->gpus.state == AF_FACT_UNKNOWN && machine->gpus.count == 0 &&
+           machine->platform.os.state == AF_FACT_UNKNOWN;
+}
+
 /* An installer would keep the flash-attn that is there if its version is the same. */
 static enum anyflash_status state_installed(struct af_machine *machine,
                                             struct anyflash_error *err)
@@ -58,7 +66,11 @@ enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
         af_plan_request_read(&words, arena, &plan->request, &notes, err);
     plan->request.elsewhere = true;
     plan->missing = missing_of(machine);
-    if (status == ANYFLASH_OK && is_installed)
+    if (status != ANYFLASH_OK || is_hopeless(machine)) {
+        plan->command = report;
+        return status;
+    }
+    if (is_installed)
         status = state_installed(machine, err);
     if (status == ANYFLASH_OK)
         status = af_fit_assume(machine, err);

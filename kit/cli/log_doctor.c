@@ -67,20 +67,23 @@ static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doc
     return status;
 }
 
-/* The folder whose name in a log shows that it was written on this machine; NULL: none is
-   specific enough. */
-static const char *needle_of(const struct log_doctor *doctor, bool named)
+/*
+ * The folder whose name in a log shows that it was written on this machine; NULL: none is
+ * specific enough, or another machine is named.
+ */
+static enum anyflash_status find_needle(struct af_cli *cli, const char **needle_out,
+                                        struct anyflash_error *err)
 {
-    const char *prefix = af_fact_text_or(&doctor->machines.pointers[0]->python.prefix, NULL);
-    return named || prefix == NULL || strlen(prefix) < NEEDLE_BYTES_MIN ||
-                   strcmp(prefix, "/usr/local") == 0
-               ? NULL
-               : prefix;
+    enum anyflash_status status = af_cli_python_prefix(cli, needle_out, err);
+    if (*needle_out != NULL &&
+        (strlen(*needle_out) < NEEDLE_BYTES_MIN || strcmp(*needle_out, "/usr/local") == 0))
+        *needle_out = NULL;
+    return status;
 }
 
 static void choose_facts(struct af_cli *cli, struct log_doctor *doctor, bool named)
 {
-    doctor->machine = &doctor->machines.items[0];
+    doctor->machine = doctor->machines.count > 0 ? &doctor->machines.items[0] : &doctor->empty;
     doctor->is_elsewhere = !af_option_given(&cli->options, AF_OPTION_HERE) &&
                            (named || doctor->evidence->needle_line == 0);
     if (af_option_given(&cli->options, AF_OPTION_HERE))
@@ -91,10 +94,8 @@ static void choose_facts(struct af_cli *cli, struct log_doctor *doctor, bool nam
         doctor->facts = "the log, then --given";
     else if (doctor->evidence->needle_line != 0)
         doctor->facts = "the log, then this machine, because the log names its environment";
-    else {
+    else
         doctor->facts = "the log";
-        doctor->machine = &doctor->empty;
-    }
 }
 
 /* What the user states counts more than what the log says. */
@@ -228,10 +229,9 @@ static void view_plan(struct af_screen *screen, const struct log_doctor *doctor,
 {
     const struct af_plan_of_log *plan = &doctor->plan;
     if (!af_plan_of_log_decides(plan)) {
-        af_screen_format(
-            screen, 2, "  ", AF_TONE_PLAIN,
-            "tell the %s, which decide: `%s` prints them; add its output to the log",
-            plan->missing, plan->command);
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN,
+                         "which wheel fits depends on the %s: add what `%s` prints to the log",
+                         plan->missing, plan->command);
         return;
     }
     af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "for %s: %s", doctor->machine->name,
@@ -260,9 +260,12 @@ static void view_nothing(struct af_screen *screen, const struct log_doctor *doct
             (unsigned long long)evidence->last_line,
             af_text_quote(line, sizeof line, evidence->last_text, strlen(evidence->last_text)));
     else if (is_about &&
-             (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL))
+             (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL)) {
         view_plan(screen, doctor, arena);
-    else
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
+                      "most programs also run without flash-attn: with transformers, set "
+                      "attn_implementation=\"sdpa\"; others have an option for it");
+    } else
         af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
                       "if this is an excerpt, pass the complete log: the first error matters, "
                       "and it is often far above the last one");
@@ -395,6 +398,7 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
 {
     struct log_doctor doctor = {.evidence = NULL};
     bool named = af_machines_named(&cli->options);
+    const char *needle = NULL;
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
     enum anyflash_status status =
         af_diagnosis_signatures_load(&cli->arena, &doctor.signatures, err);
@@ -402,15 +406,20 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
         status = af_cli_catalog_load(cli, &doctor.catalog, err);
         doctor.has_catalog = status == ANYFLASH_OK;
     }
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK && named)
         status = af_machines_load(cli, &doctor.machines, err);
+    else if (status == ANYFLASH_OK)
+        status = find_needle(cli, &needle, err);
     if (status == ANYFLASH_OK)
-        status = af_log_matcher_build(&doctor.signatures, needle_of(&doctor, named),
-                                      &cli->arena, &doctor.matcher, err);
+        status =
+            af_log_matcher_build(&doctor.signatures, needle, &cli->arena, &doctor.matcher, err);
     if (status == ANYFLASH_OK)
         status = af_log_evidence_new(&doctor.matcher, &cli->arena, &doctor.evidence, err);
     if (status == ANYFLASH_OK)
         status = read_logs(cli, &doctor, err);
+    /* this machine is looked at only if the log was written here */
+    if (status == ANYFLASH_OK && !named && doctor.evidence->needle_line != 0)
+        status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK) {
         choose_facts(cli, &doctor, named);
         status = answer(cli, &doctor, exit_out, err);

@@ -129,6 +129,20 @@ static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine
     return af_probe_machine(machine, &options, err);
 }
 
+enum anyflash_status af_cli_python_prefix(struct af_cli *cli, const char **prefix_out,
+                                          struct anyflash_error *err)
+{
+    struct af_machine machine;
+    const struct af_probe_options options = {.python = cli->options.values[AF_OPTION_PYTHON],
+                                             .only_python = true};
+    af_machine_init(&machine, "this machine", "not looked at");
+    enum anyflash_status status = af_probe_machine(&machine, &options, err);
+    const char *prefix = af_fact_text_or(&machine.python.prefix, NULL);
+    *prefix_out = prefix == NULL ? NULL : af_arena_text(&cli->arena, prefix);
+    af_machine_release(&machine);
+    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
+}
+
 /* Prints contradictions and unclear lines of pasted text. */
 static void print_notes(struct af_cli *cli, const char *notes)
 {

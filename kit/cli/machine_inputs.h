@@ -23,6 +23,13 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
                                       struct anyflash_error *err);
 void af_machines_release(struct af_machines *machines);
 
+/*
+ * The folder of the Python here, as af_machines_load() would find it, in the cli's arena; NULL:
+ * there is none. Fails as that does.
+ */
+enum anyflash_status af_cli_python_prefix(struct af_cli *cli, const char **prefix_out,
+                                          struct anyflash_error *err);
+
 /* Whether a machine was named: --machine, --given or --here. */
 bool af_machines_named(const struct af_options *options);
 

@@ -433,8 +433,9 @@ static void note_harmless(struct af_diagnosis_ranking *ranking)
         const struct af_signature *signature = &evidence->table->rows[i];
         const struct af_log_hit *hit =
             signature->kind == AF_SIGNATURE_HARMLESS ? first_hit(evidence, i) : NULL;
-        if (hit == NULL || (ranking->out->harmless.why != NULL &&
-                            ranking->out->harmless.seen.line <= hit->line))
+        if (hit == NULL || strstr(hit->text, "Error: ") != NULL || /* it ended the program */
+            (ranking->out->harmless.why != NULL &&
+             ranking->out->harmless.seen.line <= hit->line))
             continue;
         ranking->out->harmless.why = signature->why;
         ranking->out->harmless.seen = af_diagnosis_line(ranking, hit);
@@ -495,6 +496,11 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
         ranking.lookup.wheel = &evidence->wheel;
         ranking.lookup.wheel_source =
             af_log_evidence_place(evidence, evidence->wheel_line, arena);
+    }
+    if (evidence->asked_line != 0) {
+        ranking.lookup.asked = evidence->asked;
+        ranking.lookup.asked_source =
+            af_log_evidence_place(evidence, evidence->asked_line, arena);
     }
     status = derive_abi(&ranking.lookup, err);
     if (status == ANYFLASH_OK)

@@ -10,6 +10,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#define LOG_LINES_MAX 100000u /* each state of a progress bar is one */
+
 /* The bytes of an escape sequence at `at`: ESC [ ... letter, ESC ] ... BEL, or ESC and one. */
 static size_t escape_len(const char *at, const char *end)
 {
@@ -109,13 +111,10 @@ static const char *clean(struct af_span line, char *buffer)
 }
 
 void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
-                     const char *name, bool is_log)
+                     const char *name)
 {
-    *reader = (struct af_pasted_reader){.machine = *machine,
-                                        .target = machine,
-                                        .name = name,
-                                        .is_log = is_log,
-                                        .kind = AF_ORIGIN_LINE};
+    *reader = (struct af_pasted_reader){
+        .machine = *machine, .target = machine, .name = name, .kind = AF_ORIGIN_LINE};
 }
 
 void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t number)
@@ -124,8 +123,11 @@ void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t
         af_pasted_gpu_line, af_pasted_tool_line, af_pasted_report_line};
     char buffer[AF_PASTED_LINE_BYTES];
     reader->number = number;
+    if (reader->is_log && reader->read_count++ > LOG_LINES_MAX)
+        return;
     bool is_json = af_pasted_json_line(reader, line);
     const char *text = is_json ? "" : clean(line, buffer);
+    reader->is_log = reader->is_log || af_pasted_begins_log(text);
     if (af_pasted_you_have(reader, text)) {
         reader->line_count++;
         return;
@@ -134,8 +136,9 @@ void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t
     bool any = is_package;
     for (size_t i = 0; !any && text[0] != '\0' && i < AF_COUNT(readers); i++)
         any = readers[i](reader, text);
-    reader->kind = AF_ORIGIN_PROSE;
+    any |= af_pasted_installer_line(reader, text);
     any |= af_pasted_path_line(reader, text);
+    reader->kind = AF_ORIGIN_PROSE;
     any |= af_pasted_prose_line(reader, text, is_package);
     reader->kind = AF_ORIGIN_LINE;
     if (text[0] == '\0' && !any)
@@ -189,7 +192,7 @@ bool af_pasted_recognise(struct af_span text)
     if (first_byte(text) == '{' && begins_json(text))
         return false;
     af_machine_init(&machine, "text", "not read");
-    af_pasted_begin(&reader, &machine, "text", false);
+    af_pasted_begin(&reader, &machine, "text");
     reader.machine.arena.failed = true; /* nothing is kept, so that no memory is needed */
     for (size_t i = 1; reader.line_count == 0 && af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
@@ -209,7 +212,7 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
     if (text.len > AF_PASTED_BYTES_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %u MiB", shown,
                        AF_PASTED_BYTES_MAX >> 20);
-    af_pasted_begin(&reader, machine, shown, false);
+    af_pasted_begin(&reader, machine, shown);
     for (size_t i = 1; af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
     if (reader.line_count == 0 && !reader.machine.arena.failed) {

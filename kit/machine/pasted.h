@@ -55,6 +55,7 @@ enum af_pasted_fact {
     AF_PASTED_TOOLKIT,
     AF_PASTED_GCC,
     AF_PASTED_CLANG,
+    AF_PASTED_INSTALLER, /* the program that printed the log: pip or uv */
     AF_PASTED_CORES,
     AF_PASTED_MEMORY,
     AF_PASTED_MEMORY_AVAILABLE,
@@ -92,8 +93,9 @@ struct af_pasted_reader {
     struct af_machine *target;
     size_t line_count; /* lines that stated a fact */
     const char *name;  /* of the text, for sources */
-    bool is_log;
-    size_t number; /* of the current line */
+    bool is_log;       /* a line of a log was read */
+    size_t read_count; /* lines that were read */
+    size_t number;     /* of the current line */
     struct af_pasted_value values[AF_PASTED_FACT_COUNT];
     struct af_pasted_value packages[AF_PASTED_PACKAGES_MAX];
     struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
@@ -124,12 +126,13 @@ struct af_pasted_reader {
 
 /*
  * Starts reading a text called `name`, which must outlive the reader. The machine
- * must not be used until af_pasted_end(). In a log (`is_log`) lines that could be
- * requirements instead of installed packages, such as a bare "torch==2.4.0", are
- * passed over, and so are versions in sentences.
+ * must not be used until af_pasted_end(). After the first line that only logs have, lines that
+ * could be requirements instead of installed packages, such as a bare "torch==2.4.0", are
+ * passed over, and so are versions in sentences; and of a log only the first 100,000 lines are
+ * read.
  */
 void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
-                     const char *name, bool is_log);
+                     const char *name);
 
 /*
  * Reads one line without its newline. Of a line longer than 4096 bytes only the start is read,

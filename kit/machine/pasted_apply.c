@@ -53,6 +53,7 @@ static const struct {
     {AF_PASTED_VISIBLE, "visible_devices", af_given_visible_devices, 0},
     {AF_PASTED_CLANG, "clang", af_given_compiler, 0},
     {AF_PASTED_GCC, "gcc", af_given_compiler, 0}, /* replaces clang */
+    {AF_PASTED_INSTALLER, "installer", af_given_installer, 0},
     {AF_PASTED_CORES, NULL, NULL, offsetof(struct af_machine, resources.cores)},
     {AF_PASTED_MEMORY, NULL, NULL, offsetof(struct af_machine, resources.memory_total_bytes)},
     {AF_PASTED_MEMORY_AVAILABLE, NULL, NULL,

@@ -62,6 +62,12 @@ bool af_pasted_report_line(struct af_pasted_reader *reader, const char *line);
 /* "PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.1.0+cu121)": only the latter is here. */
 bool af_pasted_you_have(struct af_pasted_reader *reader, const char *line);
 
+/* What installers and build programs print about the environment in which they run. */
+bool af_pasted_installer_line(struct af_pasted_reader *reader, const char *line);
+
+/* Whether only a log has this line. */
+bool af_pasted_begins_log(const char *line);
+
 /* Facts in paths and names of files. */
 bool af_pasted_path_line(struct af_pasted_reader *reader, const char *line);
 

@@ -59,18 +59,43 @@ static bool take_extension(struct af_pasted_reader *reader, const char *line)
     return false;
 }
 
-/* ".../lib/python3.12/site-packages" */
+/* "build/lib.linux-x86_64-cpython-312", "/usr/lib/x86_64-linux-gnu" */
+static void take_folders(struct af_pasted_reader *reader, const char *line)
+{
+    static const char *const names[][2] = {{"linux-x86_64", "x86_64"},
+                                           {"x86_64-linux-gnu", "x86_64"},
+                                           {"linux-aarch64", "aarch64"},
+                                           {"aarch64-linux-gnu", "aarch64"}};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (strstr(line, names[i][0]) != NULL)
+            take_text(reader, AF_PASTED_ARCH, names[i][1]);
+    const char *python = strstr(line, "-cpython-3");
+    char tag[8];
+    if (python == NULL)
+        return;
+    python += strlen("-cpython-");
+    snprintf(tag, sizeof tag, "%.*s", (int)strspn(python, "0123456789"), python);
+    af_pasted_take_tag(reader, tag);
+}
+
+/* ".../lib/python3.12/site-packages"; another folder of a Python's is only likely to be it. */
 static bool take_packages(struct af_pasted_reader *reader, const char *line)
 {
     const char *found = strstr(line, "/python3.");
     const char *version = found == NULL ? NULL : found + strlen("/python");
     size_t len = version == NULL ? 0 : strspn(version, "0123456789.");
-    if (len < 3 || len > 4 ||
-        !(af_starts_with(version + len, "/site-packages") ||
-          af_starts_with(version + len, "/dist-packages")))
+    if (len < 3 || len > 4 || version[len] != '/')
         return false;
-    af_pasted_take(reader, AF_PASTED_PYTHON, version, len);
-    return true;
+    const enum af_origin_kind kind = reader->kind;
+    const bool is_here = af_starts_with(version + len, "/site-packages") ||
+                         af_starts_with(version + len, "/dist-packages");
+    const bool is_library = found - line >= 3 && memcmp(found - 3, "lib", 3) == 0;
+    if (!is_here)
+        reader->kind = AF_ORIGIN_PROSE;
+    if (is_here || is_library)
+        af_pasted_take(reader, AF_PASTED_PYTHON, version, len);
+    reader->kind = kind;
+    return is_here;
 }
 
 /* The interpreter of "C:\ComfyUI\python_embeded\Lib\site-packages", or of a venv. */
@@ -132,6 +157,7 @@ bool af_pasted_path_line(struct af_pasted_reader *reader, const char *line)
     any |= take_packages(reader, line);
     any |= take_windows(reader, line);
     any |= take_wheel(reader, line);
+    take_folders(reader, line);
     return any;
 }
 

@@ -368,13 +368,16 @@ static const struct {
     const char *words;
 } traces[] = {
     {"wsl", "microsoft-standard|:/mnt/c/|WSL", ""},
-    {"windows", "[MSC v.|WDDM|win_amd64|win32|vc14_runtime|vs2015_runtime|python.exe|.dll|:\\",
+    {"windows",
+     "[MSC v.|WDDM|win_amd64|win32|vc14_runtime|vs2015_runtime|python.exe|.dll|:\\|"
+     "DLL load failed|win-amd64|WinError ",
      "windows|win10|win11|win 10|win 11|powershell"},
     {"linux",
-     "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu",
+     "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu|"
+     "cannot open shared object|.so: undefined symbol|/lib.linux-|/temp.linux-",
      "ubuntu|debian|fedora|centos|rocky|colab|kaggle|jetpack|linux|pop os|docker"},
     {"macos", /* "C:/Users/" and "/c/Users/" are Windows */
-     "Darwin|macosx_|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/|\"/Users/| "
+     "Darwin|macosx|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/|\"/Users/| "
      "/Users/"
      "|'/Users/|(/Users/|[/Users/|=/Users/|`/Users/|///Users/",
      "macos|macbook"},

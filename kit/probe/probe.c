@@ -149,9 +149,12 @@ enum anyflash_status af_probe_machine(struct af_machine *machine,
         filled.environment = environ;
     if (filled.folder == NULL)
         filled.folder = getcwd(folder, sizeof folder) == NULL ? "/" : folder;
-    af_probe_gpu_start(&probe, &child);
-    enum anyflash_status status = look(&probe, err);
-    af_probe_gpu_finish(&probe, &child);
+    if (!filled.only_python)
+        af_probe_gpu_start(&probe, &child);
+    enum anyflash_status status =
+        filled.only_python ? af_probe_python(&probe, err) : look(&probe, err);
+    if (!filled.only_python)
+        af_probe_gpu_finish(&probe, &child);
     /* facts may be missing or unknown only because memory ran out */
     if (af_mem_failure_count() != failure_count)
         status = af_fail_memory(err);

@@ -12,6 +12,7 @@ struct af_probe_options {
     const char *folder;       /* the project's folder; NULL: the working directory */
     const char *root;         /* prefix for absolute system paths, for tests; NULL: none */
     char *const *environment; /* "NAME=value", NULL-terminated; NULL: our own environment */
+    bool only_python;         /* nothing but which Python there is, and where */
     int gpu_limit_ms; /* time limit for querying the GPU driver; 0: the default of 3000 */
 };
 

@@ -288,7 +288,7 @@ def _(scene):
     )
 
 
-@failure("pip-tls", "network-blocked", least="proved", given=LINUX)
+@failure("pip-tls", "tls-certificates", least="proved", given=LINUX)
 def _(scene):
     """A certificate that is not trusted, as behind a firewall that inspects TLS."""
     port = scene.serve(world.Missing, tls=True)
@@ -298,7 +298,7 @@ def _(scene):
     )
 
 
-@failure("uv-tls", "network-blocked", least="proved", given=LINUX)
+@failure("uv-tls", "tls-certificates", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
     port = scene.serve(world.Missing, tls=True)

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_twice(&machine);
     af_machine_release(&machine);
     af_machine_init(&log, "fuzz", "not said");
-    af_pasted_begin(&reader, &log, "fuzz.log", true);
+    af_pasted_begin(&reader, &log, "fuzz.log");
     for (size_t i = 1; af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
     if (af_pasted_end(&reader, &err) != ANYFLASH_OK)

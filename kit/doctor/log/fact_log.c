@@ -166,7 +166,7 @@ static struct wanted read_wanted(const struct af_lookup *lookup)
         .python_minor = number_of(lookup, &machine->python.version, 1),
         .os = af_lookup_text(lookup, &machine->platform.os),
         .arch = af_lookup_text(lookup, &machine->platform.arch),
-        .version = package == NULL ? NULL : af_lookup_text(lookup, &package->version),
+        .version = package == NULL ? lookup->asked : af_lookup_text(lookup, &package->version),
     };
 }
 
@@ -247,7 +247,29 @@ value af_lookup_published(const struct af_lookup *lookup, unsigned what)
                            "the catalog of published wheels");
 }
 
+/* Whether some publisher has the file; unknown for a version that the list does not know. */
+static value wheel_published(const struct af_lookup *lookup)
+{
+    const struct af_wheel_name *named = lookup->wheel;
+    bool is_known = false, is_there = false;
+    for (size_t i = 0; named != NULL && lookup->catalog != NULL && i < lookup->catalog->count;
+         i++) {
+        const struct af_catalog_wheel *wheel = &lookup->catalog->wheels[i];
+        struct af_wheel_name file;
+        is_known |= has_version(wheel, named->version_text);
+        is_there |= af_wheel_name_parse(wheel->filename, strlen(wheel->filename), &file) ==
+                        AF_WHEEL_NAME_VALID &&
+                    strcmp(file.version_text, named->version_text) == 0 &&
+                    strcmp(file.python, named->python) == 0 &&
+                    strcmp(file.platform, named->platform) == 0;
+    }
+    return !is_known && !is_there ? af_lookup_unknown
+                                  : af_lookup_known(is_there ? "true" : "false",
+                                                    "the catalog of published wheels");
+}
+
 const struct af_lookup_row af_lookup_log_rows[] = {
+    {"wheel.published", wheel_published, "anyflash find", 0, NULL, 0},
     {"wheel.python", wheel_python, NULL, 0, NULL, 0},
     {"wheel.platform", wheel_platform, NULL, 0, NULL, 0},
     {"wheel.glibc", wheel_glibc, NULL, 0, NULL, 0},

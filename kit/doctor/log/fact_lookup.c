@@ -137,9 +137,13 @@ static value package_version(const struct af_lookup *lookup, const char *name)
                    packages->source};
 }
 
+/* Of the one that is there, else the one that was asked for. */
 static value flash_attn_version(const struct af_lookup *lookup)
 {
-    return package_version(lookup, "flash-attn");
+    value found = package_version(lookup, "flash-attn");
+    return found.state != AF_FACT_UNKNOWN || lookup->asked == NULL
+               ? found
+               : af_lookup_known(lookup->asked, lookup->asked_source);
 }
 
 /* The record's value, else the one that PyTorch published. */

@@ -19,6 +19,8 @@ struct af_lookup {
     const struct af_catalog *catalog;
     const struct af_wheel_name *wheel; /* of flash-attn, named in the log */
     const char *wheel_source;          /* "line 12 of build.log" */
+    const char *asked; /* the version of flash-attn that was asked for; or NULL */
+    const char *asked_source;
     const struct af_catalog_torch_symbols *symbols;
     const char *symbol; /* mangled name that was not found */
     const char *symbol_source;

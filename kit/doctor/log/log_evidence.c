@@ -5,30 +5,26 @@
  */
 #include "kit/doctor/log/log_evidence.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#include "kit/doctor/log/log_facts.h"
 
 #define RANGE_GAP 20u   /* lines between two occurrences of one range */
 #define HITS_ENOUGH 64u /* of a signature, for its captures */
 #define ROW_NONE SIZE_MAX
 
-/* Pasted reports are searched for at the start of a file only, and in lines up to this length.
-   Each state of a progress bar counts as a line. */
-#define REPORT_LINES_MAX 100000u
-#define REPORT_BYTES_MAX 400u
 #define PROSE_LINES_MAX 20000u /* people write at the top of what they paste, or below */
 
-/* Patterns after those of the table: facts, wheel names, the needle. */
-static size_t fact_first(const struct af_log_matcher *matcher)
+/* Patterns after those of the table: what was asked for, wheel names, the needle. */
+static const char *const asked_patterns[] = {"flash_attn-{v:version}.tar.gz",
+                                             "flash-attn=={v:version}"};
+
+static size_t asked_first(const struct af_log_matcher *matcher)
 {
     return matcher->table->pattern_count;
 }
 
 static size_t wheel_pattern(const struct af_log_matcher *matcher)
 {
-    return fact_first(matcher) + af_log_fact_row_count();
+    return asked_first(matcher) + AF_COUNT(asked_patterns);
 }
 
 static size_t needle_pattern(const struct af_log_matcher *matcher)
@@ -65,9 +61,9 @@ static enum anyflash_status collect_patterns(struct af_log_matcher *matcher, con
     if (table->pattern_count > 0)
         memcpy(matcher->patterns, table->patterns,
                table->pattern_count * sizeof *matcher->patterns);
-    for (size_t i = 0; status == ANYFLASH_OK && i < af_log_fact_row_count(); i++)
-        status = af_pattern_compile(af_log_fact_row(i)->pattern, arena,
-                                    &matcher->patterns[fact_first(matcher) + i], err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(asked_patterns); i++)
+        status = af_pattern_compile(asked_patterns[i], arena,
+                                    &matcher->patterns[asked_first(matcher) + i], err);
     if (status == ANYFLASH_OK)
         status = af_pattern_compile("flash_attn-{rest}.whl", arena,
                                     &matcher->patterns[wheel_pattern(matcher)], err);
@@ -174,50 +170,15 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
         hits->count = place + 1;
 }
 
-/* The strongest statement counts; if equally strong, the first one, but the last one of the
-   highest strength. */
-static bool is_better(const struct af_log_fact *fact, const struct af_log_fact_row *row)
+/* The first version that was asked for. */
+static void note_asked(struct af_log_evidence *evidence, const struct af_pattern_match *match,
+                       uint64_t number)
 {
-    return row->strength > fact->strength ||
-           (row->strength == fact->strength && row->strength == 3);
-}
-
-static void note_fact(struct af_log_evidence *evidence, const struct af_log_fact_row *row,
-                      const struct af_pattern_match *match, uint64_t number)
-{
-    struct af_log_fact *fact = &evidence->facts[row->slot];
-    struct af_span value = {"", 0};
-    const char *mark = strchr(row->value, '%');
-    if (!is_better(fact, row))
+    const struct af_span *value = &match->captures[0].value;
+    if (match->capture_count == 0 || value->len >= AF_LOG_ASKED_BYTES)
         return;
-    if (match->capture_count > 0)
-        value = match->captures[0].value;
-    int before = mark == NULL ? (int)strlen(row->value) : (int)(mark - row->value);
-    int len = snprintf(fact->word, sizeof fact->word, "%s=%.*s%.*s", row->key, before,
-                       row->value, (int)value.len, value.data);
-    fact->strength = len < (int)sizeof fact->word ? row->strength : 0;
-    fact->fact = row->fact;
-    fact->line = number;
-}
-
-static void note_value(struct af_log_evidence *evidence, const char *key, const char *fact,
-                       const char *value, uint64_t number)
-{
-    struct af_log_fact_row row = {2, key, fact, "%", NULL, af_log_fact_slot(key)};
-    struct af_pattern_match match = {.capture_count = 1};
-    match.captures[0].value = (struct af_span){value, strlen(value)};
-    if (value[0] != '\0')
-        note_fact(evidence, &row, &match, number);
-}
-
-/* The setup.py of flash-attn makes a wheel's name from its environment. */
-static void note_guess(struct af_log_evidence *evidence, uint64_t number)
-{
-    struct af_wheel_local local;
-    const struct af_wheel_name *wheel = &evidence->wheel;
-    af_wheel_local_parse(wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
-    note_value(evidence, "torch", "torch.version", local.torch, number);
-    note_value(evidence, "python", "python.version", wheel->python, number);
+    memcpy(evidence->asked, value->data, value->len);
+    evidence->asked_line = number;
 }
 
 static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern_match *match,
@@ -234,8 +195,6 @@ static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern
     af_wheel_name_parse(name, len, &evidence->wheel); /* it has pointers into itself */
     evidence->wheel_line = number;
     evidence->wheel_is_guess = guess;
-    if (guess)
-        note_guess(evidence, number);
 }
 
 /* Whether it has just occurred, and often before. Logs may repeat one line endlessly. */
@@ -257,17 +216,16 @@ static bool is_known_already(const struct af_log_evidence *evidence, size_t inde
         return evidence->needle_line != 0;
     if (index == wheel_pattern(evidence->matcher))
         return evidence->wheel_line != 0 && !evidence->wheel_is_guess;
-    if (index < fact_first(evidence->matcher))
+    if (index < asked_first(evidence->matcher))
         return has_just_occurred(evidence, index, number);
-    const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence->matcher));
-    return !is_better(&evidence->facts[row->slot], row);
+    return evidence->asked_line != 0;
 }
 
 /* What a match of a pattern means. */
 static void note_match(struct af_log_evidence *evidence, size_t index,
                        const struct af_pattern_match *match, uint64_t number)
 {
-    if (index < fact_first(evidence->matcher)) {
+    if (index < asked_first(evidence->matcher)) {
         note_range(&evidence->patterns[index], number);
         if (evidence->matcher->rows[index] == ROW_NONE)
             return;
@@ -279,8 +237,7 @@ static void note_match(struct af_log_evidence *evidence, size_t index,
         note_range(&evidence->signatures[evidence->matcher->rows[index]], number);
         note_hit(evidence, evidence->matcher->rows[index], match, number);
     } else if (index < wheel_pattern(evidence->matcher)) {
-        note_fact(evidence, af_log_fact_row(index - fact_first(evidence->matcher)), match,
-                  number);
+        note_asked(evidence, match, number);
     } else if (index == wheel_pattern(evidence->matcher)) {
         note_wheel(evidence, match, number);
     } else {
@@ -345,13 +302,11 @@ static struct af_log_candidates *find_candidates(struct af_log_evidence *evidenc
     return found != NULL ? found : evidence->candidates;
 }
 
-/* Reports pasted into the log are tables and lists, so they are read with their layout. */
+/* What the log says of its machine is read as from any text: with its layout. */
 static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;
-    bool is_json = raw.len > 0 && raw.data[0] == '[';
-    if (evidence->report_lines++ < REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
-        af_pasted_line(&evidence->pasted, raw, number);
+    af_pasted_line(&evidence->pasted, raw, number);
 }
 
 static void take_sentence(void *context, size_t start, size_t end, uint64_t said)
@@ -425,8 +380,7 @@ void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
             (struct af_log_file){name, evidence->line_count};
         evidence->lines.number = 0;
     }
-    evidence->report_lines = 0;
-    af_pasted_begin(&evidence->pasted, &evidence->machine, name, true);
+    af_pasted_begin(&evidence->pasted, &evidence->machine, name);
 }
 
 void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len)

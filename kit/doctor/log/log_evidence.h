@@ -17,8 +17,8 @@
 #define AF_LOG_TEXT_BYTES 640u
 #define AF_LOG_HITS_MAX 8u /* kept per signature: its first hits and its last ones */
 #define AF_LOG_FILES_MAX 64u
-#define AF_LOG_VALUE_BYTES 96u
 #define AF_LOG_LAST_BYTES 120u
+#define AF_LOG_ASKED_BYTES 32u
 
 /* A line that a signature matched. Lines are counted through all files from 1. */
 struct af_log_hit {
@@ -44,15 +44,6 @@ struct af_log_ranges {
     } rows[AF_LOG_RANGES_MAX];
 };
 
-/* What the log says about the machine: a word for --given, with its line. */
-struct af_log_fact {
-    int strength; /* 0: nothing was said */
-    uint64_t line;
-    const char *fact;              /* "torch.version" */
-    char word[AF_LOG_VALUE_BYTES]; /* "torch=2.4.0+cu121" */
-};
-#define AF_LOG_FACTS_MAX 10u
-
 struct af_log_file {
     const char *name;
     uint64_t before; /* lines of the files before it */
@@ -62,7 +53,7 @@ struct af_log_file {
    logs. */
 struct af_log_matcher {
     const struct af_signature_table *table;
-    struct af_pattern *patterns; /* of the table, of log_facts.inc, and two more */
+    struct af_pattern *patterns; /* of the table, and four more */
     size_t count;
     size_t *rows;     /* [pattern]: its signature */
     size_t owner_row; /* the signature AF_SIGNATURE_OWNER; ROW_NONE: none */
@@ -76,10 +67,11 @@ struct af_log_evidence {
     struct af_log_hits *hits;         /* by signature */
     struct af_log_ranges *signatures; /* by signature */
     struct af_log_ranges *patterns;   /* by pattern of the table */
-    struct af_log_fact facts[AF_LOG_FACTS_MAX];
-    struct af_wheel_name wheel;  /* of flash-attn, the first that was named */
-    uint64_t wheel_line;         /* 0: none */
-    bool wheel_is_guess;         /* the name that flash-attn's setup.py made up */
+    struct af_wheel_name wheel;       /* of flash-attn, the first that was named */
+    uint64_t wheel_line;              /* 0: none */
+    bool wheel_is_guess;              /* the name that flash-attn's setup.py made up */
+    char asked[AF_LOG_ASKED_BYTES]; /* the version of flash-attn that was asked for; "": none */
+    uint64_t asked_line;
     uint64_t needle_line;        /* where `needle` occurred first; 0: nowhere */
     struct af_machine machine;   /* what reports that are pasted into the log say */
     struct af_log_owners owners; /* whom its lines are about */
@@ -96,7 +88,6 @@ struct af_log_evidence {
     struct af_log_cache cache;
     const struct af_log_line *line;
     struct af_log_lines lines;
-    uint64_t report_lines; /* of the file, looked at for a pasted report */
     struct af_pasted_reader pasted;
 };
 
@@ -152,11 +143,9 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
 /*
  * Writes what the log says about its machine into `machine`, with lines of the log as
  * sources. The log overrides what the record already has, because it describes the
- * machine at the moment of the failure. There are two exceptions: a known value that
- * is more exact stays ("3.11.4" where the log says "3.11"), and facts of strength 1,
- * which the log only mentions, are used only where nothing else is known. The texts
- * belong to the evidence. May be called for several machines, one after the other.
- * Fails with NO_MEMORY. (log_facts.c)
+ * machine at the moment of the failure; but a known value that is more exact stays ("3.11.4"
+ * where the log says "3.11"). The texts belong to the evidence. May be called for several
+ * machines, one after the other. Fails with NO_MEMORY. (log_machine.c)
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,

@@ -69,6 +69,14 @@ static struct af_span reduce(struct af_span text)
     return without(text, "_cuda");
 }
 
+/* "xformers" for the name of a file of it, "_C_flashattention". */
+static struct af_span package_of(struct af_span name)
+{
+    struct af_capture owner = {"OWNER", name};
+    const char *alias = af_capture_text(&owner, 1, "OWNER.detail", NULL);
+    return alias == NULL || alias[0] == '-' ? name : (struct af_span){alias, strlen(alias)};
+}
+
 /* The package of "mamba_ssm causal-conv1d", "'deepspeed' when getting requirements". */
 static struct af_span first_word(struct af_span text)
 {
@@ -120,10 +128,13 @@ void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *s
 {
     bool has_failed = strcmp(stated->name, "failed") == 0;
     struct af_span name = has_failed ? first_word(stated->value) : reduce(stated->value);
-    const char *class = is_name(name) ? class_of(name) : "host";
-    if (class == NULL ? strcmp(stated->name, "frame") == 0 : strcmp(class, "host") == 0)
+    const char *class = is_name(name) ? class_of(name) : "base";
+    if (class == NULL ? strcmp(stated->name, "frame") == 0
+                      : strcmp(class, "base") == 0 ||
+                            (strcmp(class, "host") == 0 && strcmp(stated->name, "source") != 0))
         return;
-    size_t index = index_of(owners, name, class != NULL && strcmp(class, "ours") == 0);
+    size_t index =
+        index_of(owners, package_of(name), class != NULL && strcmp(class, "ours") == 0);
     if (index == AF_LOG_OWNER_NAMES_MAX)
         return;
     struct af_log_owner *last = owners->count == 0 ? NULL : &owners->rows[owners->count - 1];

@@ -84,6 +84,13 @@ enum anyflash_status af_sentence_words_build(struct af_arena *arena,
                          : af_keyword_table_build(texts, count, arena, &out->keywords, err);
 }
 
+/* What Python prints of itself: a warning, or a line of a call stack. */
+static bool is_printed(const struct af_log_line *line)
+{
+    return memmem(line->text, line->len, "Warning: ", 9) != NULL ||
+           (line->len > 6 && memcmp(line->text, "File \"", 6) == 0);
+}
+
 /* Commands, paths and what programs print have more signs than sentences have; "name: value"
    is no sentence. */
 static bool is_prose(const struct af_log_line *line)
@@ -92,7 +99,7 @@ static bool is_prose(const struct af_log_line *line)
     size_t blanks = 0;
     size_t odd = 0;
     bool is_pair = false;
-    if (!line->begins || line->joint > 0 || line->len > LINE_BYTES_MAX)
+    if (!line->begins || line->joint > 0 || line->len > LINE_BYTES_MAX || is_printed(line))
         return false;
     for (size_t i = 0; i < line->len; i++) {
         char byte = line->text[i];

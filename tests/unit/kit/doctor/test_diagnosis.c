@@ -38,20 +38,28 @@ static const char rows_text[] = ROW(
                                                   ONE("gamma", "95",
                                                       ",\"proof\":\"nothing else prints it\"")))
     ROW("clear", "fault", "\"clear fault\"", CAUSES(ONE("beta", "100", ""))) ROW(
-        "half",
-        "fault", "\"half a proof\"",
-        CAUSES(ONE("alpha", "90", ",\"if\":[\"torch.version < 2.4\"],\"proof\":\"p\"")))
-        ROW("strings", "fault", "\"strings differ\"",
-            CAUSES(ONE(
-                "alpha", "60",
-                ",\"proves\":[\"torch.cxx11abi is false\"]"))) ROW("after", "symptom",
-                                                                   "\"it stopped\"",
-                                                                   CAUSES(
-                                                                       ONE("gamma", "99", "")))
-            ROW("place", "context", "\"in the workshop\"", "") ROW(
-                "near",
-                "fault", "\"near fault\"",
-                CAUSES(ONE("alpha", "60", "")) ",\"near\":[\"@place\"]")
+        "half", "fault", "\"half a proof\"",
+        CAUSES(ONE(
+            "alpha", "90",
+            ",\"if\":[\"torch.version < 2.4\"],\"proof\":\"p\""))) ROW("strings", "fault",
+                                                                       "\"strings "
+                                                                       "differ\"",
+                                                                       CAUSES(ONE(
+                                                                           "alpha", "60",
+                                                                           ",\"proves\":["
+                                                                           "\"torch."
+                                                                           "cxx11abi is "
+                                                                           "false\"]")))
+        ROW("after", "symptom", "\"it stopped\"", CAUSES(ONE("gamma", "99", ""))) ROW(
+            "owner-of-message",
+            "context",
+            "\"{package}.so: undefined\",\"while importing "
+            "{package}:\"",
+            "") ROW("place", "context", "\"in the workshop\"", "")
+            ROW("near", "fault", "\"near fault\"",
+                CAUSES(ONE("alpha", "60",
+                           "")) ",\"near\":["
+                                "\"@place\"]")
                 ROW("far", "fault", "\"near fault\"",
                     CAUSES(ONE("beta", "60", "")) ",\"not_near\":[\"in the work*shop\"]")
                     ROW("twins", "fault", "\"twin fault {v:version}\"",

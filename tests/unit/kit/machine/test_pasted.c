@@ -298,7 +298,7 @@ static void read_log(struct af_machine *machine, const char *text)
     struct af_span rest = {text, strlen(text)};
     struct af_span line;
     af_machine_init(machine, "log", "not in the log");
-    af_pasted_begin(&reader, machine, "build.log", true);
+    af_pasted_begin(&reader, machine, "build.log");
     for (size_t i = 1; af_text_line(&rest, &line); i++)
         af_pasted_line(&reader, line, i);
     assert_int_equal(af_pasted_end(&reader, &problem), ANYFLASH_OK);
@@ -325,7 +325,7 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
     af_machine_release(&machine);
     read_log(&machine, "$ uv pip freeze\nnumpy==2.0.0\ntorch==2.2.0\n\ntorch==2.3.0\n"
                        "      torch.__version__  = 2.4.1+cu121\n");
-    assert_true(af_fact_is(&machine.torch.version, "2.2.0"));
+    assert_true(af_fact_is(&machine.torch.version, "2.4.1+cu121")); /* it ran */
     assert_non_null(strstr(machine.notes, "2.4.1+cu121 on line 6"));
     af_machine_release(&machine);
 }

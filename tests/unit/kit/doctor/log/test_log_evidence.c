@@ -143,11 +143,9 @@ static void assert_same(const struct af_log_evidence *one, const struct af_log_e
     }
     for (size_t i = 0; i < one->table->pattern_count; i++)
         assert_same_ranges(&one->patterns[i], &other->patterns[i]);
-    for (size_t i = 0; i < AF_LOG_FACTS_MAX; i++) {
-        assert_int_equal(one->facts[i].strength, other->facts[i].strength);
-        assert_int_equal(one->facts[i].line, other->facts[i].line);
-        assert_string_equal(one->facts[i].word, other->facts[i].word);
-    }
+    assert_string_equal(one->asked, other->asked);
+    assert_int_equal(one->asked_line, other->asked_line);
+    assert_memory_equal(&one->owners, &other->owners, sizeof one->owners);
     assert_int_equal(one->wheel_line, other->wheel_line);
     assert_int_equal(one->needle_line, other->needle_line);
     assert_int_equal(one->line_count, other->line_count);

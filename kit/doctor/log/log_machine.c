@@ -1,70 +1,9 @@
 /*
- * log_facts.c: looks up rows of log_facts.inc, and copies what a log says into a
- * machine record, each fact as if the user had passed it with --given.
+ * log_machine.c: copies what a log says of its machine into a machine's record.
  */
-#include "kit/doctor/log/log_facts.h"
-
-#include <string.h>
-
-#include "kit/doctor/log/fact_lookup.h"
 #include "kit/doctor/log/log_evidence.h"
 
-/* Keys of --given, in the order in which they are applied: later ones refine earlier ones. */
-/* clang-format off */
-#define KEYS(KEY) KEY(os) KEY(arch) KEY(python) KEY(torch) KEY(torch_cuda) KEY(cuda_toolkit) \
-                  KEY(gcc) KEY(flash_attn) KEY(sm) KEY(installer)
-/* clang-format on */
-#define AS_SLOT(key) SLOT_##key,
-#define AS_TEXT(key) #key,
-enum slot { KEYS(AS_SLOT) SLOT_COUNT };
-_Static_assert((size_t)SLOT_COUNT <= AF_LOG_FACTS_MAX, "a slot for each key");
-static const char *const slot_keys[] = {KEYS(AS_TEXT)};
-
-#define AF_LOG_FACT(strength, key, fact, value, pattern)                                       \
-    {strength, #key, fact, value, pattern, SLOT_##key},
-static const struct af_log_fact_row rows[] = {
-#include "kit/doctor/log/log_facts.inc"
-};
-#undef AF_LOG_FACT
-
-size_t af_log_fact_row_count(void)
-{
-    return AF_COUNT(rows);
-}
-
-size_t af_log_fact_slot(const char *key)
-{
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        if (strcmp(slot_keys[i], key) == 0)
-            return i;
-    }
-    return SLOT_COUNT;
-}
-
-const struct af_log_fact_row *af_log_fact_row(size_t index)
-{
-    return &rows[index];
-}
-
-/* Sets facts of the given strengths, but only those that are unknown so far. */
-static enum anyflash_status fill_in(struct af_log_evidence *evidence,
-                                    struct af_machine *machine, int weakest, int strongest,
-                                    struct anyflash_error *err)
-{
-    struct af_lookup lookup = {.machine = machine, .arena = evidence->arena};
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < SLOT_COUNT; i++) {
-        const struct af_log_fact *fact = &evidence->facts[i];
-        if (fact->strength < weakest || fact->strength > strongest ||
-            af_lookup_find(&lookup, fact->fact).state != AF_FACT_UNKNOWN)
-            continue;
-        const char *place = af_log_evidence_place(evidence, fact->line, evidence->arena);
-        status = place == NULL
-                     ? af_fail_memory(err)
-                     : af_machine_given_on_line(machine, fact->word, place, fact->line, err);
-    }
-    return status;
-}
+#include <string.h>
 
 /* Whether one value is a prefix of the other, as "3.11" is of "3.11.4". */
 static bool agrees(const struct af_fact *known, const struct af_fact *said)
@@ -146,13 +85,8 @@ enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,
                                            struct anyflash_error *err)
 {
-    enum anyflash_status status = fill_in(evidence, &evidence->machine, 2, 3, err);
-    if (status != ANYFLASH_OK)
-        return status;
     merge(machine, &evidence->machine);
-    status = fill_in(evidence, machine, 1, 1, err);
-    if (status == ANYFLASH_OK &&
-        (machine->arena.failed || evidence->machine.arena.failed || evidence->arena->failed))
-        status = af_fail_memory(err);
-    return status;
+    return machine->arena.failed || evidence->machine.arena.failed || evidence->arena->failed
+               ? af_fail_memory(err)
+               : ANYFLASH_OK;
 }

@@ -1,0 +1,101 @@
+"""What must hold for the answer to any text, over all texts of all sets and pairs of them."""
+import concurrent.futures
+import json
+import random
+import re
+import subprocess
+
+import pytest
+
+import measure
+
+SETS = ("cases", "threads", "unseen", "unrelated")
+TEXTS = [case["symptom"] for name in SETS for case in measure.load(measure.HERE / f"{name}.jsonl")]
+PAIRS = 120
+SEED = 20261129
+
+
+def texts():
+    """All texts, and pairs of them in one: somebody pastes two logs."""
+    chance = random.Random(SEED)
+    return TEXTS + ["\n".join(chance.sample(TEXTS, 2)) for _ in range(PAIRS)]
+
+
+def run(text, *words):
+    return subprocess.run([measure.PROGRAM, *words], input=text.encode(), capture_output=True,
+                          env=measure.environment(), cwd=measure.HERE, timeout=60, check=False)
+
+
+def answer(text):
+    """The answer as it is read, as JSON, and what `plan` says of the same text."""
+    shown, told = run(text, "doctor", "-"), run(text, "doctor", "--json", "-")
+    plan = run(text, "plan", "--machine", "-", "--json")
+    assert shown.returncode in (0, 1) and told.returncode in (0, 1), text[:200]
+    return (text, shown.stdout.decode(), json.loads(told.stdout),
+            json.loads(plan.stdout) if plan.stdout else None)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return list(pool.map(answer, texts()))
+
+
+def test_lines__fit_the_terminal(answers):
+    """But for commands and addresses, which must not be broken."""
+    for _, shown, _, _ in answers:
+        for line in shown.splitlines():
+            assert len(line) <= 80 or re.match(
+                r" {4,}\S|.*`|.*://| *(line \d+ +)?\S+$", line), line
+
+
+def test_another_package__has_no_remedy_of_flash_attn(answers):
+    named = 0
+    for _, _, told, _ in answers:
+        for cause in told["causes"]:
+            if cause["package"] is None:
+                continue
+            named += 1
+            said = cause["title"] + cause["fix"] + (cause["detail"] or "")
+            assert not re.search(r"flash.?att|anyflash", said.replace(cause["package"], ""), re.I)
+            assert cause["next"] is None and cause["avoid"] is None
+    assert named > 20
+
+
+def test_plan__is_that_of_the_same_text(answers):
+    """The doctor and `plan --machine` read the same facts of a text and decide alike."""
+    planned = 0
+    for text, _, told, plan in answers:
+        steps = told["plan"]["steps"] if told["plan"] else []
+        if not steps:
+            continue
+        assert plan is not None, text[:200]
+        planned += 1
+        assert told["plan"]["headline"] == plan["headline"], text[:200]
+        urls = [word for step in steps for word in step["argv"] or [] if "://" in word]
+        assert all(url in json.dumps(plan) for url in urls)
+    assert planned > 50
+
+
+def test_windows__gets_no_command_that_does_not_run_there(answers):
+    seen = 0
+    for text, shown, _, _ in answers:
+        if not re.search(r"[A-Z]:\\Users|DLL load failed|win_amd64|Windows 1[01]", text):
+            continue
+        machine = run(text, "machine", "--machine", "-")
+        if machine.returncode != 0 or b'"os": {"value": "windows"' not in machine.stdout:
+            continue
+        seen += 1
+        step = shown.partition("Next step\n")[2].partition("\n\n")[0]
+        assert "anyflash" not in re.sub(r"https?://\S+", "", step), step
+    assert seen > 20
+
+
+def test_a_stated_fact__is_not_contradicted(answers):
+    """No answer says that what the text states to be there is missing or too old."""
+    for text, _, told, _ in answers:
+        causes = {cause["id"] for cause in told["causes"] if cause["package"] is None}
+        if re.search(r"^flash[-_]attn==2\.8\.3$", text, re.M):
+            assert "flash-attn-too-old" not in causes
+        if "torch.version.cuda = 12" in text:
+            assert "cpu-only-torch" not in causes
