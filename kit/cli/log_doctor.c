@@ -223,6 +223,17 @@ static bool is_cut(const struct af_log_evidence *evidence)
     return len > 3 && strcmp(text + len - 3, "...") == 0;
 }
 
+static void view_cut(struct af_screen *screen, const struct af_log_evidence *evidence)
+{
+    char line[LINE_BYTES];
+    af_screen_format(
+        screen, 2, "  ", AF_TONE_PLAIN,
+        "the text ends at line %llu (%s), and the error follows there: pass the 30 "
+        "lines after it as well",
+        (unsigned long long)evidence->last_line,
+        af_text_quote(line, sizeof line, evidence->last_text, strlen(evidence->last_text)));
+}
+
 /* The steps on the machine of the log, or what is missing for them. */
 static void view_plan(struct af_screen *screen, const struct log_doctor *doctor,
                       struct af_arena *arena)
@@ -246,19 +257,13 @@ static void view_nothing(struct af_screen *screen, const struct log_doctor *doct
     const struct af_log_evidence *evidence = doctor->evidence;
     const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
     bool is_about = subject != NULL && subject->count > 0;
-    char line[LINE_BYTES];
     af_screen_format(screen, 0, "", AF_TONE_STRONG,
                      "no known failure of flash-attn was found in %llu line%s",
                      (unsigned long long)evidence->line_count,
                      evidence->line_count == 1 ? "" : "s");
     af_screen_heading(screen, "Next step");
     if (is_cut(evidence))
-        af_screen_format(
-            screen, 2, "  ", AF_TONE_PLAIN,
-            "the text ends at line %llu (%s), and the error follows there: pass "
-            "the 30 lines after it as well",
-            (unsigned long long)evidence->last_line,
-            af_text_quote(line, sizeof line, evidence->last_text, strlen(evidence->last_text)));
+        view_cut(screen, evidence);
     else if (is_about &&
              (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL)) {
         view_plan(screen, doctor, arena);
@@ -314,6 +319,8 @@ static void view_next(struct af_screen *screen, const struct log_doctor *doctor,
         doctor->is_elsewhere && af_fact_is(&doctor->machine->platform.os, "windows");
     const char *fix = is_windows ? for_windows(best->fix, arena) : best->fix;
     af_screen_heading(screen, "Next step");
+    if (best->confidence == AF_DIAGNOSIS_POSSIBLE && is_cut(doctor->evidence))
+        view_cut(screen, doctor->evidence);
     if (is_planned && af_plan_of_log_decides(&doctor->plan)) {
         view_plan(screen, doctor, arena);
         return;

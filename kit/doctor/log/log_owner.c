@@ -38,12 +38,29 @@ static struct af_span without(struct af_span text, const char *suffix)
     return text;
 }
 
+/* "/x/vllm" of "/x/vllm/_C.abi3.so": many packages call their extension so. */
+static struct af_span owner_of_unnamed(struct af_span path)
+{
+    static const char *const names[] = {"/_C", "/_ext", "/_cuda", "/_ops"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        const char *found = memmem(path.data, path.len, names[i], strlen(names[i]));
+        const char *end = path.data + path.len;
+        if (found == NULL || found == path.data)
+            continue;
+        const char *after_name = found + strlen(names[i]);
+        if (after_name == end || *after_name == '.')
+            return (struct af_span){path.data, (size_t)(found - path.data)};
+    }
+    return path;
+}
+
 /*
  * "mamba_ssm" of "mamba_ssm==2.2.4", "/x/selective_scan_cuda.cpython-310-x86_64-linux-gnu.so",
  * "mamba-ssm_1f2e3d4c5b6a79881f2e3d4c5b6a7988"; "xformers" of a file in its folder.
  */
 static struct af_span reduce(struct af_span text)
 {
+    text = owner_of_unnamed(text);
     bool has_folder = memmem(text.data, text.len, "-packages", 9) != NULL;
     text = has_folder ? after(text, "-packages") : text;
     while (text.len > 0 && strchr("/\\", text.data[0]) != NULL) {
