@@ -283,6 +283,9 @@ static void replace_cuda_torch(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
     const char *version = af_fact_text_or(&machine->torch.version, "");
+    const struct af_fact *cuda = &machine->torch.cuda;
+    bool is_other = strstr(version, "+cu") != NULL || strstr(version, "+cpu") != NULL ||
+                    (cuda->state != AF_FACT_UNKNOWN && cuda->origin.kind != AF_ORIGIN_ASSUMED);
     if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
         strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
         return;
@@ -290,6 +293,8 @@ static void replace_cuda_torch(struct af_builder *builder)
         advise_torch_of_amd(builder);
         return;
     }
+    if (!is_other)
+        return;
     replace_torch(builder, "auto", "torch",
                   "first, on the machine with the GPU: torch's build for ROCm, which uv "
                   "chooses; the installed torch cannot use an AMD GPU");

@@ -245,35 +245,51 @@ static void view_plan(struct af_screen *screen, const struct log_doctor *doctor,
                          plan->missing, plan->command);
         return;
     }
-    af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "for %s: %s", doctor->machine->name,
-                     plan->answer.headline);
+    const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
+    bool has_file = rung->kind == AF_RUNG_WHEEL || rung->kind == AF_RUNG_TORCH_CHANGE;
+    if (has_file)
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "for %s: %s", doctor->machine->name,
+                         plan->answer.headline);
+    else /* what was assumed matters less */
+        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, plan->answer.headline);
     if (plan->answer.has_plan)
         af_cli_steps_view(screen, &plan->answer.plan, STEPS_SHOWN, arena);
+}
+
+/* Whether somebody wants to have flash-attn, and no error is in the way. */
+static bool wants_flash_attn(const struct log_doctor *doctor)
+{
+    const struct af_log_evidence *evidence = doctor->evidence;
+    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
+    struct af_sentence_rule wish = {0};
+    return subject != NULL && subject->count > 0 && !doctor->diagnosis.has_failure &&
+           af_sentence_rule_parse("install build download which support need ask", &wish) &&
+           (evidence->said & wish.needed) != 0 &&
+           (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL);
 }
 
 static void view_nothing(struct af_screen *screen, const struct log_doctor *doctor,
                          struct af_arena *arena)
 {
     const struct af_log_evidence *evidence = doctor->evidence;
-    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
-    bool is_about = subject != NULL && subject->count > 0;
     af_screen_format(screen, 0, "", AF_TONE_STRONG,
                      "no known failure of flash-attn was found in %llu line%s",
                      (unsigned long long)evidence->line_count,
                      evidence->line_count == 1 ? "" : "s");
     af_screen_heading(screen, "Next step");
-    if (is_cut(evidence))
+    if (is_cut(evidence)) {
         view_cut(screen, evidence);
-    else if (is_about &&
-             (af_plan_of_log_decides(&doctor->plan) || doctor->plan.missing != NULL)) {
+    } else if (wants_flash_attn(doctor)) {
         view_plan(screen, doctor, arena);
         af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
                       "most programs also run without flash-attn: with transformers, set "
                       "attn_implementation=\"sdpa\"; others have an option for it");
-    } else
+    } else {
         af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
                       "if this is an excerpt, pass the complete log: the first error matters, "
-                      "and it is often far above the last one");
+                      "and it is often far above the last one; an error that no package "
+                      "flash-attn made is best searched in its own project's issues");
+    }
 }
 
 static void view_other(struct af_screen *screen, const struct af_diagnosis *diagnosis)

@@ -450,6 +450,7 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     /* a log that does not name flash-attn may be of any program */
     ranking->is_about_flash_attn = subject == NULL || subject->count > 0;
     find_phases(ranking);
+    ranking->out->has_failure = ranking->reached != 0;
     for (size_t i = 0; i < evidence->table->count; i++)
         suppose_all(ranking, i);
     drop_symptoms(ranking);

@@ -76,6 +76,7 @@ struct af_diagnosis {
         const char *why; /* why nothing failed; NULL: there is a cause, or nothing was seen */
         struct af_diagnosis_evidence seen; /* the harmless message */
     } harmless;
+    bool has_failure; /* the log says that something failed, whatever it was */
     struct {
         const char *package; /* without a cause: the other package that failed; or NULL */
         uint64_t line;

@@ -206,8 +206,11 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
         af_pasted_take(reader, product->fact, place->line + (version - place->lower),
                        version_bytes);
         const char *rest = version + version_bytes;
-        if (product->fact == AF_PASTED_TORCH)
+        if (product->fact == AF_PASTED_TORCH) {
             take_build(reader, rest + strspn(rest, " -+(,/"), true);
+            if (af_starts_with(rest, " with rocm "))
+                af_pasted_read_fact(reader, AF_PASTED_TORCH_HIP, rest + strlen(" with rocm "));
+        }
         return true;
     }
     return take_build(reader, word, false);

@@ -105,6 +105,9 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
     enum anyflash_status status = collect_patterns(&matcher, needle, arena, err);
     if (status == ANYFLASH_OK)
         status = build_keywords(&matcher, arena, err);
+    struct af_sentence_rule flash = {0};
+    af_sentence_rule_parse("flash", &flash);
+    matcher.flash = flash.needed;
     if (status == ANYFLASH_OK)
         status = af_sentence_words_build(arena, &matcher.words, err);
     if (status != ANYFLASH_OK)
@@ -231,7 +234,8 @@ static void note_match(struct af_log_evidence *evidence, size_t index,
             return;
         if (evidence->matcher->rows[index] == evidence->matcher->owner_row) {
             if (match->capture_count > 0)
-                af_log_owners_note(&evidence->owners, &match->captures[0], number);
+                af_log_owners_note(&evidence->owners,
+                                   &match->captures[match->capture_count - 1], number);
             return;
         }
         note_range(&evidence->signatures[evidence->matcher->rows[index]], number);
@@ -315,6 +319,8 @@ static void take_sentence(void *context, size_t start, size_t end, uint64_t said
     const struct af_signature_table *table = evidence->table;
     struct af_pattern_match match = {.start = start, .end = end};
     uint64_t number = evidence->files[evidence->file_count - 1].before + evidence->line->number;
+    if ((said & evidence->matcher->flash) != 0)
+        evidence->said |= said;
     for (size_t i = 0; i < table->count; i++) {
         const struct af_signature *row = &table->rows[i];
         size_t rule = 0;

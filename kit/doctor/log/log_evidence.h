@@ -59,6 +59,7 @@ struct af_log_matcher {
     size_t owner_row; /* the signature AF_SIGNATURE_OWNER; ROW_NONE: none */
     struct af_keyword_table keywords;
     struct af_sentence_words words;
+    uint64_t flash; /* the concept of flash-attn */
 };
 
 struct af_log_evidence {
@@ -70,6 +71,7 @@ struct af_log_evidence {
     struct af_wheel_name wheel;       /* of flash-attn, the first that was named */
     uint64_t wheel_line;              /* 0: none */
     bool wheel_is_guess;              /* the name that flash-attn's setup.py made up */
+    uint64_t said;                    /* the concepts of all sentences (sentence.h) */
     char asked[AF_LOG_ASKED_BYTES]; /* the version of flash-attn that was asked for; "": none */
     uint64_t asked_line;
     uint64_t needle_line;        /* where `needle` occurred first; 0: nowhere */

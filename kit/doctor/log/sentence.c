@@ -84,11 +84,17 @@ enum anyflash_status af_sentence_words_build(struct af_arena *arena,
                          : af_keyword_table_build(texts, count, arena, &out->keywords, err);
 }
 
-/* What Python prints of itself: a warning, or a line of a call stack. */
+/* What Python and pip print: a warning, a line of a call stack, a row about a package. */
 static bool is_printed(const struct af_log_line *line)
 {
-    return memmem(line->text, line->len, "Warning: ", 9) != NULL ||
-           (line->len > 6 && memcmp(line->text, "File \"", 6) == 0);
+    static const char *const starts[] = {"File \"", "Requirement already",
+                                         "Required-by:", "Requires:", "Collecting "};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        size_t len = strlen(starts[i]);
+        if (line->len > len && memcmp(line->text, starts[i], len) == 0)
+            return true;
+    }
+    return memmem(line->text, line->len, "Warning: ", 9) != NULL;
 }
 
 /* Commands, paths and what programs print have more signs than sentences have; "name: value"
