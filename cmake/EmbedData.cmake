@@ -129,21 +129,20 @@ function(anyflash_embed_causes target)
     target_sources(${target} PRIVATE ${generated})
 endfunction()
 
-# anyflash_embed_signatures(TARGET): data/signatures.jsonl becomes part of TARGET, after
-# tools/check_signatures.c has checked every row.
+# anyflash_embed_signatures(TARGET): data/signatures.jsonl becomes a constant of TARGET, after
+# tools/pack_signatures.c has checked every row.
 function(anyflash_embed_signatures target)
-    add_executable(check_signatures ${PROJECT_SOURCE_DIR}/tools/check_signatures.c)
-    target_link_libraries(check_signatures PRIVATE af_kit_doctor_log af_kit_system)
-    anyflash_compile_options(check_signatures)
+    add_executable(pack_signatures ${PROJECT_SOURCE_DIR}/tools/pack_signatures.c)
+    target_link_libraries(pack_signatures PRIVATE af_kit_doctor_rows af_kit_system)
+    anyflash_compile_options(pack_signatures)
 
     # tests/doctor/measure.py builds with fewer rows
     set(ANYFLASH_SIGNATURES ${PROJECT_SOURCE_DIR}/data/signatures.jsonl CACHE FILEPATH
         "rows of the log doctor")
     set(generated ${PROJECT_BINARY_DIR}/generated/embedded_signatures.c)
     add_custom_command(OUTPUT ${generated}
-        COMMAND check_signatures ${ANYFLASH_SIGNATURES}
-        COMMAND pack_data bytes signatures ${ANYFLASH_SIGNATURES} ${generated}
-        DEPENDS check_signatures pack_data ${ANYFLASH_SIGNATURES}
+        COMMAND pack_signatures ${ANYFLASH_SIGNATURES} ${generated}
+        DEPENDS pack_signatures ${ANYFLASH_SIGNATURES}
         COMMENT "Checking and packing the signatures" VERBATIM)
     target_sources(${target} PRIVATE ${generated})
 endfunction()

@@ -13,6 +13,7 @@ anyflash_room(kit/compile/offer LIBRARIES m)
 anyflash_room(kit/doctor/log)
 anyflash_embed_causes(af_kit_doctor_log)
 anyflash_embed_rows(af_kit_doctor_log log_parts)
+anyflash_room(kit/doctor/rows) # for the tool that packs them, and for tests
 anyflash_room(kit/doctor)
 anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/answer)

@@ -74,7 +74,8 @@ endforeach()
 # one does not link; tests/page/test_module.py names one that it does not need.
 set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
 foreach(room ${anyflash_rooms})
-    if(anyflash_kind_of_${room} STREQUAL "pure" AND NOT room MATCHES "^kit/(config|project)$")
+    if(anyflash_kind_of_${room} STREQUAL "pure"
+       AND NOT room MATCHES "^kit/(config|project|doctor/rows)$")
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
         list(APPEND wasm_own ${sources})
     endif()
@@ -115,15 +116,8 @@ add_custom_command(OUTPUT ${wasm_folder}/short_catalog.c
     DEPENDS pack_data ${PROJECT_SOURCE_DIR}/data/wheels.jsonl
     COMMENT "Packing the catalog of the page" VERBATIM)
 
-# The signatures as they are: the check of their rows belongs to the program's build, and
-# compiles half of the kit.
-set(signatures ${PROJECT_SOURCE_DIR}/data/signatures.jsonl)
-add_custom_command(OUTPUT ${wasm_folder}/signatures.c
-    COMMAND pack_data bytes signatures ${signatures} ${wasm_folder}/signatures.c
-    DEPENDS pack_data ${signatures}
-    COMMENT "Packing the signatures of the page" VERBATIM)
-list(FILTER embedded EXCLUDE REGEX "/embedded_(catalog|signatures).c$")
-list(APPEND embedded ${wasm_folder}/short_catalog.c ${wasm_folder}/signatures.c)
+list(FILTER embedded EXCLUDE REGEX "/embedded_catalog.c$")
+list(APPEND embedded ${wasm_folder}/short_catalog.c)
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration
         -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include

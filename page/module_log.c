@@ -18,7 +18,6 @@ static struct {
     bool is_open;
     bool in_file; /* begun and not yet ended */
     struct af_arena arena;
-    struct af_signature_table signatures;
     struct af_log_matcher matcher;
     struct af_log_evidence *evidence;
 } logs;
@@ -56,9 +55,7 @@ static enum anyflash_status open_logs(struct anyflash_error *err)
     af_arena_init(&logs.arena);
     logs.is_open = true;
     enum anyflash_status status =
-        af_diagnosis_signatures_load(&logs.arena, &logs.signatures, err);
-    if (status == ANYFLASH_OK)
-        status = af_log_matcher_build(&logs.signatures, NULL, &logs.arena, &logs.matcher, err);
+        af_log_matcher_build(&af_signatures, NULL, &logs.arena, &logs.matcher, err);
     if (status == ANYFLASH_OK)
         status = af_log_evidence_new(&logs.matcher, &logs.arena, &logs.evidence, err);
     if (status != ANYFLASH_OK)

@@ -219,6 +219,19 @@ bool af_is_one_of(const char *text, const char *const *texts, size_t count)
     return false;
 }
 
+int af_text_word_index(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+    int index = 0;
+    for (const char *at = words; *at != '\0'; index++) {
+        size_t count = strcspn(at, " ");
+        if (count == len && memcmp(at, word, len) == 0)
+            return index;
+        at += count + (at[count] == ' ' ? 1 : 0);
+    }
+    return -1;
+}
+
 bool af_equal_fold(const char *a, const char *b)
 {
     return a != NULL && b != NULL && strcasecmp(a, b) == 0;

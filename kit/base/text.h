@@ -54,6 +54,9 @@ bool af_ends_with(const char *text, const char *end);
 bool af_starts_with_any(const char *text, const char *const *starts, size_t count);
 bool af_is_one_of(const char *text, const char *const *texts, size_t count);
 
+/* The position of `word` among the words of `words`, with one blank between, or -1. */
+int af_text_word_index(const char *words, const char *word);
+
 /* Whether the texts are equal, ignoring the case of ASCII letters. NULL equals nothing. */
 bool af_equal_fold(const char *a, const char *b);
 

@@ -26,7 +26,6 @@
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
 struct log_doctor {
-    struct af_signature_table signatures;
     struct af_log_matcher matcher;
     struct af_catalog catalog;
     bool has_catalog;
@@ -423,19 +422,15 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     bool named = af_machines_named(&cli->options);
     const char *needle = NULL;
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
-    enum anyflash_status status =
-        af_diagnosis_signatures_load(&cli->arena, &doctor.signatures, err);
-    if (status == ANYFLASH_OK) {
-        status = af_cli_catalog_load(cli, &doctor.catalog, err);
-        doctor.has_catalog = status == ANYFLASH_OK;
-    }
+    enum anyflash_status status = af_cli_catalog_load(cli, &doctor.catalog, err);
+    doctor.has_catalog = status == ANYFLASH_OK;
     if (status == ANYFLASH_OK && named)
         status = af_machines_load(cli, &doctor.machines, err);
     else if (status == ANYFLASH_OK)
         status = find_needle(cli, &needle, err);
     if (status == ANYFLASH_OK)
         status =
-            af_log_matcher_build(&doctor.signatures, needle, &cli->arena, &doctor.matcher, err);
+            af_log_matcher_build(&af_signatures, needle, &cli->arena, &doctor.matcher, err);
     if (status == ANYFLASH_OK)
         status = af_log_evidence_new(&doctor.matcher, &cli->arena, &doctor.evidence, err);
     if (status == ANYFLASH_OK)

@@ -9,7 +9,6 @@
 
 #include "kit/base/sort.h"
 #include "kit/fit/view.h"
-#include "kit/formats/embedded.h"
 
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
@@ -68,12 +67,18 @@ static enum af_answer all_hold(struct af_diagnosis_ranking *ranking,
     return all;
 }
 
+static const struct af_cause *cause_of(const struct af_diagnosis_ranking *ranking,
+                                       const struct af_signature_cause *row)
+{
+    return &ranking->evidence->table->causes->rows[row->index];
+}
+
 /* Whether a symptom's cause comes after the last phase that failed. */
 static bool is_out_of_phase(const struct af_diagnosis_ranking *ranking,
                             const struct af_signature_cause *row)
 {
     return row->kind != AF_SIGNATURE_FAULT && ranking->reached != 0 &&
-           (row->cause->phases & ranking->reached) == 0;
+           (cause_of(ranking, row)->phases & ranking->reached) == 0;
 }
 
 /* Whether a stated fact contradicts the cause. */
@@ -116,8 +121,8 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
         .signature = signature, .row = row, .hit = hit, .other = other};
     const char *missing = NULL;
     if (ranking->count == HYPOTHESES_MAX || is_out_of_phase(ranking, row) ||
-        (other != NULL && row->cause->of_others == NULL) ||
-        is_contradicted(ranking, row->cause, hit) ||
+        (other != NULL && cause_of(ranking, row)->of_others == NULL) ||
+        is_contradicted(ranking, cause_of(ranking, row), hit) ||
         !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
@@ -238,7 +243,7 @@ static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
 static const char *other_of(const struct af_diagnosis_ranking *ranking,
                             const struct af_diagnosis_hypothesis *from)
 {
-    if (from->other != NULL || from->row->cause->of_others == NULL ||
+    if (from->other != NULL || cause_of(ranking, from->row)->of_others == NULL ||
         ranking->is_about_flash_attn)
         return from->other;
     return "a package";
@@ -248,7 +253,7 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
                       const struct af_diagnosis_hypothesis *from)
 {
     struct af_diagnosis *out = ranking->out;
-    const struct af_cause *cause = from->row->cause;
+    const struct af_cause *cause = cause_of(ranking, from->row);
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
@@ -285,7 +290,7 @@ static bool is_new_signature(const struct af_diagnosis_ranking *ranking, size_t 
     const struct af_diagnosis_hypothesis *one = &ranking->hypotheses[index];
     for (size_t i = 0; i < index; i++) {
         const struct af_diagnosis_hypothesis *other = &ranking->hypotheses[i];
-        if (other->row->cause == one->row->cause && other->signature == one->signature)
+        if (other->row->index == one->row->index && other->signature == one->signature)
             return false;
     }
     return true;
@@ -296,7 +301,7 @@ static void merge(struct af_diagnosis_ranking *ranking)
 {
     for (size_t i = 0; i < ranking->count; i++) {
         const struct af_diagnosis_hypothesis *from = &ranking->hypotheses[i];
-        struct af_diagnosed *found = find_cause(ranking->out, from->row->cause);
+        struct af_diagnosed *found = find_cause(ranking->out, cause_of(ranking, from->row));
         if (found == NULL) {
             add_cause(ranking, from);
             continue;
@@ -375,8 +380,9 @@ static void ask(struct af_diagnosis_ranking *ranking)
         for (size_t q = 0; q < out->question_count && !asked; q++)
             asked = strcmp(out->questions[q].fact, from->missing) == 0;
         if (!asked && out->question_count < AF_DIAGNOSIS_QUESTIONS_MAX)
-            out->questions[out->question_count++] = (struct af_diagnosis_question){
-                from->missing, af_lookup_command(from->missing), from->row->cause->id};
+            out->questions[out->question_count++] =
+                (struct af_diagnosis_question){from->missing, af_lookup_command(from->missing),
+                                               cause_of(ranking, from->row)->id};
     }
 }
 
@@ -518,15 +524,4 @@ bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis)
     return diagnosis->count > 0 && best->package == NULL &&
            (best->cause->phases & later) == best->cause->phases &&
            strcmp(best->cause->id, "not-installed") != 0;
-}
-
-enum anyflash_status af_diagnosis_signatures_load(struct af_arena *arena,
-                                                  struct af_signature_table *out,
-                                                  struct anyflash_error *err)
-{
-    struct af_span bytes;
-    enum anyflash_status status = af_embedded_open(&af_embedded_signatures, arena, &bytes, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    return af_signature_table_read(bytes, "signatures.jsonl", &af_causes, arena, out, err);
 }

@@ -100,14 +100,6 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
 bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis);
 
 /*
- * Reads data/signatures.jsonl as it was when the program was built. Fails with NO_MEMORY, or
- * INTERNAL when the data is invalid.
- */
-enum anyflash_status af_diagnosis_signatures_load(struct af_arena *arena,
-                                                  struct af_signature_table *out,
-                                                  struct anyflash_error *err);
-
-/*
  * The diagnosis as JSON, schema anyflash-diagnosis/1; a new object, NULL when memory runs out.
  * `facts` says whose facts were used.
  */

@@ -16,7 +16,6 @@ struct af_embedded {
 /* Each is defined in the folder that reads it. */
 extern const struct af_embedded af_embedded_catalog;       /* format: catalog_pack.h */
 extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
-extern const struct af_embedded af_embedded_signatures;    /* data/signatures.jsonl */
 
 /* The rows of data/NAME.tsv with a text for each column, and a row of NULL at the end. */
 extern const char *const af_embedded_distributions[][5];

@@ -8,6 +8,7 @@
 
 #include "kit/base/json.h"
 #include "kit/doctor/diagnosis.h"
+#include "kit/doctor/rows/signature_rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,9 +56,9 @@ static void start(void)
     started = true;
     af_json_start();
     af_arena_init(&arena);
-    require(af_signature_table_read((struct af_span){signatures_text, strlen(signatures_text)},
-                                    "signatures", &causes, &arena, &signatures,
-                                    NULL) == ANYFLASH_OK);
+    require(af_jsonl_read_signatures((struct af_span){signatures_text, strlen(signatures_text)},
+                                     "signatures", &causes, &arena, &signatures,
+                                     NULL) == ANYFLASH_OK);
     require(af_log_matcher_build(&signatures, "/srv/env", &arena, &matcher, NULL) ==
             ANYFLASH_OK);
 }

@@ -7,6 +7,7 @@
 
 #include "kit/base/json.h"
 #include "kit/doctor/log/signature.h"
+#include "kit/doctor/rows/signature_rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     af_arena_init(&arena);
     enum anyflash_status status =
-        af_signature_table_read(text, "fuzz", &causes, &arena, &table, &err);
+        af_jsonl_read_signatures(text, "fuzz", &causes, &arena, &table, &err);
     require(status == ANYFLASH_OK || status == ANYFLASH_E_DATA || status == ANYFLASH_E_LIMIT);
     require(status == ANYFLASH_OK || strncmp(err.message, "fuzz:", 5) == 0);
     while (status == ANYFLASH_OK && af_text_line(&text, &line)) {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kit/doctor/log/jsonl.h"
+#include "kit/base/text.h"
 #include "kit/formats/embedded.h"
 
 #define OPS "< <= > >= = != ~ is"
@@ -51,7 +51,7 @@ enum anyflash_status af_condition_parse(const char *source, struct af_arena *are
     struct af_span op = take_word(&rest);
     const char *op_text = af_arena_text_n(arena, op.data, op.len);
     struct af_span right = af_text_trim(rest);
-    int index = op_text == NULL ? -1 : af_jsonl_word(OPS, op_text);
+    int index = op_text == NULL ? -1 : af_text_word_index(OPS, op_text);
     bool good = left.len > 0 && right.len > 0 && index >= 0;
     good = good && read_side(left, arena, true, &condition.left);
     good = good && read_side(right, arena, false, &condition.right);
@@ -60,7 +60,7 @@ enum anyflash_status af_condition_parse(const char *source, struct af_arena *are
     condition.op = (enum af_condition_op)index;
     if (good && condition.op == AF_CONDITION_IS)
         good = condition.right.kind == AF_CONDITION_LITERAL &&
-               af_jsonl_word(STATES, condition.right.text) >= 0;
+               af_text_word_index(STATES, condition.right.text) >= 0;
     if (!good) {
         char shown[160];
         af_text_quote(shown, sizeof shown, source, strlen(source));

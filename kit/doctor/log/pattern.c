@@ -148,12 +148,13 @@ enum anyflash_status af_pattern_compile(const char *source, struct af_arena *are
     const char *body = af_arena_text_n(arena, source + start, end > start ? end - start : 0);
     compile_parts(&compiler, body);
     pattern.part_count = compiler.count;
-    pattern.parts = af_arena_array(arena, compiler.count + 1, sizeof *pattern.parts);
+    struct af_pattern_part *parts = af_arena_array(arena, compiler.count + 1, sizeof *parts);
+    pattern.parts = parts;
     bool failed = compiler.literal.failed || arena->failed;
     af_text_release(&compiler.literal);
     if (failed)
         return af_fail_memory(err);
-    memcpy(pattern.parts, compiler.parts, compiler.count * sizeof *pattern.parts);
+    memcpy(parts, compiler.parts, compiler.count * sizeof *parts);
     pattern.literal = longest_literal(&pattern);
     if (compiler.problem == NULL && pattern.literal.len < AF_PATTERN_LITERAL_MIN)
         compiler.problem = "needs a piece of literal text of at least 4 characters";

@@ -45,7 +45,7 @@ struct af_pattern_part {
 
 struct af_pattern {
     const char *source; /* as written */
-    struct af_pattern_part *parts;
+    const struct af_pattern_part *parts;
     size_t part_count;
     struct af_span literal; /* the longest, folded: every matching line contains it */
     bool at_start;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/doctor/log/jsonl.h"
+#include "kit/base/text.h"
 #include "kit/formats/embedded.h"
 
 #define LINE_BYTES_MAX 1500u /* of a paragraph; longer lines are output */
@@ -23,7 +23,7 @@ bool af_sentence_rule_parse(const char *source, struct af_sentence_rule *out)
         at += excluded ? 1 : 0;
         size_t len = strcspn(at, " ");
         snprintf(word, sizeof word, "%.*s", (int)len, at);
-        int index = af_jsonl_word(AF_SENTENCE_CONCEPTS, word);
+        int index = af_text_word_index(AF_SENTENCE_CONCEPTS, word);
         if (index < 0)
             return false;
         *(excluded ? &out->excluded : &out->needed) |= UINT64_C(1) << index;

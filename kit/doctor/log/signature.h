@@ -62,7 +62,7 @@ enum af_signature_kind {
 };
 
 struct af_conditions {
-    struct af_condition *rows;
+    const struct af_condition *rows;
     size_t count;
 };
 
@@ -82,7 +82,7 @@ struct af_surroundings {
 
 /* A cause that the message may have. */
 struct af_signature_cause {
-    const struct af_cause *cause;
+    size_t index;                /* of the table's causes */
     enum af_signature_kind kind; /* that of the row, unless the cause has its own */
     int score;                   /* 1 to 100 */
     struct af_surroundings around;
@@ -99,17 +99,17 @@ struct af_signature {
     enum af_cause_phase phase;
     size_t pattern_first; /* its patterns in the table's */
     size_t pattern_count;
-    struct af_sentence_rule *says; /* one of them holds for a person's sentence */
+    const struct af_sentence_rule *says; /* one of them holds for a person's sentence */
     size_t says_count;
     struct af_surroundings around;
-    struct af_signature_cause *causes; /* best first */
+    const struct af_signature_cause *causes; /* best first */
     size_t cause_count;
 };
 
 /*
  * The id of the row whose patterns show that a log is about flash-attn at all. Without
  * a match of it, no cause is more than possible. The build checks that the table has
- * the row (tools/check_signatures.c).
+ * the row (tools/pack_signatures.c).
  */
 #define AF_SIGNATURE_SUBJECT "names-flash-attn"
 
@@ -120,27 +120,18 @@ struct af_signature {
 #define AF_SIGNATURE_SYMBOL "undefined-symbol"
 
 struct af_signature_table {
+    const struct af_cause_table *causes;
     const struct af_signature *rows;
     size_t count;
     const struct af_pattern *patterns; /* of all rows, with those of near and not_near */
     size_t pattern_count;
 };
 
+/* data/signatures.jsonl, as tools/pack_signatures.c writes it when the program is built. */
+extern const struct af_signature_table af_signatures;
+
 /* The row with that id; NULL: there is none. */
 const struct af_signature *af_signature_find(const struct af_signature_table *table,
                                              const char *id);
-
-/*
- * Reads the rows of a signatures.jsonl; everything is in the arena and refers to
- * `causes`. Fails with DATA, naming `name` and the line, for an unknown or
- * missing key, a malformed pattern or condition, a capture that no pattern of
- * the row has, an unknown fact, cause or "@id", or a repeated id; or with
- * NO_MEMORY.
- */
-enum anyflash_status af_signature_table_read(struct af_span bytes, const char *name,
-                                             const struct af_cause_table *causes,
-                                             struct af_arena *arena,
-                                             struct af_signature_table *out,
-                                             struct anyflash_error *err);
 
 #endif

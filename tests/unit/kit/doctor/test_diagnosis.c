@@ -11,6 +11,7 @@
 
 #include "kit/base/json.h"
 #include "kit/doctor/diagnosis.h"
+#include "kit/doctor/rows/signature_rows.h"
 
 #include "tests/unit/every_allocation.h"
 
@@ -107,8 +108,8 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
     enum anyflash_status ended;
     af_arena_init(&bench.arena);
     af_machine_init(&bench.machine, "test", "not given");
-    enum anyflash_status status = af_signature_table_read(span(rows_text), "rows", &causes,
-                                                          &bench.arena, &bench.table, err);
+    enum anyflash_status status = af_jsonl_read_signatures(span(rows_text), "rows", &causes,
+                                                           &bench.arena, &bench.table, err);
     if (status == ANYFLASH_OK && torch != NULL)
         status = af_machine_given(&bench.machine, torch, &remark, err);
     if (status == ANYFLASH_OK)
@@ -341,7 +342,7 @@ static void assert_row_refused(const char *rows, const char *why)
     struct af_signature_table table;
     af_arena_init(&arena);
     assert_int_equal(
-        af_signature_table_read(span(rows), "rows.jsonl", &causes, &arena, &table, &err),
+        af_jsonl_read_signatures(span(rows), "rows.jsonl", &causes, &arena, &table, &err),
         ANYFLASH_E_DATA);
     if (strncmp(err.message, "rows.jsonl:2: ", 14) != 0 || strstr(err.message, why) == NULL)
         fail_msg("got '%s', expected '%s'", err.message, why);

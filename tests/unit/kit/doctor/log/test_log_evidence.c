@@ -12,6 +12,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/doctor/log/log_evidence.h"
+#include "kit/doctor/rows/signature_rows.h"
 
 #define LOGS 60
 #define LINES 400
@@ -159,8 +160,8 @@ static void a_cache_that_forgets_gives_the_same_evidence(void **unused)
     uint64_t hits = 0;
     (void)unused;
     af_arena_init(&arena);
-    assert_int_equal(af_signature_table_read((struct af_span){rows_text, strlen(rows_text)},
-                                             "rows", &causes, &arena, &table, NULL),
+    assert_int_equal(af_jsonl_read_signatures((struct af_span){rows_text, strlen(rows_text)},
+                                              "rows", &causes, &arena, &table, NULL),
                      ANYFLASH_OK);
     assert_int_equal(af_log_matcher_build(&table, "/srv/env", &arena, &matcher, NULL),
                      ANYFLASH_OK);

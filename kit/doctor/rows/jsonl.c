@@ -1,7 +1,9 @@
 /*
  * jsonl.c: rows of a JSON Lines table, with errors that name the line.
  */
-#include "kit/doctor/log/jsonl.h"
+#include "kit/doctor/rows/jsonl.h"
+
+#include "kit/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,26 +63,13 @@ bool af_jsonl_next(struct af_jsonl *rows)
     return false;
 }
 
-int af_jsonl_word(const char *words, const char *word)
-{
-    size_t len = strlen(word);
-    int index = 0;
-    for (const char *at = words; *at != '\0'; index++) {
-        size_t count = strcspn(at, " ");
-        if (count == len && memcmp(at, word, len) == 0)
-            return index;
-        at += count + (at[count] == ' ' ? 1 : 0);
-    }
-    return -1;
-}
-
 void af_jsonl_check_keys(struct af_jsonl *rows, json_t *object, const char *keys)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (af_jsonl_word(keys, key) < 0)
+        if (af_text_word_index(keys, key) < 0)
             af_jsonl_fail(rows, "unknown key '%s'; there are: %s", key, keys);
     }
 }

@@ -2,8 +2,8 @@
  * jsonl.h: reads a table with one JSON object a line, for data that people edit:
  * every failure names FILE:LINE and the key.
  */
-#ifndef AF_KIT_DOCTOR_LOG_JSONL_H
-#define AF_KIT_DOCTOR_LOG_JSONL_H
+#ifndef AF_KIT_DOCTOR_ROWS_JSONL_H
+#define AF_KIT_DOCTOR_ROWS_JSONL_H
 
 #include "kit/base/json.h"
 
@@ -37,9 +37,6 @@ const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key
 /* A list of texts, in the arena; *count_out is 0 when it is missing, a failure if `must`. */
 const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *key, bool must,
                             size_t *count_out);
-
-/* The position of `word` in the words of `words`, or -1. */
-int af_jsonl_word(const char *words, const char *word);
 
 /* Lines in `bytes`, at least as many as rows. */
 size_t af_jsonl_line_count(struct af_span bytes);
